@@ -1,0 +1,468 @@
+"""A run folder -> report.html: what was trained, how it went, how good it is, in one file that needs no network.
+
+Reads only what a run leaves behind (run.json, metrics.jsonl, samples.jsonl, scores.json, config.toml) and knows no
+model and no trainer. The page is a header and the SECTIONS at the end of this file; to add to the report, write one
+more function from a Run to HTML and name it there.
+"""
+
+import json
+import math
+import os
+import re
+import statistics
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from weft.errors import RunError
+from weft.figures.line_chart import Series, line_chart
+
+Line = dict[str, Any]  # one line of a .jsonl file
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder tells. Any part may be empty: a report can be asked for while the run has only begun."""
+
+    name: str
+    state: Line
+    """run.json: `last`, `best`, `finished`."""
+    steps: Sequence[Line]
+    """The lines of metrics.jsonl that hold a training loss."""
+    validations: Sequence[Line]
+    """The lines of metrics.jsonl that hold any of valid_loss, valid_accuracy, valid_bleu."""
+    samples: Sequence[Line]
+    """The lines of samples.jsonl, one a validation."""
+    evaluations: Sequence[Line]
+    """The entries of scores.json."""
+    recipe: str
+    """The text of config.toml, empty where there is none yet."""
+
+    def setting(self, table: str, key: str) -> str:
+        """A value of the recipe as text, empty where the recipe does not say."""
+        try:
+            values = tomllib.loads(self.recipe)
+        except tomllib.TOMLDecodeError:
+            return ""
+        found = values.get(table, {}) if table else values
+        return str(found.get(key, "")) if isinstance(found, dict) else ""
+
+
+def write_report(run: Path) -> Path:
+    """Write `run`/report.html in one step and return its path.
+
+    Raises RunError where `run` is not a run folder, or where a file in it is broken by more than a torn last line.
+    """
+    run = Path(run)
+    page = _page(_read_run(run))
+    report, partial = run / "report.html", run / f".report.html.{os.getpid()}"
+    try:
+        # A lone surrogate, which JSON can carry, must not lose the user the whole report.
+        partial.write_bytes(page.encode("utf-8", errors="replace"))
+        partial.replace(report)
+    finally:
+        partial.unlink(missing_ok=True)
+    return report
+
+
+# The folder
+
+
+def _read_run(run: Path) -> Run:
+    if not (run / "metrics.jsonl").is_file():
+        reason = "it has no metrics.jsonl" if run.is_dir() else "there is no such folder"
+        raise RunError(f"{run} is not a run: {reason}; expected a folder that `weft train` wrote, such as runs/NAME")
+    state = _read_json(run / "run.json", dict, {})
+    metrics = _read_lines(run / "metrics.jsonl")
+    return Run(
+        name=run.resolve().name,
+        state=state,
+        steps=[line for line in metrics if "loss" in line],
+        validations=[line for line in metrics if line.keys() & {"valid_loss", "valid_accuracy", "valid_bleu"}],
+        samples=_read_lines(run / "samples.jsonl") if (run / "samples.jsonl").is_file() else [],
+        evaluations=_read_json(run / "scores.json", list, []),
+        recipe=_read_recipe(run, state),
+    )
+
+
+def _read_lines(path: Path) -> list[Line]:
+    """The objects of a .jsonl file, without a last line that a killed writer tore."""
+    *whole, last = path.read_bytes().split(b"\n")
+    lines = []
+    for number, raw in enumerate([*whole, last], start=1):
+        if not raw.strip():
+            continue
+        try:
+            line = json.loads(raw.decode("utf-8"))
+        except ValueError as error:
+            if number > len(whole):
+                break
+            raise RunError(f"{path}, line {number} is not JSON; remove the line to have the report") from error
+        if not isinstance(line, dict):
+            raise RunError(f"{path}, line {number} is not a JSON object; remove the line to have the report")
+        lines.append(line)
+    return lines
+
+
+def _read_json(path: Path, kind: type, missing: Any) -> Any:
+    if not path.is_file():
+        return missing
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunError(f"{path} is not JSON; move it away to have the report without it") from error
+    if not isinstance(value, kind):
+        expected = "an object" if kind is dict else "a list"
+        raise RunError(f"{path} does not hold {expected}; move it away to have the report without it")
+    return value
+
+
+def _read_recipe(run: Path, state: Line) -> str:
+    """A finished run has its resolved recipe beside the report, one under way has it in its checkpoints."""
+    folders = [run] + [run / str(state[name]) for name in ("best", "last") if state.get(name)]
+    found = (folder / "config.toml" for folder in folders if (folder / "config.toml").is_file())
+    path = next(found, None)
+    return path.read_text(encoding="utf-8", errors="replace") if path else ""
+
+
+# The page
+
+
+def _page(run: Run) -> str:
+    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+    sections = [(title, make(run)) for title, make in SECTIONS]
+    body = "\n".join(f"<section>\n<h2>{title}</h2>\n{html}\n</section>" for title, html in sections if html)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{_text(run.name)} · weft report</title>
+<style>
+{style}</style>
+</head>
+<body>
+{_header(run)}
+<main>
+{body}
+</main>
+<footer>Written by weft from the files of the run. <code>weft report</code> and the folder write it anew.</footer>
+</body>
+</html>
+"""
+
+
+def _header(run: Run) -> str:
+    source, target = run.setting("data", "source"), run.setting("data", "target")
+    about = [
+        run.setting("", "task"),
+        f"{source} → {target}" if source and target else "",
+        run.setting("model", "kind"),
+        "finished" if run.state.get("finished") else "not finished",
+    ]
+    return f"""<header>
+<p class="kicker">weft training report</p>
+<h1>{_text(run.name)}</h1>
+<p class="subtitle">{_text(" · ".join(part for part in about if part))}</p>
+{_results(run)}
+{_facts(run)}
+</header>"""
+
+
+def _results(run: Run) -> str:
+    """The sacreBLEU of the newest evaluation on each data set, or before any evaluation the best at validation."""
+    signed = {
+        evaluation.get("data"): (evaluation, score)
+        for evaluation in run.evaluations
+        for score in evaluation.get("scores", [])
+        if score.get("name") == "sacreBLEU"
+    }
+    if signed:
+        results = "\n".join(
+            _result(
+                _score(score.get("value")),
+                f"sacreBLEU on {_text(data)}, {_count(evaluation.get('sentences'))} sentences",
+                _signature(score),
+            )
+            for data, (evaluation, score) in signed.items()
+        )
+        return f'<div class="results">\n{results}\n</div>'
+    best = _best_validation(run)
+    if best is None:
+        return '<p class="note">No score yet: the run has not been validated with BLEU.</p>'
+    return _result(
+        _score(best["valid_bleu"]),
+        f"best BLEU at validation, {_moment(best)}",
+        "Measured while training; <code>weft evaluate</code> prints a score with its signature.",
+    )
+
+
+def _result(value: str, what: str, signature: str) -> str:
+    described = f'<span class="what">{what}<small>{signature}</small></span>'
+    return f'<p class="result"><span class="value">{value}</span>{described}</p>'
+
+
+def _facts(run: Run) -> str:
+    lines = [*run.steps, *run.validations]
+    speeds = _finite(line.get("target_tokens_per_second") for line in run.steps)
+    seconds = _finite(line.get("seconds") for line in lines)
+    parameters = [evaluation["parameters"] for evaluation in run.evaluations if evaluation.get("parameters")]
+    best = _best_validation(run)
+    facts = [
+        ("Steps", _count(_largest(lines, "step")), ""),
+        ("Epochs", _number(_largest(lines, "epoch"), ".1f"), ""),
+        ("Wall time", _duration(max(seconds)) if seconds else "", ""),
+        ("Speed", _count(statistics.median(speeds)) if speeds else "", "target tokens a second, median"),
+        ("Parameters", _count(parameters[-1]) if parameters else "", ""),
+        ("Best BLEU at validation", _score(best["valid_bleu"]), _moment(best))
+        if best and run.evaluations
+        else ("", "", ""),
+        ("Weights kept from", _step_of(run.state.get("best")), ""),
+    ]
+    items = "\n".join(
+        f"<div><dt>{name}</dt><dd>{value}{f'<small>{more}</small>' if more else ''}</dd></div>"
+        for name, value, more in facts
+        if value
+    )
+    return f'<dl class="facts">\n{items}\n</dl>' if items else ""
+
+
+def _best_validation(run: Run) -> Line | None:
+    scored = [line for line in run.validations if _finite([line.get("valid_bleu")])]
+    return max(scored, key=lambda line: line["valid_bleu"], default=None)
+
+
+def _step_of(checkpoint: Any) -> str:
+    found = re.search(r"step-(\d+)$", str(checkpoint))
+    return f"step {_count(int(found[1]))}" if found else ""
+
+
+# The sections
+
+
+def curves(run: Run) -> str | None:
+    """Every column of metrics.jsonl over the steps."""
+    if not run.steps and not run.validations:
+        return '<p class="note">Nothing has been logged yet.</p>'
+    draw = partial(line_chart, x_label="step", width=430, height=280)
+    smoothed_loss = _column("training, smoothed", run.steps, "loss")
+    loss = _column("training", run.steps, "nll")
+    valid_loss = _column("validation", run.validations, "valid_loss")
+    valid_bleu = _column("BLEU", run.validations, "valid_bleu")
+    valid_accuracy = _column("accuracy", run.validations, "valid_accuracy")
+    learning_rate = _column("learning rate", run.steps, "learning_rate")
+    grad_norm = _column("norm", run.steps, "grad_norm")
+    speed = _column("speed", run.steps, "target_tokens_per_second")
+    charts = [
+        draw([loss, smoothed_loss, valid_loss], title="Loss", y_label="nats per target token", lowest="validation"),
+        draw([valid_bleu], title="BLEU at validation", y_label="sacreBLEU, 0 to 100", from_zero=True, highest="BLEU"),
+        draw([valid_accuracy], title="Accuracy at validation", y_label="share of target tokens", highest="accuracy"),
+        draw([learning_rate], title="Learning rate", y_label="learning rate", from_zero=True),
+        draw([grad_norm], title="Gradient norm", y_label="norm, logarithmic", log_y=True),
+        draw([speed], title="Speed", y_label="target tokens a second, padding not counted", from_zero=True),
+    ]
+    note = "The smoothed loss, with label smoothing, is what training lowers; compare validation with the one without."
+    figures = "\n".join(charts)
+    return f'<div class="charts">\n{figures}\n</div>\n<p class="note">{note}</p>\n{_validation_table(run)}'
+
+
+def _column(name: str, lines: Sequence[Line], key: str) -> Series:
+    """The lines that have the key; a value that is no number (null, NaN) is a gap in the curve."""
+    there = [line for line in lines if key in line and _finite([line.get("step")])]
+    values = [line[key] if _finite([line[key]]) else math.nan for line in there]
+    return Series(name, [line["step"] for line in there], values)
+
+
+def _validation_table(run: Run) -> str:
+    """The figures behind the curves, for those who cannot see these or want to copy those."""
+    if not run.validations:
+        return ""
+    rows = "\n".join(
+        f'<tr><td class="number">{_count(line.get("step"))}</td>'
+        f'<td class="number">{_number(line.get("epoch"), ".2f")}</td>'
+        f'<td class="number">{_number(line.get("valid_loss"), ".4f")}</td>'
+        f'<td class="number">{_number(line.get("valid_accuracy"), ".4f")}</td>'
+        f'<td class="number">{_number(line.get("valid_bleu"), ".2f")}</td></tr>'
+        for line in run.validations
+    )
+    heads = "".join(f'<th class="number">{name}</th>' for name in ("Step", "Epoch", "Loss", "Accuracy", "BLEU"))
+    return (
+        f"<details><summary>The figures of all {len(run.validations)} validations</summary>\n"
+        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div></details>'
+    )
+
+
+def scores(run: Run) -> str | None:
+    """Every evaluation of scores.json with all its scores and their signatures."""
+    return "\n".join(_evaluation(evaluation) for evaluation in run.evaluations) or None
+
+
+def _evaluation(evaluation: Line) -> str:
+    sentences, seconds = evaluation.get("sentences"), evaluation.get("seconds")
+    decoding = ", ".join(f"{key} {value}" for key, value in evaluation.get("decoding", {}).items())
+    about = [
+        f"{_count(sentences)} sentences" if sentences else "",
+        f"{seconds:,.1f} seconds" if seconds else "",
+        f"{sentences / seconds:,.1f} sentences a second" if seconds and sentences else "",
+        f"{_count(evaluation['parameters'])} parameters" if evaluation.get("parameters") else "",
+    ]
+    notes = [
+        ", ".join(part for part in about if part),
+        f"decoding: {_text(decoding)}" if decoding else "",
+        f"sha256 of the data: <code>{_text(evaluation['sha256'])}</code>" if evaluation.get("sha256") else "",
+    ]
+    rows = "\n".join(
+        f'<tr><th scope="row">{_text(score.get("name"))}</th><td class="number">{_score(score.get("value"))}</td>'
+        f"<td>{_signature(score)}</td></tr>"
+        for score in evaluation.get("scores", [])
+    )
+    return f"""<table class="scores">
+<caption><b>{_text(evaluation.get("data"))}</b>{"".join(f"<br>{note}" for note in notes if note)}</caption>
+<thead><tr><th>Metric</th><th class="number">Score</th><th>Signature</th></tr></thead>
+<tbody>
+{rows}
+</tbody></table>"""
+
+
+def translations(run: Run) -> str | None:
+    """What the newest validation made of the sample sentences, beside source and reference."""
+    if not run.samples:
+        return None
+    newest = run.samples[-1]
+    source, target = _languages(run)
+    rows = "\n".join(
+        f'<tr><td{source} data-label="Source">{_text(sample.get("source"))}</td>'
+        f'<td{target} data-label="Reference" class="reference">{_text(sample.get("reference"))}</td>'
+        f'<td{target} data-label="Translation">{_translation(sample)}</td></tr>'
+        for sample in newest.get("samples", [])
+    )
+    return f"""<table class="samples">
+<caption>The sample sentences of the run at its newest validation, {_moment(newest)}.</caption>
+<thead><tr><th>Source</th><th>Reference</th><th>Translation</th></tr></thead>
+<tbody>
+{rows}
+</tbody></table>"""
+
+
+def progress(run: Run) -> str | None:
+    """The two sample sentences whose translations changed most often, over the validations."""
+    if len(run.samples) < 2:
+        return None
+    history: dict[tuple[str, str], list[tuple[Line, Line]]] = {}
+    for validation in run.samples:
+        for sample in validation.get("samples", []):
+            key = (sample.get("source", ""), sample.get("reference", ""))
+            history.setdefault(key, []).append((validation, sample))
+    changes = {
+        key: [list(same) for _, same in groupby(seen, key=lambda pair: pair[1].get("hypothesis"))]
+        for key, seen in history.items()
+    }
+    most_changed = sorted(changes, key=lambda key: -len(changes[key]))[:2]
+    return "\n".join(_changes(run, *key, changes[key]) for key in most_changed) or None
+
+
+def _changes(run: Run, source: str, reference: str, versions: list[list[tuple[Line, Line]]]) -> str:
+    most_rows, last = 12, len(versions) - 1
+    shown = versions if last < most_rows else [versions[row * last // (most_rows - 1)] for row in range(most_rows)]
+    source_language, target_language = _languages(run)
+    rows = "\n".join(
+        f'<tr><th scope="row">{_steps(version[0][0], version[-1][0])}</th>'
+        f"<td{target_language}>{_translation(version[0][1])}</td></tr>"
+        for version in shown
+    )
+    left_out = f" {len(shown)} of its {len(versions)} versions are shown." if len(shown) < len(versions) else ""
+    return f"""<h3{source_language}>{_text(source)}</h3>
+<table class="changes">
+<caption>Reference: <span{target_language}>{_text(reference)}</span>{left_out}</caption>
+<tbody>
+{rows}
+</tbody></table>"""
+
+
+def _steps(first: Line, last: Line) -> str:
+    start, end = _count(first.get("step")), _count(last.get("step"))
+    return f"step {start}" if start == end else f"step {start} to {end}"
+
+
+def recipe(run: Run) -> str | None:
+    """The resolved recipe as the run keeps it, each value with its origin."""
+    if not run.recipe:
+        return '<p class="note">The folder holds no recipe: no checkpoint has been written yet.</p>'
+    return (
+        "<details><summary>The resolved recipe, each value with its origin</summary>\n"
+        f"<pre>{_text(run.recipe)}</pre></details>"
+    )
+
+
+# Text
+
+
+def _text(value: Any) -> str:
+    return escape(str("" if value is None else value))
+
+
+def _translation(sample: Line) -> str:
+    return _text(sample.get("hypothesis")) or '<span class="missing" lang="en">empty</span>'
+
+
+def _signature(score: Line) -> str:
+    """Signatures are long and have no spaces: they may break after each part."""
+    return f"<code>{_text(score.get('signature')).replace('|', '|<wbr>')}</code>" if score.get("signature") else ""
+
+
+def _languages(run: Run) -> tuple[str, str]:
+    """The attributes that let the browser choose fonts, direction and hyphenation for source and for target text."""
+    source, target = (
+        f' lang="{_text(language)}" dir="auto"' if language else ' dir="auto"'
+        for language in (run.setting("data", "source"), run.setting("data", "target"))
+    )
+    return source, target
+
+
+def _moment(line: Line) -> str:
+    epoch = _number(line.get("epoch"), ".1f")
+    return f"step {_count(line.get('step'))}" + (f", epoch {epoch}" if epoch else "")
+
+
+def _score(value: Any) -> str:
+    """Shares (BLEU-1 to -4, exact match) with four decimals, what counts to 100 with two."""
+    return _number(value, ".4f" if _finite([value]) and abs(value) <= 1 else ".2f")
+
+
+def _count(value: Any) -> str:
+    return _number(value, ",.0f")
+
+
+def _number(value: Any, form: str) -> str:
+    """Empty for what is no number, so that a table keeps its cell."""
+    return format(value, form) if _finite([value]) else ""
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {minutes:02} min"
+    return f"{minutes} min {seconds:02} s" if minutes else f"{seconds} s"
+
+
+def _largest(lines: Sequence[Line], key: str) -> float | None:
+    return max(_finite(line.get(key) for line in lines), default=None)
+
+
+def _finite(values) -> list[float]:
+    return [value for value in values if isinstance(value, int | float) and math.isfinite(value)]
+
+
+SECTIONS = [
+    ("Curves", curves),
+    ("Scores", scores),
+    ("Translations", translations),
+    ("How translations changed", progress),
+    ("Recipe", recipe),
+]

@@ -1,0 +1,53 @@
+"""`weft config`: what the keys of a recipe mean, the schema for an editor, and what a recipe comes to.
+
+It knows no key: the models of the recipes are found in `weft.tasks.recipes`, imported when a command runs.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Explain the keys of a recipe, and show what a recipe comes to.")
+
+Task = Annotated[str, typer.Option(help="The task whose recipes are meant.")]
+
+
+@app.command()
+def explain(
+    key: Annotated[
+        str, typer.Argument(help="A dotted key or a table, such as model.num_heads; left out: all tables.")
+    ] = "",
+    task: Task = "translation",
+) -> None:
+    """Say what a key means: its type, bounds and default; for a table, which keys it has."""
+    from weft.config import choose_recipe_model
+    from weft.config import explain as explain_key
+    from weft.tasks.recipes import RECIPES
+
+    typer.echo(explain_key(choose_recipe_model({"task": task}, RECIPES), key))
+
+
+@app.command()
+def schema(task: Task = "translation") -> None:
+    """Print the JSON schema of a recipe, with which an editor completes and checks it."""
+    from weft.config import choose_recipe_model, json_schema
+    from weft.tasks.recipes import RECIPES
+
+    typer.echo(json.dumps(json_schema(choose_recipe_model({"task": task}, RECIPES)), indent=2, ensure_ascii=False))
+
+
+@app.command()
+def show(
+    recipe: Annotated[Path, typer.Argument(help="A recipe, a TOML file.")],
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")
+    ] = None,
+) -> None:
+    """Print a recipe with every default filled in and the origin of every value beside it."""
+    from weft.config import choose_recipe_model, read_recipe, render
+    from weft.tasks.recipes import RECIPES
+
+    model = choose_recipe_model(recipe, RECIPES, overrides or ())
+    typer.echo(render(read_recipe(recipe, model, overrides or ())), nl=False)

@@ -1,0 +1,113 @@
+"""`weft score`: scores a file of hypotheses against files of references. Counts nothing itself: `metrics` does."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.errors import CorpusError, Problem, UsageError, WeftError
+
+
+def score(
+    hypotheses: Annotated[Path, typer.Option("--hypotheses", help="Text file, one translation a line.")],
+    references: Annotated[
+        list[Path],
+        typer.Option(
+            "--references",
+            help="Text file, one reference a line. Give the option once for each file: --references a.txt "
+            "--references b.txt. A blank line says that this file has no reference for the sentence.",
+        ),
+    ],
+    language: Annotated[str, typer.Option("--language", help="Code of the target language, such as en or zh.")],
+    ignore_punctuation: Annotated[
+        bool, typer.Option("--ignore-punctuation", help="Leave punctuation out of BLEU-1 to BLEU-4.")
+    ] = False,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            "--tokenizer", help="Tokenizer of sacreBLEU; left out, it follows the language.", show_default=False
+        ),
+    ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="Also write the scores to this file; - prints JSON instead of the table."),
+    ] = None,
+) -> None:
+    """Score translations: the courses' BLEU-1 to BLEU-4 and exact match, sacreBLEU, chrF, TER."""
+    from weft.metrics.translation import score_translations
+
+    _check_destination(json_file, [hypotheses, *references])
+    hypothesis_lines, *reference_sets = _read_parallel([hypotheses, *references])
+    scores = score_translations(hypothesis_lines, reference_sets, language, ignore_punctuation, tokenizer)
+    as_json = json.dumps(scores.as_dict(), indent=2, ensure_ascii=False) + "\n"
+    if json_file == Path("-"):
+        typer.echo(as_json, nl=False)
+        return
+    if json_file is not None:
+        _write_at_once(json_file, as_json)
+    typer.echo(scores.table())
+
+
+def _check_destination(json_file: Path | None, inputs: list[Path]) -> None:
+    """Refused before the work: a folder, a device (it would be replaced by a file), one of the files to be scored."""
+    if json_file is None or json_file == Path("-") or not json_file.exists():
+        return
+    if not json_file.is_file():
+        raise UsageError(f"--json {json_file} is not a file that can be replaced; name a file, or - for stdout")
+    if any(path.exists() and path.samefile(json_file) for path in inputs):
+        raise UsageError(f"--json {json_file} would overwrite a file that is to be scored; name another file")
+
+
+def _read_parallel(paths: list[Path]) -> list[list[str]]:
+    """The lines of each file. All that is wrong with any of the files is reported at once."""
+    problems: list[Problem] = []
+    files = [_read_lines(path, problems) for path in paths]
+    if not problems:
+        first, *others = zip(paths, files, strict=True)
+        problems += [
+            Problem(
+                str(path), f"has {len(lines)} lines, but {first[0]} has {len(first[1])}; they must pair line by line"
+            )
+            for path, lines in others
+            if len(lines) != len(first[1])
+        ]
+    if problems:
+        raise CorpusError("the text to score", problems)
+    return files
+
+
+def _read_lines(path: Path, problems: list[Problem]) -> list[str]:
+    """Lines end at \\n only: a \\r, U+0085 or U+2028 inside one must not shift the pairs, as str.splitlines would."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        problems.append(Problem(str(path), f"cannot be read: {error.strerror}"))
+        return []
+    if not content:
+        problems.append(Problem(str(path), "is empty"))
+        return []
+    lines = []
+    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n"), start=1):
+        try:
+            lines.append(line.decode())
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            problems.append(Problem(f"{path}:{number}", f"is not UTF-8: byte 0x{byte:02x} at {error.start + 1}"))
+    return lines
+
+
+def _write_at_once(path: Path, text: str) -> None:
+    """Staged beside and renamed into place, so that no reader ever sees half a file."""
+    target = path.resolve()
+    staged = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with staged.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        staged.replace(target)
+    except OSError as error:
+        staged.unlink(missing_ok=True)
+        raise WeftError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,176 @@
+"""What pydantic found wrong with a recipe, said to a person: at which dotted key, what was expected, what to do.
+
+It knows no files: `recipe.py` adds the line or the `--set` to which a key belongs.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from weft.config.keys import choices_in, in_words, members, near, unknown_key
+from weft.config.settings import FieldProblem, FieldProblems, Settings
+from weft.config.toml import KeyPath
+
+
+def diagnose(model: type[Settings], document: Mapping[str, Any]) -> dict[KeyPath, list[str]]:
+    """Everything that is wrong with a document: path -> what is wrong there. Empty where nothing is."""
+    problems: dict[KeyPath, list[str]] = {}
+    misnamed: list[KeyPath] = []
+    for path, what in _problems(model, document, ()):
+        if what is UNKNOWN:
+            table = ".".join(name for name in path[:-1] if isinstance(name, str))
+            what, meant = unknown_key(model, table, str(path[-1]))
+            for home, _, name in (key.rpartition(".") for key in meant):
+                misnamed.append((*path[:-1], name) if home == table else (*filter(None, home.split(".")), name))
+        if what not in problems.setdefault(path, []):
+            problems[path].append(what)
+    return {
+        path: whats
+        for path, whats in problems.items()
+        if not (whats[0].startswith(MISSING) and any(path[: len(key)] == key for key in misnamed))
+    }
+
+
+UNKNOWN, MISSING = "unknown key", "missing"
+
+
+def _problems(annotation: Any, value: Any, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """The problems of a value that should be of a type; `at` is where the value stands."""
+    try:
+        _adapter(annotation).validate_python(value)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            yield from _problem(annotation, value, at, detail)
+
+
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    plain = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    if isinstance(plain, type) and issubclass(plain, BaseModel):
+        return TypeAdapter(annotation)  # it brings its own configuration, and pydantic allows no other
+    return TypeAdapter(annotation, config=ConfigDict(strict=True))
+
+
+def _problem(annotation: Any, value: Any, at: KeyPath, detail: Any) -> Iterator[tuple[KeyPath, str]]:
+    """Follow the location of one of pydantic's errors down to its type and value, then put it in words.
+
+    Where the way leads through a union, pydantic reports every member's failure, the member's name being part of the
+    location. Only the member that the value was probably meant for is of interest, and it is asked again.
+    """
+    for name in detail["loc"]:
+        options = members(annotation)
+        if len(options) > 1:
+            yield from _union_problems(annotation, value, at, detail)
+            return
+        annotation = _inner(options[0], name)
+        if name == "[key]":  # pydantic's mark for the key of a table, which always is text in TOML
+            break
+        at += (name,)
+        value = _item(value, name)
+    yield from _said(annotation, value, at, detail)
+
+
+def _union_problems(annotation: Any, value: Any, at: KeyPath, detail: Any) -> Iterator[tuple[KeyPath, str]]:
+    meant = [list(_problems(option, value, at)) for option in members(annotation) if _is_meant(option, value)]
+    if not meant:
+        yield at, _expected(annotation, value)
+    elif all(meant):
+        yield from min(meant, key=len)
+    else:  # a member takes the value, so it is a bound on the whole union that does not
+        yield from _said(annotation, value, at, detail)
+
+
+def _is_meant(option: Any, value: Any) -> bool:
+    """Whether the value has the form of this member of a union, whatever its content."""
+    if get_origin(option) is Annotated:
+        return _is_meant(get_args(option)[0], value)
+    if get_origin(option) is Literal:
+        return False  # a word that is no choice may still be one of another member; all members are named then
+    kind = get_origin(option) or option
+    if isinstance(kind, type) and issubclass(kind, Mapping | BaseModel):
+        return isinstance(value, Mapping | BaseModel)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is kind
+
+
+def _inner(annotation: Any, name: str | int) -> Any:
+    """The type of what stands under a name in a table, or at a place in a list."""
+    if get_origin(annotation) is Annotated:
+        return _inner(get_args(annotation)[0], name)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        field = annotation.model_fields.get(str(name))
+        return field.annotation if field else Any
+    arguments = get_args(annotation)
+    if get_origin(annotation) is tuple and isinstance(name, int):
+        return arguments[0] if arguments[-1] is Ellipsis else arguments[min(name, len(arguments) - 1)]
+    return arguments[-1] if arguments else Any
+
+
+def _item(value: Any, name: str | int) -> Any:
+    if isinstance(value, Mapping):
+        return value.get(name)
+    return value[name] if isinstance(value, tuple) and isinstance(name, int) and name < len(value) else None
+
+
+def _said(annotation: Any, value: Any, at: KeyPath, detail: Any) -> Iterator[tuple[KeyPath, str]]:
+    kind, context = detail["type"], detail.get("ctx", {})
+    bounds = {
+        "greater_than": "must be greater than {gt:.12g}",
+        "greater_than_equal": "must be at least {ge:.12g}",
+        "less_than": "must be less than {lt:.12g}",
+        "less_than_equal": "must be at most {le:.12g}",
+        "multiple_of": "must be a multiple of {multiple_of:.12g}",
+    }
+    lengths = {
+        "too_short": "needs at least {min_length} in the list",
+        "too_long": "may have at most {max_length} in the list",
+        "string_too_short": "needs at least {min_length} characters",
+        "string_too_long": "may have at most {max_length} characters",
+    }
+    if kind in bounds:
+        yield at, f"{bounds[kind].format_map(context)}, found {found(value)}"
+    elif kind in lengths:
+        yield at, f"{lengths[kind].format_map(context)}, found {len(value)}"
+    elif kind == "extra_forbidden":
+        yield at, UNKNOWN
+    elif kind == "missing":
+        yield at, f"{MISSING}; expected {in_words(annotation)}"
+    elif kind in ("value_error", "assertion_error"):
+        yield from _raised(context["error"], at)
+    elif kind == "literal_error" or kind.endswith("_type"):
+        yield at, _expected(annotation, value)
+    else:
+        yield at, f"{detail['msg']}, found {found(value)}"
+
+
+def _raised(error: Exception, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """The problems in what a model's own validator raised."""
+    if isinstance(error, FieldProblems):
+        for problem in error.problems:
+            yield from _raised(problem, at)
+    elif isinstance(error, FieldProblem):
+        yield (*at, *(int(name) if name.isdecimal() else name for name in error.field.split("."))), error.what
+    else:
+        yield from ((at, line) for line in str(error).splitlines())
+
+
+def _expected(annotation: Any, value: Any) -> str:
+    expected = f"expected {in_words(annotation)}"
+    match = near(value, choices_in(annotation)) if isinstance(value, str) else []
+    return f"{expected}; did you mean `{match[0]}`?" if match else f"{expected}, found {found(value)}"
+
+
+def found(value: Any) -> str:
+    """A value as a person would name it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"the text {value!r}" if len(value) <= 40 else f"the text {value[:40]!r}..."
+    if isinstance(value, Mapping | BaseModel):
+        return "a table"
+    if isinstance(value, tuple | list):
+        return "a list"
+    if isinstance(value, int | float):
+        return str(value)
+    return "nothing" if value is None else f"the {type(value).__name__} {value}"

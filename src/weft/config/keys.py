@@ -1,0 +1,186 @@
+"""Which keys a model of settings has and what they mean, in words: near matches, `weft config explain`, JSON schema.
+
+It knows no values: what a recipe says is the business of `recipe.py`.
+"""
+
+import difflib
+import inspect
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+from pydantic.fields import FieldInfo
+
+from weft.config.settings import Settings
+from weft.config.toml import write_value
+from weft.errors import UsageError
+
+
+def explain(model: type[Settings], key: str = "") -> str:
+    """What a dotted key means: its help text, type, bounds and default; for a table, and for "", the keys in it.
+
+    Raises UsageError with the near match for a key that the model does not have.
+    """
+    keys = all_keys(model)
+    if key and key not in keys:
+        raise UsageError(f"there is no key `{key}`{_did_you_mean(near_keys(key, keys))}")
+    about = _about(keys[key]) if key else model.__doc__ or ""
+    title = "\n  ".join([key, *about.splitlines()]) if key else about
+    facts = _facts(keys[key]) if key else []
+    inside = [inner for inner in keys if inner.rpartition(".")[0] == key]
+    rows = [(inner.rpartition(".")[2], _one_line(keys[inner])) for inner in inside]
+    return "\n\n".join(part for part in (title, _aligned(facts), _aligned(rows)) if part)
+
+
+def json_schema(model: type[Settings]) -> dict[str, Any]:
+    """The model as a JSON schema (draft 2020-12), with which an editor completes and checks a recipe."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
+
+
+def all_keys(model: type[Settings]) -> dict[str, FieldInfo]:
+    """Every dotted key of a model -> its field, tables before what is in them; `train.path` for a list of tables."""
+    keys: dict[str, FieldInfo] = {}
+    for name, field in model.model_fields.items():
+        keys[name] = field
+        for table in tables_in(field.annotation):
+            for inner, inner_field in all_keys(table).items():
+                keys.setdefault(f"{name}.{inner}", inner_field)
+    return keys
+
+
+def tables_in(annotation: Any) -> list[type[Settings]]:
+    """The models that a type is made of: through unions, lists and annotations."""
+    if _is_table(annotation):
+        return [annotation]
+    inside = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
+    return [table for inner in inside for table in tables_in(inner)]
+
+
+def members(annotation: Any) -> list[Any]:
+    """The types that a union lets one choose from, None left out; a type that is no union is its own only member."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [member for member in get_args(annotation) if member is not types.NoneType]
+    if get_origin(annotation) is Annotated and len(inside := members(get_args(annotation)[0])) > 1:
+        return inside
+    return [annotation]
+
+
+def in_words(annotation: Any) -> str:
+    """A type as a person would say it: "a whole number", "text", "one of pre, post"."""
+    options = members(annotation)
+    if len(options) > 1:
+        options = [option for option in options if not (option is int and float in options)]
+        return " or ".join(dict.fromkeys(map(in_words, options)))
+    origin, arguments = get_origin(options[0]), get_args(options[0])
+    if origin is Annotated:
+        return " that is ".join([in_words(arguments[0]), *filter(None, [_bounds(arguments[1:])])])
+    if origin is Literal:
+        choices = ", ".join(map(_plainly, arguments))
+        return f"one of {choices}" if len(arguments) > 1 else choices
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return f"a list, each {in_words(arguments[0])}"
+    if origin is tuple:
+        return f"a list of {len(arguments)}: {', '.join(map(in_words, arguments))}"
+    plain = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    return plain.get(options[0], "a table")
+
+
+def choices_in(annotation: Any) -> list[str]:
+    """The words that a type, or a member of it, is a choice of."""
+    if get_origin(annotation) is Literal:
+        return [choice for choice in get_args(annotation) if isinstance(choice, str)]
+    inside = get_args(annotation)[:1] if get_origin(annotation) is Annotated else members(annotation)
+    return [choice for inner in inside if inner is not annotation for choice in choices_in(inner)]
+
+
+def near(word: str, words: Iterable[str]) -> list[str]:
+    """The word that was probably meant, or nothing."""
+    return difflib.get_close_matches(word, list(words), n=1)
+
+
+def near_keys(key: str, keys: Iterable[str]) -> list[str]:
+    """The dotted keys that were probably meant by a dotted key: the same name in other tables, else the nearest one."""
+    keys = list(keys)
+    name = key.rpartition(".")[2]
+    return [other for other in keys if other.rpartition(".")[2] == name] or near(key, keys)
+
+
+def unknown_key(model: type[Settings], table: str, name: str) -> tuple[str, list[str]]:
+    """What to say of a name that a table does not have, and the dotted keys that it may stand for."""
+    keys = all_keys(model)
+    prefix = f"{table}." if table else ""
+    here = [key.removeprefix(prefix) for key in keys if key.rpartition(".")[0] == table]
+    elsewhere = [key for key in keys if key.rpartition(".")[2] == name]
+    if elsewhere:
+        homes = [f"in [{home}]" if (home := key.rpartition(".")[0]) else "above the first table" for key in elsewhere]
+        return f"unknown key here; belongs {' or '.join(homes)}", elsewhere
+    if match := near(name, here):
+        return f"unknown key; did you mean `{match[0]}`?", [prefix + match[0]]
+    if match := near(name, [key.rpartition(".")[2] for key in keys]):
+        meant = near_keys(match[0], keys)
+        return "unknown key" + _did_you_mean(meant), meant
+    return f"unknown key; known here: {', '.join(here)}", []
+
+
+def _did_you_mean(keys: list[str]) -> str:
+    return f"; did you mean {' or '.join(f'`{key}`' for key in keys)}?" if keys else ""
+
+
+def _about(field: FieldInfo) -> str:
+    """The help text of a field; a table may leave it to its model."""
+    models = [member.__doc__ for member in members(field.annotation) if _is_table(member)]
+    return inspect.cleandoc(field.description or "\n".join(filter(None, models)))
+
+
+def _is_table(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Settings)
+
+
+def _facts(field: FieldInfo) -> list[tuple[str, str]]:
+    facts = [("type", in_words(field.annotation)), ("bounds", _bounds(field.metadata)), ("default", _default(field))]
+    return [(name, fact) for name, fact in facts if fact]
+
+
+def _default(field: FieldInfo) -> str:
+    if all(map(_is_table, members(field.annotation))):
+        return ""
+    if field.is_required():
+        return "none, it is required"
+    default = field.get_default(call_default_factory=True, validated_data={})
+    return "left out" if default is None else write_value(default)
+
+
+def _bounds(metadata: Iterable[Any]) -> str:
+    return " and ".join(bound for constraint in metadata for bound in _bound(constraint))
+
+
+def _bound(constraint: Any) -> Iterator[str]:
+    words: Mapping[type, str] = {
+        annotated_types.Gt: "greater than {0.gt:.12g}",
+        annotated_types.Ge: "at least {0.ge:.12g}",
+        annotated_types.Lt: "less than {0.lt:.12g}",
+        annotated_types.Le: "at most {0.le:.12g}",
+        annotated_types.MultipleOf: "a multiple of {0.multiple_of:.12g}",
+        annotated_types.MinLen: "at least {0.min_length} long",
+        annotated_types.MaxLen: "at most {0.max_length} long",
+    }
+    if type(constraint) in words:
+        yield words[type(constraint)].format(constraint)
+    elif isinstance(constraint, FieldInfo):  # a `Field` that bounds one member of a union
+        yield from filter(None, [_bounds(constraint.metadata)])
+
+
+def _one_line(field: FieldInfo) -> str:
+    summary = (_about(field) or in_words(field.annotation)).splitlines()[0]
+    default = _default(field)
+    return f"{summary} (default: {default})" if default else summary
+
+
+def _aligned(rows: list[tuple[str, str]]) -> str:
+    width = max((len(name) for name, _ in rows), default=0)
+    return "\n".join(f"  {name:<{width}}  {text}" for name, text in rows)
+
+
+def _plainly(choice: Any) -> str:
+    return choice if isinstance(choice, str) else write_value(choice)

@@ -1,0 +1,64 @@
+"""A resolved recipe as TOML with the origin of every value beside it, and back.
+
+    [model]
+    model_dim = 256  # recipe
+    num_heads = 8  # default
+    # max_positions is left out  # default
+
+It knows no key itself, and no file: it makes text and reads text.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from weft.config.recipe import Resolved, parse_toml, resolve
+from weft.config.settings import Settings
+from weft.config.toml import KeyPath, statements, write_value
+
+R = TypeVar("R", bound=Settings)
+
+
+def render(resolved: Resolved[Any]) -> str:
+    """The whole recipe as TOML, defaults included, in the order of its model."""
+    return "\n".join(_table(resolved.recipe, resolved, ())).lstrip("\n") + "\n"
+
+
+def parse_rendered(text: str, model: type[R], subject: str | Path) -> Resolved[R]:
+    """Read what `render` wrote: the same values with the same origins.
+
+    A value without a comment, as a person would add it, is taken to come from the recipe. Raises RecipeError.
+    """
+    document = parse_toml(text, subject)
+    comments: dict[str, str] = {}
+    for statement in statements(text):
+        if left_out := re.fullmatch(r"# (\w+) is left out  # (.+)", statement.text):
+            name, origin = left_out.groups()
+            _table_at(document, statement.table).setdefault(name, None)
+        else:
+            name, origin = next(iter(statement.content), ""), statement.comment
+        comments[".".join([*map(str, statement.table), name])] = origin
+    resolved = resolve(document, model, subject, text=text)
+    origins = {key: comments.get(key) or origin for key, origin in resolved.origins.items()}
+    return Resolved(resolved.recipe, origins)
+
+
+def _table(recipe: Settings, resolved: Resolved[Any], path: tuple[str, ...]) -> Iterator[str]:
+    """The lines of one table: its values first, since TOML would take them for a subtable's if they followed it."""
+    if path:
+        yield f"\n[{'.'.join(path)}]"
+    plain = recipe.model_dump()
+    for name, value in recipe:
+        if not isinstance(value, Settings):
+            written = f"# {name} is left out" if value is None else f"{name} = {write_value(plain[name])}"
+            yield f"{written}  # {resolved.origins['.'.join((*path, name))]}"
+    for name, value in recipe:
+        if isinstance(value, Settings):
+            yield from _table(value, resolved, (*path, name))
+
+
+def _table_at(document: Any, path: KeyPath) -> Any:
+    for name in path:
+        document = document[name]
+    return document

@@ -1,0 +1,270 @@
+"""Files of sentence pairs to lists of strings. Knows no tokenizer and no tensor.
+
+A corpus entry is one file of pairs (TSV or JSONL) or two files of sentences, one for each language; any of them may be
+gzipped. Lines end at "\\n" and nowhere else: a carriage return, U+0085 or U+2028 inside a line is part of the sentence, where
+Python's universal newlines would start a new line and shift every pair after it.
+"""
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from weft.config import FieldProblem, Settings
+from weft.errors import CorpusError, Problem
+
+
+class Columns(Settings):
+    source: str = Field(min_length=1)
+    """Name of the source column (a TSV's header, a JSONL's key), or its number from 1 where there is no header."""
+    target: str | tuple[str, ...] = Field(min_length=1)
+    """Name of the target column, or of several: the first is trained on, all are references in evaluation."""
+
+
+class CorpusEntry(Settings):
+    path: str | None = None
+    """A TSV or JSONL file of pairs."""
+    source: str | None = None
+    """A text file of source sentences, one a line ..."""
+    target: str | None = None
+    """... and the text file of their translations."""
+
+    @model_validator(mode="after")
+    def _one_file_or_two(self) -> "CorpusEntry":
+        if (self.path is None) == (self.source is None and self.target is None):
+            raise ValueError("give either `path`, or `source` and `target`")
+        if self.path is None and (self.source is None or self.target is None):
+            raise ValueError("a pair of text files needs both `source` and `target`")
+        return self
+
+
+class DataConfig(Settings):
+    source: str = Field(min_length=1)
+    """Code of the language to translate from, such as zh."""
+    target: str = Field(min_length=1)
+    """Code of the language to translate into, such as en."""
+    train: tuple[str | CorpusEntry, ...] = Field(min_length=1)
+    """Files to train on: TSV or JSONL paths, or { source = "a.zh", target = "a.en" }; .gz too."""
+    valid: tuple[str | CorpusEntry, ...] = Field(min_length=1)
+    """Files to choose the best weights on; never trained on."""
+    columns: Columns | None = None
+    """Which columns hold the pair; left out: those named as the languages, or the first two where there is no header."""
+    header: bool = True
+    """Whether the first line of a TSV names its columns."""
+    empty_sides: Literal["error", "drop"] = "error"
+    """What to do with a pair of which one side is empty."""
+    max_length: int = Field(256, ge=1)
+    """Training pairs with more pieces than this on a side are dropped, counted and reported."""
+
+    @model_validator(mode="after")
+    def _two_languages(self) -> "DataConfig":
+        if self.source == self.target and self.columns is None:
+            raise FieldProblem("target", "is the source language too; name the two columns in data.columns")
+        return self
+
+
+@dataclass(frozen=True)
+class ParallelText:
+    """Sentence pairs as read: `references[i]` holds one or more translations of `sources[i]`."""
+
+    sources: list[str]
+    references: list[tuple[str, ...]]
+    sha256: dict[str, str]
+    dropped_empty: int = 0
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @property
+    def targets(self) -> list[str]:
+        """The first reference of each pair."""
+        return [reference[0] for reference in self.references]
+
+
+def read_corpora(entries: Sequence[str | CorpusEntry], config: DataConfig, root: Path) -> ParallelText:
+    """All pairs of these entries, in order; raises CorpusError naming every file and line that is wrong (up to a limit)."""
+    parts, problems = [], []
+    for entry in entries:
+        entry = CorpusEntry(path=entry) if isinstance(entry, str) else entry
+        try:
+            parts.append(read_entry(entry, config, root))
+        except CorpusError as error:
+            problems += [Problem(f"{error.subject}: {problem.where}", problem.what) for problem in error.problems]
+    if problems:
+        raise CorpusError("the corpus", problems)
+    sha256 = {name: digest for part in parts for name, digest in part.sha256.items()}
+    return ParallelText(
+        sources=[source for part in parts for source in part.sources],
+        references=[reference for part in parts for reference in part.references],
+        sha256=sha256,
+        dropped_empty=sum(part.dropped_empty for part in parts),
+    )
+
+
+def read_entry(entry: CorpusEntry, config: DataConfig, root: Path) -> ParallelText:
+    """The pairs of one entry; paths are relative to `root`."""
+    if entry.path is None:
+        assert entry.source is not None and entry.target is not None  # CorpusEntry's validator holds this
+        names = [entry.source, entry.target]
+        reading = Reading(entry.source)
+        rows = read_text_pair(root / entry.source, root / entry.target, reading)
+    else:
+        names = [entry.path]
+        reading = Reading(entry.path)
+        read = read_jsonl if entry.path.removesuffix(".gz").endswith((".jsonl", ".json")) else read_tsv
+        rows = read(root / entry.path, config, reading)
+    sources, references = [], []
+    dropped = 0
+    for number, source, targets in rows:
+        if source.strip() and targets[0].strip():
+            sources.append(source)
+            references.append(targets)
+        elif config.empty_sides == "drop":
+            dropped += 1
+        else:
+            side = "source" if not source.strip() else "target"
+            reading.add(number, f'the {side} side is empty; fill it, remove it or set data.empty_sides = "drop"')
+    reading.raise_problems()
+    if not sources:
+        raise CorpusError(names[0], [Problem("the whole file", "holds no sentence pair")])
+    return ParallelText(sources, references, {name: file_sha256(root / name) for name in names}, dropped)
+
+
+@dataclass
+class Reading:
+    """What was found wrong while reading one file."""
+
+    subject: str
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, number: int, what: str) -> None:
+        self.problems.append(Problem(f"line {number}", what))
+
+    def raise_problems(self) -> None:
+        if self.problems:
+            raise CorpusError(self.subject, self.problems)
+
+
+Row = tuple[int, str, tuple[str, ...]]
+
+
+def read_tsv(path: Path, config: DataConfig, reading: Reading) -> Iterator[Row]:
+    """(line number, source, targets) of each line of tab-separated values; nothing is quoted."""
+    lines = read_lines(path, reading)
+    if config.header:
+        header = [name.strip() for name in next(lines, (1, ""))[1].split("\t")]
+        columns = config.columns or Columns(source=config.source, target=config.target)
+        places = find_columns(columns, header, reading)
+    else:
+        columns = config.columns or Columns(source="1", target="2")
+        header = None
+        places = number_columns(columns, reading)
+    if places is None:
+        reading.raise_problems()
+        return
+    for number, line in lines:
+        cells = line.split("\t")
+        expected = len(header) if header else max(places) + 1
+        if len(cells) != expected if header else len(cells) < expected:
+            reading.add(number, f"has {len(cells)} columns where {'the header has' if header else 'at least'} {expected}")
+            continue
+        yield number, cells[places[0]], tuple(cells[place] for place in places[1:])
+
+
+def find_columns(columns: Columns, header: list[str], reading: Reading) -> list[int] | None:
+    """Places of the source and target columns in the header, or None with a problem noted."""
+    names = [columns.source, *target_names(columns)]
+    missing = [name for name in names if name not in header]
+    if missing:
+        found = ", ".join(header)[:100]
+        wanted = " and ".join(f"`{name}`" for name in missing)
+        hint = "name the columns in data.columns, or set data.header = false where the first line is a pair"
+        reading.add(1, f"no column {wanted}; the header names: {found}; {hint}")
+        return None
+    return [header.index(name) for name in names]
+
+
+def number_columns(columns: Columns, reading: Reading) -> list[int] | None:
+    """Places of columns given by number from 1, or None with a problem noted."""
+    names = [columns.source, *target_names(columns)]
+    if not all(name.isdecimal() and int(name) > 0 for name in names):
+        reading.add(1, f"without a header data.columns must hold numbers from 1, found {', '.join(names)}")
+        return None
+    return [int(name) - 1 for name in names]
+
+
+def target_names(columns: Columns) -> tuple[str, ...]:
+    return (columns.target,) if isinstance(columns.target, str) else columns.target
+
+
+def read_jsonl(path: Path, config: DataConfig, reading: Reading) -> Iterator[Row]:
+    """(line number, source, targets) of each line, a JSON object with a string under each column's name."""
+    columns = config.columns or Columns(source=config.source, target=config.target)
+    names = [columns.source, *target_names(columns)]
+    for number, line in read_lines(path, reading):
+        try:
+            row = json.loads(line)
+        except (json.JSONDecodeError, RecursionError):
+            reading.add(number, "is no JSON object")
+            continue
+        values = [row.get(name) for name in names] if isinstance(row, dict) else [None]
+        if all(isinstance(value, str) for value in values):
+            yield number, values[0], tuple(values[1:])
+        else:
+            reading.add(number, f"must be an object with strings under {' and '.join(names)}")
+
+
+def read_text_pair(source: Path, target: Path, reading: Reading) -> Iterator[Row]:
+    """(line number, source, (target,)) of two files with one sentence a line."""
+    target_reading = Reading(target.name)
+    source_lines = [line for _, line in read_lines(source, reading)]
+    target_lines = [line for _, line in read_lines(target, target_reading)]
+    reading.problems += [Problem(f"{target.name}, {p.where}", p.what) for p in target_reading.problems]
+    if len(source_lines) != len(target_lines):
+        what = f"{source.name} has {len(source_lines):,} lines, {target.name} has {len(target_lines):,}; they must be in step"
+        reading.problems.append(Problem("the two files", what))
+    reading.raise_problems()
+    for number, (left, right) in enumerate(zip(source_lines, target_lines, strict=True), start=1):
+        yield number, left, (right,)
+
+
+def read_lines(path: Path, reading: Reading) -> Iterator[tuple[int, str]]:
+    """(number from 1, line) of a UTF-8 file; a line that is not UTF-8 is noted and left out."""
+    for number, line in enumerate(split_lines(read_bytes(path, reading)), start=1):
+        try:
+            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            reading.add(number, f"is not UTF-8 (byte {error.start + 1} of the line); convert the file, or remove the line")
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """Lines end at "\\n" alone, and the last one needs none."""
+    lines = data.split(b"\n")
+    return lines[:-1] if lines[-1] == b"" else lines
+
+
+def read_bytes(path: Path, reading: Reading) -> bytes:
+    """The file's content, unzipped where its name ends with .gz; CorpusError where it cannot be had."""
+    opener: Callable = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        what = f"does not exist (looked in {path.parent.resolve()}); set the data root with --data DIR or WEFT_DATA"
+    except IsADirectoryError:
+        what = "is a folder, not a file"
+    except (OSError, EOFError, zlib.error) as error:
+        what = f"cannot be read: {error}"
+    raise CorpusError(reading.subject, [Problem("the file", what)])
+
+
+def file_sha256(path: Path) -> str:
+    """The digest of a file as it lies on disk."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,40 @@
+"""Greedy search: the most probable piece at every step."""
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from weft.decoding.step import Hypothesis, StepFunction
+
+
+def greedy_search(
+    step_function: StepFunction,
+    max_lengths: Int[Tensor, " sentences"],
+    *,
+    begin_id: int,
+    end_id: int,
+) -> list[Hypothesis]:
+    """One hypothesis a sentence, of at most `max_lengths` pieces and </s>; its score is its log_prob.
+
+    A sentence that reaches its maximum ends there with </s>, whose log-probability counts. Finished sentences leave the
+    batch.
+    """
+    sentences = torch.arange(len(max_lengths), device=max_lengths.device)  # which sentence each row is
+    newest = torch.full_like(max_lengths, begin_id)
+    log_prob = torch.zeros(len(max_lengths), device=max_lengths.device)
+    written: Tensor = newest.new_empty(len(max_lengths), 0)
+    found: dict[int, Hypothesis] = {}
+    while len(sentences):
+        log_probs = step_function.step(newest)  # (rows, vocab)
+        must_end = written.size(1) >= max_lengths[sentences]
+        newest = log_probs.argmax(-1).masked_fill(must_end, end_id)
+        log_prob = log_prob + log_probs.gather(1, newest[:, None]).squeeze(1)
+        ended = newest == end_id
+        if ended.any():
+            rows = zip(sentences[ended].tolist(), written[ended].tolist(), log_prob[ended].tolist(), strict=True)
+            found.update((sentence, Hypothesis(tuple(ids), total, total)) for sentence, ids, total in rows)
+            open_rows = (~ended).nonzero().squeeze(1)
+            sentences, newest, log_prob, written = (x[open_rows] for x in (sentences, newest, log_prob, written))
+            step_function.reorder(open_rows)
+        written = torch.cat([written, newest[:, None]], dim=1)
+    return [found[sentence] for sentence in range(len(max_lengths))]

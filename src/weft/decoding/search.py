@@ -1,0 +1,72 @@
+"""Which search, with which settings: one config, one function, whatever the model."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Int
+from pydantic import Field
+from torch import Tensor
+
+from weft.config import Settings
+from weft.decoding.beam import beam_search
+from weft.decoding.greedy import greedy_search
+from weft.decoding.step import Hypothesis, StepFunction
+
+
+class DecodingConfig(Settings):
+    method: Literal["greedy", "beam"] = "beam"
+    """How the translation is searched for: the best piece at every step, or the best of several open hypotheses."""
+    beam_size: int = Field(3, ge=1, le=64)
+    """Hypotheses kept open for each sentence in beam search."""
+    length_penalty: Literal["none", "fixed", "gnmt", "adaptive"] = "adaptive"
+    """What a hypothesis's summed log-probability is divided by: nothing, length^p, GNMT's, or length^p with p from the source."""
+    length_power: float = Field(1.0, ge=0, le=5)
+    """The power p of `fixed`, the alpha of `gnmt`; no other penalty uses it."""
+    stopping: Literal["exact", "first-k"] = "exact"
+    """Stop when no open hypothesis can still win, or when the first beam_size hypotheses are finished."""
+    max_length_ratio: float = Field(2.0, ge=0, le=20)
+    """A translation has at most max_length_ratio * source pieces + max_length_extra pieces."""
+    max_length_extra: int = Field(20, ge=1, le=10_000)
+    """See max_length_ratio."""
+    batch_tokens: int = Field(4096, ge=1, le=10_000_000)
+    """Source pieces times beam size of the sentences that are translated together; the answers do not depend on it."""
+
+    @property
+    def rows_per_sentence(self) -> int:
+        """Hypotheses that the step function holds for each sentence."""
+        return self.beam_size if self.method == "beam" else 1
+
+    def max_lengths(self, source_lengths: Int[Tensor, " sentences"]) -> Int[Tensor, " sentences"]:
+        """The most target pieces (without </s>) for sources of these many pieces."""
+        return (source_lengths * self.max_length_ratio).ceil().long() + self.max_length_extra
+
+
+@torch.inference_mode()
+def search(
+    step_function: StepFunction,
+    source_lengths: Int[Tensor, " sentences"],
+    config: DecodingConfig,
+    *,
+    begin_id: int,
+    end_id: int,
+    best: int = 1,
+) -> list[list[Hypothesis]]:
+    """For each sentence its `best` hypotheses (greedy search knows only one), best first.
+
+    `source_lengths` counts pieces without </s>; `step_function` holds config.rows_per_sentence rows a sentence.
+    """
+    max_lengths = config.max_lengths(source_lengths)
+    if config.method == "greedy":
+        return [[hypothesis] for hypothesis in greedy_search(step_function, max_lengths, begin_id=begin_id, end_id=end_id)]
+    return beam_search(
+        step_function,
+        max_lengths,
+        source_lengths,
+        beam_size=config.beam_size,
+        begin_id=begin_id,
+        end_id=end_id,
+        length_penalty=config.length_penalty,
+        length_power=config.length_power,
+        stopping=config.stopping,
+        best=best,
+    )

@@ -1,0 +1,33 @@
+"""The one thing that search asks of a model: what comes next, and to follow when rows are reordered.
+
+A search runs several hypotheses (rows) for each sentence at once. Anything that can answer `step` and `reorder` can be
+searched: a Transformer, an ensemble, an exported session, a table of probabilities in a test.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+class StepFunction(Protocol):
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        """Take the newest token of every row (at first <s>) and give the log-probabilities of the one that follows."""
+        ...
+
+    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
+        """Make row i go on from what row rows[i] was.
+
+        Rows of one sentence stand side by side and stay with it; all rows of a sentence can be left out.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished target sentence as ids without <s> and </s>; log_prob sums over its pieces and </s>, in nats."""
+
+    tokens: tuple[int, ...]
+    log_prob: float
+    score: float

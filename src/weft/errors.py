@@ -1,0 +1,94 @@
+"""The family of errors that a user can meet. Each says what was wrong, where, and what to do.
+
+    WeftError                 the work failed                                          exit code 1
+    ├── UsageError            the command asks for something that cannot be            exit code 2
+    │   └── RecipeError       a recipe has problems, all of them listed                exit code 2
+    ├── CorpusError           a data file has problems, all of them listed             exit code 1
+    ├── ModelError            a folder is not a complete, unaltered model              exit code 1
+    ├── RunError              a run folder cannot be used as asked                     exit code 1
+    ├── MissingExtraError     an optional library is needed and not installed          exit code 1
+    └── Stopped               a signal stopped the work; the same command goes on      exit code 3
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: `where` it is (a key, a line number, a file) and `what` is wrong there."""
+
+    where: str
+    what: str
+
+
+class WeftError(Exception):
+    """What a user did or has that keeps the work from being done; never a defect of weft itself."""
+
+    exit_code = 1
+
+
+class ProblemsError(WeftError):
+    """Everything that is wrong with one thing, listed at once.
+
+    The text is a headline, then one aligned line per problem:
+
+        recipes/de-en.toml has 2 problems
+          training.learning_rat   unknown key; did you mean `learning_rate`?
+          model.num_heads = 6     must divide model.model_dim = 512; try 4 or 8
+    """
+
+    most_listed = 20
+
+    def __init__(self, subject: str | Path, problems: Sequence[Problem]) -> None:
+        self.subject = str(subject)
+        self.problems = tuple(problems)
+        super().__init__(self._describe())
+
+    def _describe(self) -> str:
+        count = len(self.problems)
+        listed = self.problems[: self.most_listed]
+        width = min(40, max((len(problem.where) for problem in listed), default=0))
+        lines = [f"{self.subject} has {count} problem{'s' if count != 1 else ''}"]
+        lines += [f"  {problem.where:<{width}}  {problem.what}" for problem in listed]
+        if count > len(listed):
+            lines.append(f"  ... and {count - len(listed)} more")
+        return "\n".join(lines)
+
+
+class UsageError(WeftError):
+    """The command line asks for something that cannot be."""
+
+    exit_code = 2
+
+
+class RecipeError(ProblemsError, UsageError):
+    """A recipe has problems."""
+
+    exit_code = 2
+
+
+class CorpusError(ProblemsError):
+    """A data file has problems."""
+
+
+class ModelError(ProblemsError):
+    """A folder is not a complete, unaltered model that this version can read."""
+
+
+class RunError(WeftError):
+    """A run folder cannot be used as asked: it is locked, belongs to another recipe, or its data changed."""
+
+
+class MissingExtraError(WeftError):
+    """An optional library is needed."""
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(f"{library} is needed for this; install it with: pip install 'weft[{extra}]'")
+
+
+class Stopped(WeftError):
+    """A signal stopped the work after its state was saved; running the same command again goes on."""
+
+    exit_code = 3

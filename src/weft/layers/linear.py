@@ -1,0 +1,30 @@
+"""Affine maps and layer normalization whose parameters stay in fp32 while they compute in the precision of their input.
+
+This is how weft trains in bf16: the activations are bf16 from the embedding on, the parameters and their gradients are
+fp32 throughout, so the parameters *are* the master weights and the optimizer never sees a rounded one. Each weight is
+cast once a pass, which costs a thousandth of the products it takes part in.
+"""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Linear(nn.Linear):
+    """x W^T + b, initialized with Xavier's uniform distribution (Glorot and Bengio 2010) and a zero bias."""
+
+    def reset_parameters(self) -> None:
+        nn.init.xavier_uniform_(self.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(self, x: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
+        bias = None if self.bias is None else self.bias.to(x.dtype)
+        return F.linear(x, self.weight.to(x.dtype), bias)
+
+
+class LayerNorm(nn.LayerNorm):
+    """Layer normalization (Ba et al. 2016); mean and variance are taken in fp32 whatever the input."""
+
+    def forward(self, x: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch model"]:
+        return F.layer_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.bias.to(x.dtype), self.eps)

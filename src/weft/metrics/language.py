@@ -1,0 +1,36 @@
+"""What a metric has to know of a language: how its code is read, and whether white space divides its words.
+
+Does not look at the text: what is said to be English is scored as English.
+"""
+
+import re
+
+from weft.errors import UsageError
+
+_CODE = re.compile(r"([A-Za-z]{2,3})([-_][A-Za-z0-9]+)*")
+_CHINESE = frozenset({"zh", "zho", "chi", "cmn", "yue", "wuu", "lzh"})
+_JAPANESE = frozenset({"ja", "jpn"})
+_KOREAN = frozenset({"ko", "kor"})
+
+
+def main_language(code: str) -> str:
+    """`zh`, `ja` or `ko` for every code of these languages (`zh-TW`, `cmn_Hans`), else the code's first part.
+
+    A name such as "chinese" is a UsageError: taken for an unknown language, it would be scored by the wrong tokenizer.
+    """
+    match = _CODE.fullmatch(code)
+    if match is None:
+        raise UsageError(
+            f"{code!r} is not a language code; write a code of two or three letters, such as en, zh or zh-TW"
+        )
+    language = match[1].lower()
+    if language in _CHINESE:
+        return "zh"
+    if language in _JAPANESE:
+        return "ja"
+    return "ko" if language in _KOREAN else language
+
+
+def is_written_without_spaces(code: str) -> bool:
+    """Whether the text is to be counted by characters, because no white space divides its words."""
+    return main_language(code) in {"zh", "ja"}

@@ -1,0 +1,58 @@
+"""A score is a number with the signature that says how it was taken. Knows no metric, only how scores are shown."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Scale = Literal["0..1", "0..100", "edits in 100 words"]
+"""The courses' scores are shares, sacreBLEU and chrF percentages; TER counts edits: lower is better, no upper bound."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number, how it was taken, and the counts behind it."""
+
+    name: str
+    value: float
+    scale: Scale
+    signature: str
+    detail: Mapping[str, object] = field(default_factory=dict)
+
+    def formatted(self) -> str:
+        """The value with the decimals that are usual on its scale: 0.4123, 23.61."""
+        return f"{self.value:.4f}" if self.scale == "0..1" else f"{self.value:.2f}"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What was measured on one set of sentences, in the order in which it is shown."""
+
+    sentences: int
+    scores: tuple[Score, ...]
+
+    def __getitem__(self, name: str) -> Score:
+        return next(score for score in self.scores if score.name == name)
+
+    def values(self) -> dict[str, float]:
+        """The bare numbers by name, as `check_requirements` and metrics.jsonl take them."""
+        return {score.name: score.value for score in self.scores}
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON: every score by name with value (unrounded), scale, signature and the counts behind it."""
+        return {
+            "sentences": self.sentences,
+            "scores": {
+                score.name: {"value": score.value, "scale": score.scale, "signature": score.signature, **score.detail}
+                for score in self.scores
+            },
+        }
+
+    def table(self) -> str:
+        """Plain text for a terminal, one aligned line a score under a headline."""
+        rows = [("score", "value", "scale", "signature")]
+        rows += [(score.name, score.formatted(), score.scale, score.signature) for score in self.scores]
+        names, values, scales = (max(len(row[column]) for row in rows) for column in range(3))
+        return "\n".join(
+            f"{name:<{names}}  {value:>{values}}  {scale:<{scales}}  {signature}"
+            for name, value, scale, signature in rows
+        )

@@ -1,0 +1,163 @@
+"""All scores of a translated set: the published ones through sacrebleu, with the courses' own beside them.
+
+sacreBLEU (Post, 2018), chrF (Popović, 2015) and TER (Snover et al., 2006) are computed by the sacrebleu library and
+carry its signatures; their values are percentages as published. The tokenizer of sacreBLEU follows the target language,
+and one that cannot suit the language is refused. Text is scored as it stands: no normalization, no change of script.
+References come in sets (see `references`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import cast
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from weft.errors import UsageError, WeftError
+from weft.metrics.course_bleu import MAX_ORDER, course_bleu, exact_match
+from weft.metrics.language import is_written_without_spaces, main_language
+from weft.metrics.references import ReferenceSets, references_by_sentence
+from weft.metrics.score import Score, Scores
+
+TOKENIZERS = ("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none")
+"""Those of sacrebleu that need no network; the two with MeCab need a library of their own."""
+
+_DOWNLOADING = frozenset({"spm", "flores101", "flores200", "spBLEU-1K"})
+_BY_WHITE_SPACE = frozenset({"13a", "intl"})
+_OWN_TOKENIZER = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+
+
+def score_translations(
+    hypotheses: Sequence[str],
+    references: ReferenceSets,
+    language: str,
+    ignore_punctuation: bool = False,
+    tokenizer: str | None = None,
+) -> Scores:
+    """bleu_1 .. bleu_4, exact_match (0..1), sacrebleu, chrf (0..100) and ter (edits in 100 words).
+
+    `references[k][i]` is the k-th reference of hypothesis i, None or blank where there is none; `language` is the code
+    of the target language. `ignore_punctuation` concerns the courses' BLEU only, `tokenizer` sacreBLEU only.
+    Raises CorpusError for sets of unequal length and sentences without a reference, UsageError for a language or a
+    tokenizer that cannot be, WeftError where the tokenizer's library is not installed.
+    """
+    counts = course_bleu(hypotheses, references, language, ignore_punctuation)
+    return Scores(
+        len(hypotheses),
+        (
+            *(counts.score(order) for order in range(1, MAX_ORDER + 1)),
+            exact_match(hypotheses, references),
+            sacre_bleu(hypotheses, references, language, tokenizer),
+            chrf(hypotheses, references),
+            ter(hypotheses, references, language),
+        ),
+    )
+
+
+def sacre_bleu(
+    hypotheses: Sequence[str], references: ReferenceSets, language: str, tokenizer: str | None = None
+) -> Score:
+    """Corpus sacreBLEU in 0..100, with the tokenizer of the language unless another one is named."""
+    metric = _bleu(language, tokenizer)
+    result = metric.corpus_score(hypotheses, _sacrebleu_sets(hypotheses, references))
+    detail = {
+        "precisions": tuple(result.precisions),
+        "brevity_penalty": result.bp,
+        "hypothesis_length": result.sys_len,
+        "reference_length": result.ref_len,
+    }
+    return Score("sacrebleu", result.score, "0..100", metric.get_signature().format(), detail)
+
+
+def chrf(hypotheses: Sequence[str], references: ReferenceSets) -> Score:
+    """Corpus chrF2 in 0..100: character n-grams up to 6, without white space."""
+    metric = CHRF()
+    result = metric.corpus_score(hypotheses, _sacrebleu_sets(hypotheses, references))
+    return Score("chrf", result.score, "0..100", metric.get_signature().format())
+
+
+def ter(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> Score:
+    """Corpus translation edit rate in edits per 100 words of the references; lower is better.
+
+    In Chinese and Japanese the words are single characters: tercom splits them only where it also normalizes.
+    """
+    splits = is_written_without_spaces(language)
+    metric = TER(normalized=splits, asian_support=splits)
+    result = metric.corpus_score(hypotheses, _sacrebleu_sets(hypotheses, references))
+    detail = {"edits": result.num_edits, "reference_length": result.ref_length}
+    return Score("ter", result.score, "edits in 100 words", metric.get_signature().format(), detail)
+
+
+@dataclass(frozen=True)
+class SentenceScores:
+    """Scores of single sentences, in 0..100 and in the order of the hypotheses, with the signatures they share.
+
+    They are for finding good and bad sentences; their mean is not the score of the corpus.
+    """
+
+    bleu: tuple[float, ...]
+    chrf: tuple[float, ...]
+    bleu_signature: str
+    chrf_signature: str
+
+
+def sentence_scores(
+    hypotheses: Sequence[str], references: ReferenceSets, language: str, tokenizer: str | None = None
+) -> SentenceScores:
+    """Of each sentence chrF2 and BLEU (sacrebleu's exponential smoothing, orders as far as the sentence goes)."""
+    by_sentence = references_by_sentence(hypotheses, references)
+    bleu, character = _bleu(language, tokenizer, of_sentences=True), CHRF()
+    pairs = list(zip(hypotheses, by_sentence, strict=True))
+    bleu_scores = tuple(bleu.sentence_score(hypothesis, lines).score for hypothesis, lines in pairs)
+    chrf_scores = tuple(character.sentence_score(hypothesis, lines).score for hypothesis, lines in pairs)
+    # A metric's signature counts the references of the sentence that it saw last; these speak of all.
+    of_all = -1 if len({len(lines) for lines in by_sentence}) > 1 else len(by_sentence[0])
+    bleu.num_refs = character.num_refs = of_all
+    return SentenceScores(bleu_scores, chrf_scores, bleu.get_signature().format(), character.get_signature().format())
+
+
+def tokenizer_for(language: str, tokenizer: str | None = None) -> str:
+    """The sacreBLEU tokenizer of a target language, or `tokenizer` if it suits: zh, ja-mecab, ko-mecab, else 13a.
+
+    UsageError for one that is unknown, that downloads its model, or that looks for white space between the words of a
+    language that has none.
+    """
+    main = main_language(language)
+    own = _OWN_TOKENIZER.get(main, "13a")
+    if tokenizer is None:
+        return own
+    if tokenizer in _DOWNLOADING:
+        raise UsageError(
+            f"the tokenizer {tokenizer} downloads its model when it is used, and weft fetches nothing from the network "
+            f"while it scores; use {own}"
+        )
+    if tokenizer not in TOKENIZERS:
+        raise UsageError(f"there is no tokenizer {tokenizer!r}; choose from {', '.join(TOKENIZERS)}")
+    if tokenizer in _BY_WHITE_SPACE and is_written_without_spaces(main):
+        raise UsageError(
+            f"the tokenizer {tokenizer} cannot score {language}, which has no spaces between words: a sentence "
+            f"would count as one word; use {own} or char"
+        )
+    return tokenizer
+
+
+def _bleu(language: str, tokenizer: str | None, of_sentences: bool = False) -> BLEU:
+    name = tokenizer_for(language, tokenizer)
+    try:
+        # force: silences the library's advice about detokenizing, which names an option that weft does not have.
+        return BLEU(tokenize=name, effective_order=of_sentences, force=True)
+    except RuntimeError as error:
+        if not name.endswith("-mecab"):
+            raise
+        extra = name.removesuffix("-mecab")
+        raise WeftError(
+            f"sacreBLEU for {language} needs the tokenizer {name}, whose libraries are not installed; install "
+            f"them with: pip install 'sacrebleu[{extra}]', or ask for the tokenizer char"
+        ) from error
+
+
+def _sacrebleu_sets(hypotheses: Sequence[str], references: ReferenceSets) -> list[Sequence[str]]:
+    """The sets as sacrebleu takes them: None (which its annotations leave out) where there is no further reference."""
+    return cast(list[Sequence[str]], list(zip_longest(*references_by_sentence(hypotheses, references))))

@@ -1,0 +1,267 @@
+"""The Transformer, encoder and decoder (Vaswani et al. 2017, "Attention Is All You Need", arXiv 1706.03762).
+
+Our words for the paper's symbols: model_dim = d_model, ff_dim = d_ff, num_heads = h, encoder_layers = decoder_layers = N.
+`norm = "post"` is the paper's LayerNorm(x + Sublayer(x)); `norm = "pre"`, the default, is x + Sublayer(LayerNorm(x)) with one more
+LayerNorm at the end of each stack (Xiong et al. 2020), which trains without a careful warm-up.
+
+This file knows token ids and scores. It knows no text, no loss and no search.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from weft.config import FieldProblem, Settings
+from weft.layers.attention import MultiHeadAttention
+from weft.layers.cache import KeyValueCache
+from weft.layers.dropout import Dropout
+from weft.layers.embedding import TokenEmbedding
+from weft.layers.feed_forward import FeedForward
+from weft.layers.linear import LayerNorm, Linear
+from weft.layers.masks import causal_mask, padding_mask
+from weft.layers.positions import SinusoidalPositions
+
+
+class TransformerConfig(Settings):
+    kind: Literal["transformer"] = "transformer"
+    """The architecture."""
+    model_dim: int = Field(256, ge=8, le=8192)
+    """Width of the embeddings and of every layer's input and output."""
+    num_heads: int = Field(8, ge=1, le=256)
+    """Attention heads a layer; must divide model_dim."""
+    encoder_layers: int = Field(4, ge=1, le=96)
+    """Layers that read the source."""
+    decoder_layers: int = Field(4, ge=1, le=96)
+    """Layers that write the target."""
+    ff_dim: int = Field(1024, ge=8, le=65536)
+    """Inner width of the feed-forward networks."""
+    dropout: float = Field(0.1, ge=0, lt=1)
+    """Probability of dropping an activation, after embeddings, sublayers, attention weights and inside feed-forward."""
+    activation: Literal["relu", "elu", "gelu", "silu"] = "relu"
+    """Non-linearity of the feed-forward networks."""
+    norm: Literal["pre", "post"] = "pre"
+    """Layer normalization before each sublayer (trains more easily) or after it (the original paper)."""
+    positions: Literal["sinusoidal"] = "sinusoidal"
+    """How a token's place enters: the paper's sines and cosines, for sentences of any length."""
+    tie: Literal["none", "decoder", "all"] = "decoder"
+    """Which matrices are one: none; the decoder's embedding and the output; or these and the encoder's embedding."""
+
+    @model_validator(mode="after")
+    def _heads_divide_the_width(self) -> "TransformerConfig":
+        if self.model_dim % self.num_heads:
+            fitting = [heads for heads in (1, 2, 4, 8, 16, 32) if self.model_dim % heads == 0 and self.model_dim // heads >= 8]
+            tries = " or ".join(str(heads) for heads in fitting[-2:])
+            raise FieldProblem("num_heads", f"must divide model_dim = {self.model_dim}; try {tries}")
+        return self
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward, each with a residual connection."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(config.model_dim, config.num_heads, dropout=config.dropout)
+        self.attention_residual = Residual(config)
+        self.feed_forward = feed_forward(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(
+        self, x: Float[Tensor, "batch source model"], source_mask: Bool[Tensor, "batch 1 1 source"]
+    ) -> Float[Tensor, "batch source model"]:
+        x = self.attention_residual(x, lambda y: self.attention(y, y, source_mask))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention over what was written, attention over the source, then feed-forward."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config.model_dim, config.num_heads, dropout=config.dropout)
+        self.self_attention_residual = Residual(config)
+        self.cross_attention = MultiHeadAttention(config.model_dim, config.num_heads, dropout=config.dropout)
+        self.cross_attention_residual = Residual(config)
+        self.feed_forward = feed_forward(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch target model"],
+        memory: Float[Tensor, "batch source model"],
+        target_mask: Bool[Tensor, "1 1 target target"],
+        source_mask: Bool[Tensor, "batch 1 1 source"],
+    ) -> Float[Tensor, "batch target model"]:
+        x = self.self_attention_residual(x, lambda y: self.self_attention(y, y, target_mask))
+        x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, memory, source_mask))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+    def step(self, x: Float[Tensor, "rows 1 model"], state: "LayerState") -> Float[Tensor, "rows 1 model"]:
+        """One new position a row, given what the layer computed for those before it."""
+        x = self.self_attention_residual(x, lambda y: self.self_attention.step(y, state.cache))
+        x = self.cross_attention_residual(x, lambda y: state.look_at_source(self.cross_attention, y))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+class Residual(nn.Module):
+    """x + Dropout(sublayer(x)), with layer normalization of the sublayer's input (pre) or of the sum (post)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.norm = LayerNorm(config.model_dim)
+        self.dropout = Dropout(config.dropout)
+        self.norm_first = config.norm == "pre"
+
+    def forward(
+        self, x: Float[Tensor, "batch time model"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "batch time model"]:
+        if self.norm_first:
+            return x + self.dropout(sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(sublayer(x)))
+
+
+def feed_forward(config: TransformerConfig) -> FeedForward:
+    return FeedForward(config.model_dim, config.ff_dim, activation=config.activation, dropout=config.dropout)
+
+
+class Transformer(nn.Module):
+    """Scores of the next target token given a source sentence and the target tokens so far.
+
+    `compute_dtype` is the precision of the activations; the parameters are fp32 whatever it is (see layers/linear.py).
+    """
+
+    compute_dtype: torch.dtype = torch.float32
+
+    def __init__(
+        self, config: TransformerConfig, *, source_vocab_size: int, target_vocab_size: int, padding_id: int
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.padding_id = padding_id
+        self.source_embedding = TokenEmbedding(source_vocab_size, config.model_dim)
+        self.target_embedding = TokenEmbedding(target_vocab_size, config.model_dim)
+        self.positions = SinusoidalPositions(config.model_dim)
+        self.dropout = Dropout(config.dropout)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.encoder_norm = LayerNorm(config.model_dim) if config.norm == "pre" else nn.Identity()
+        self.decoder_norm = LayerNorm(config.model_dim) if config.norm == "pre" else nn.Identity()
+        self.output = Linear(config.model_dim, target_vocab_size, bias=False)
+        self._tie(config.tie)
+
+    def _tie(self, tie: str) -> None:
+        if tie == "none":
+            nn.init.normal_(self.output.weight, std=self.config.model_dim**-0.5)
+            return
+        self.output.weight = self.target_embedding.weight
+        if tie == "all":
+            if self.source_embedding.weight.shape != self.target_embedding.weight.shape:
+                raise ValueError("tie = 'all' needs one vocabulary for both languages")
+            self.source_embedding.weight = self.target_embedding.weight
+
+    def forward(
+        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target vocab"]:
+        """Logits of the token after each target position (teacher forcing); `target` begins with <s>."""
+        memory, source_mask = self.encode(source)
+        return self.score(self.decode(target, memory, source_mask))
+
+    def encode(
+        self, source: Int[Tensor, "batch source"]
+    ) -> tuple[Float[Tensor, "batch source model"], Bool[Tensor, "batch 1 1 source"]]:
+        """The source's vectors, and the mask that says which of them are no padding."""
+        source_mask = padding_mask(source, self.padding_id)
+        x = self._embed(self.source_embedding, source)
+        for layer in self.encoder:
+            x = layer(x, source_mask)
+        return self.encoder_norm(x), source_mask
+
+    def decode(
+        self,
+        target: Int[Tensor, "batch target"],
+        memory: Float[Tensor, "batch source model"],
+        source_mask: Bool[Tensor, "batch 1 1 source"],
+    ) -> Float[Tensor, "batch target model"]:
+        """The decoder's last vectors at every target position; padding stands at the end, so the causal mask hides it."""
+        target_mask = causal_mask(target.size(1), target.device)
+        x = self._embed(self.target_embedding, target)
+        for layer in self.decoder:
+            x = layer(x, memory, target_mask, source_mask)
+        return self.decoder_norm(x)
+
+    def score(self, x: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch vocab"]:
+        """Logits over the target vocabulary."""
+        return self.output(x)
+
+    def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> "TransformerState":
+        """Encode the source once and be ready to write `rows_per_sentence` hypotheses for each sentence."""
+        return TransformerState(self, source, rows_per_sentence)
+
+    def _embed(
+        self, embedding: TokenEmbedding, tokens: Int[Tensor, "batch time"], offset: int = 0
+    ) -> Float[Tensor, "batch time model"]:
+        return self.dropout(self.positions(embedding(tokens), offset).to(self.compute_dtype))
+
+
+class TransformerState:
+    """A step function over one batch: row r writes a hypothesis for sentence r // rows_per_sentence.
+
+    Keys and values of the source are kept once a sentence and shared by its rows, whose queries stand side by side.
+    """
+
+    def __init__(self, model: Transformer, source: Int[Tensor, "batch source"], rows_per_sentence: int) -> None:
+        self.model = model
+        self.rows_per_sentence = rows_per_sentence
+        self.length = 0
+        memory, source_mask = model.encode(source)
+        self.layers = [LayerState(layer, memory, source_mask, rows_per_sentence) for layer in model.decoder]
+
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        """Log-probabilities (fp32) of the token that follows `tokens`, the newest token of every row."""
+        model = self.model
+        x = model._embed(model.target_embedding, tokens[:, None], offset=self.length)
+        for layer, state in zip(model.decoder, self.layers, strict=True):
+            x = layer.step(x, state)
+        self.length += 1
+        return F.log_softmax(model.score(model.decoder_norm(x[:, 0])).float(), dim=-1)
+
+    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
+        """Row i goes on from what row rows[i] was. Rows stay with their sentence; sentences may be left out."""
+        sentences = rows[:: self.rows_per_sentence] // self.rows_per_sentence
+        for state in self.layers:
+            state.reorder(rows, sentences)
+
+
+class LayerState:
+    """What one decoder layer remembers: its own keys and values, and the source's."""
+
+    def __init__(
+        self,
+        layer: DecoderLayer,
+        memory: Float[Tensor, "batch source model"],
+        source_mask: Bool[Tensor, "batch 1 1 source"],
+        rows_per_sentence: int,
+    ) -> None:
+        self.cache = KeyValueCache()
+        self.source_key, self.source_value = layer.cross_attention.project_memory(memory)
+        self.source_mask = source_mask
+        self.rows_per_sentence = rows_per_sentence
+
+    def look_at_source(
+        self, attention: MultiHeadAttention, x: Float[Tensor, "rows 1 model"]
+    ) -> Float[Tensor, "rows 1 model"]:
+        """Cross-attention, the hypotheses of one sentence as so many queries: (rows, 1) -> (sentences, rows_per_sentence)."""
+        beside = x.view(-1, self.rows_per_sentence, x.size(-1))
+        query = attention.project_query(beside)
+        return attention.combine(query, self.source_key, self.source_value, self.source_mask).view_as(x)
+
+    def reorder(self, rows: Int[Tensor, " new_rows"], sentences: Int[Tensor, " new_sentences"]) -> None:
+        self.cache.reorder(rows)
+        if len(sentences) < self.source_key.size(0):
+            self.source_key = self.source_key.index_select(0, sentences)
+            self.source_value = self.source_value.index_select(0, sentences)
+            self.source_mask = self.source_mask.index_select(0, sentences)

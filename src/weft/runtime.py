@@ -1,0 +1,98 @@
+"""The machine: device, precision, threads, memory pages and seeds. Knows nothing of models or data."""
+
+import ctypes
+import hashlib
+import platform
+import sys
+from typing import Literal
+
+import torch
+
+Precision = Literal["auto", "fp32", "bf16"]
+
+PRECISIONS: dict[str, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+# glibc's names for its two thresholds (malloc.h).
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+
+
+def choose_device() -> torch.device:
+    """The accelerator where there is one that weft was written for, else the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def has_native_bf16(device: torch.device) -> bool:
+    """Whether the device multiplies bf16 matrices in hardware, so that bf16 is faster than fp32 and not only smaller."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device)[0] >= 8
+    if device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64"):
+        flags = processor_flags()
+        return "avx512_bf16" in flags or "amx_bf16" in flags
+    return False
+
+
+def processor_flags() -> set[str]:
+    """The instruction sets that Linux names for this processor; empty elsewhere."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next((set(line.split()) for line in file if line.startswith("flags")), set())
+    except OSError:
+        return set()
+
+
+def choose_precision(precision: Precision, device: torch.device) -> Literal["fp32", "bf16"]:
+    """What `auto` means on this device: bf16 where the hardware has it natively, else fp32."""
+    if precision == "auto":
+        return "bf16" if has_native_bf16(device) else "fp32"
+    return precision
+
+
+def keep_memory_pages() -> bool:
+    """Tell glibc to keep the pages that it was given; True where it took the settings.
+
+    Every training step allocates and frees the same large tensors. By default glibc returns them to the kernel each
+    time and takes the page faults again, which can halve the speed of a step.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:  # musl has no such thing
+        return False
+    return bool(mallopt(M_MMAP_THRESHOLD, 2**30)) and bool(mallopt(M_TRIM_THRESHOLD, 2**31 - 1))
+
+
+def derive_seed(*parts: int | str) -> int:
+    """A 63-bit seed for one purpose, for example derive_seed(seed, "dropout", step).
+
+    Random numbers are a function of where they are used and not of how many were drawn before, so a resumed run needs no
+    generator state to go on with the same numbers.
+    """
+    digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
+
+
+def describe_machine() -> dict[str, str]:
+    """What a bug report needs to know about this machine."""
+    import weft
+
+    device = choose_device()
+    return {
+        "weft": weft.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "system": platform.platform(),
+        "processor": processor_name(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "threads": str(torch.get_num_threads()),
+        "native bf16": "yes" if has_native_bf16(device) else "no",
+    }
+
+
+def processor_name() -> str:
+    """The processor's own name for itself where Linux tells it, else the architecture."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()

@@ -1,0 +1,41 @@
+"""The recipes: the settings of every room put together, one model for each task."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from weft.config import FieldProblem, Settings
+from weft.data.corpus import DataConfig
+from weft.decoding.search import DecodingConfig
+from weft.metrics.requirements import RequirementsConfig
+from weft.models.transformer import TransformerConfig
+from weft.text.tokenizer import TokenizerConfig
+from weft.training.trainer import TrainingConfig
+
+
+class TranslationRecipe(Settings):
+    task: Literal["translation"] = "translation"
+    """What the model learns to do."""
+    seed: int = Field(1, ge=0, lt=2**31)
+    """Where all random numbers of the run come from."""
+    data: DataConfig
+    """Which files, which languages."""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    """How text is cut into pieces."""
+    model: TransformerConfig = TransformerConfig()
+    """What the model looks like."""
+    training: TrainingConfig = TrainingConfig()
+    """How it is trained."""
+    decoding: DecodingConfig = DecodingConfig()
+    """How it translates, unless told otherwise."""
+    require: RequirementsConfig = RequirementsConfig()
+    """What `weft evaluate` demands of it."""
+
+    @model_validator(mode="after")
+    def _one_matrix_needs_one_vocabulary(self) -> "TranslationRecipe":
+        if self.model.tie == "all" and not self.tokenizer.shared:
+            raise FieldProblem("model.tie", 'needs one vocabulary; set tokenizer.shared = true, or tie = "decoder"')
+        return self
+
+
+RECIPES: dict[str, type[Settings]] = {"translation": TranslationRecipe}

@@ -1,0 +1,364 @@
+"""From a recipe to a trained model in a run folder; the same call begins a run, goes on with it, or finds it finished."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from weft.config import Resolved, changed, choose_recipe_model, differences, read_recipe, resolve
+from weft.data.corpus import ParallelText, read_corpora
+from weft.errors import Problem, RecipeError, RunError, UsageError
+from weft.runtime import PRECISIONS, choose_device, choose_precision, derive_seed, keep_memory_pages
+from weft.tasks.evaluation import evaluate
+from weft.tasks.model_card import model_card
+from weft.tasks.model_folder import (
+    MANIFEST,
+    TranslationModel,
+    build_transformer,
+    find_model,
+    load_model,
+    save_model,
+)
+from weft.tasks.recipes import RECIPES, TranslationRecipe
+from weft.tasks.translation import TranslationTask, Translator, pair_batches
+from weft.text.sentencepiece_model import SentencePieceTokenizer, train_sentencepiece
+from weft.text.tokenizer import choose_scripts
+from weft.text.vocabulary import choose_vocabulary_size
+from weft.training.run_folder import RunFolder, RunStatus, write_atomically
+from weft.training.trainer import Listener, Progress, Trainer
+
+MAY_CHANGE = {"training.epochs", "training.patience"}
+"""Keys that may differ when a run goes on: they say how long it trains, not what it does."""
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """The pairs to train on and the pairs to choose by, and what their files were when they were read."""
+
+    train: ParallelText
+    valid: ParallelText
+
+    @property
+    def sha256(self) -> dict[str, dict[str, str]]:
+        return {"train": self.train.sha256, "valid": self.valid.sha256}
+
+
+class Silent:
+    """A listener for programs that watch the run folder instead."""
+
+    def on_message(self, text: str) -> None: ...
+
+    def on_log(self, row: dict[str, Any], total_steps: int) -> None: ...
+
+    def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None: ...
+
+
+def train(
+    recipe: str | Path | Mapping[str, Any],
+    *,
+    run: str | Path | None = None,
+    data: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    listener: Listener | None = None,
+) -> Path:
+    """Train by a recipe, a TOML file or the same as a dict, and return the run folder, which then is also a model.
+
+    `run` is runs/ and the recipe's name where it is left out (a dict needs it); `data` is the folder that data paths are
+    relative to: else the environment's WEFT_DATA, else the recipe's own folder. Each override is "KEY=VALUE".
+    """
+    model = choose_recipe_model(recipe, RECIPES, overrides)
+    if isinstance(recipe, Mapping):
+        if run is None:
+            raise UsageError("a recipe that is no file needs a run folder: run=...")
+        resolved, home, name = resolve(recipe, model, "the recipe", overrides), Path(), str(run)
+    else:
+        resolved = read_recipe(recipe, model, overrides)
+        home, name = Path(recipe).parent, Path(recipe).stem
+    return train_translation(
+        cast(Resolved[TranslationRecipe], resolved),
+        data_root=Path(data or os.environ.get("WEFT_DATA") or home),
+        run_path=Path(run) if run is not None else Path("runs") / name,
+        listener=listener or Silent(),
+    )
+
+
+def train_translation(
+    resolved: Resolved[TranslationRecipe], *, data_root: Path, run_path: Path, listener: Listener
+) -> Path:
+    """Train in this run folder until the recipe is fulfilled, and return the folder, which then is also a model.
+
+    Raises Stopped when a signal asks for it, RunError where the folder belongs to another recipe or its data changed.
+    """
+    keep_memory_pages()
+    run = RunFolder(run_path)
+    with run.locked():
+        status = run.status()
+        run.sweep(keep=set() if status is None else {status.last, status.best})
+        if status is None:
+            trainer, corpora = begin(resolved, data_root, run, listener)
+        else:
+            check_same_recipe(resolved, run, status)
+            if status.finished and not wants_more(resolved, run, status):
+                listener.on_message(f"{run_path} is finished (step {status.last}); raise training.epochs to go on")
+                return run_path
+            trainer, corpora = go_on(resolved, data_root, run, status, listener)
+        trainer.train()
+        finish(run, trainer, corpora, listener)
+    return run_path
+
+
+def begin(
+    resolved: Resolved[TranslationRecipe], data_root: Path, run: RunFolder, listener: Listener
+) -> tuple[Trainer, Corpora]:
+    """A fresh run: read the corpora, make the vocabularies and the weights, and save all of it as step 0."""
+    corpora = read_all(resolved.recipe, data_root, listener)
+    for name in ("metrics.jsonl", "samples.jsonl"):
+        (run.path / name).unlink(missing_ok=True)
+    if resolved.recipe.training.init is not None:
+        model = begin_from_model(resolved, Path(resolved.recipe.training.init), listener)
+    else:
+        model = begin_from_scratch(resolved, corpora, listener)
+    trainer = make_trainer(model, corpora, run, listener)
+    trainer.checkpoint()
+    return trainer, corpora
+
+
+def begin_from_scratch(
+    resolved: Resolved[TranslationRecipe], corpora: Corpora, listener: Listener
+) -> TranslationModel:
+    resolved = with_choices(resolved, len(corpora.train), listener)
+    source_tokenizer, target_tokenizer, resolved = train_tokenizers(resolved, corpora.train, listener)
+    torch.manual_seed(derive_seed(resolved.recipe.seed, "weights"))
+    weights = build_transformer(resolved.recipe, source_tokenizer.vocab_size, target_tokenizer.vocab_size)
+    return TranslationModel(resolved, weights, source_tokenizer, target_tokenizer)
+
+
+def with_choices(
+    resolved: Resolved[TranslationRecipe], pairs: int, listener: Listener
+) -> Resolved[TranslationRecipe]:
+    """The recipe with everything filled in that it leaves to the languages, the corpus and the machine."""
+    recipe = resolved.recipe
+    scripts = choose_scripts(recipe.tokenizer, recipe.data.source)
+    resolved = changed(resolved, {f"tokenizer.{key}": value for key, value in scripts.items()}, "language")
+    keys = ("source_size",) if recipe.tokenizer.shared else ("source_size", "target_size")
+    left_out = [key for key in keys if getattr(recipe.tokenizer, key) is None]
+    if left_out:
+        size = choose_vocabulary_size(pairs)
+        listener.on_message(
+            f"vocabulary of {size:,} pieces a language, chosen for {pairs:,} pairs: 8,000 suit 50,000 pairs, "
+            "and ten times the pairs carry twice the pieces"
+        )
+        resolved = changed(resolved, {f"tokenizer.{key}": size for key in left_out}, "corpus")
+    if recipe.training.precision == "auto":
+        precision = choose_precision("auto", choose_device())
+        resolved = changed(resolved, {"training.precision": precision}, "measured")
+    return resolved
+
+
+def train_tokenizers(
+    resolved: Resolved[TranslationRecipe], pairs: ParallelText, listener: Listener
+) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer, Resolved[TranslationRecipe]]:
+    """The source's and the target's tokenizer, and the recipe with the sizes that the corpus could fill."""
+    recipe = resolved.recipe
+    settings = recipe.tokenizer
+
+    def train(key: str, texts: list[str], language: str, script: Any) -> SentencePieceTokenizer:
+        nonlocal resolved
+        size = getattr(settings, key)
+        tokenizer, message = train_sentencepiece(
+            texts,
+            kind=settings.kind,
+            vocab_size=size,
+            language=language,
+            normalization=settings.normalization,
+            script=script,
+        )
+        if message is not None:
+            listener.on_message(message)
+            resolved = changed(resolved, {f"tokenizer.{key}": tokenizer.vocab_size}, "corpus")
+        return tokenizer
+
+    data = recipe.data
+    if settings.shared:
+        language = f"{data.source}+{data.target}"
+        both = train("source_size", pairs.sources + pairs.targets, language, settings.source_script)
+        target = SentencePieceTokenizer(
+            both.model, normalization=settings.normalization, script=settings.target_script  # type: ignore[arg-type]
+        )
+        return both, target, resolved
+    source = train("source_size", pairs.sources, data.source, settings.source_script)
+    target = train("target_size", pairs.targets, data.target, settings.target_script)
+    return source, target, resolved
+
+
+def begin_from_model(
+    resolved: Resolved[TranslationRecipe], init: Path, listener: Listener
+) -> TranslationModel:
+    """Another model's weights, vocabularies and shape, under this recipe's other settings.
+
+    What the recipe itself says about the shape or the vocabulary must agree with the model.
+    """
+    other = load_model(find_model(init))
+    free = {"model.dropout"}
+    theirs = {
+        f"{table}.{key}": value
+        for table in ("model", "tokenizer")
+        for key, value in getattr(other.recipe, table)
+        if f"{table}.{key}" not in free
+    }
+    ours = {key: getattr(getattr(resolved.recipe, key.split(".")[0]), key.split(".")[1]) for key in theirs}
+    problems = [
+        Problem(f"{key} = {ours[key]}", f"the model {init} has {value}; weights cannot be carried over; leave the key out")
+        for key, value in theirs.items()
+        if resolved.origins.get(key) != "default" and ours[key] not in (value, "auto")
+    ]
+    for side in ("source", "target"):
+        mine, its = getattr(resolved.recipe.data, side), getattr(other.recipe.data, side)
+        if mine != its:
+            problems.append(Problem(f"data.{side} = {mine}", f"the model {init} was trained with {its}"))
+    if problems:
+        raise RecipeError(f"the recipe with training.init = {init}", problems)
+    resolved = changed(resolved, theirs, "init")
+    if resolved.recipe.training.precision == "auto":
+        precision = choose_precision("auto", choose_device())
+        resolved = changed(resolved, {"training.precision": precision}, "measured")
+    weights = build_transformer(resolved.recipe, other.source_tokenizer.vocab_size, other.target_tokenizer.vocab_size)
+    weights.load_state_dict(other.model.state_dict())
+    listener.on_message(f"weights and vocabulary from {init}")
+    return TranslationModel(resolved, weights, other.source_tokenizer, other.target_tokenizer)
+
+
+def go_on(
+    resolved: Resolved[TranslationRecipe], data_root: Path, run: RunFolder, status: RunStatus, listener: Listener
+) -> tuple[Trainer, Corpora]:
+    """The run as its last checkpoint left it."""
+    model = load_model(run.checkpoint(status.last))
+    lengths = {key: getattr(resolved.recipe.training, key.split(".")[1]) for key in MAY_CHANGE}
+    model.resolved = changed(model.resolved, lengths, "command line")
+    corpora = read_all(resolved.recipe, data_root, listener)
+    _, state = run.load(status.last)
+    if state["data"] != corpora.sha256:
+        names = [
+            f"{part} {name}"
+            for part, files in corpora.sha256.items()
+            for name, digest in files.items()
+            if state["data"].get(part, {}).get(name) != digest
+        ]
+        raise RunError(
+            f"{run.path} was trained on other data: changed since then: {', '.join(names) or 'the list of files'}; "
+            f"put the old files back, or begin a new run: --run {run.path}-2"
+        )
+    trainer = make_trainer(model, corpora, run, listener)
+    trainer.restore(status.last)
+    listener.on_message(f"going on from step {status.last} of {trainer.horizon.total_steps}")
+    return trainer, corpora
+
+
+def check_same_recipe(resolved: Resolved[TranslationRecipe], run: RunFolder, status: RunStatus) -> None:
+    """Refuse to go on with another recipe than the run's, except for how long it trains."""
+    old = load_model(run.checkpoint(status.last)).resolved
+    changes = [d for d in differences(old, resolved) if d.key not in MAY_CHANGE]
+    if changes:
+        listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
+        raise RunError(
+            f"{run.path} was begun with another recipe:\n{listed}\n"
+            f"undo the change, or begin a new run: --run {run.path}-2"
+        )
+
+
+def wants_more(resolved: Resolved[TranslationRecipe], run: RunFolder, status: RunStatus) -> bool:
+    """Whether the recipe asks for more epochs or more patience than the finished run had."""
+    old = load_model(run.checkpoint(status.last)).recipe.training
+    new = resolved.recipe.training
+    return new.epochs > old.epochs or (new.patience or 0) > (old.patience or 0)
+
+
+def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> Corpora:
+    train = read_corpora(recipe.data.train, recipe.data, data_root)
+    valid = read_corpora(recipe.data.valid, recipe.data, data_root)
+    dropped = train.dropped_empty + valid.dropped_empty
+    if dropped:
+        listener.on_message(f"{dropped:,} pairs with an empty side dropped")
+    return Corpora(train, valid)
+
+
+def make_trainer(model: TranslationModel, corpora: Corpora, run: RunFolder, listener: Listener) -> Trainer:
+    recipe = model.recipe
+    device = choose_device()
+    model.model.to(device)
+    precision = choose_precision(recipe.training.precision, device)
+    model.model.compute_dtype = PRECISIONS[precision]
+    batches = pair_batches(
+        corpora.train,
+        model.source_tokenizer,
+        model.target_tokenizer,
+        seed=recipe.seed,
+        batch_tokens=recipe.training.batch_tokens,
+        batch_sentences=recipe.training.batch_sentences,
+        max_length=recipe.data.max_length,
+    )
+    too_long = len(corpora.train) - len(batches.sources)
+    if not len(batches.sources):
+        raise RunError(f"every training pair is longer than data.max_length = {recipe.data.max_length} pieces")
+    if too_long:
+        listener.on_message(f"{too_long:,} training pairs over data.max_length = {recipe.data.max_length} pieces dropped")
+    listener.on_message(
+        f"{len(batches.sources):,} training pairs, {len(corpora.valid):,} validation pairs; {batches.steps_per_epoch():,} "
+        f"steps an epoch, {100 * batches.padding_share():.1f} % padding; {model.count_parameters():,} parameters, "
+        f"{precision} on {device.type}"
+    )
+
+    def write_model(folder: Path, progress: Progress) -> None:
+        save_model(folder, model, card_of(model, corpora.sha256, len(batches.sources), progress, []))
+
+    return Trainer(
+        model.model,
+        TranslationTask(model, corpora.valid, seed=recipe.seed),
+        batches,
+        recipe.training,
+        run=run,
+        write_model=write_model,
+        listener=listener,
+        seed=recipe.seed,
+        model_dim=recipe.model.model_dim,
+        device=device,
+        identity={"data": corpora.sha256, "pairs": len(batches.sources)},
+    )
+
+
+def card_of(
+    model: TranslationModel,
+    data: Mapping[str, Mapping[str, str]],
+    pairs: int,
+    progress: Progress,
+    evaluations: Sequence[dict[str, Any]],
+) -> str:
+    metric = f"valid_{model.recipe.training.select_by}"
+    best = None if progress.best_value is None else (metric, progress.best_value)
+    steps = progress.best_step or progress.step
+    return model_card(model, data=data, pairs=pairs, steps=steps, validation=best, evaluations=list(evaluations))
+
+
+def finish(run: RunFolder, trainer: Trainer, corpora: Corpora, listener: Listener) -> None:
+    """Score the best weights on the valid files as the recipe decodes, and make the run folder itself a model folder."""
+    progress = trainer.progress
+    assert progress.best_step is not None  # the last step is always validated
+    best = run.checkpoint(progress.best_step)
+    model = load_model(best)
+    evaluated = evaluate(Translator(model), corpora.valid)
+    scores = [evaluated.as_dict()]
+    write_atomically(run.path / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
+    (run.path / MANIFEST).unlink(missing_ok=True)  # written last: the folder is a model only when it is whole
+    card = card_of(model, corpora.sha256, trainer.identity["pairs"], progress, scores)
+    with tempfile.TemporaryDirectory(prefix=".model-", dir=run.path) as staged:
+        save_model(Path(staged), model, card)
+        for name in [*(file.name for file in Path(staged).iterdir() if file.name != MANIFEST), MANIFEST]:
+            os.replace(Path(staged) / name, run.path / name)
+    run.write_status(RunStatus(last=progress.step, best=progress.best_step, finished=True))
+    listener.on_message(f"best weights, of step {progress.best_step}, on the valid files with the recipe's decoding:")
+    listener.on_message(evaluated.scores.table())

@@ -1,0 +1,200 @@
+"""Translation: what makes a model good at it, and how one is used.
+
+    TranslationTask   tells the Trainer the loss of a batch and measures the model on held-out pairs
+    Translator        strings in, strings out
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import ValidationError
+
+from weft.data.batching import Batch, PairBatches, Sentences
+from weft.data.corpus import ParallelText
+from weft.decoding.search import DecodingConfig, search
+from weft.decoding.step import Hypothesis
+from weft.errors import UsageError
+from weft.metrics.translation import sacre_bleu
+from weft.models.transformer import Transformer
+from weft.runtime import choose_device
+from weft.tasks.model_folder import TranslationModel, find_model, load_model
+from weft.text.tokenizer import Tokenizer
+from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.training.losses import Loss, blocked_cross_entropy
+from weft.training.task import Evaluation
+
+SAMPLES_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translated sentence; `score` is the search's (see decoding/length.py), `log_prob` the sum over the pieces and </s>."""
+
+    source: str
+    text: str
+    score: float
+    log_prob: float
+
+
+class Translator:
+    """Translates with one model. Answers do not depend on what else is translated in the same call."""
+
+    def __init__(self, model: TranslationModel, device: torch.device | None = None) -> None:
+        self.model = model
+        self.device = device or choose_device()
+        self.model.model.to(self.device).eval()
+        self.decoding = model.recipe.decoding
+
+    @classmethod
+    def load(cls, name: str | Path) -> "Translator":
+        """A model folder, a run folder or a shipped model; raises ModelError or UsageError."""
+        return cls(load_model(find_model(name)))
+
+    def translate(self, texts: Sequence[str], **decoding: Any) -> list[Translation]:
+        """One translation a text, in order; keyword arguments change the model's decoding settings, such as beam_size=5.
+
+        A text without a visible character is translated by the empty string.
+        """
+        return [hypotheses[0] for hypotheses in self.translate_n_best(texts, 1, **decoding)]
+
+    def translate_n_best(self, texts: Sequence[str], best: int, **decoding: Any) -> list[list[Translation]]:
+        """Up to `best` translations a text, best first; at most beam_size, and one in greedy search."""
+        config = changed_decoding(self.decoding, decoding)
+        if isinstance(texts, str):
+            raise UsageError("translate takes a list of texts, found one string; write [text]")
+        sources = Sentences([ids + [END_ID] for ids in self.model.source_tokenizer.encode(texts)])
+        found: list[list[Translation]] = [[Translation(text, "", 0.0, 0.0)] for text in texts]
+        with computing_in(self.model.model, torch.float32):
+            for indices in batches_by_length(sources, config):
+                for index, hypotheses in zip(indices, self._search(sources, indices, config, best), strict=True):
+                    found[index] = self._spell(texts[index], hypotheses)
+        return found
+
+    def _search(
+        self, sources: Sentences, indices: np.ndarray, config: DecodingConfig, best: int
+    ) -> list[list[Hypothesis]]:
+        with torch.inference_mode():
+            source = sources.padded(indices, PADDING_ID).to(self.device)
+            lengths = torch.from_numpy(sources.lengths[indices] - 1).to(self.device)
+            state = self.model.model.start(source, config.rows_per_sentence)
+            return search(state, lengths, config, begin_id=BEGIN_ID, end_id=END_ID, best=best)
+
+    def _spell(self, source: str, hypotheses: list[Hypothesis]) -> list[Translation]:
+        texts = self.model.target_tokenizer.decode([hypothesis.tokens for hypothesis in hypotheses])
+        return [
+            Translation(source, text, hypothesis.score, hypothesis.log_prob)
+            for text, hypothesis in zip(texts, hypotheses, strict=True)
+        ]
+
+
+def batches_by_length(sources: Sentences, config: DecodingConfig) -> Iterator[np.ndarray]:
+    """Indices of the texts that are not empty, longest first, at most config.batch_tokens source pieces times rows."""
+    order = [int(i) for i in np.argsort(-sources.lengths, kind="stable") if sources.lengths[i] > 1]
+    while order:
+        longest = int(sources.lengths[order[0]])
+        count = max(1, config.batch_tokens // (longest * config.rows_per_sentence))
+        yield np.array(order[:count])
+        order = order[count:]
+
+
+def changed_decoding(config: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
+    """The settings with some of them changed, checked again."""
+    try:
+        return DecodingConfig(**{**dict(config), **changes})
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise UsageError(f"decoding settings: {problems}") from None
+
+
+@contextmanager
+def computing_in(model: Transformer, dtype: torch.dtype) -> Iterator[None]:
+    """Activations in this precision inside the block."""
+    before, model.compute_dtype = model.compute_dtype, dtype
+    try:
+        yield
+    finally:
+        model.compute_dtype = before
+
+
+class TranslationTask:
+    """The loss of a batch of pairs, and loss, token accuracy, BLEU and samples on held-out pairs."""
+
+    def __init__(self, model: TranslationModel, valid: ParallelText, *, seed: int) -> None:
+        self.label_smoothing = model.recipe.training.label_smoothing
+        self.target_language = model.recipe.data.target
+        self.translator = Translator(model)
+        self.valid = valid
+        self.valid_batches = pair_batches(
+            valid, model.source_tokenizer, model.target_tokenizer, batch_tokens=4096, seed=seed
+        )
+        shown = np.random.default_rng(seed).permutation(len(valid))[:SAMPLES_SHOWN]
+        self.shown = sorted(int(index) for index in shown)
+
+    def loss(self, model: Transformer, batch: Batch) -> Loss:
+        """Cross-entropy of every target token given those before it; padding is taken out before the vocabulary."""
+        return self._loss(model, batch, self.label_smoothing)
+
+    def _loss(self, model: Transformer, batch: Batch, smoothing: float) -> Loss:
+        given, expected = batch.target[:, :-1], batch.target[:, 1:]
+        memory, source_mask = model.encode(batch.source)
+        hidden = model.decode(given, memory, source_mask)
+        is_token = expected != PADDING_ID
+        return blocked_cross_entropy(hidden[is_token], model.output.weight, expected[is_token], smoothing)
+
+    def evaluate(self, model: Transformer) -> Evaluation:
+        """In fp32, so that figures do not depend on the precision of training; BLEU is sacreBLEU of greedy translations."""
+        with computing_in(model, torch.float32):
+            losses = [self._loss(model, batch.to(self.translator.device), 0.0) for batch in self.valid_batches.in_order()]
+        tokens = sum(loss.tokens for loss in losses)
+        hypotheses = [translation.text for translation in self.translator.translate(self.valid.sources, method="greedy")]
+        references = reference_sets(self.valid.references)
+        return Evaluation(
+            metrics={
+                "valid_loss": sum(loss.nll for loss in losses) / tokens,
+                "valid_accuracy": sum(loss.correct for loss in losses) / tokens,
+                "valid_bleu": sacre_bleu(hypotheses, references, self.target_language).value,
+            },
+            samples=[
+                {
+                    "source": self.valid.sources[index],
+                    "reference": self.valid.targets[index],
+                    "hypothesis": hypotheses[index],
+                }
+                for index in self.shown
+            ],
+        )
+
+
+def pair_batches(
+    pairs: ParallelText,
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    *,
+    seed: int,
+    batch_tokens: int | None = None,
+    batch_sentences: int | None = None,
+    max_length: int | None = None,
+) -> PairBatches:
+    """Encode pairs and make them ready for batching; pairs with more than `max_length` pieces on a side are left out."""
+    sources, targets = source_tokenizer.encode(pairs.sources), target_tokenizer.encode(pairs.targets)
+    kept = range(len(pairs))
+    if max_length is not None:
+        kept = [i for i in kept if max(len(sources[i]), len(targets[i])) <= max_length]
+    return PairBatches(
+        sources=Sentences([[*sources[i], END_ID] for i in kept]),
+        targets=Sentences([[BEGIN_ID, *targets[i], END_ID] for i in kept]),
+        padding_id=PADDING_ID,
+        seed=seed,
+        batch_tokens=batch_tokens,
+        batch_sentences=batch_sentences,
+    )
+
+
+def reference_sets(references: Sequence[tuple[str, ...]]) -> list[list[str]]:
+    """From several references a sentence to one list of sentences for each reference."""
+    return [list(column) for column in zip(*references, strict=True)]

@@ -1,0 +1,119 @@
+"""BPE (Sennrich et al. 2016) and unigram (Kudo 2018) pieces, trained and applied by the SentencePiece library.
+
+Every character can be written: one that is not in the vocabulary falls back to its UTF-8 bytes.
+"""
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import sentencepiece
+
+from weft.errors import ModelError, Problem
+from weft.text.chinese import Script, convert_script, is_chinese
+from weft.text.normalization import Normalization, normalize
+from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID
+
+TOO_HIGH = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
+TOO_LOW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
+
+
+class SentencePieceTokenizer:
+    """One trained SentencePiece model with the normalization that belongs to it."""
+
+    def __init__(self, model: bytes, *, normalization: Normalization = "nfc", script: Script = "keep") -> None:
+        self.model = model
+        self.normalization: Normalization = normalization
+        self.script: Script = script
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    @property
+    def vocab_size(self) -> int:
+        return self._processor.get_piece_size()
+
+    def normalize(self, text: str) -> str:
+        return convert_script(normalize(text, self.normalization), self.script)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return self._processor.encode([self.normalize(text) for text in texts])
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        # Padding, begin and end decode to nothing; an unknown id, which no text encodes to, to the library's " \u2047 ".
+        return [self._processor.decode([int(i) for i in sentence]) for sentence in ids]
+
+    def pieces(self, text: str) -> list[str]:
+        """The pieces as strings, for people to look at."""
+        return self._processor.encode(self.normalize(text), out_type=str)
+
+    def save(self, path: Path) -> None:
+        path.write_bytes(self.model)
+
+    @classmethod
+    def load(cls, path: Path, *, normalization: Normalization, script: Script) -> "SentencePieceTokenizer":
+        """Read a model file; raises ModelError where it is none or has other special ids than weft's."""
+        try:
+            tokenizer = cls(path.read_bytes(), normalization=normalization, script=script)
+        except (OSError, RuntimeError) as error:
+            raise ModelError(path, [Problem(path.name, f"is no SentencePiece model ({error})")]) from None
+        found = tuple(tokenizer._processor.id_to_piece(i) for i in range(min(4, tokenizer.vocab_size)))
+        if found != SPECIAL_PIECES:
+            message = f"its first pieces are {found}, expected {SPECIAL_PIECES}"
+            raise ModelError(path, [Problem(path.name, message)])
+        return tokenizer
+
+
+def train_sentencepiece(
+    texts: Iterable[str],
+    *,
+    kind: Literal["bpe", "unigram"],
+    vocab_size: int,
+    language: str,
+    normalization: Normalization = "nfc",
+    script: Script = "keep",
+) -> tuple[SentencePieceTokenizer, str | None]:
+    """Train on these texts; also a message where the vocabulary had to be made smaller or larger than asked.
+
+    A corpus with few distinct words cannot fill a large vocabulary, and a vocabulary must hold at least the characters
+    and the 256 bytes. The result is a function of the texts and the settings.
+    """
+    normalized = [convert_script(normalize(text, normalization), script) for text in texts]
+    message = None
+    for _ in range(3):
+        writer = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(normalized),
+                model_writer=writer,
+                model_type=kind,
+                vocab_size=vocab_size,
+                # The rarest of some thousand Chinese characters are better spelled in bytes than given a piece each.
+                character_coverage=0.9995 if has_many_characters(language) else 1.0,
+                byte_fallback=True,
+                normalization_rule_name="identity",
+                remove_extra_whitespaces=False,
+                max_sentence_length=1 << 20,
+                num_threads=1,  # so that the pieces do not depend on the number of processors
+                pad_id=PADDING_ID,
+                unk_id=UNKNOWN_ID,
+                bos_id=BEGIN_ID,
+                eos_id=END_ID,
+                pad_piece=SPECIAL_PIECES[PADDING_ID],
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            fitting = TOO_HIGH.search(str(error)) or TOO_LOW.search(str(error))
+            if fitting is None:
+                raise
+            reason = "this corpus fills no more" if TOO_HIGH.search(str(error)) else "its characters alone need them"
+            message = f"{language}: vocabulary of {int(fitting[1]):,} pieces instead of {vocab_size:,}: {reason}"
+            vocab_size = int(fitting[1])
+            continue
+        return SentencePieceTokenizer(writer.getvalue(), normalization=normalization, script=script), message
+    raise RuntimeError(f"SentencePiece accepts no vocabulary size for {language}")
+
+
+def has_many_characters(language: str) -> bool:
+    """Whether the language is written with thousands of characters."""
+    return is_chinese(language) or language.lower().replace("_", "-").split("-")[0] in ("ja", "ko")

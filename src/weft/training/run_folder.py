@@ -1,0 +1,198 @@
+"""A run's folder on disk: what is in it, how it is written so that no moment of a crash can spoil it, and who may write.
+
+    checkpoints/step-N/   a complete model folder, training.safetensors and training.json
+    run.json              names `last` and `best`
+    metrics.jsonl samples.jsonl
+
+A checkpoint is staged beside its place, synced to the disk, and renamed into place once. A folder whose name is
+`step-N` is therefore always whole, and whatever else lies in checkpoints/ is the wreck of a killed process.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from weft.errors import ModelError, Problem, RunError
+
+TENSORS, STATE = "training.safetensors", "training.json"
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """run.json: the steps of the last and of the best checkpoint, and whether the run is finished."""
+
+    last: int
+    best: int | None = None
+    finished: bool = False
+
+
+class RunFolder:
+    """One training run on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other process out while the block runs; raises RunError where one is already in."""
+        try:
+            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            lock = open(self.path / "lock", "a")  # noqa: SIM115 (held open as long as the lock is)
+        except OSError as error:
+            raise RunError(f"the run folder {self.path} cannot be written: {error.strerror}") from None
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunError(f"another process is training in {self.path}; wait for it, or choose another --run") from None
+            yield
+
+    def status(self) -> RunStatus | None:
+        """What run.json says; None in a run that has no checkpoint yet."""
+        path = self.path / "run.json"
+        if not path.exists():
+            return None
+        try:
+            return RunStatus(**json.loads(path.read_text(encoding="utf-8")))
+        except (json.JSONDecodeError, UnicodeDecodeError, TypeError):
+            raise RunError(f"{path} is damaged; delete it to begin the run again") from None
+
+    def checkpoint(self, step: int) -> Path:
+        return self.checkpoints / f"step-{step}"
+
+    def save(
+        self,
+        step: int,
+        write_model: Callable[[Path], None],
+        tensors: dict[str, Tensor],
+        state: dict[str, Any],
+        *,
+        best: int | None,
+    ) -> None:
+        """Commit a checkpoint, name it the last one, and remove those that are neither last nor best."""
+
+        def write(folder: Path) -> None:
+            write_model(folder)
+            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, folder / TENSORS)
+            (folder / STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
+
+        self.sync_logs()
+        commit_folder(self.checkpoint(step), write)
+        self.write_status(RunStatus(last=step, best=best))
+        self.sweep(keep={step, best})
+
+    def write_status(self, status: RunStatus) -> None:
+        write_atomically(self.path / "run.json", json.dumps(asdict(status), indent=1) + "\n")
+
+    def load(self, step: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The tensors and the state that `save` was given."""
+        folder = self.checkpoint(step)
+        try:
+            return load_file(folder / TENSORS), json.loads((folder / STATE).read_text(encoding="utf-8"))
+        except (OSError, ValueError, SafetensorError) as error:
+            raise ModelError(folder, [Problem(TENSORS, f"cannot be read: {error}")]) from None
+
+    def sweep(self, keep: set[int | None]) -> None:
+        """Remove checkpoints that nobody needs and what killed processes left half written."""
+        kept = {f"step-{step}" for step in keep}
+        for folder in self.checkpoints.iterdir():
+            if folder.name not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def append(self, name: str, row: dict[str, Any]) -> None:
+        """Add a line to metrics.jsonl or samples.jsonl."""
+        with open(self.path / name, "a", encoding="utf-8") as file:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+    def sync_logs(self) -> None:
+        for name in ("metrics.jsonl", "samples.jsonl"):
+            if (self.path / name).exists():
+                sync(self.path / name)
+
+    def cut_logs(self, step: int) -> None:
+        """Take back the lines after this step, and a torn last line: the run goes on from here and writes them again."""
+        for name in ("metrics.jsonl", "samples.jsonl"):
+            path = self.path / name
+            if path.exists():
+                kept = [line for line in path.read_bytes().split(b"\n") if line and step_of(line) <= step]
+                write_atomically(path, b"".join(line + b"\n" for line in kept).decode("utf-8"))
+
+
+def step_of(line: bytes) -> float:
+    """The step that a log line belongs to; infinite for a torn line, which belongs nowhere."""
+    try:
+        return json.loads(line)["step"]
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
+        return float("inf")
+
+
+def commit_folder(target: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a folder beside `target`, sync it, and rename it into place in one step."""
+    staged = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.rmtree(staged, ignore_errors=True)
+    staged.mkdir(parents=True)
+    try:
+        write(staged)
+        for file in staged.iterdir():
+            sync(file)
+        sync(staged)
+        os.rename(staged, target)
+    except OSError as error:
+        raise RunError(f"{target} could not be written: {error.strerror}; what was saved before is intact") from error
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+    sync(target.parent)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """The file holds either its old text or all of the new one, whenever the process dies."""
+    staged = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        staged.write_text(text, encoding="utf-8")
+        sync(staged)
+        os.replace(staged, path)
+    except OSError as error:
+        raise RunError(f"{path} could not be written: {error.strerror}") from error
+    finally:
+        staged.unlink(missing_ok=True)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until the file's content, or the folder's list of names, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's state as named tensors, so that it can be stored without pickle."""
+    return {
+        f"optimizer.{index}.{name}": value if isinstance(value, Tensor) else torch.tensor(value)
+        for index, state in optimizer.state_dict()["state"].items()
+        for name, value in state.items()
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put back what `optimizer_tensors` gave."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        if key.startswith("optimizer."):
+            _, index, name = key.split(".", 2)
+            state.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,308 @@
+"""What a run leaves behind, told on one page."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from weft.analysis.report import SECTIONS, write_report
+from weft.errors import RunError
+
+RECIPE = """\
+task = "translation"  # tiny.toml
+seed = 1  # default
+[data]
+source = "zh"  # tiny.toml
+target = "en"  # tiny.toml
+[model]
+kind = "transformer"  # default
+[training]
+learning_rate = 1.5e-3  # --set
+"""
+SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"
+SENTENCES = [
+    ("他刚请假走了。", "He's just gone on leave."),
+    ("谁死了？", "Who died?"),
+]
+
+
+def step_line(step: int) -> dict:
+    return {
+        "step": step,
+        "epoch": step / 1000,
+        "loss": 3 + 6 * math.exp(-step / 1500),
+        "nll": 2 + 6 * math.exp(-step / 1500),
+        "learning_rate": 1.5e-3 * min(1.0, step / 800),
+        "grad_norm": 0.7 + 3 * math.exp(-step / 300),
+        "target_tokens_per_second": 5000 + step % 700,
+        "seconds": step * 0.7,
+    }
+
+
+def validation_line(step: int, bleu: float) -> dict:
+    return {
+        "step": step,
+        "epoch": step / 1000,
+        "valid_loss": 2 + 5 * math.exp(-step / 1500),
+        "valid_accuracy": 0.6 - 0.4 * math.exp(-step / 1500),
+        "valid_bleu": bleu,
+        "seconds": step * 0.7 + 5,
+    }
+
+
+def sample_line(step: int, *hypotheses: str) -> dict:
+    samples = [
+        {"source": source, "reference": reference, "hypothesis": hypothesis}
+        for (source, reference), hypothesis in zip(SENTENCES, hypotheses, strict=True)
+    ]
+    return {"step": step, "epoch": step / 1000, "samples": samples}
+
+
+def write_lines(path: Path, lines: list[dict]) -> None:
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A finished run of 3,000 steps whose best BLEU, 23.64, was at step 2,000."""
+    folder = tmp_path / "tiny zh-en"
+    folder.mkdir()
+    metrics = [step_line(step) for step in range(100, 3001, 100)]
+    metrics += [validation_line(1000, 12.5), validation_line(2000, 23.64), validation_line(3000, 23.1)]
+    write_lines(folder / "metrics.jsonl", sorted(metrics, key=lambda line: line["step"]))
+    samples = [
+        sample_line(1000, "He is he.", "Who is?"),
+        sample_line(2000, "He just left.", "Who died?"),
+        sample_line(3000, "He has just left.", "Who died?"),
+    ]
+    write_lines(folder / "samples.jsonl", samples)
+    state = {"last": "checkpoints/step-3000", "best": "checkpoints/step-2000", "finished": True}
+    (folder / "run.json").write_text(json.dumps(state))
+    (folder / "config.toml").write_text(RECIPE)
+    evaluation = {
+        "data": "valid.tsv",
+        "sha256": "0f3a" * 16,
+        "decoding": {"method": "beam", "beam_size": 3},
+        "sentences": 2500,
+        "seconds": 50.0,
+        "parameters": 11_234_567,
+        "scores": [
+            {"name": "BLEU-1", "value": 0.404, "signature": "words|corpus"},
+            {"name": "sacreBLEU", "value": 23.6412, "signature": SIGNATURE},
+        ],
+    }
+    (folder / "scores.json").write_text(json.dumps([evaluation]))
+    return folder
+
+
+def page(run: Path) -> str:
+    return write_report(run).read_text(encoding="utf-8")
+
+
+class _Text(HTMLParser):
+    """What a reader sees: the text of the page without markup and style."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self.hidden = 0
+
+    def handle_starttag(self, tag, attrs):
+        self.hidden += tag == "style"
+
+    def handle_endtag(self, tag):
+        self.hidden -= tag == "style"
+
+    def handle_data(self, data):
+        if not self.hidden:
+            self.parts.append(data)
+
+
+def seen(html: str) -> str:
+    reader = _Text()
+    reader.feed(html)
+    return " ".join("".join(reader.parts).split())
+
+
+def headings(html: str) -> list[str]:
+    return re.findall(r"<h2>(.*?)</h2>", html)
+
+
+def test_the_report_stands_in_the_run_folder_and_leaves_nothing_else(run):
+    before = {path.name for path in run.iterdir()}
+    assert write_report(run) == run / "report.html"
+    assert {path.name for path in run.iterdir()} == before | {"report.html"}
+
+
+def test_a_complete_run_has_every_section(run):
+    assert headings(page(run)) == [title for title, _ in SECTIONS]
+
+
+def test_the_header_says_what_was_trained_and_how_good_it_is(run):
+    text = seen(page(run))
+    assert "tiny zh-en translation · zh → en · transformer · finished" in text
+    assert f"23.64 sacreBLEU on valid.tsv, 2,500 sentences {SIGNATURE}".replace(" ", "") in text.replace(" ", "")
+    for fact in ("Steps 3,000", "Epochs 3.0", "Wall time 35 min 05 s", "Parameters 11,234,567"):
+        assert fact.replace(" ", "") in text.replace(" ", "")
+
+
+def test_the_speed_is_the_median_of_the_logged_steps(run):
+    write_lines(run / "metrics.jsonl", [step_line(1) | {"target_tokens_per_second": v} for v in (1, 4000, 4100)])
+    assert "<dd>4,000<small>target tokens a second, median" in page(run)
+
+
+def test_without_an_evaluation_the_best_validation_stands_at_the_top_and_claims_no_signature(run):
+    (run / "scores.json").unlink()
+    text = seen(page(run))
+    assert "23.64best BLEU at validation, step 2,000, epoch 2.0" in text
+    assert "nrefs" not in text
+
+
+def test_every_score_stands_beside_its_signature(run):
+    html = page(run)
+    assert re.search(r"BLEU-1</th><td[^>]*>0.4040</td><td><code>words\|<wbr>corpus<", html)
+    assert re.search(r"sacreBLEU</th><td[^>]*>23.64</td><td><code>nrefs:1\|", html)
+    assert "50.0 sentences a second" in html
+
+
+def test_the_newest_translations_stand_beside_source_and_reference_in_their_languages(run):
+    html = page(run)
+    table = html[html.index('<table class="samples">') :].partition("</table>")[0]
+    assert '<td lang="zh" dir="auto" data-label="Source">他刚请假走了。</td>' in table
+    assert "gone on leave." in table and "He has just left." in table
+    assert "He just left." not in table
+
+
+def test_a_translation_that_stayed_the_same_is_told_once(run):
+    text = seen(page(run))
+    assert "step 1,000 Who is? step 2,000 to 3,000 Who died?".replace(" ", "") in text.replace(" ", "")
+
+
+def test_of_many_versions_of_a_translation_the_first_the_last_and_ten_between_are_shown(run):
+    write_lines(run / "samples.jsonl", [sample_line(step, f"version {step}.", "same") for step in range(1, 101)])
+    html = page(run)
+    changes = html[html.index('<table class="changes">') :].partition("</table>")[0]
+    shown = [int(version) for version in re.findall(r"version (\d+)\.", changes)]
+    assert shown == [1, 10, 19, 28, 37, 46, 55, 64, 73, 82, 91, 100]
+    assert "12 of its 100 versions are shown" in changes
+
+
+def test_the_recipe_is_shown_as_it_is_with_its_comments(run):
+    assert "learning_rate = 1.5e-3  # --set" in page(run)
+
+
+def test_a_running_run_takes_its_recipe_from_the_best_checkpoint(run):
+    checkpoint = run / "checkpoints" / "step-2000"
+    checkpoint.mkdir(parents=True)
+    (run / "config.toml").rename(checkpoint / "config.toml")
+    assert "zh → en" in page(run)
+
+
+def test_all_but_the_metrics_may_be_missing(run):
+    for path in run.iterdir():
+        if path.name != "metrics.jsonl":
+            path.unlink()
+    html = page(run)
+    assert headings(html) == ["Curves", "Recipe"]
+    assert "no checkpoint has been written yet" in html
+
+
+def test_a_run_that_has_logged_nothing_has_a_report_that_says_so(run):
+    (run / "metrics.jsonl").write_text("")
+    assert "Nothing has been logged yet." in page(run)
+
+
+@pytest.mark.parametrize("torn", [b'{"step": 3100, "lo', b'{"source": "\xe4\xbb'])
+def test_a_torn_last_line_is_skipped(run, torn):
+    whole = page(run)
+    for name in ("metrics.jsonl", "samples.jsonl"):
+        with (run / name).open("ab") as file:
+            file.write(torn)
+    assert page(run) == whole
+
+
+def test_a_broken_line_in_the_middle_is_named(run):
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 3100, "lo\n{}\n')
+    with pytest.raises(RunError, match=r"metrics.jsonl, line 34 is not JSON"):
+        write_report(run)
+
+
+@pytest.mark.parametrize(("name", "content"), [("run.json", "[]"), ("run.json", "{"), ("scores.json", "{}")])
+def test_a_broken_file_is_named_and_the_former_report_stays(run, name, content):
+    former = page(run)
+    (run / name).write_text(content)
+    with pytest.raises(RunError, match=name):
+        write_report(run)
+    assert (run / "report.html").read_text(encoding="utf-8") == former
+
+
+def test_what_is_no_run_is_refused_with_what_was_expected(tmp_path):
+    with pytest.raises(RunError, match=r"has no metrics.jsonl; expected a folder that `weft train` wrote"):
+        write_report(tmp_path)
+    with pytest.raises(RunError, match="there is no such folder"):
+        write_report(tmp_path / "nowhere")
+
+
+def test_text_of_users_is_never_markup(run):
+    attack = "<script>alert('x')</script>\"&"
+    write_lines(run / "samples.jsonl", [sample_line(step, attack + str(step), attack) for step in (1, 2)])
+    (run / "config.toml").write_text(
+        f"task = '''{attack}'''\n[data]\nsource = '{attack[:8]}\"onclick=\"x'\ntarget = 'en'\n"
+    )
+    evaluation = {"data": attack, "decoding": {attack: attack}, "scores": [{"name": attack, "signature": attack}]}
+    (run / "scores.json").write_text(json.dumps([evaluation]))
+    renamed = run.rename(run.with_name("<script>alert(1)<&>"))
+    html = page(renamed)
+    assert "<script" not in html
+    assert 'onclick="' not in html
+    assert html.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&quot;&amp;") >= 6
+
+
+def test_half_a_surrogate_pair_in_a_translation_does_not_lose_the_report(run):
+    (run / "samples.jsonl").write_text('{"step": 1, "samples": [{"source": "a", "hypothesis": "\\ud83d"}]}\n')
+    assert "Translations" in headings(page(run))
+
+
+def test_the_report_asks_nothing_of_the_network(run):
+    html = page(run)
+    assert set(re.findall(r"\w+://[^\"'\s<)]+", html)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"<script|<link|<img|<iframe|@import|url\(|\bsrc=", html)
+
+
+def test_each_curve_is_well_formed_and_told_to_those_who_cannot_see_it(run):
+    figures = re.findall(r"<svg.*?</svg>", page(run), flags=re.DOTALL)
+    assert len(figures) == 6
+    descriptions = [ElementTree.fromstring(figure).findtext("{*}desc") or "" for figure in figures]
+    assert "validation: 3 points" in descriptions[0]
+    assert "highest 23.64 at 2,000, last 23.1" in descriptions[1]
+
+
+def test_a_loss_that_is_no_number_is_a_gap(run):
+    write_lines(run / "metrics.jsonl", [step_line(1), step_line(2) | {"loss": math.nan}, step_line(3) | {"loss": None}])
+    assert "training, smoothed: 1 point," in page(run)
+
+
+def test_the_same_run_gives_the_same_page(run):
+    assert page(run) == page(run)
+
+
+def test_the_verb_prints_where_the_report_is(run, capsys):
+    from weft.cli.report import report
+
+    report(run)
+    captured = capsys.readouterr()
+    assert captured.out == f"{run / 'report.html'}\n"
+    assert captured.err == ""
+
+
+def test_a_report_needs_no_torch(run):
+    program = "import sys, weft.analysis.report as room; room.write_report(sys.argv[1]); print('torch' in sys.modules)"
+    finished = subprocess.run([sys.executable, "-c", program, run], capture_output=True, text=True, check=True)
+    assert finished.stdout == "False\n"

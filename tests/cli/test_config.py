@@ -1,0 +1,94 @@
+"""`weft config` shows, explains and describes the recipe of translation."""
+
+import json
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from typer.testing import CliRunner
+
+from weft.cli.config import app
+from weft.errors import RecipeError, UsageError
+
+RECIPE = """
+[data]
+source = "zh"
+target = "en"
+train = ["train.tsv"]
+valid = ["valid.tsv"]
+[model]
+num_heads = 4
+"""
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, arguments)
+
+
+def test_explain_says_what_a_key_means():
+    answer = run("explain", "model.num_heads")
+    assert answer.exit_code == 0
+    assert answer.stdout.startswith("model.num_heads\n") and "a whole number" in answer.stdout
+
+
+def test_explain_without_a_key_lists_the_tables():
+    answer = run("explain").stdout
+    for table in ("data", "tokenizer", "model", "training", "decoding", "require"):
+        assert f"\n  {table} " in answer
+
+
+def test_explain_of_an_unknown_key_raises_the_near_match():
+    answer = run("explain", "model.num_head")
+    assert isinstance(answer.exception, UsageError)
+    assert "did you mean `model.num_heads`?" in str(answer.exception)
+
+
+def test_explain_of_an_unknown_task_names_the_tasks():
+    answer = run("explain", "--task", "translatoin")
+    assert isinstance(answer.exception, RecipeError)
+    assert "did you mean `translation`?" in str(answer.exception)
+
+
+def test_every_key_has_a_help_text():
+    def without_help(schema, path):
+        for name, field in schema.get("properties", {}).items():
+            if "description" not in field and "$ref" not in field:
+                yield f"{path}.{name}"
+
+    schema = json.loads(run("schema").stdout)
+    tables = {"recipe": schema, **schema["$defs"]}
+    assert [key for name, table in tables.items() for key in without_help(table, name)] == []
+
+
+def test_schema_is_json_that_refuses_unknown_keys():
+    schema = json.loads(run("schema").stdout)
+    assert schema["additionalProperties"] is False
+    assert {"task", "seed", "data", "model", "training"} <= schema["properties"].keys()
+
+
+def test_show_prints_toml_with_origins(tmp_path):
+    path = tmp_path / "zh-en.toml"
+    path.write_text(RECIPE, encoding="utf-8")
+    answer = run("show", str(path), "--set", "model.dropout=0.3")
+    assert answer.exit_code == 0
+    shown = tomllib.loads(answer.stdout)
+    assert shown["model"]["num_heads"] == 4 and shown["model"]["dropout"] == 0.3
+    assert "num_heads = 4  # recipe\n" in answer.stdout
+    assert "dropout = 0.3  # command line\n" in answer.stdout
+    assert "seed = 1  # default\n" in answer.stdout
+
+
+def test_show_of_a_broken_recipe_raises_all_its_problems(tmp_path):
+    path = tmp_path / "zh-en.toml"
+    path.write_text(RECIPE + "num_hads = 4\n[trainin]\n", encoding="utf-8")
+    answer = run("show", str(path))
+    assert isinstance(answer.exception, RecipeError)
+    assert len(answer.exception.problems) == 2
+    assert answer.stdout == ""
+
+
+@pytest.mark.parametrize("heavy", ["torch", "pydantic"])
+def test_the_verb_imports_nothing_heavy_before_it_runs(heavy):
+    code = f"import sys, weft.cli.config; sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,118 @@
+"""`weft score` as a user meets it: files in, a table or JSON out, one clear error for what is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from weft.cli.score import score
+from weft.errors import CorpusError, UsageError, WeftError
+
+HYPOTHESIS, REFERENCE = "Where do you work right now?\n", "Where do you work now?\n"
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def write_file(name: str, content: str | bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write_file
+
+
+def run(hypotheses: Path, *references: Path, language: str = "en", options: tuple[str, ...] = ()) -> str:
+    app = typer.Typer()
+    app.command()(score)
+    arguments = ["--hypotheses", str(hypotheses), "--language", language, *options]
+    for reference in references:
+        arguments += ["--references", str(reference)]
+    return CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
+
+
+def bleu_1(output: str) -> dict:
+    return json.loads(output)["scores"]["bleu_1"]
+
+
+def test_the_table_shows_every_score_with_its_signature(write):
+    lines = run(write("h", HYPOTHESIS), write("r", REFERENCE)).splitlines()
+    shown = {line.split()[0]: line.split()[1] for line in lines[1:]}
+    assert list(shown) == ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "exact_match", "sacrebleu", "chrf", "ter"]
+    assert [shown[f"bleu_{order}"] for order in (1, 2, 3, 4)] == ["0.8333", "0.7071", "0.6300", "0.5373"]
+    assert "courses-bleu|nrefs:1|unit:word" in lines[1]
+
+
+def test_references_are_given_once_for_each_file(write):
+    output = run(write("h", "a b\nc d\n"), write("r1", "a x\nc x\n"), write("r2", "b x\n\n"), options=("--json", "-"))
+    assert bleu_1(output)["value"] == 3 / 4
+    assert "nrefs:var" in bleu_1(output)["signature"]
+
+
+def test_json_goes_to_stdout_alone_where_a_dash_asks_for_it(write):
+    assert json.loads(run(write("h", HYPOTHESIS), write("r", REFERENCE), options=("--json", "-")))["sentences"] == 1
+
+
+def test_json_goes_to_a_file_beside_the_table_and_leaves_nothing_else(write, tmp_path):
+    target = write("scores.json", "old")
+    output = run(write("h", HYPOTHESIS), write("r", REFERENCE), options=("--json", str(target)))
+    assert output.startswith("score ")
+    assert bleu_1(target.read_text())["matches"] == [5]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["h", "r", "scores.json"]
+
+
+@pytest.mark.parametrize("inside", ["\r", "\x85", "\u2028", "\x0b", "\x0c"])
+def test_only_a_newline_ends_a_line(write, inside):
+    text = f"a{inside}b\nc\n"
+    output = run(write("h", text), write("r", text), options=("--json", "-"))
+    assert json.loads(output)["sentences"] == 2
+    assert bleu_1(output)["value"] == 1.0
+
+
+def test_the_last_line_needs_no_newline_and_a_byte_order_mark_is_no_text(write):
+    output = run(write("h", b"\xef\xbb\xbfa b\r\nc"), write("r", "a b\nc\n"), options=("--json", "-"))
+    assert json.loads(output)["scores"]["exact_match"]["value"] == 1.0
+
+
+def test_ignored_punctuation_reaches_the_count(write):
+    files = write("h", "你好。\n"), write("r", "你好！\n")
+    options = ("--json", "-", "--ignore-punctuation")
+    assert bleu_1(run(*files, language="zh", options=options))["value"] == 1.0
+
+
+def test_every_broken_line_of_every_file_is_named(write, tmp_path):
+    hypotheses, reference = write("h", b"a\n\xff\nb\xc3\n"), write("r", b"a\nb\n\xe4\xbd\n")
+    with pytest.raises(CorpusError) as raised:
+        run(hypotheses, reference, tmp_path / "none")
+    where = [problem.where for problem in raised.value.problems]
+    assert where == [f"{hypotheses}:2", f"{hypotheses}:3", f"{reference}:3", str(tmp_path / "none")]
+    assert "is not UTF-8: byte 0xc3 at 2" in raised.value.problems[1].what
+
+
+def test_files_of_unequal_length_are_named_with_both_lengths(write):
+    with pytest.raises(CorpusError, match=r"r2 +has 1 lines, but .*h has 2; they must pair line by line"):
+        run(write("h", "a\nb\n"), write("r1", "a\nb\n"), write("r2", "a\n"))
+
+
+def test_an_empty_file_is_an_error(write):
+    with pytest.raises(CorpusError, match="is empty"):
+        run(write("h", ""), write("r", ""))
+
+
+def test_chinese_with_13a_is_a_usage_error(write):
+    with pytest.raises(UsageError, match="use zh or char"):
+        run(write("h", "你好\n"), write("r", "你好\n"), language="zh", options=("--tokenizer", "13a"))
+
+
+@pytest.mark.parametrize("name", ["h", "."])
+def test_json_never_replaces_an_input_or_a_folder(write, tmp_path, name):
+    hypotheses, reference = write("h", HYPOTHESIS), write("r", REFERENCE)
+    with pytest.raises(UsageError):
+        run(hypotheses, reference, options=("--json", str(tmp_path / name)))
+    assert hypotheses.read_text() == HYPOTHESIS
+
+
+def test_a_destination_that_cannot_be_written_is_one_clear_error(write, tmp_path):
+    with pytest.raises(WeftError, match=r"cannot write .*No such file or directory"):
+        run(write("h", HYPOTHESIS), write("r", REFERENCE), options=("--json", str(tmp_path / "none" / "s.json")))
