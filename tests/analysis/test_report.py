@@ -86,16 +86,15 @@ def run(tmp_path: Path) -> Path:
     (folder / "run.json").write_text(json.dumps(state))
     (folder / "config.toml").write_text(RECIPE)
     evaluation = {
-        "data": "valid.tsv",
-        "sha256": "0f3a" * 16,
+        "data": {"valid.tsv": "0f3a" * 16},
         "decoding": {"method": "beam", "beam_size": 3},
         "sentences": 2500,
         "seconds": 50.0,
         "parameters": 11_234_567,
-        "scores": [
-            {"name": "BLEU-1", "value": 0.404, "signature": "words|corpus"},
-            {"name": "sacreBLEU", "value": 23.6412, "signature": SIGNATURE},
-        ],
+        "scores": {
+            "bleu_1": {"value": 0.404, "signature": "words|corpus"},
+            "sacrebleu": {"value": 23.6412, "signature": SIGNATURE},
+        },
     }
     (folder / "scores.json").write_text(json.dumps([evaluation]))
     return folder
@@ -166,7 +165,7 @@ def test_without_an_evaluation_the_best_validation_stands_at_the_top_and_claims_
 
 def test_every_score_stands_beside_its_signature(run):
     html = page(run)
-    assert re.search(r"BLEU-1</th><td[^>]*>0.4040</td><td><code>words\|<wbr>corpus<", html)
+    assert re.search(r"bleu_1</th><td[^>]*>0.4040</td><td><code>words\|<wbr>corpus<", html)
     assert re.search(r"sacreBLEU</th><td[^>]*>23.64</td><td><code>nrefs:1\|", html)
     assert "50.0 sentences a second" in html
 
@@ -256,7 +255,7 @@ def test_text_of_users_is_never_markup(run):
     (run / "config.toml").write_text(
         f"task = '''{attack}'''\n[data]\nsource = '{attack[:8]}\"onclick=\"x'\ntarget = 'en'\n"
     )
-    evaluation = {"data": attack, "decoding": {attack: attack}, "scores": [{"name": attack, "signature": attack}]}
+    evaluation = {"data": {attack: attack}, "decoding": {attack: attack}, "scores": {attack: {"signature": attack}}}
     (run / "scores.json").write_text(json.dumps([evaluation]))
     renamed = run.rename(run.with_name("<script>alert(1)<&>"))
     html = page(renamed)

@@ -7,7 +7,6 @@ more function from a Run to HTML and name it there.
 
 import json
 import math
-import os
 import re
 import statistics
 import tomllib
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import RunError
+from weft.files import write_atomically
 from weft.figures.line_chart import Series, line_chart
 
 Line = dict[str, Any]  # one line of a .jsonl file
@@ -59,15 +59,10 @@ def write_report(run: Path) -> Path:
     Raises RunError where `run` is not a run folder, or where a file in it is broken by more than a torn last line.
     """
     run = Path(run)
-    page = _page(_read_run(run))
-    report, partial = run / "report.html", run / f".report.html.{os.getpid()}"
-    try:
-        # A lone surrogate, which JSON can carry, must not lose the user the whole report.
-        partial.write_bytes(page.encode("utf-8", errors="replace"))
-        partial.replace(report)
-    finally:
-        partial.unlink(missing_ok=True)
-    return report
+    # A lone surrogate, which JSON can carry, must not lose the user the whole report.
+    page = _page(_read_run(run)).encode("utf-8", errors="replace").decode("utf-8")
+    write_atomically(run / "report.html", page)
+    return run / "report.html"
 
 
 # The folder
@@ -177,10 +172,9 @@ def _header(run: Run) -> str:
 def _results(run: Run) -> str:
     """The sacreBLEU of the newest evaluation on each data set, or before any evaluation the best at validation."""
     signed = {
-        evaluation.get("data"): (evaluation, score)
+        _data_names(evaluation): (evaluation, evaluation["scores"]["sacrebleu"])
         for evaluation in run.evaluations
-        for score in evaluation.get("scores", [])
-        if score.get("name") == "sacreBLEU"
+        if "sacrebleu" in evaluation.get("scores", {})
     }
     if signed:
         results = "\n".join(
@@ -314,19 +308,23 @@ def _evaluation(evaluation: Line) -> str:
     notes = [
         ", ".join(part for part in about if part),
         f"decoding: {_text(decoding)}" if decoding else "",
-        f"sha256 of the data: <code>{_text(evaluation['sha256'])}</code>" if evaluation.get("sha256") else "",
+        "".join(f"sha256 of the data: <code>{_text(digest)}</code>" for digest in evaluation.get("data", {}).values()),
     ]
     rows = "\n".join(
-        f'<tr><th scope="row">{_text(score.get("name"))}</th><td class="number">{_score(score.get("value"))}</td>'
+        f'<tr><th scope="row">{_text(name)}</th><td class="number">{_score(score.get("value"))}</td>'
         f"<td>{_signature(score)}</td></tr>"
-        for score in evaluation.get("scores", [])
+        for name, score in evaluation.get("scores", {}).items()
     )
     return f"""<table class="scores">
-<caption><b>{_text(evaluation.get("data"))}</b>{"".join(f"<br>{note}" for note in notes if note)}</caption>
+<caption><b>{_text(_data_names(evaluation))}</b>{"".join(f"<br>{note}" for note in notes if note)}</caption>
 <thead><tr><th>Metric</th><th class="number">Score</th><th>Signature</th></tr></thead>
 <tbody>
 {rows}
 </tbody></table>"""
+
+
+def _data_names(evaluation: Line) -> str:
+    return ", ".join(evaluation.get("data", {})) or "unnamed data"
 
 
 def translations(run: Run) -> str | None:

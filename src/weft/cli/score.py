@@ -1,13 +1,13 @@
 """`weft score`: scores a file of hypotheses against files of references. Counts nothing itself: `metrics` does."""
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from weft.errors import CorpusError, Problem, UsageError, WeftError
+from weft.errors import CorpusError, Problem, UsageError
+from weft.files import decode_lines, read_bytes, split_lines, write_atomically
 
 
 def score(
@@ -46,7 +46,7 @@ def score(
         typer.echo(as_json, nl=False)
         return
     if json_file is not None:
-        _write_at_once(json_file, as_json)
+        write_atomically(json_file, as_json)
     typer.echo(scores.table())
 
 
@@ -79,35 +79,14 @@ def _read_parallel(paths: list[Path]) -> list[list[str]]:
 
 
 def _read_lines(path: Path, problems: list[Problem]) -> list[str]:
-    """Lines end at \\n only: a \\r, U+0085 or U+2028 inside one must not shift the pairs, as str.splitlines would."""
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        problems.append(Problem(str(path), f"cannot be read: {error.strerror}"))
+        content = read_bytes(path)
+    except CorpusError as error:
+        problems.extend(Problem(str(path), problem.what) for problem in error.problems)
         return []
     if not content:
         problems.append(Problem(str(path), "is empty"))
-        return []
-    lines = []
-    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n"), start=1):
-        try:
-            lines.append(line.decode())
-        except UnicodeDecodeError as error:
-            byte = line[error.start]
-            problems.append(Problem(f"{path}:{number}", f"is not UTF-8: byte 0x{byte:02x} at {error.start + 1}"))
+    found: list[Problem] = []
+    lines = [line for _, line in decode_lines(split_lines(content), found)]
+    problems.extend(Problem(f"{path}, {problem.where}", problem.what) for problem in found)
     return lines
-
-
-def _write_at_once(path: Path, text: str) -> None:
-    """Staged beside and renamed into place, so that no reader ever sees half a file."""
-    target = path.resolve()
-    staged = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        with staged.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        staged.replace(target)
-    except OSError as error:
-        staged.unlink(missing_ok=True)
-        raise WeftError(f"cannot write {path}: {error.strerror}") from error

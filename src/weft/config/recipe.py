@@ -108,6 +108,28 @@ def changed(resolved: Resolved[R], values: Mapping[str, Any], origin: str) -> Re
     return Resolved(renewed.recipe, origins)
 
 
+def override(
+    resolved: Resolved[R], overrides: Sequence[str], subject: str | Path, changeable: Sequence[str]
+) -> Resolved[R]:
+    """The recipe of something that exists, with overrides (`KEY=VALUE`) of some of its tables and keys.
+
+    Raises RecipeError where an override is wrong, or its key is not in `changeable` (dotted keys or whole tables).
+    """
+    renewed = resolve(as_document(resolved.recipe), type(resolved.recipe), subject, overrides)
+    fixed = [
+        Problem(o.where, f"cannot be changed here; what can: {', '.join(changeable)}")
+        for o in _parse_overrides(overrides)[0]
+        if not any(f"{'.'.join(o.path)}.".startswith(f"{key}.") for key in changeable)
+    ]
+    if fixed:
+        raise RecipeError(subject, fixed)
+    origins = {
+        key: "command line" if renewed.origins[key] == "command line" else resolved.origins.get(key, "default")
+        for key in renewed.origins
+    }
+    return Resolved(renewed.recipe, origins)
+
+
 def differences(old: Resolved[Any], new: Resolved[Any]) -> list[Difference]:
     """The keys whose values differ between the recipe of a run and the one given when it is resumed.
 

@@ -1,15 +1,12 @@
 """Files of sentence pairs to lists of strings. Knows no tokenizer and no tensor.
 
 A corpus entry is one file of pairs (TSV or JSONL) or two files of sentences, one for each language; any of them may be
-gzipped. Lines end at "\\n" and nowhere else: a carriage return, U+0085 or U+2028 inside a line is part of the sentence, where
-Python's universal newlines would start a new line and shift every pair after it.
+gzipped. Lines end at "\\n" and nowhere else (see files.py).
 """
 
-import gzip
 import hashlib
 import json
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -18,6 +15,7 @@ from pydantic import Field, model_validator
 
 from weft.config import FieldProblem, Settings
 from weft.errors import CorpusError, Problem
+from weft.files import decode_lines, read_bytes, split_lines
 
 
 class Columns(Settings):
@@ -156,7 +154,7 @@ Row = tuple[int, str, tuple[str, ...]]
 
 def read_tsv(path: Path, config: DataConfig, reading: Reading) -> Iterator[Row]:
     """(line number, source, targets) of each line of tab-separated values; nothing is quoted."""
-    lines = read_lines(path, reading)
+    lines = read_lines(path, reading.problems)
     if config.header:
         header = [name.strip() for name in next(lines, (1, ""))[1].split("\t")]
         columns = config.columns or Columns(source=config.source, target=config.target)
@@ -207,7 +205,7 @@ def read_jsonl(path: Path, config: DataConfig, reading: Reading) -> Iterator[Row
     """(line number, source, targets) of each line, a JSON object with a string under each column's name."""
     columns = config.columns or Columns(source=config.source, target=config.target)
     names = [columns.source, *target_names(columns)]
-    for number, line in read_lines(path, reading):
+    for number, line in read_lines(path, reading.problems):
         try:
             row = json.loads(line)
         except (json.JSONDecodeError, RecursionError):
@@ -222,10 +220,10 @@ def read_jsonl(path: Path, config: DataConfig, reading: Reading) -> Iterator[Row
 
 def read_text_pair(source: Path, target: Path, reading: Reading) -> Iterator[Row]:
     """(line number, source, (target,)) of two files with one sentence a line."""
-    target_reading = Reading(target.name)
-    source_lines = [line for _, line in read_lines(source, reading)]
-    target_lines = [line for _, line in read_lines(target, target_reading)]
-    reading.problems += [Problem(f"{target.name}, {p.where}", p.what) for p in target_reading.problems]
+    target_problems: list[Problem] = []
+    source_lines = [line for _, line in read_lines(source, reading.problems)]
+    target_lines = [line for _, line in read_lines(target, target_problems)]
+    reading.problems += [Problem(f"{target.name}, {p.where}", p.what) for p in target_problems]
     if len(source_lines) != len(target_lines):
         what = f"{source.name} has {len(source_lines):,} lines, {target.name} has {len(target_lines):,}; they must be in step"
         reading.problems.append(Problem("the two files", what))
@@ -234,34 +232,9 @@ def read_text_pair(source: Path, target: Path, reading: Reading) -> Iterator[Row
         yield number, left, (right,)
 
 
-def read_lines(path: Path, reading: Reading) -> Iterator[tuple[int, str]]:
-    """(number from 1, line) of a UTF-8 file; a line that is not UTF-8 is noted and left out."""
-    for number, line in enumerate(split_lines(read_bytes(path, reading)), start=1):
-        try:
-            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            reading.add(number, f"is not UTF-8 (byte {error.start + 1} of the line); convert the file, or remove the line")
-
-
-def split_lines(data: bytes) -> list[bytes]:
-    """Lines end at "\\n" alone, and the last one needs none."""
-    lines = data.split(b"\n")
-    return lines[:-1] if lines[-1] == b"" else lines
-
-
-def read_bytes(path: Path, reading: Reading) -> bytes:
-    """The file's content, unzipped where its name ends with .gz; CorpusError where it cannot be had."""
-    opener: Callable = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        what = f"does not exist (looked in {path.parent.resolve()}); set the data root with --data DIR or WEFT_DATA"
-    except IsADirectoryError:
-        what = "is a folder, not a file"
-    except (OSError, EOFError, zlib.error) as error:
-        what = f"cannot be read: {error}"
-    raise CorpusError(reading.subject, [Problem("the file", what)])
+def read_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[int, str]]:
+    """(number from 1, line) of a UTF-8 file; lines that are not UTF-8 are noted and left out."""
+    return decode_lines(split_lines(read_bytes(path)), problems)
 
 
 def file_sha256(path: Path) -> str:

@@ -1,8 +1,8 @@
 """The words of the starter corpus: Chinese and English side by side, with their forms and with tags that say what fits.
 
 A `Word` holds its forms by name, so that a template can ask for "the third person" or "with its measure word" and get
-it. Two words go together when they share a tag: `eat` is a tag of the verb and of everything edible, `price` is a tag of
-expensive, of cheap, and of everything that is sold. This file knows no sentence; see `starter_templates`.
+it. Two words go together when they share a tag: `eat` is a tag of the verb and of everything edible, `price` is a tag
+of expensive, of cheap, and of everything that is sold. This file knows no sentence; see `starter_templates`.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ Forms = dict[str, str]
 
 @dataclass(frozen=True, eq=False)
 class Word:
-    """One entry. The form "" is the plain one; `agrees` is the verb ending a subject asks for: I 1, plural or you 2, 3."""
+    """One entry. The form "" is the plain one; `agrees` is the verb that a subject asks for: 1 am, 2 are, 3 is."""
 
     zh: Forms
     en: Forms
@@ -29,26 +29,23 @@ def tagged(words: Sequence[Word], tag: str) -> list[Word]:
 
 IRREGULAR_VERBS = {  # base: (past, participle)
     "buy": ("bought", "bought"),
-    "catch": ("caught", "caught"),
+    "come": ("came", "come"),
     "do": ("did", "done"),
     "draw": ("drew", "drawn"),
     "drink": ("drank", "drunk"),
     "drive": ("drove", "driven"),
     "eat": ("ate", "eaten"),
     "fall": ("fell", "fallen"),
-    "find": ("found", "found"),
     "get": ("got", "gotten"),
     "go": ("went", "gone"),
     "have": ("had", "had"),
+    "know": ("knew", "known"),
     "leave": ("left", "left"),
-    "lose": ("lost", "lost"),
     "make": ("made", "made"),
-    "meet": ("met", "met"),
     "read": ("read", "read"),
     "ride": ("rode", "ridden"),
     "run": ("ran", "run"),
     "say": ("said", "said"),
-    "see": ("saw", "seen"),
     "sell": ("sold", "sold"),
     "sing": ("sang", "sung"),
     "sleep": ("slept", "slept"),
@@ -59,7 +56,7 @@ IRREGULAR_VERBS = {  # base: (past, participle)
     "think": ("thought", "thought"),
     "write": ("wrote", "written"),
 }
-DOUBLES_ITS_CONSONANT = {"chat", "get", "run", "shop", "swim"}
+DOUBLES_ITS_CONSONANT = {"chat", "get", "plan", "run", "swim"}
 IRREGULAR_NOUNS = {"fish": "fish", "sheep": "sheep"}
 IRREGULAR_SUPERLATIVES = {"better": "best", "worse": "worst"}
 
@@ -103,11 +100,29 @@ def _ing(verb: str) -> str:
 # --- numbers -------------------------------------------------------------------------------------------------------
 
 _DIGITS_ZH = "零一二三四五六七八九"
-_SMALL_EN = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-_TENS_EN = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
+_SMALL_EN = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+_TENS_EN = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _ORDINALS = {"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth"}
 _ORDINALS |= {"twelve": "twelfth", "twenty": "twentieth", "thirty": "thirtieth"}
 
@@ -183,6 +198,7 @@ def noun(zh: str, measure: str, en: str, tags: str, unit: str = "") -> Word:
             "counted": many,
             "the": f"the {en}",
             "head": en,
+            "only": f"one {singular}",
             "any": f"any {en}" if unit else f"a {en}",
             "some": f"a {unit} of" if unit else "a",
         },
@@ -190,9 +206,9 @@ def noun(zh: str, measure: str, en: str, tags: str, unit: str = "") -> Word:
     )
 
 
-def verb(zh: str, en: str, tag: str = "") -> Word:
-    """A verb with an object; its English base form, or `tag`, is what its objects are tagged with."""
-    return Word({"": zh}, verb_forms(en), frozenset([tag or en]))
+def verb(zh: str, en: str) -> Word:
+    """A verb with an object; the objects are tagged with its English base form."""
+    return Word({"": zh}, verb_forms(en), frozenset([en]))
 
 
 def activity(zh: str, en: str, tags: str = "") -> Word:
@@ -281,8 +297,8 @@ _KIN = [
     ("妹妹", "younger sister", "young pupil", "she"),
     ("叔叔", "uncle", "adult parent", "he"),
     ("阿姨", "aunt", "adult parent", "she"),
-    ("朋友", "friend", "adult", ""),
-    ("同事", "coworker", "adult", ""),
+    ("朋友", "friend", "adult friend", ""),
+    ("同事", "coworker", "adult friend", ""),
 ]
 KIN = {zh_owner: [_person(zh_owner + zh, f"{en_owner} {en}", tags, he) for zh, en, tags, he in _KIN]
        for zh_owner, en_owner in _OWNERS}  # fmt: skip
@@ -293,16 +309,17 @@ ELDERS = [
     if zh_owner != "你"
 ]
 ROLES = [
-    _person("老师", "the teacher", "adult"),
-    _person("经理", "the manager", "adult"),
+    _person("老师", "the teacher", "adult parent"),
+    _person("经理", "the manager", "adult parent"),
     _person("那个男孩", "that boy", "young pupil", "he"),
     _person("那个女孩", "that girl", "young pupil", "she"),
-    _person("孩子们", "the children", "", "they", "2"),
+    _person("孩子们", "the children", "young", "they", "2"),
     _person("学生们", "the students", "", "they", "2"),
 ]
 
 _TOLD = [*KIN["我"], *KIN["他"], *KIN["她"]]
 _ASKED = [*KIN["你"], *KIN["你"], *KIN["他"], *KIN["她"]]
+# `not-young` on anything keeps it from a subject tagged `young`, and so for the other ages.
 # A pool is drawn from evenly, so the frequent words stand in it several times.
 TOLD_OF = [*[I, WE, HE, SHE, THEY] * 8, *NAMES * 2, *_TOLD, *ROLES * 2]
 ASKED_OF = [*[YOU] * 16, *[YOU_ALL, HE, SHE, THEY] * 6, *NAMES, *_ASKED, *ROLES]
@@ -352,7 +369,7 @@ NOUNS = [
     noun("小说", "本", "novel", "read buy borrow lend own interest price length cheap small gift"),
     noun("杂志", "本", "magazine", "read buy borrow interest price cheap small"),
     noun("词典", "本", "dictionary", "buy borrow lend bring own need price new use heavy fair small gift"),
-    noun("报纸", "份", "newspaper", "read buy cheap small"),
+    noun("报纸", "份", "newspaper", "read buy small"),
     noun("信", "封", "letter", "read write length small"),
     noun("文章", "篇", "article", "read write interest length hard"),
     noun("报告", "份", "report", "read write length hard"),
@@ -378,10 +395,10 @@ NOUNS = [
     noun("巧克力", "块", "chocolate", "eat taste sweet", "piece"),
     noun("三明治", "个", "sandwich", "eat make buy taste fresh price cold cheap"),
     noun("汉堡", "个", "hamburger", "eat make buy taste price size cheap"),
-    noun("披萨", "个", "pizza", "eat make taste price size fair"),
-    noun("沙拉", "份", "salad", "eat make taste fresh cold price cheap"),
+    noun("披萨", "块", "pizza", "eat taste cold", "slice"),
+    noun("沙拉", "盘", "salad", "eat make taste fresh price cheap", "plate"),
     noun("饼干", "块", "cookie", "eat taste sweet"),
-    noun("冰淇淋", "个", "ice cream", "eat buy taste sweet price cheap"),
+    noun("冰淇淋", "杯", "ice cream", "eat buy taste sweet price cheap", "cup"),
     noun("饺子", "盘", "dumplings", "eat make taste price cheap", "plate"),
     noun("面条", "碗", "noodles", "eat make taste spicy price cheap", "bowl"),
     noun("米饭", "碗", "rice", "eat", "bowl"),
@@ -390,10 +407,10 @@ NOUNS = [
     noun("牛奶", "杯", "milk", "drink sip savor hot fresh", "glass"),
     noun("茶", "杯", "tea", "drink sip savor hot", "cup"),
     noun("绿茶", "杯", "green tea", "drink sip savor hot", "cup"),
-    noun("咖啡", "杯", "coffee", "drink sip savor hot price cheap", "cup"),
+    noun("咖啡", "杯", "coffee", "not-young drink sip savor hot price cheap", "cup"),
     noun("橙汁", "杯", "orange juice", "drink sip savor sweet fresh cold", "glass"),
     noun("可乐", "瓶", "cola", "drink sip buy cold", "bottle"),
-    noun("啤酒", "瓶", "beer", "drink sip buy cold", "bottle"),
+    noun("啤酒", "瓶", "beer", "not-young drink sip buy cold", "bottle"),
     # to wear
     noun("衬衫", "件", "shirt", "wear buy wash own look price new comfort clean size fair man"),
     noun("毛衣", "件", "sweater", "wear buy wash own need look price new comfort size fair man gift"),
@@ -410,32 +427,32 @@ NOUNS = [
     noun("围巾", "条", "scarf", "wear buy wash own look price new comfort length cheap man gift"),
     noun("领带", "条", "tie", "buy own look price new cheap gift"),
     # to have and use
-    noun("手机", "部", "phone", "buy sell fix use own need lost look price new dear small gift forget"),
+    noun("手机", "部", "phone", "buy sell fix use own need lost look price new dear small gift"),
     noun("电脑", "台", "computer", "buy sell fix use borrow own need price new speed heavy dear"),
     noun("相机", "台", "camera", "buy sell fix use borrow lend bring own need lost price new heavy dear small gift"),
     noun("手表", "块", "watch", "buy fix own lost look price new fair small gift"),
-    noun("雨伞", "把", "umbrella", "buy borrow lend bring own need lost look price new size cheap small forget"),
-    noun("包", "个", "bag", "buy own need lost look price new size heavy fair small gift forget"),
-    noun("书包", "个", "backpack", "buy own need look price new size heavy fair forget gift"),
-    noun("钱包", "个", "wallet", "buy own lost look price new fair small gift forget"),
-    noun("钥匙", "把", "key", "lost small forget"),
+    noun("雨伞", "把", "umbrella", "buy borrow lend bring own need lost look price new size cheap small"),
+    noun("包", "个", "bag", "buy own need lost look price new size heavy fair small gift"),
+    noun("书包", "个", "backpack", "buy own need look price new size heavy fair gift"),
+    noun("钱包", "个", "wallet", "buy own lost look price new fair small gift"),
+    noun("钥匙", "把", "key", "lost small"),
     noun("眼镜", "副", "glasses", "buy need look price new fair", "pair"),
-    noun("护照", "本", "passport", "bring own need lost small forget"),
+    noun("护照", "本", "passport", "bring own need lost small"),
     noun("票", "张", "ticket", "buy need lost price small"),
     noun("笔", "支", "pen", "buy borrow lend bring use own need lost price new cheap small gift"),
-    noun("铅笔", "支", "pencil", "buy borrow lend bring use own need cheap small price"),
+    noun("铅笔", "支", "pencil", "buy borrow lend bring use own need small price"),
     noun("杯子", "个", "cup", "buy wash own need look price new size clean cheap small gift"),
     noun("盘子", "个", "plate", "buy wash need look price new size clean cheap"),
     noun("椅子", "把", "chair", "buy fix need look price new comfort heavy fair"),
-    noun("桌子", "张", "table", "buy fix need look price new size heavy clean dear"),
-    noun("床", "张", "bed", "buy need price new size comfort dear"),
-    noun("沙发", "张", "sofa", "buy sell need look price new size comfort heavy dear"),
-    noun("冰箱", "台", "refrigerator", "buy sell fix need price new size heavy dear"),
-    noun("洗衣机", "台", "washing machine", "buy sell fix use need price new heavy dear"),
+    noun("桌子", "张", "table", "not-young buy fix need look price new size heavy clean dear"),
+    noun("床", "张", "bed", "not-young buy need price new size comfort dear"),
+    noun("沙发", "张", "sofa", "not-young buy sell need look price new size comfort heavy dear"),
+    noun("冰箱", "台", "refrigerator", "not-young buy sell fix need price new size heavy dear"),
+    noun("洗衣机", "台", "washing machine", "not-young buy sell fix use need price new heavy dear"),
     noun("灯", "盏", "lamp", "buy fix need look price new fair"),
     noun("自行车", "辆", "bike", "buy sell fix borrow wash own need lost look price new speed dear lend"),
-    noun("车", "辆", "car", "buy sell fix borrow wash own need look new size speed comfort clean price lend"),
-    noun("摩托车", "辆", "motorcycle", "buy sell fix own look price new speed dear"),
+    noun("车", "辆", "car", "not-young buy sell fix borrow wash own need look new size speed comfort clean price lend"),
+    noun("摩托车", "辆", "motorcycle", "not-young buy sell fix own look price new speed dear"),
     noun("行李箱", "个", "suitcase", "buy borrow lend own need lost look price new size heavy fair"),
     noun("吉他", "把", "guitar", "buy sell fix borrow own look price new dear"),
     noun("玩具", "个", "toy", "buy make fix interest price new cheap small gift"),
@@ -467,7 +484,7 @@ VERBS = [
     verb("借", "borrow"),
     verb("卖", "sell"),
     verb("唱", "sing"),
-    verb("听", "listen to", "listen"),
+    Word({"": "听"}, verb_forms("listen to") | {"done": "heard"}, frozenset(["listen"])),
 ]
 SPOTS = [
     word("桌子上", "on the table", "small"),
@@ -499,7 +516,7 @@ QUALITIES = [
     adjective("轻", "light", "heavy", "lighter"),
     adjective("新", "new", "new", "newer"),
     adjective("旧", "old", "new", "older"),
-    adjective("好吃", "delicious", "taste"),
+    adjective("好吃", "tasty", "taste", "tastier"),
     adjective("好喝", "tasty", "savor", "tastier"),
     adjective("好听", "lovely", "catchy", "lovelier"),
     adjective("甜", "sweet", "sweet", "sweeter"),
@@ -524,7 +541,24 @@ QUALITIES = [
 PRAISE = [
     quality
     for quality in QUALITIES
-    if quality.zh[""] in "便宜 漂亮 轻 好吃 好喝 甜 新鲜 有意思 容易 干净 舒服 有用 快 可爱 聪明".split()
+    if quality.zh[""]
+    in [
+        "便宜",
+        "漂亮",
+        "轻",
+        "好吃",
+        "好喝",
+        "甜",
+        "新鲜",
+        "有意思",
+        "容易",
+        "干净",
+        "舒服",
+        "有用",
+        "快",
+        "可爱",
+        "聪明",
+    ]
 ]
 TRAITS = [  # of people, and lasting
     adjective("高", "tall", "", "taller"),
@@ -593,30 +627,30 @@ COLORS = [
 
 ACTIVITIES = [
     activity("看|电视", "watch TV", "home long hobby rest"),
-    activity("看|书", "read", "home library cafe long hobby study"),
+    activity("看|书", "read", "home library cafe long hobby"),
     activity("听|音乐", "listen to music", "home long hobby rest"),
     activity("玩|电脑游戏", "play computer games", "home long hobby"),
-    activity("写|作业", "do homework", "home library classroom long duty study"),
+    activity("写|作业", "do homework", "home library classroom long duty not-parent"),
     activity("做|饭", "cook", "home skill chore duty hobby"),
     activity("洗|碗", "wash the dishes", "home chore duty"),
     activity("洗|衣服", "do the laundry", "home chore duty"),
     activity("打扫|房间", "clean the room", "home chore duty"),
     activity("浇|花", "water the flowers", "home garden chore"),
     activity("种|花", "plant flowers", "garden hobby gentle"),
-    activity("喝|咖啡", "drink coffee", "cafe home office"),
+    activity("喝|咖啡", "drink coffee", "cafe home office not-young"),
     activity("喝|茶", "drink tea", "home office gentle rest"),
     activity("看|报纸", "read the newspaper", "home office library gentle rest"),
-    activity("打|篮球", "play basketball", "gym field school skill long times hobby sport out"),
-    activity("踢|足球", "play soccer", "field school skill long times hobby sport out"),
-    activity("打|网球", "play tennis", "gym park skill long times hobby sport out"),
-    activity("打|乒乓球", "play table tennis", "gym school skill long times hobby sport out"),
-    activity("打|羽毛球", "play badminton", "gym park skill long times hobby sport out"),
-    activity("打|排球", "play volleyball", "gym beach skill long times hobby sport out"),
-    activity("游|泳", "swim", "pool beach skill long times hobby sport out"),
-    activity("跑|步", "run", "park field river long times hobby sport out"),
-    activity("滑|冰", "skate", "gym skill long times hobby sport out"),
+    activity("打|篮球", "play basketball", "gym field school skill long times hobby out"),
+    activity("踢|足球", "play soccer", "field school skill long times hobby out"),
+    activity("打|网球", "play tennis", "gym park skill long times hobby out"),
+    activity("打|乒乓球", "play table tennis", "gym school skill long times hobby out"),
+    activity("打|羽毛球", "play badminton", "gym park skill long times hobby out"),
+    activity("打|排球", "play volleyball", "gym beach skill long times hobby out"),
+    activity("游|泳", "swim", "pool beach skill long times hobby out"),
+    activity("跑|步", "run", "park field river long times hobby out"),
+    activity("滑|冰", "skate", "gym skill long times hobby out"),
     activity("骑|自行车", "ride a bike", "park river skill long hobby out"),
-    activity("散|步", "take a walk", "park river beach square garden hobby gentle out"),
+    activity("散|步", "go for a walk", "park river beach square garden hobby gentle out"),
     activity("爬|山", "go hiking", "times hobby out gentle"),
     activity("钓|鱼", "go fishing", "river times hobby out gentle"),
     activity("跳|舞", "dance", "park square home skill long times hobby gentle"),
@@ -627,21 +661,21 @@ ACTIVITIES = [
     activity("画|画", "paint", "park home garden skill long times hobby"),
     activity("拍|照", "take photos", "park square zoo beach hobby out"),
     activity("聊|天", "chat", "cafe park office square long hobby gentle rest"),
-    activity("上|网", "go online", "home library cafe long hobby"),
+    activity("上|网", "surf the Internet", "home library cafe long hobby"),
     activity("下|棋", "play chess", "park home skill long times hobby gentle"),
     activity("打|太极拳", "do tai chi", "park square skill gentle"),
     activity("练|书法", "practice calligraphy", "home school long times hobby gentle"),
-    activity("学习|", "study", "library classroom home school cafe long duty study"),
-    activity("学|中文", "study Chinese", "library home school university long times study duty"),
-    activity("学|英语", "study English", "library home school university long times study duty"),
-    activity("复习|功课", "review the lessons", "library home classroom duty study"),
-    activity("准备|考试", "prepare for the exam", "library home classroom duty study"),
-    activity("工作|", "work", "office home company long duty"),
-    activity("开|会", "have a meeting", "office company meeting long times duty"),
-    activity("上|课", "have class", "school classroom university duty"),
+    activity("学习|", "study", "library classroom home school cafe long duty"),
+    activity("学|中文", "study Chinese", "library home school university long times duty"),
+    activity("学|英语", "study English", "library home school university long times duty"),
+    activity("复习|功课", "review the lessons", "library home classroom duty not-parent"),
+    activity("准备|考试", "prepare for the exam", "library home classroom duty not-parent"),
+    activity("工作|", "work", "office home company long duty not-young"),
+    activity("开|会", "have a meeting", "office company meeting long times duty not-young"),
+    activity("上|课", "attend class", "school classroom university duty not-parent"),
     activity("看|电影", "watch a movie", "theater home times hobby out"),
     activity("吃|饭", "have a meal", "restaurant cafeteria home"),
-    activity("锻炼|身体", "exercise", "park gym hobby times sport"),
+    activity("锻炼|身体", "exercise", "park gym hobby times"),
     activity("休息|", "rest", "home office park long"),
     activity("等|车", "wait for the bus", "stop long"),
     activity("买|菜", "buy groceries", "supermarket market duty chore"),
@@ -668,35 +702,35 @@ ERRANDS = [
     activity("去超市买水果", "go to the supermarket to buy fruit"),
     activity("去超市买牛奶", "go to the supermarket to buy milk"),
     activity("去市场买鱼", "go to the market to buy fish"),
-    activity("去银行取钱", "go to the bank to withdraw money"),
+    activity("去银行取钱", "go to the bank to withdraw money", "not-young"),
     activity("去邮局寄信", "go to the post office to mail a letter"),
     activity("去药店买药", "go to the pharmacy to buy medicine"),
-    activity("去机场接朋友", "go to the airport to meet a friend"),
+    activity("去机场接朋友", "go to the airport to meet a friend", "not-young"),
     activity("去火车站买票", "go to the train station to buy a ticket"),
     activity("去医院看病", "go to the hospital to see a doctor"),
     activity("去书店买书", "go to the bookstore to buy books"),
     activity("去图书馆还书", "go to the library to return the books"),
     activity("去博物馆看展览", "go to the museum to see an exhibition"),
     activity("去动物园看熊猫", "go to the zoo to see the pandas"),
-    activity("去公园散步", "go to the park to take a walk"),
+    activity("去公园散步", "go to the park to go for a walk"),
     activity("去电影院看电影", "go to the movie theater to watch a movie"),
     activity("去图书馆看书", "go to the library to read"),
     activity("去咖啡馆见朋友", "go to the cafe to meet a friend"),
     activity("去面包店买蛋糕", "go to the bakery to buy a cake"),
 ]
-ADVICE = [
-    activity("多喝水", "drink more water"),
-    activity("多休息", "rest more"),
+ADVICE = [  # cure: good for someone who is ill
+    activity("多喝水", "drink more water", "cure"),
+    activity("多休息", "rest more", "cure"),
     activity("多运动", "exercise more"),
-    activity("多吃水果", "eat more fruit"),
+    activity("多吃水果", "eat more fruit", "cure"),
     activity("多吃蔬菜", "eat more vegetables"),
     activity("少喝咖啡", "drink less coffee"),
     activity("少吃糖", "eat less sugar"),
     activity("少看电视", "watch less TV"),
-    activity("早点儿睡觉", "go to bed earlier"),
+    activity("早点儿睡觉", "go to bed earlier", "cure"),
     activity("早点儿起床", "get up earlier"),
     activity("按时吃饭", "eat on time"),
-    activity("好好休息", "rest well"),
+    activity("好好休息", "rest well", "cure"),
     activity("好好学习", "study hard"),
 ]
 REQUESTS = [
@@ -711,7 +745,7 @@ REQUESTS = [
     word("等一下", "wait a moment"),
     word("说慢一点儿", "speak more slowly"),
     word("再说一遍", "say it again"),
-    word("开慢一点儿", "drive more slowly"),
+    word("开慢一点儿", "drive more slowly", "not-young"),
     word("安静一点儿", "be quieter"),
     word("早点儿来", "come early"),
     word("在这里等我", "wait for me here"),
@@ -727,8 +761,8 @@ PROHIBITIONS = [
     word("在图书馆里说话", "talk in the library"),
     word("在教室里跑", "run in the classroom"),
     word("在教室里吃东西", "eat in the classroom"),
-    word("在这里抽烟", "smoke here"),
-    word("在这里停车", "park here"),
+    word("在这里抽烟", "smoke here", "not-young"),
+    word("在这里停车", "park here", "not-young"),
     word("在床上吃东西", "eat in bed"),
     word("在地铁上吃东西", "eat on the subway"),
     word("在河里游泳", "swim in the river"),
@@ -743,35 +777,35 @@ PROHIBITIONS = [
     word("忘记带雨伞", "forget to bring your umbrella"),
     word("忘记关灯", "forget to turn off the light"),
     word("忘记锁门", "forget to lock the door"),
-    word("喝太多咖啡", "drink too much coffee"),
+    word("喝太多咖啡", "drink too much coffee", "not-young"),
     word("吃太多糖", "eat too much sugar"),
-    word("开得太快", "drive too fast"),
+    word("开得太快", "drive too fast", "not-young"),
     word("睡得太晚", "go to bed too late"),
 ]
-PASTIMES = [  # done with one half of the attention, while doing one of CHORES
-    activity("听音乐", "listen to music"),
-    activity("唱歌", "sing"),
-    activity("聊天", "chat"),
-    activity("看电视", "watch TV"),
-    activity("喝茶", "drink tea"),
-    activity("听新闻", "listen to the news"),
+PASTIMES = [  # done with half one's attention, the other half going to one of CHORES
+    activity("听音乐", "listen to music", "hands mouth head"),
+    activity("听新闻", "listen to the news", "hands mouth"),
+    activity("看电视", "watch TV", "hands mouth head"),
+    activity("唱歌", "sing", "hands"),
+    activity("聊天", "chat", "hands mouth"),
 ]
 CHORES = [
-    activity("做饭", "cook"),
-    activity("洗碗", "wash the dishes"),
-    activity("打扫房间", "clean the room"),
-    activity("写作业", "do homework"),
-    activity("吃早饭", "have breakfast"),
-    activity("洗衣服", "do the laundry"),
-    activity("喝咖啡", "drink coffee"),
-    activity("画画", "paint"),
+    activity("做饭", "cook", "hands"),
+    activity("洗碗", "wash the dishes", "hands"),
+    activity("打扫房间", "clean the room", "hands"),
+    activity("洗衣服", "do the laundry", "hands"),
+    activity("画画", "paint", "hands"),
+    activity("吃早饭", "have breakfast", "mouth"),
+    activity("吃晚饭", "have dinner", "mouth"),
+    activity("喝咖啡", "drink coffee", "mouth not-young"),
+    activity("写作业", "do homework", "head not-parent"),
 ]
 MANNERS = [  # how well someone does something: the Chinese says the verb twice where it has an object
     activity("跑", "run", "fast"),
     activity("走", "walk", "fast"),
     activity("游", "swim", "fast well"),
     activity("吃", "eat", "fast"),
-    activity("开车开", "drive", "fast well"),
+    activity("开车开", "drive", "fast well not-young"),
     activity("写字写", "write", "fast well"),
     activity("说话说", "talk", "fast"),
     activity("唱", "sing", "well"),
@@ -796,9 +830,27 @@ FREQUENCIES = [word("经常", "often"), word("总是", "always"), word("有时�
 # Verbs that a template names itself.
 FUNCTION_VERBS = {
     base: Word({}, verb_forms(base))
-    for base in (
-        "come do get go have hope know like live look need plan say speak study teach think want work"
-    ).split()
+    for base in [
+        "come",
+        "do",
+        "get",
+        "go",
+        "have",
+        "hope",
+        "know",
+        "like",
+        "live",
+        "look",
+        "need",
+        "plan",
+        "say",
+        "speak",
+        "study",
+        "teach",
+        "think",
+        "want",
+        "work",
+    ]
 }
 FUNCTION_VERBS["be"] = Word(
     {},
@@ -811,15 +863,15 @@ FUNCTION_VERBS["have"].en.update({"not1": "haven't", "not2": "haven't", "not3": 
 # --- where ---------------------------------------------------------------------------------------------------------
 
 PLACES = [
-    place("公园", "个", "park", "park town sight", "in"),
+    place("公园", "个", "park", "park town", "in"),
     place("图书馆", "个", "library", "library town goal", "in"),
-    place("办公室", "个", "office", "office", "in"),
+    place("办公室", "个", "office", "office not-elder", "in"),
     place("教室", "个", "classroom", "classroom", "in"),
     place("会议室", "个", "meeting room", "meeting", "in"),
     place("体育馆", "个", "gym", "gym town", "in"),
     place("操场", "个", "sports field", "field", "on"),
     place("游泳池", "个", "swimming pool", "pool", "in"),
-    place("海边", "个", "beach", "beach sight", "at"),
+    place("海边", "个", "beach", "beach", "at"),
     place("河边", "个", "river", "river", "by"),
     place("花园", "个", "garden", "garden", "in"),
     place("广场", "个", "square", "square", "in"),
@@ -840,12 +892,14 @@ PLACES = [
     place("机场", "个", "airport", "town goal job", "at"),
     place("火车站", "个", "train station", "town goal job", "at"),
     place("公交车站", "个", "bus stop", "stop town goal", "at"),
-    place("博物馆", "个", "museum", "museum town goal job sight", "at"),
-    place("动物园", "个", "zoo", "zoo town goal job sight", "at"),
+    place("博物馆", "个", "museum", "museum town goal job", "at"),
+    place("动物园", "个", "zoo", "zoo town goal job", "at"),
     place("大学", "所", "university", "university town job", "at"),
     place("工厂", "家", "factory", "factory job", "in"),
     place("公司", "家", "company", "company", "at"),
-    Word({"": "学校"}, {"": "the school", "at": "at school", "to": "to school", "a": "a school"}, frozenset({"school"})),
+    Word(
+        {"": "学校"}, {"": "the school", "at": "at school", "to": "to school", "a": "a school"}, frozenset({"school"})
+    ),
     Word({"": "家"}, {"": "home", "at": "at home", "to": "home"}, frozenset({"home"})),
 ]
 NEARNESS = [
@@ -867,13 +921,13 @@ CITIES = [
         ("南京", "Nanjing", "home rail"),
         ("武汉", "Wuhan", "home rail"),
         ("青岛", "Qingdao", "home rail"),
-        ("巴黎", "Paris", "abroad"),
-        ("伦敦", "London", "abroad"),
-        ("纽约", "New York", "abroad"),
-        ("东京", "Tokyo", "abroad"),
-        ("柏林", "Berlin", "abroad"),
-        ("罗马", "Rome", "abroad"),
-        ("悉尼", "Sydney", "abroad"),
+        ("巴黎", "Paris", ""),
+        ("伦敦", "London", ""),
+        ("纽约", "New York", ""),
+        ("东京", "Tokyo", ""),
+        ("柏林", "Berlin", ""),
+        ("罗马", "Rome", ""),
+        ("悉尼", "Sydney", ""),
     )
 ]
 COUNTRIES = [
@@ -923,7 +977,7 @@ VEHICLES = [
     word("坐火车", "by train", "far rail"),
     word("坐飞机", "by plane", "far"),
     word("坐高铁", "by high-speed train", "far rail"),
-    word("开车", "by car", "far town"),
+    word("开车", "by car", "far town not-young"),
 ]
 DESTINATIONS = [
     word("上班", "to work"),
@@ -940,7 +994,13 @@ FAVORITES = [  # a kind and one of it, side by side: see the template
         (
             "运动",
             "sport",
-            [("篮球", "basketball"), ("足球", "soccer"), ("网球", "tennis"), ("游泳", "swimming"), ("排球", "volleyball")],
+            [
+                ("篮球", "basketball"),
+                ("足球", "soccer"),
+                ("网球", "tennis"),
+                ("游泳", "swimming"),
+                ("排球", "volleyball"),
+            ],
         ),
         ("动物", "animal", [("猫", "the cat"), ("狗", "the dog"), ("熊猫", "the panda"), ("大象", "the elephant")]),
         ("水果", "fruit", [("苹果", "the apple"), ("香蕉", "the banana"), ("西瓜", "the watermelon")]),
@@ -1003,17 +1063,29 @@ EVERY = [
     word("每个星期天", "every Sunday"),
 ]
 WEEKDAYS = [
-    word(f"星期{zh}", en)
-    for zh, en in zip("一二三四五六天", "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split(), strict=True)
+    word("星期一", "Monday"),
+    word("星期二", "Tuesday"),
+    word("星期三", "Wednesday"),
+    word("星期四", "Thursday"),
+    word("星期五", "Friday"),
+    word("星期六", "Saturday"),
+    word("星期天", "Sunday"),
 ]
-MONTHS = (
-    "January February March April May June July August September October November December"
-).split()
-DATES = [
-    word(f"{chinese_number(month)}月{chinese_number(day)}号", f"{name} {_ordinal(day)}")
-    for month, name in enumerate(MONTHS, start=1)
-    for day in range(1, 29)
+MONTHS = [
+    word("一月", "January"),
+    word("二月", "February"),
+    word("三月", "March"),
+    word("四月", "April"),
+    word("五月", "May"),
+    word("六月", "June"),
+    word("七月", "July"),
+    word("八月", "August"),
+    word("九月", "September"),
+    word("十月", "October"),
+    word("十一月", "November"),
+    word("十二月", "December"),
 ]
+DAYS = [word(chinese_number(number), _ordinal(number)) for number in range(1, 29)]
 
 
 def _clock(tags_of_hour: dict[range, str]) -> list[Word]:
@@ -1042,7 +1114,7 @@ DAYTIMES = [
     for part_zh, part_en, hours in (
         ("上午", "morning", range(8, 12)),
         ("下午", "afternoon", range(1, 6)),
-        ("晚上", "evening", range(6, 10)),
+        ("晚上", "evening", range(6, 9)),
     )
     for time in _clock({hours: ""})
 ]

@@ -1,21 +1,23 @@
 """Beam search over a batch (Sutskever et al. 2014; the finished set as in Freitag and Al-Onaizan 2017).
 
-At every step each open hypothesis is extended by every piece. Of the 2k best extensions of a sentence, those that end with
-</s> and stand among the first k are finished; the k best of the others stay open. Finished hypotheses are never extended.
-A sentence leaves the batch as soon as no open hypothesis can still win.
+At every step each open hypothesis is extended by every piece. Of the 2k best extensions of a sentence, those that end
+with </s> and stand among the first k are finished; the k best of the others stay open. Finished hypotheses are never
+extended. A sentence leaves the batch as soon as no open hypothesis can still win.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from weft.decoding.length import LENGTH_PENALTIES
-from weft.decoding.step import Hypothesis, StepFunction
+from weft.decoding.step import Hypothesis, StepFunction, refuse_nan
 
 Stopping = Literal["exact", "first-k"]
+Divisor = Callable[[Tensor, Tensor], Tensor]  # a length penalty whose power is set
 
 
 def beam_search(
@@ -31,13 +33,14 @@ def beam_search(
     stopping: Stopping = "exact",
     best: int = 1,
 ) -> list[list[Hypothesis]]:
-    """The `best` (at most beam_size) highest-scoring finished hypotheses of each sentence, best first.
+    """The `best` highest-scoring finished hypotheses of each sentence, never more than beam_size, best first.
 
-    `step_function` holds beam_size rows a sentence. `max_lengths` counts pieces without </s>; a hypothesis that reaches it
-    can only end. `exact` stops a sentence when its `best`-th finished score is at least the bound on every open one (see
-    length.py), `first-k` when beam_size hypotheses are finished.
+    `step_function` holds beam_size rows a sentence. `max_lengths` counts pieces without </s>; a hypothesis that reaches
+    it can only end. `exact` stops a sentence when its `best`-th finished score is at least the bound on every open one
+    (see length.py), `first-k` when beam_size hypotheses are finished. Raises WeftError where the model answers NaN.
     """
     penalty = LENGTH_PENALTIES[length_penalty]
+    best = min(best, beam_size)
 
     def divisor(length: Tensor, source_length: Tensor) -> Tensor:
         return penalty(length, source_length, length_power)
@@ -72,7 +75,7 @@ class Beams:
     written: Int[Tensor, "sentences beam time"]
     finished_score: Float[Tensor, "sentences beam"]
     finished_log_prob: Float[Tensor, "sentences beam"]
-    finished: Int[Tensor, "sentences beam time"]
+    finished: Int[Tensor, "sentences beam finished_time"]
     finished_length: Int[Tensor, "sentences beam"]
     finished_count: Int[Tensor, " sentences"]
 
@@ -113,17 +116,19 @@ class Beams:
         ]
 
 
-def extend(beams: Beams, log_probs: Float[Tensor, "sentences beam vocab"], end_id: int, divisor) -> tuple[Beams, Tensor]:
+def extend(
+    beams: Beams, log_probs: Float[Tensor, "sentences beam vocab"], end_id: int, divisor: Divisor
+) -> tuple[Beams, Int[Tensor, "sentences beam"]]:
     """One step of all sentences; also which place in its beam each new open hypothesis came from."""
-    sentences, beam_size, vocab_size = log_probs.shape
+    _, beam_size, vocab_size = log_probs.shape
     time = beams.written.size(2)
     must_end = time >= beams.max_length
     if must_end.any():
-        ending = log_probs[must_end][:, :, end_id]
-        log_probs = log_probs.masked_fill(must_end[:, None, None], -torch.inf)
-        log_probs[must_end, :, end_id] = ending
+        goes_on = torch.arange(vocab_size, device=log_probs.device) != end_id
+        log_probs = log_probs.masked_fill(must_end[:, None, None] & goes_on, -torch.inf)
     candidates = (beams.log_prob[:, :, None] + log_probs).flatten(1)  # (sentences, beam * vocab)
     log_prob, flat = candidates.topk(min(2 * beam_size, candidates.size(1)), dim=1)
+    refuse_nan(log_prob)
     parent, token = flat // vocab_size, flat % vocab_size
     ends = token == end_id
 
@@ -140,7 +145,11 @@ def extend(beams: Beams, log_probs: Float[Tensor, "sentences beam vocab"], end_i
 
 
 def keep_finished(
-    beams: Beams, log_prob: Float[Tensor, "sentences beam"], parent: Int[Tensor, "sentences beam"], time: int, divisor
+    beams: Beams,
+    log_prob: Float[Tensor, "sentences beam"],
+    parent: Int[Tensor, "sentences beam"],
+    time: int,
+    divisor: Divisor,
 ) -> Beams:
     """Merge the hypotheses that just ended (-inf where none did) into the beam_size best finished ones."""
     has_ended = log_prob > -torch.inf
@@ -161,8 +170,8 @@ def keep_finished(
     return beams
 
 
-def is_settled(beams: Beams, stopping: Stopping, best: int, divisor) -> Tensor:
-    """(sentences,) True where no open hypothesis can change the answer."""
+def is_settled(beams: Beams, stopping: Stopping, best: int, divisor: Divisor) -> Bool[Tensor, " sentences"]:
+    """True where no open hypothesis can change the answer."""
     nothing_open = beams.log_prob[:, 0] == -torch.inf
     if stopping == "first-k":
         return nothing_open | (beams.finished_count >= beams.log_prob.size(1))

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from weft.decoding.step import Hypothesis, StepFunction
+from weft.decoding.step import Hypothesis, StepFunction, refuse_nan
 
 
 def greedy_search(
@@ -17,7 +17,7 @@ def greedy_search(
     """One hypothesis a sentence, of at most `max_lengths` pieces and </s>; its score is its log_prob.
 
     A sentence that reaches its maximum ends there with </s>, whose log-probability counts. Finished sentences leave the
-    batch.
+    batch. Raises WeftError where the model answers NaN.
     """
     sentences = torch.arange(len(max_lengths), device=max_lengths.device)  # which sentence each row is
     newest = torch.full_like(max_lengths, begin_id)
@@ -29,6 +29,7 @@ def greedy_search(
         must_end = written.size(1) >= max_lengths[sentences]
         newest = log_probs.argmax(-1).masked_fill(must_end, end_id)
         log_prob = log_prob + log_probs.gather(1, newest[:, None]).squeeze(1)
+        refuse_nan(log_prob)
         ended = newest == end_id
         if ended.any():
             rows = zip(sentences[ended].tolist(), written[ended].tolist(), log_prob[ended].tolist(), strict=True)

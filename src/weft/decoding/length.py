@@ -7,29 +7,30 @@ fall, no open hypothesis can ever score above its present sum divided by the div
 
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# (hypothesis lengths, source lengths, power) -> divisor; the arguments broadcast against each other
+# (hypothesis lengths, source lengths that broadcast against them, power) -> divisors, one for each hypothesis
 LengthPenalty = Callable[[Tensor, Tensor, float], Tensor]
 
 
-def no_penalty(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*m"], power: float) -> Float[Tensor, "*k"]:
-    """The plain sum, which favors short translations."""
-    return (length + source_length).float() * 0 + 1
+def no_penalty(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power: float) -> Float[Tensor, "*n"]:
+    """1: the score is the plain sum, which favors short translations."""
+    return torch.ones_like(length, dtype=torch.float32)
 
 
-def fixed_power(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*m"], power: float) -> Float[Tensor, "*k"]:
+def fixed_power(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power: float) -> Float[Tensor, "*n"]:
     """length^p; p = 1 is the mean log-probability."""
-    return (length + 0 * source_length).float() ** power
+    return length.float() ** power
 
 
-def gnmt(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*m"], power: float) -> Float[Tensor, "*k"]:
+def gnmt(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power: float) -> Float[Tensor, "*n"]:
     """((5 + length) / 6)^alpha (Wu et al. 2016, equation 14)."""
-    return ((5 + length + 0 * source_length).float() / 6) ** power
+    return ((5 + length).float() / 6) ** power
 
 
-def adaptive(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*m"], power: float) -> Float[Tensor, "*k"]:
+def adaptive(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power: float) -> Float[Tensor, "*n"]:
     """length^p with p = 0.5 + 0.01 min(source length, 30), kept within [0.5, 0.8]: long sources punish length less."""
     return length.float() ** (0.5 + 0.01 * source_length.clamp(max=30)).clamp(0.5, 0.8)
 

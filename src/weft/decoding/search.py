@@ -19,7 +19,7 @@ class DecodingConfig(Settings):
     beam_size: int = Field(3, ge=1, le=64)
     """Hypotheses kept open for each sentence in beam search."""
     length_penalty: Literal["none", "fixed", "gnmt", "adaptive"] = "adaptive"
-    """What a hypothesis's summed log-probability is divided by: nothing, length^p, GNMT's, or length^p with p from the source."""
+    """What the summed log-probability is divided by: nothing, length^p, GNMT's, or length^p with p from the source."""
     length_power: float = Field(1.0, ge=0, le=5)
     """The power p of `fixed`, the alpha of `gnmt`; no other penalty uses it."""
     stopping: Literal["exact", "first-k"] = "exact"
@@ -57,7 +57,8 @@ def search(
     """
     max_lengths = config.max_lengths(source_lengths)
     if config.method == "greedy":
-        return [[hypothesis] for hypothesis in greedy_search(step_function, max_lengths, begin_id=begin_id, end_id=end_id)]
+        hypotheses = greedy_search(step_function, max_lengths, begin_id=begin_id, end_id=end_id)
+        return [[hypothesis] for hypothesis in hypotheses]
     return beam_search(
         step_function,
         max_lengths,

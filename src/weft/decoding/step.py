@@ -5,12 +5,15 @@ searched: a Transformer, an ensemble, an exported session, a table of probabilit
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from weft.errors import WeftError
 
+
+@runtime_checkable
 class StepFunction(Protocol):
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         """Take the newest token of every row (at first <s>) and give the log-probabilities of the one that follows."""
@@ -31,3 +34,9 @@ class Hypothesis:
     tokens: tuple[int, ...]
     log_prob: float
     score: float
+
+
+def refuse_nan(log_prob: Float[Tensor, "*hypotheses"]) -> None:
+    """Raise WeftError where a model's answer is no number: no comparison with it would hold, and a search never end."""
+    if log_prob.isnan().any():
+        raise WeftError("the model answers NaN for a probability; its weights are damaged or its training diverged")

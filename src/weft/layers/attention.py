@@ -2,7 +2,8 @@
 
 The function stands here twice. `attend_explicit` is equation (1) as one reads it; `attend_fused` is torch's kernel. A
 test proves them equal. Neither is always the faster one: on a CPU the fused kernel is made for long sequences and takes
-many times longer than the plain products on sentences of fifteen words, on a GPU it wins. `attend` knows which is which.
+many times longer than the plain products on sentences of fifteen words, on a GPU it wins. `attend` knows which is
+which.
 """
 
 import math
@@ -35,12 +36,12 @@ def attention_weights(
     key: Float[Tensor, "batch heads key head_dim"],
     allowed_mask: Bool[Tensor, "#batch #heads #query key"] | None = None,
 ) -> Float[Tensor, "batch heads query key"]:
-    """softmax(Q K^T / sqrt(head_dim)): what each query takes from each key, summing to 1, or to 0 where it may see none."""
+    """softmax(Q K^T / sqrt(head_dim)): a query's shares of all keys, which sum to 1, or to 0 where it may see none."""
     scores = (query / math.sqrt(query.size(-1))) @ key.mT  # (batch, heads, query, key)
     if allowed_mask is None:
         return scores.softmax(-1)
-    # The lowest finite number instead of -inf: its exponential is exactly 0 beside any allowed score, and a row that may
-    # see nothing becomes uniform instead of NaN, to be set to zero in turn.
+    # The lowest finite number instead of -inf: its exponential is exactly 0 beside any allowed score, and a row that
+    # may see nothing becomes uniform instead of NaN, to be set to zero in turn.
     weights = scores.masked_fill(~allowed_mask, torch.finfo(scores.dtype).min).softmax(-1)
     return weights.masked_fill(~allowed_mask.any(-1, keepdim=True), 0.0)
 
@@ -62,8 +63,8 @@ def attend_fused(
 class MultiHeadAttention(nn.Module):
     """Attention in `num_heads` subspaces of model_dim / num_heads dimensions each (section 3.2.2).
 
-    The module does three things, so that a decoder can keep what does not change: `project_memory` turns what is looked at
-    into keys and values, `project_query` turns what looks into queries, `combine` attends and mixes the heads.
+    The module does three things, so that a decoder can keep what does not change: `project_memory` turns what is looked
+    at into keys and values, `project_query` turns what looks into queries, `combine` attends and mixes the heads.
     """
 
     def __init__(self, model_dim: int, num_heads: int, *, dropout: float = 0.0) -> None:
@@ -111,6 +112,6 @@ class MultiHeadAttention(nn.Module):
         return attend_fused(query, key, value, allowed_mask, dropout)
 
     def step(self, x: Float[Tensor, "rows 1 model"], cache: KeyValueCache) -> Float[Tensor, "rows 1 model"]:
-        """Self-attention of one new position over itself and all positions before it, whose keys and values are cached."""
+        """Self-attention of one new position over itself and all before it, whose keys and values are cached."""
         query = self.project_query(x)
         return self.combine(query, *cache.append(*self.project_memory(x)))

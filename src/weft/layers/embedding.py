@@ -11,8 +11,8 @@ from torch.nn import functional as F
 class TokenEmbedding(nn.Module):
     """A vector per token, multiplied by sqrt(model_dim) (Vaswani et al. 2017, section 3.4).
 
-    The weights start with variance 1 / model_dim, so the scaled vectors have variance 1, and the same matrix can serve as
-    the output projection, where it must be small.
+    The weights start with variance 1 / model_dim, so the scaled vectors have variance 1, and the same matrix can serve
+    as the output projection, where it must be small.
     """
 
     def __init__(self, vocab_size: int, model_dim: int) -> None:

@@ -18,13 +18,14 @@ class Linear(nn.Linear):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, x: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
-        bias = None if self.bias is None else self.bias.to(x.dtype)
-        return F.linear(x, self.weight.to(x.dtype), bias)
+    def forward(self, input: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
+        bias = None if self.bias is None else self.bias.to(input.dtype)
+        return F.linear(input, self.weight.to(input.dtype), bias)
 
 
 class LayerNorm(nn.LayerNorm):
     """Layer normalization (Ba et al. 2016); mean and variance are taken in fp32 whatever the input."""
 
-    def forward(self, x: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch model"]:
-        return F.layer_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.bias.to(x.dtype), self.eps)
+    def forward(self, input: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch model"]:
+        weight, bias = self.weight.to(input.dtype), self.bias.to(input.dtype)
+        return F.layer_norm(input, self.normalized_shape, weight, bias, self.eps)

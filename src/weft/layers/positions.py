@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 
 def sinusoids(length: int, model_dim: int, *, period: float = 10_000.0) -> Float[Tensor, "length model"]:
-    """PE(pos, 2i) = sin(pos / period^(2i / model_dim)), PE(pos, 2i + 1) = cos(the same) (Vaswani et al. 2017, section 3.5).
+    """PE(pos, 2i) = sin(pos / period^(2i / model_dim)) and PE(pos, 2i + 1) = cos(the same).
 
-    An odd model_dim ends on a sine.
+    Vaswani et al. 2017, section 3.5. An odd model_dim ends on a sine.
     """
     position = torch.arange(length, dtype=torch.float64)[:, None]
     even = torch.arange(0, model_dim, 2, dtype=torch.float64)

@@ -1,14 +1,14 @@
 """The Transformer, encoder and decoder (Vaswani et al. 2017, "Attention Is All You Need", arXiv 1706.03762).
 
-Our words for the paper's symbols: model_dim = d_model, ff_dim = d_ff, num_heads = h, encoder_layers = decoder_layers = N.
-`norm = "post"` is the paper's LayerNorm(x + Sublayer(x)); `norm = "pre"`, the default, is x + Sublayer(LayerNorm(x)) with one more
-LayerNorm at the end of each stack (Xiong et al. 2020), which trains without a careful warm-up.
+Our words for the paper's symbols: model_dim = d_model, ff_dim = d_ff, num_heads = h, encoder_layers = decoder_layers =
+N. `norm = "post"` is the paper's LayerNorm(x + Sublayer(x)); `norm = "pre"`, the default, is x + Sublayer(LayerNorm(x))
+with one more LayerNorm at the end of each stack (Xiong et al. 2020), which trains without a careful warm-up.
 
 This file knows token ids and scores. It knows no text, no loss and no search.
 """
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -54,8 +54,9 @@ class TransformerConfig(Settings):
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> "TransformerConfig":
         if self.model_dim % self.num_heads:
-            fitting = [heads for heads in (1, 2, 4, 8, 16, 32) if self.model_dim % heads == 0 and self.model_dim // heads >= 8]
-            tries = " or ".join(str(heads) for heads in fitting[-2:])
+            fitting = [heads for heads in range(1, self.model_dim // 8 + 1) if self.model_dim % heads == 0]
+            nearest = sorted(sorted(fitting, key=lambda heads: abs(heads - self.num_heads))[:2])
+            tries = " or ".join(str(heads) for heads in nearest)
             raise FieldProblem("num_heads", f"must divide model_dim = {self.model_dim}; try {tries}")
         return self
 
@@ -186,7 +187,7 @@ class Transformer(nn.Module):
         memory: Float[Tensor, "batch source model"],
         source_mask: Bool[Tensor, "batch 1 1 source"],
     ) -> Float[Tensor, "batch target model"]:
-        """The decoder's last vectors at every target position; padding stands at the end, so the causal mask hides it."""
+        """The decoder's last vectors at every target position; padding stands last, so the causal mask hides it."""
         target_mask = causal_mask(target.size(1), target.device)
         x = self._embed(self.target_embedding, target)
         for layer in self.decoder:
@@ -218,13 +219,14 @@ class TransformerState:
         self.rows_per_sentence = rows_per_sentence
         self.length = 0
         memory, source_mask = model.encode(source)
-        self.layers = [LayerState(layer, memory, source_mask, rows_per_sentence) for layer in model.decoder]
+        decoder = cast("list[DecoderLayer]", list(model.decoder))  # nn.ModuleList forgets what it holds
+        self.layers = [(layer, LayerState(layer, memory, source_mask, rows_per_sentence)) for layer in decoder]
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         """Log-probabilities (fp32) of the token that follows `tokens`, the newest token of every row."""
         model = self.model
         x = model._embed(model.target_embedding, tokens[:, None], offset=self.length)
-        for layer, state in zip(model.decoder, self.layers, strict=True):
+        for layer, state in self.layers:
             x = layer.step(x, state)
         self.length += 1
         return F.log_softmax(model.score(model.decoder_norm(x[:, 0])).float(), dim=-1)
@@ -232,7 +234,7 @@ class TransformerState:
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
         """Row i goes on from what row rows[i] was. Rows stay with their sentence; sentences may be left out."""
         sentences = rows[:: self.rows_per_sentence] // self.rows_per_sentence
-        for state in self.layers:
+        for _, state in self.layers:
             state.reorder(rows, sentences)
 
 
@@ -254,8 +256,8 @@ class LayerState:
     def look_at_source(
         self, attention: MultiHeadAttention, x: Float[Tensor, "rows 1 model"]
     ) -> Float[Tensor, "rows 1 model"]:
-        """Cross-attention, the hypotheses of one sentence as so many queries: (rows, 1) -> (sentences, rows_per_sentence)."""
-        beside = x.view(-1, self.rows_per_sentence, x.size(-1))
+        """Cross-attention, in which the hypotheses of one sentence are so many queries."""
+        beside = x.view(-1, self.rows_per_sentence, x.size(-1))  # (sentences, rows_per_sentence, model)
         query = attention.project_query(beside)
         return attention.combine(query, self.source_key, self.source_value, self.source_mask).view_as(x)
 

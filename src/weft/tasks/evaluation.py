@@ -39,19 +39,36 @@ class EvaluatedSet:
             "parameters": self.parameters,
         }
 
+    def table(self) -> str:
+        """For a terminal: the scores with their signatures, then time and size."""
+        shown = {key: value for key, value in self.decoding.items() if key != "batch_tokens"}
+        return "\n".join(
+            [
+                self.scores.table(),
+                "",
+                f"data        {', '.join(f'{name} (sha256 {digest[:12]})' for name, digest in self.data.items())}",
+                f"decoding    {', '.join(f'{key} {value}' for key, value in shown.items())}",
+                f"seconds     {self.seconds:.2f}, {self.scores.sentences / self.seconds:.1f} sentences a second",
+                f"parameters  {self.parameters:,}",
+            ]
+        )
+
     def rows(self) -> list[tuple[str, ...]]:
-        """source, reference, hypothesis, sentence BLEU, sentence chrF of each sentence, under a header."""
+        """source, reference, hypothesis, sentence BLEU, sentence chrF and search score of each sentence, under a header."""
         hypotheses = [translation.text for translation in self.translations]
         by_sentence = sentence_scores(hypotheses, self.references, self.language)
         columns = zip(self.translations, self.references[0], by_sentence.bleu, by_sentence.chrf, strict=True)
         header = ("source", "reference", "hypothesis", "sentence_bleu", "sentence_chrf", "score")
-        return [
-            header,
-            *(
-                (t.source, reference, t.text, f"{bleu:.2f}", f"{chrf:.2f}", f"{t.score:.4f}")
-                for t, reference, bleu, chrf in columns
-            ),
+        rows = [
+            (on_one_line(t.source), on_one_line(reference), t.text, f"{bleu:.2f}", f"{chrf:.2f}", f"{t.score:.4f}")
+            for t, reference, bleu, chrf in columns
         ]
+        return [header, *rows]
+
+
+def on_one_line(text: str) -> str:
+    """The text with tabs and line ends, which a TSV cannot hold, as spaces."""
+    return text.translate({ord("\t"): " ", ord("\n"): " ", ord("\r"): " "})
 
 
 def evaluate(translator: Translator, pairs: ParallelText, **decoding: Any) -> EvaluatedSet:

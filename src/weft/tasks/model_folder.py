@@ -26,6 +26,7 @@ from weft.tasks.recipes import TranslationRecipe
 from weft.text.chinese import Script
 from weft.text.sentencepiece_model import SentencePieceTokenizer
 from weft.text.vocabulary import PADDING_ID
+from weft.training.run_folder import RunFolder, RunStatus
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, MANIFEST = "config.toml", "model.safetensors", "README.md", "manifest.json"
@@ -190,16 +191,14 @@ def check_weights(folder: Path, recipe: TranslationRecipe, vocab_sizes: tuple[in
 def find_model(name: str | Path) -> Path:
     """The model folder that a user means: a folder, a run (its best weights, also while it trains), or a shipped name."""
     path = Path(name)
-    if (path / MANIFEST).is_file():
-        return path
     if (path / "run.json").is_file():
-        try:
-            best = json.loads((path / "run.json").read_text(encoding="utf-8")).get("best")
-        except (ValueError, AttributeError):
-            raise ModelError(path, [Problem("run.json", "is damaged")]) from None
+        best = RunStatus.read(path / "run.json").best
         if best is None:
             raise UsageError(f"the run {path} has not been validated yet, so it has no best weights")
-        return path / "checkpoints" / f"step-{best}"
+        if RunFolder(path).checkpoint(best).is_dir():
+            return RunFolder(path).checkpoint(best)
+    if (path / MANIFEST).is_file():
+        return path
     if path.is_dir():
         raise UsageError(f"{path} is neither a model folder (no {MANIFEST}) nor a run (no run.json)")
     raise UsageError(f"there is no model {name}; give a model folder or a run folder")

@@ -13,6 +13,7 @@ import torch
 from weft.config import Resolved, changed, choose_recipe_model, differences, read_recipe, resolve
 from weft.data.corpus import ParallelText, read_corpora
 from weft.errors import Problem, RecipeError, RunError, UsageError
+from weft.files import write_atomically
 from weft.runtime import PRECISIONS, choose_device, choose_precision, derive_seed, keep_memory_pages
 from weft.tasks.evaluation import evaluate
 from weft.tasks.model_card import model_card
@@ -29,7 +30,7 @@ from weft.tasks.translation import TranslationTask, Translator, pair_batches
 from weft.text.sentencepiece_model import SentencePieceTokenizer, train_sentencepiece
 from weft.text.tokenizer import choose_scripts
 from weft.text.vocabulary import choose_vocabulary_size
-from weft.training.run_folder import RunFolder, RunStatus, write_atomically
+from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.trainer import Listener, Progress, Trainer
 
 MAY_CHANGE = {"training.epochs", "training.patience"}

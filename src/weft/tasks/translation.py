@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from pydantic import ValidationError
 
+from weft.config import override
 from weft.data.batching import Batch, PairBatches, Sentences
 from weft.data.corpus import ParallelText
 from weft.decoding.search import DecodingConfig, search
@@ -29,6 +30,9 @@ from weft.training.losses import Loss, blocked_cross_entropy
 from weft.training.task import Evaluation
 
 SAMPLES_SHOWN = 4
+
+CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "require")
+"""What can be set of a model that is already trained: how it translates, and how it is evaluated."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,11 @@ class Translator:
         self.decoding = model.recipe.decoding
 
     @classmethod
-    def load(cls, name: str | Path) -> "Translator":
-        """A model folder, a run folder or a shipped model; raises ModelError or UsageError."""
-        return cls(load_model(find_model(name)))
+    def load(cls, name: str | Path, overrides: Sequence[str] = ()) -> "Translator":
+        """A model folder, or a run folder; overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError."""
+        model = load_model(find_model(name))
+        model.resolved = override(model.resolved, overrides, f"the recipe of {name}", CHANGEABLE)
+        return cls(model)
 
     def translate(self, texts: Sequence[str], **decoding: Any) -> list[Translation]:
         """One translation a text, in order; keyword arguments change the model's decoding settings, such as beam_size=5.

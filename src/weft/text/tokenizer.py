@@ -5,7 +5,7 @@ script), so that a model folder that carries its tokenizer carries its preproces
 """
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,7 @@ from weft.text.chinese import is_chinese
 from weft.text.normalization import Normalization
 
 
+@runtime_checkable
 class Tokenizer(Protocol):
     @property
     def vocab_size(self) -> int:

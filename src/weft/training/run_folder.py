@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,41 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from weft.errors import ModelError, Problem, RunError
+from weft.files import sync, write_atomically
 
 TENSORS, STATE = "training.safetensors", "training.json"
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """run.json: the steps of the last and of the best checkpoint, and whether the run is finished."""
+    """run.json: which checkpoint is the last, which the best, and whether the run is finished.
+
+        {"last": "checkpoints/step-1200", "best": "checkpoints/step-1000", "finished": false}
+    """
 
     last: int
     best: int | None = None
     finished: bool = False
+
+    def to_json(self) -> str:
+        best = None if self.best is None else f"checkpoints/step-{self.best}"
+        state = {"last": f"checkpoints/step-{self.last}", "best": best, "finished": self.finished}
+        return json.dumps(state, indent=1) + "\n"
+
+    @classmethod
+    def read(cls, path: Path) -> "RunStatus":
+        """Raises RunError where the file is none."""
+        try:
+            state = json.loads(path.read_text(encoding="utf-8"))
+            last, best = state["last"], state["best"]
+            return cls(step_number(last), None if best is None else step_number(best), bool(state["finished"]))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise RunError(f"{path} is damaged; restore it, or delete it to begin the run again") from None
+
+
+def step_number(name: str) -> int:
+    """checkpoints/step-1200 -> 1200; ValueError for any other text."""
+    return int(name.removeprefix("checkpoints/step-"))
 
 
 class RunFolder:
@@ -62,12 +86,7 @@ class RunFolder:
     def status(self) -> RunStatus | None:
         """What run.json says; None in a run that has no checkpoint yet."""
         path = self.path / "run.json"
-        if not path.exists():
-            return None
-        try:
-            return RunStatus(**json.loads(path.read_text(encoding="utf-8")))
-        except (json.JSONDecodeError, UnicodeDecodeError, TypeError):
-            raise RunError(f"{path} is damaged; delete it to begin the run again") from None
+        return RunStatus.read(path) if path.exists() else None
 
     def checkpoint(self, step: int) -> Path:
         return self.checkpoints / f"step-{step}"
@@ -94,7 +113,7 @@ class RunFolder:
         self.sweep(keep={step, best})
 
     def write_status(self, status: RunStatus) -> None:
-        write_atomically(self.path / "run.json", json.dumps(asdict(status), indent=1) + "\n")
+        write_atomically(self.path / "run.json", status.to_json())
 
     def load(self, step: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The tensors and the state that `save` was given."""
@@ -154,29 +173,6 @@ def commit_folder(target: Path, write: Callable[[Path], None]) -> None:
     finally:
         shutil.rmtree(staged, ignore_errors=True)
     sync(target.parent)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """The file holds either its old text or all of the new one, whenever the process dies."""
-    staged = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        staged.write_text(text, encoding="utf-8")
-        sync(staged)
-        os.replace(staged, path)
-    except OSError as error:
-        raise RunError(f"{path} could not be written: {error.strerror}") from error
-    finally:
-        staged.unlink(missing_ok=True)
-    sync(path.parent)
-
-
-def sync(path: Path) -> None:
-    """Wait until the file's content, or the folder's list of names, is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
@@ -17,6 +17,7 @@ class Evaluation:
     samples: list[dict[str, str]] = field(default_factory=list)
 
 
+@runtime_checkable
 class Task(Protocol):
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         """The loss of one batch; its `total` carries the gradient."""
@@ -27,6 +28,7 @@ class Task(Protocol):
         ...
 
 
+@runtime_checkable
 class Batches(Protocol):
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Any]:
         """The batches of one epoch from number `start` on, the same whenever they are asked for."""

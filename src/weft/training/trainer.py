@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -149,6 +149,7 @@ class Progress:
         return cls(**{**state, "window": Window(**state["window"])})
 
 
+@runtime_checkable
 class Listener(Protocol):
     """Whoever shows a person how training goes. Listeners watch, they do not steer."""
 

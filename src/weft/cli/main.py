@@ -1,0 +1,75 @@
+"""The `weft` command: its verbs, and how an error becomes one message and an exit code.
+
+Nothing heavy is imported here: each verb imports what it needs when it runs, so that `weft --help` is quick.
+"""
+
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+import weft
+from weft.cli import config, corpus
+from weft.cli.doctor import doctor
+from weft.cli.evaluate import evaluate
+from weft.cli.report import report
+from weft.cli.score import score
+from weft.cli.train import train
+from weft.cli.translate import translate
+from weft.errors import WeftError
+
+app = typer.Typer(
+    help="Train, evaluate and use small translation models. Start with: weft corpus get starter",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command()(train)
+app.command()(translate)
+app.command()(evaluate)
+app.command()(score)
+app.command()(report)
+app.command()(doctor)
+app.add_typer(corpus.app, name="corpus")
+app.add_typer(config.app, name="config")
+
+shows_traces = False
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"weft {weft.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the trace of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=print_version, is_eager=True)
+    ] = False,
+) -> None:
+    global shows_traces
+    shows_traces = debug
+
+
+def run() -> None:
+    """The entry point: 0 done, 1 the work failed, 2 the command or recipe is wrong, 3 stopped and resumable."""
+    try:
+        app()
+    except WeftError as error:
+        fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        fail("interrupted", 130)
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
+        sys.exit(1)
+    except Exception as error:
+        fail(f"{type(error).__name__}: {error}\nThis is a defect of weft; `weft --debug ...` shows where.", 1)
+
+
+def fail(message: str, exit_code: int) -> None:
+    if shows_traces:
+        traceback.print_exc()
+    typer.echo(f"weft: {message}", err=True)
+    sys.exit(exit_code)

@@ -1,0 +1,79 @@
+"""Files as weft reads and writes them: lines that end where they should, and nothing half-written. Knows no format."""
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, cast
+
+from weft.errors import CorpusError, Problem, WeftError
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open for reading, unzipping where the name ends with .gz."""
+    return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == ".gz" else open(path, "rb")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file's content, unzipped where its name ends with .gz; CorpusError where it cannot be had."""
+    try:
+        with open_bytes(path) as file:
+            return file.read()
+    except FileNotFoundError:
+        what = f"does not exist (looked in {path.parent.resolve()})"
+    except IsADirectoryError:
+        what = "is a folder, not a file"
+    except (OSError, EOFError, zlib.error) as error:
+        what = f"cannot be read: {error}"
+    raise CorpusError(path.name, [Problem("the file", what)])
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """Lines end at "\\n" alone, and the last one needs none.
+
+    A carriage return, U+0085 or U+2028 inside a line is part of it, where str.splitlines would shift every line after it.
+    """
+    lines = data.split(b"\n")
+    return lines[:-1] if lines[-1] == b"" else lines
+
+
+def decode_lines(lines: Iterable[bytes], problems: list[Problem]) -> Iterator[tuple[int, str]]:
+    """(number from 1, text) of each line; one that is not UTF-8 becomes a problem and is left out.
+
+    A byte order mark before the first line is not part of it.
+    """
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            what = f"is not UTF-8 (byte 0x{line[error.start]:02x} at {error.start + 1}); convert the file or remove the line"
+            problems.append(Problem(f"line {number}", what))
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """The file holds either its old content or all of the new one, whenever the process dies; "\\n" stays "\\n".
+
+    It is staged beside its place, since a rename is one step only within a file system.
+    """
+    path = path.resolve()
+    staged = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(staged, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        sync(staged)
+        os.replace(staged, path)
+        sync(path.parent)
+    except OSError as error:
+        raise WeftError(f"{path} could not be written: {error.strerror}") from error
+    finally:
+        staged.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until the file's content, or the folder's list of names, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
