@@ -6,6 +6,7 @@
 Importing weft imports nothing heavy; the names below come from their rooms when they are first used.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -15,21 +16,18 @@ if TYPE_CHECKING:
     from weft.analysis.report import write_report as report
     from weft.tasks.training import train
     from weft.tasks.translation import Translator
+    from weft.tasks.translation import load_translator as load
 
-    load = Translator.load
+HOMES = {
+    "Translator": ("weft.tasks.translation", "Translator"),
+    "load": ("weft.tasks.translation", "load_translator"),
+    "report": ("weft.analysis.report", "write_report"),
+    "train": ("weft.tasks.training", "train"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "train":
-        from weft.tasks.training import train
-
-        return train
-    if name in ("Translator", "load"):
-        from weft.tasks.translation import Translator
-
-        return Translator if name == "Translator" else Translator.load
-    if name == "report":
-        from weft.analysis.report import write_report
-
-        return write_report
-    raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    if name not in HOMES:
+        raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    module, attribute = HOMES[name]
+    return getattr(import_module(module), attribute)

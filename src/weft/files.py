@@ -32,7 +32,8 @@ def read_bytes(path: Path) -> bytes:
 def split_lines(data: bytes) -> list[bytes]:
     """Lines end at "\\n" alone, and the last one needs none.
 
-    A carriage return, U+0085 or U+2028 inside a line is part of it, where str.splitlines would shift every line after it.
+    A carriage return, U+0085 or U+2028 inside a line is part of it, where str.splitlines would shift every line after
+    it.
     """
     lines = data.split(b"\n")
     return lines[:-1] if lines[-1] == b"" else lines
@@ -41,13 +42,14 @@ def split_lines(data: bytes) -> list[bytes]:
 def decode_lines(lines: Iterable[bytes], problems: list[Problem]) -> Iterator[tuple[int, str]]:
     """(number from 1, text) of each line; one that is not UTF-8 becomes a problem and is left out.
 
-    A byte order mark before the first line is not part of it.
+    A byte order mark before the first line is not part of it, nor is a carriage return at the end of any.
     """
     for number, line in enumerate(lines, start=1):
         try:
-            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+            yield number, line.removesuffix(b"\r").decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            what = f"is not UTF-8 (byte 0x{line[error.start]:02x} at {error.start + 1}); convert the file or remove the line"
+            byte = f"byte 0x{line[error.start]:02x} at {error.start + 1}"
+            what = f"is not UTF-8 ({byte}); convert the file or remove the line"
             problems.append(Problem(f"line {number}", what))
 
 

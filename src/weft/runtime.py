@@ -22,7 +22,9 @@ def choose_device() -> torch.device:
 
 
 def has_native_bf16(device: torch.device) -> bool:
-    """Whether the device multiplies bf16 matrices in hardware, so that bf16 is faster than fp32 and not only smaller."""
+    """Whether the device multiplies bf16 matrices in hardware, so that bf16 is faster than fp32 and not only
+    smaller.
+    """
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device)[0] >= 8
     if device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64"):
@@ -64,8 +66,8 @@ def keep_memory_pages() -> bool:
 def derive_seed(*parts: int | str) -> int:
     """A 63-bit seed for one purpose, for example derive_seed(seed, "dropout", step).
 
-    Random numbers are a function of where they are used and not of how many were drawn before, so a resumed run needs no
-    generator state to go on with the same numbers.
+    Random numbers are a function of where they are used and not of how many were drawn before, so a resumed run needs
+    no generator state to go on with the same numbers.
     """
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1

@@ -100,7 +100,7 @@ def test_chinese_sentences_are_3_to_25_characters_and_punctuated_as_chinese(pair
 
 def test_english_sentences_start_with_a_capital_and_end_as_the_chinese_do(pairs):
     for chinese, english in pairs:
-        assert re.fullmatch(r"[A-Z][A-Za-z',. -]*[a-z][.?]", english), english
+        assert re.fullmatch(r"[A-Z][A-Za-z',. -]*(?:[a-z]|TV)[.?]", english), english
         assert english.endswith("?") == chinese.endswith("？")
         assert "  " not in english
 
@@ -108,14 +108,14 @@ def test_english_sentences_start_with_a_capital_and_end_as_the_chinese_do(pairs)
 def test_the_article_is_an_before_a_vowel_sound_and_a_before_others(pairs):
     vowel_sound = re.compile(r"[aeiou](?!ni[vf]|seful|ne\b)|hour", re.IGNORECASE)
     for _, english in pairs:
-        for article, following in re.findall(r"\b([Aa]n?) (\w+)", english):
+        for article, following in re.findall(r"(?<!')\b([Aa]n?) (\w+)", english):
             assert (article.lower() == "an") == bool(vowel_sound.match(following)), english
 
 
 def test_a_measured_two_is_liang_and_every_noun_has_its_measure_word(pairs):
     text = "\n".join(chinese for chinese, _ in pairs)
     assert not re.search(r"(?<![十百千零])二[本只辆件杯瓶张条个次]", text)
-    assert not re.search(r"一个(书|猫|牛奶|茶|衬衫|裤子|雨伞|自行车)", text)
+    assert not re.search(r"一个(书(?!包)|猫|牛奶|茶|衬衫|裤子|雨伞|自行车)", text)
 
 
 def test_verbs_agree_with_their_subjects(pairs):

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import RunError
-from weft.files import write_atomically
 from weft.figures.line_chart import Series, line_chart
+from weft.files import write_atomically
 
 Line = dict[str, Any]  # one line of a .jsonl file
 

@@ -14,25 +14,28 @@ def evaluate(
     model: Annotated[str, typer.Option("--model", help="A model folder or a run folder.")],
     data: Annotated[Path, typer.Option("--data", help="Pairs to translate and compare: TSV or JSONL; .gz too.")],
     json: Annotated[
-        Path | None, typer.Option("--json", help="Also write everything to this file; - for stdout instead of the table.")
+        Path | None,
+        typer.Option("--json", help="Also write everything to this file; - for stdout instead of the table."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", help="Write each sentence, its translation and its scores to this TSV.")
     ] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as decoding.beam_size=5 or data.header=false."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change a key, such as decoding.beam_size=5 or data.header=false."
+        ),
     ] = None,
 ) -> None:
     """Translate held-out sentences and score the result; the recipe's require table decides the exit code."""
     from weft.data.corpus import read_corpora
     from weft.tasks.evaluation import evaluate as evaluate_translator
-    from weft.tasks.translation import Translator
+    from weft.tasks.translation import load_translator
 
     for path in (json, output):
         if path is not None and path != Path("-") and not path.resolve().parent.is_dir():
             raise UsageError(f"{path} cannot be written: {path.resolve().parent} is no folder")
-    translator = Translator.load(model, overrides or ())
+    translator = load_translator(model, overrides or ())
     pairs = read_corpora([str(data)], translator.model.recipe.data, Path())
     result = evaluate_translator(translator, pairs)
 

@@ -93,15 +93,18 @@ class LiveDisplay:
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for sample in samples:
             table.add_row(
-                escape(sample["source"]), f"[dim]{escape(sample['reference'])}[/]", f"[cyan]{escape(sample['hypothesis'])}[/]"
+                escape(sample["source"]),
+                f"[dim]{escape(sample['reference'])}[/]",
+                f"[cyan]{escape(sample['hypothesis'])}[/]",
             )
         self.console.print(table)
 
 
 def describe_validation(row: dict[str, Any], is_best: bool) -> str:
+    best = ", the best so far" if is_best else ""
     return (
-        f"validation at step {row['step']:,} (epoch {row['epoch']:.2f}, {clock(row['seconds'])}): loss {row['valid_loss']:.3f}, "
-        f"accuracy {100 * row['valid_accuracy']:.1f} %, BLEU {row['valid_bleu']:.2f}{', the best so far' if is_best else ''}"
+        f"validation at step {row['step']:,} (epoch {row['epoch']:.2f}, {clock(row['seconds'])}): "
+        f"loss {row['valid_loss']:.3f}, accuracy {100 * row['valid_accuracy']:.1f} %, BLEU {row['valid_bleu']:.2f}{best}"
     )
 
 

@@ -34,16 +34,18 @@ def translate(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a decoding key, such as decoding.beam_size=5."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line: source, text, score, log_prob.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line: source, text, score, log_prob.")
+    ] = False,
 ) -> None:
     """Translate sentences: the arguments, the lines of --input, or else of standard input."""
     if not model:
         raise UsageError("--model is missing: a model folder or a run folder, such as runs/starter")
     if text and input_file:
         raise UsageError("give either sentences or --input, not both")
-    from weft.tasks.translation import Translator
+    from weft.tasks.translation import load_translator
 
-    translator = Translator.load(model, overrides or ())
+    translator = load_translator(model, overrides or ())
     with open_input(text, input_file) as lines, open_output(output_file) as output:
         at_once = 1 if lines is sys.stdin.buffer and sys.stdin.isatty() else LINES_AT_ONCE
         for chunk in chunks(read_texts(lines, input_file), at_once):
@@ -93,7 +95,9 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
 
 
 def read_texts(lines: Iterable[bytes], path: Path | None) -> Iterator[str]:
-    """The text of each line; raises CorpusError at the first that is not UTF-8, since leaving it out would shift the rest."""
+    """The text of each line; raises CorpusError at the first that is not UTF-8, since leaving it out would shift the
+    rest.
+    """
     problems: list[Problem] = []
     for _, text in decode_lines((line.removesuffix(b"\n") for line in lines), problems):
         if problems:

@@ -11,7 +11,16 @@ It knows no key itself: the models of the settings stand beside the classes they
 """
 
 from weft.config.keys import explain, json_schema
-from weft.config.recipe import Difference, Resolved, changed, choose_recipe_model, differences, override, read_recipe, resolve
+from weft.config.recipe import (
+    Difference,
+    Resolved,
+    changed,
+    choose_recipe_model,
+    differences,
+    override,
+    read_recipe,
+    resolve,
+)
 from weft.config.rendering import parse_rendered, render
 from weft.config.settings import FieldProblem, FieldProblems, Settings
 

@@ -30,7 +30,8 @@ class Resolved(Generic[R]):
     """A checked recipe and, for each dotted key, where its value comes from.
 
     The origins given here are "recipe", "command line" and "default"; callers of `changed` give others: "corpus",
-    "language", "measured", "init" (another model's). A list of tables, or a table without a model of its own, counts as one value.
+    "language", "measured", "init" (another model's), "corpus instead of 8000" (8000 was asked for and could not be).
+    A list of tables, or a table without a model of its own, counts as one value.
     """
 
     recipe: R
@@ -133,8 +134,8 @@ def override(
 def differences(old: Resolved[Any], new: Resolved[Any]) -> list[Difference]:
     """The keys whose values differ between the recipe of a run and the one given when it is resumed.
 
-    What the run found out by itself (measured, from the corpus, the language or another model) is no difference as long as the new
-    recipe leaves it out again.
+    What the run found out by itself (measured, from the corpus, the language or another model) is no difference as
+    long as the new recipe leaves it out again.
     """
     before, after = leaves(old.recipe), leaves(new.recipe)
     found_out = {key for key, origin in old.origins.items() if origin in ("measured", "corpus", "language", "init")}

@@ -1,6 +1,7 @@
 """Ids of sentence pairs to batches of tensors: little padding, in an order that can be re-entered anywhere.
 
-The order of an epoch is a function of (seed, epoch) alone, so a run that stopped in batch 17 of epoch 3 starts there again.
+The order of an epoch is a function of (seed, epoch) alone, so a run that stopped in batch 17 of epoch 3 starts there
+again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +50,8 @@ class Sentences:
 class PairBatches:
     """The batches of a corpus of encoded pairs, epoch by epoch.
 
-    A batch holds at most `batch_tokens` tokens a side, padding counted, or exactly `batch_sentences` pairs (the last one fewer).
+    A batch holds at most `batch_tokens` tokens a side, padding counted, or exactly `batch_sentences` pairs (the last
+    one fewer).
     """
 
     sources: Sentences
@@ -72,8 +74,8 @@ class PairBatches:
         """Which pairs each batch of the epoch holds.
 
         Pairs are sorted by target length, then source length, ties in random order, cut into batches, and the batches
-        shuffled: pairs of one length meet in ever new company and padding stays rare. The number of batches is the same in
-        every epoch.
+        shuffled: pairs of one length meet in ever new company and padding stays rare. The number of batches is the
+        same in every epoch.
         """
         random = np.random.default_rng([self.seed, epoch])
         by_length = np.lexsort((random.random(len(self.sources)), self.sources.lengths, self.targets.lengths))

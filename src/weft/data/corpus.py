@@ -6,6 +6,7 @@ gzipped. Lines end at "\\n" and nowhere else (see files.py).
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,9 @@ from pydantic import Field, model_validator
 from weft.config import FieldProblem, Settings
 from weft.errors import CorpusError, Problem
 from weft.files import decode_lines, read_bytes, split_lines
+
+
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Columns(Settings):
@@ -52,12 +56,14 @@ class DataConfig(Settings):
     valid: tuple[str | CorpusEntry, ...] = Field(min_length=1)
     """Files to choose the best weights on; never trained on."""
     columns: Columns | None = None
-    """Which columns hold the pair; left out: those named as the languages, or the first two where there is no header."""
+    """Which columns hold the pair; left out: those named as the languages, or the first two where there is no
+    header.
+    """
     header: bool = True
     """Whether the first line of a TSV names its columns."""
     empty_sides: Literal["error", "drop"] = "error"
     """What to do with a pair of which one side is empty."""
-    max_length: int = Field(256, ge=1)
+    max_length: int = Field(default=256, ge=1)
     """Training pairs with more pieces than this on a side are dropped, counted and reported."""
 
     @model_validator(mode="after")
@@ -86,7 +92,9 @@ class ParallelText:
 
 
 def read_corpora(entries: Sequence[str | CorpusEntry], config: DataConfig, root: Path) -> ParallelText:
-    """All pairs of these entries, in order; raises CorpusError naming every file and line that is wrong (up to a limit)."""
+    """All pairs of these entries, in order; raises CorpusError naming every file and line that is wrong (up to a
+    limit).
+    """
     parts, problems = [], []
     for entry in entries:
         entry = CorpusEntry(path=entry) if isinstance(entry, str) else entry
@@ -156,7 +164,12 @@ def read_tsv(path: Path, config: DataConfig, reading: Reading) -> Iterator[Row]:
     """(line number, source, targets) of each line of tab-separated values; nothing is quoted."""
     lines = read_lines(path, reading.problems)
     if config.header:
-        header = [name.strip() for name in next(lines, (1, ""))[1].split("\t")]
+        number, first = next(lines, (0, ""))
+        if number != 1:  # it is not there or not UTF-8, and the next one must not be taken for it
+            if not reading.problems:
+                reading.add(1, "is missing: the file is empty")
+            reading.raise_problems()
+        header = [name.strip() for name in first.split("\t")]
         columns = config.columns or Columns(source=config.source, target=config.target)
         places = find_columns(columns, header, reading)
     else:
@@ -170,7 +183,9 @@ def read_tsv(path: Path, config: DataConfig, reading: Reading) -> Iterator[Row]:
         cells = line.split("\t")
         expected = len(header) if header else max(places) + 1
         if len(cells) != expected if header else len(cells) < expected:
-            reading.add(number, f"has {len(cells)} columns where {'the header has' if header else 'at least'} {expected}")
+            reading.add(
+                number, f"has {len(cells)} columns where {'the header has' if header else 'at least'} {expected}"
+            )
             continue
         yield number, cells[places[0]], tuple(cells[place] for place in places[1:])
 
@@ -208,12 +223,15 @@ def read_jsonl(path: Path, config: DataConfig, reading: Reading) -> Iterator[Row
     for number, line in read_lines(path, reading.problems):
         try:
             row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             reading.add(number, "is no JSON object")
             continue
         values = [row.get(name) for name in names] if isinstance(row, dict) else [None]
-        if all(isinstance(value, str) for value in values):
-            yield number, values[0], tuple(values[1:])
+        texts = [value for value in values if isinstance(value, str)]
+        if any(LONE_SURROGATE.search(text) for text in texts):
+            reading.add(number, "holds half of a character: an escape from \\ud800 to \\udfff without its other half")
+        elif len(texts) == len(names):
+            yield number, texts[0], tuple(texts[1:])
         else:
             reading.add(number, f"must be an object with strings under {' and '.join(names)}")
 
@@ -225,7 +243,8 @@ def read_text_pair(source: Path, target: Path, reading: Reading) -> Iterator[Row
     target_lines = [line for _, line in read_lines(target, target_problems)]
     reading.problems += [Problem(f"{target.name}, {p.where}", p.what) for p in target_problems]
     if len(source_lines) != len(target_lines):
-        what = f"{source.name} has {len(source_lines):,} lines, {target.name} has {len(target_lines):,}; they must be in step"
+        counts = f"{source.name} has {len(source_lines):,} lines, {target.name} has {len(target_lines):,}"
+        what = f"{counts}; line N of one must translate line N of the other"
         reading.problems.append(Problem("the two files", what))
     reading.raise_problems()
     for number, (left, right) in enumerate(zip(source_lines, target_lines, strict=True), start=1):

@@ -16,19 +16,19 @@ from weft.decoding.step import Hypothesis, StepFunction
 class DecodingConfig(Settings):
     method: Literal["greedy", "beam"] = "beam"
     """How the translation is searched for: the best piece at every step, or the best of several open hypotheses."""
-    beam_size: int = Field(3, ge=1, le=64)
+    beam_size: int = Field(default=3, ge=1, le=64)
     """Hypotheses kept open for each sentence in beam search."""
     length_penalty: Literal["none", "fixed", "gnmt", "adaptive"] = "adaptive"
     """What the summed log-probability is divided by: nothing, length^p, GNMT's, or length^p with p from the source."""
-    length_power: float = Field(1.0, ge=0, le=5)
+    length_power: float = Field(default=1.0, ge=0, le=5)
     """The power p of `fixed`, the alpha of `gnmt`; no other penalty uses it."""
     stopping: Literal["exact", "first-k"] = "exact"
     """Stop when no open hypothesis can still win, or when the first beam_size hypotheses are finished."""
-    max_length_ratio: float = Field(2.0, ge=0, le=20)
+    max_length_ratio: float = Field(default=2.0, ge=0, le=20)
     """A translation has at most max_length_ratio * source pieces + max_length_extra pieces."""
-    max_length_extra: int = Field(20, ge=1, le=10_000)
+    max_length_extra: int = Field(default=20, ge=1, le=10_000)
     """See max_length_ratio."""
-    batch_tokens: int = Field(4096, ge=1, le=10_000_000)
+    batch_tokens: int = Field(default=4096, ge=1, le=10_000_000)
     """Source pieces times beam size of the sentences that are translated together; the answers do not depend on it."""
 
     @property

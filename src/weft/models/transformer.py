@@ -30,17 +30,17 @@ from weft.layers.positions import SinusoidalPositions
 class TransformerConfig(Settings):
     kind: Literal["transformer"] = "transformer"
     """The architecture."""
-    model_dim: int = Field(256, ge=8, le=8192)
+    model_dim: int = Field(default=256, ge=8, le=8192)
     """Width of the embeddings and of every layer's input and output."""
-    num_heads: int = Field(8, ge=1, le=256)
+    num_heads: int = Field(default=8, ge=1, le=256)
     """Attention heads a layer; must divide model_dim."""
-    encoder_layers: int = Field(4, ge=1, le=96)
+    encoder_layers: int = Field(default=4, ge=1, le=96)
     """Layers that read the source."""
-    decoder_layers: int = Field(4, ge=1, le=96)
+    decoder_layers: int = Field(default=4, ge=1, le=96)
     """Layers that write the target."""
-    ff_dim: int = Field(1024, ge=8, le=65536)
+    ff_dim: int = Field(default=1024, ge=8, le=65536)
     """Inner width of the feed-forward networks."""
-    dropout: float = Field(0.1, ge=0, lt=1)
+    dropout: float = Field(default=0.1, ge=0, lt=1)
     """Probability of dropping an activation, after embeddings, sublayers, attention weights and inside feed-forward."""
     activation: Literal["relu", "elu", "gelu", "silu"] = "relu"
     """Non-linearity of the feed-forward networks."""

@@ -54,7 +54,9 @@ class EvaluatedSet:
         )
 
     def rows(self) -> list[tuple[str, ...]]:
-        """source, reference, hypothesis, sentence BLEU, sentence chrF and search score of each sentence, under a header."""
+        """source, reference, hypothesis, sentence BLEU, sentence chrF and search score of each sentence, under a
+        header.
+        """
         hypotheses = [translation.text for translation in self.translations]
         by_sentence = sentence_scores(hypotheses, self.references, self.language)
         columns = zip(self.translations, self.references[0], by_sentence.bleu, by_sentence.chrf, strict=True)

@@ -43,7 +43,7 @@ def model_card(
     lines += [f"| {part} | `{name}` | `{digest}` |" for part, files in data.items() for name, digest in files.items()]
     lines += [
         "",
-        "The licence of the weights follows from these files; put it into the header above before you pass the model on.",
+        "The licence of the weights follows from these files; put it into the header before you pass the model on.",
         "",
         "## Scores",
         "",
@@ -52,9 +52,11 @@ def model_card(
         metric, value = validation
         lines += [f"Chosen by `{metric}` = {value:.4f} on the valid files, translated greedily.", ""]
     for evaluation in evaluations:
-        decoding = ", ".join(f"{key} {evaluation['decoding'][key]}" for key in ("method", "beam_size", "length_penalty"))
+        decoding = ", ".join(
+            f"{key} {evaluation['decoding'][key]}" for key in ("method", "beam_size", "length_penalty")
+        )
         lines += [
-            f"{', '.join(f'`{name}`' for name in evaluation['data'])}, {evaluation['sentences']:,} sentences, {decoding}:",
+            f"{', '.join(evaluation['data'])}, {evaluation['sentences']:,} sentences, {decoding}:",
             "",
             "| score | value | signature |",
             "| --- | ---: | --- |",
@@ -64,8 +66,9 @@ def model_card(
     lines += [
         "## Limits",
         "",
-        "A small model knows the kind of sentences it was trained on. Names, numbers, long sentences and other subjects than",
-        "its corpus's are where it fails first, and it fails fluently: read what it writes before you rely on it.",
+        "A small model knows the kind of sentences it was trained on. Names, numbers, long sentences and subjects that",
+        "its corpus does not have are where it fails first, and it fails fluently: read what it writes before you",
+        "rely on it.",
         "",
     ]
     return "\n".join(lines)

@@ -111,7 +111,9 @@ def tokenizer_files(model: TranslationModel) -> dict[str, SentencePieceTokenizer
 
 def load_tokenizers(folder: Path, recipe: TranslationRecipe) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
     """The source's and the target's tokenizer, each with the normalization the recipe gives it."""
-    names = ("tokenizer.model",) * 2 if recipe.tokenizer.shared else ("tokenizer.source.model", "tokenizer.target.model")
+    names = (
+        ("tokenizer.model",) * 2 if recipe.tokenizer.shared else ("tokenizer.source.model", "tokenizer.target.model")
+    )
     sides: tuple[Literal["source", "target"], ...] = ("source", "target")
     source, target = (
         SentencePieceTokenizer.load(
@@ -126,7 +128,9 @@ def script_of(recipe: TranslationRecipe, side: Literal["source", "target"]) -> S
     """The script a side is converted to; `auto` has been replaced when the run began."""
     script = recipe.tokenizer.source_script if side == "source" else recipe.tokenizer.target_script
     if script == "auto":
-        raise ModelError(CONFIG, [Problem(f"tokenizer.{side}_script", "is still `auto`; a model must say which script")])
+        raise ModelError(
+            CONFIG, [Problem(f"tokenizer.{side}_script", "is still `auto`; a model must say which script")]
+        )
     return cast(Script, script)
 
 
@@ -134,7 +138,9 @@ def check_manifest(folder: Path) -> None:
     """Every file there, a plain file, and with the digest that the manifest gives."""
     path = folder / MANIFEST
     if not path.is_file():
-        what = "is missing; a model folder holds config.toml, model.safetensors, tokenizers, README.md and manifest.json"
+        what = (
+            "is missing; a model folder holds config.toml, model.safetensors, tokenizers, README.md and manifest.json"
+        )
         raise ModelError(folder, [Problem(MANIFEST, what)])
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -177,7 +183,9 @@ def check_weights(folder: Path, recipe: TranslationRecipe, vocab_sizes: tuple[in
     except (SafetensorError, OSError) as error:
         raise ModelError(folder, [Problem(WEIGHTS, f"cannot be read: {error}")]) from None
     problems = [Problem(name, "is missing from the weights") for name in expected if name not in found]
-    problems += [Problem(name, "is a weight that this recipe has no place for") for name in found if name not in expected]
+    problems += [
+        Problem(name, "is a weight that this recipe has no place for") for name in found if name not in expected
+    ]
     problems += [
         Problem(name, f"has shape {found[name]}, the recipe makes it {shape}")
         for name, shape in expected.items()
@@ -189,7 +197,9 @@ def check_weights(folder: Path, recipe: TranslationRecipe, vocab_sizes: tuple[in
 
 
 def find_model(name: str | Path) -> Path:
-    """The model folder that a user means: a folder, a run (its best weights, also while it trains), or a shipped name."""
+    """The model folder that a user means: a folder, a run (its best weights, also while it trains), or a shipped
+    name.
+    """
     path = Path(name)
     if (path / "run.json").is_file():
         best = RunStatus.read(path / "run.json").best

@@ -16,7 +16,7 @@ from weft.training.trainer import TrainingConfig
 class TranslationRecipe(Settings):
     task: Literal["translation"] = "translation"
     """What the model learns to do."""
-    seed: int = Field(1, ge=0, lt=2**31)
+    seed: int = Field(default=1, ge=0, lt=2**31)
     """Where all random numbers of the run come from."""
     data: DataConfig
     """Which files, which languages."""

@@ -1,4 +1,4 @@
-"""From a recipe to a trained model in a run folder; the same call begins a run, goes on with it, or finds it finished."""
+"""From a recipe to a trained model in a run folder. The same call begins a run, goes on with it, or finds it done."""
 
 import json
 import os
@@ -8,28 +8,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import torch
-
-from weft.config import Resolved, changed, choose_recipe_model, differences, read_recipe, resolve
+from weft.config import (
+    Resolved,
+    changed,
+    choose_recipe_model,
+    differences,
+    parse_rendered,
+    read_recipe,
+    render,
+    resolve,
+)
 from weft.data.corpus import ParallelText, read_corpora
-from weft.errors import Problem, RecipeError, RunError, UsageError
+from weft.errors import CorpusError, RunError, UsageError
 from weft.files import write_atomically
-from weft.runtime import PRECISIONS, choose_device, choose_precision, derive_seed, keep_memory_pages
+from weft.runtime import PRECISIONS, choose_device, choose_precision, keep_memory_pages
 from weft.tasks.evaluation import evaluate
+from weft.tasks.first_model import first_model
 from weft.tasks.model_card import model_card
 from weft.tasks.model_folder import (
     MANIFEST,
     TranslationModel,
-    build_transformer,
-    find_model,
     load_model,
     save_model,
 )
 from weft.tasks.recipes import RECIPES, TranslationRecipe
 from weft.tasks.translation import TranslationTask, Translator, pair_batches
-from weft.text.sentencepiece_model import SentencePieceTokenizer, train_sentencepiece
-from weft.text.tokenizer import choose_scripts
-from weft.text.vocabulary import choose_vocabulary_size
 from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.trainer import Listener, Progress, Trainer
 
@@ -69,8 +72,8 @@ def train(
 ) -> Path:
     """Train by a recipe, a TOML file or the same as a dict, and return the run folder, which then is also a model.
 
-    `run` is runs/ and the recipe's name where it is left out (a dict needs it); `data` is the folder that data paths are
-    relative to: else the environment's WEFT_DATA, else the recipe's own folder. Each override is "KEY=VALUE".
+    `run` is runs/ and the recipe's name where it is left out (a dict needs it); `data` is the folder that data paths
+    are relative to: else the environment's WEFT_DATA, else the recipe's own folder. Each override is "KEY=VALUE".
     """
     model = choose_recipe_model(recipe, RECIPES, overrides)
     if isinstance(recipe, Mapping):
@@ -120,118 +123,10 @@ def begin(
     corpora = read_all(resolved.recipe, data_root, listener)
     for name in ("metrics.jsonl", "samples.jsonl"):
         (run.path / name).unlink(missing_ok=True)
-    if resolved.recipe.training.init is not None:
-        model = begin_from_model(resolved, Path(resolved.recipe.training.init), listener)
-    else:
-        model = begin_from_scratch(resolved, corpora, listener)
-    trainer = make_trainer(model, corpora, run, listener)
+    model = first_model(resolved, corpora.train, listener)
+    trainer = make_trainer(model, corpora, resolved, run, listener)
     trainer.checkpoint()
     return trainer, corpora
-
-
-def begin_from_scratch(
-    resolved: Resolved[TranslationRecipe], corpora: Corpora, listener: Listener
-) -> TranslationModel:
-    resolved = with_choices(resolved, len(corpora.train), listener)
-    source_tokenizer, target_tokenizer, resolved = train_tokenizers(resolved, corpora.train, listener)
-    torch.manual_seed(derive_seed(resolved.recipe.seed, "weights"))
-    weights = build_transformer(resolved.recipe, source_tokenizer.vocab_size, target_tokenizer.vocab_size)
-    return TranslationModel(resolved, weights, source_tokenizer, target_tokenizer)
-
-
-def with_choices(
-    resolved: Resolved[TranslationRecipe], pairs: int, listener: Listener
-) -> Resolved[TranslationRecipe]:
-    """The recipe with everything filled in that it leaves to the languages, the corpus and the machine."""
-    recipe = resolved.recipe
-    scripts = choose_scripts(recipe.tokenizer, recipe.data.source)
-    resolved = changed(resolved, {f"tokenizer.{key}": value for key, value in scripts.items()}, "language")
-    keys = ("source_size",) if recipe.tokenizer.shared else ("source_size", "target_size")
-    left_out = [key for key in keys if getattr(recipe.tokenizer, key) is None]
-    if left_out:
-        size = choose_vocabulary_size(pairs)
-        listener.on_message(
-            f"vocabulary of {size:,} pieces a language, chosen for {pairs:,} pairs: 8,000 suit 50,000 pairs, "
-            "and ten times the pairs carry twice the pieces"
-        )
-        resolved = changed(resolved, {f"tokenizer.{key}": size for key in left_out}, "corpus")
-    if recipe.training.precision == "auto":
-        precision = choose_precision("auto", choose_device())
-        resolved = changed(resolved, {"training.precision": precision}, "measured")
-    return resolved
-
-
-def train_tokenizers(
-    resolved: Resolved[TranslationRecipe], pairs: ParallelText, listener: Listener
-) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer, Resolved[TranslationRecipe]]:
-    """The source's and the target's tokenizer, and the recipe with the sizes that the corpus could fill."""
-    recipe = resolved.recipe
-    settings = recipe.tokenizer
-
-    def train(key: str, texts: list[str], language: str, script: Any) -> SentencePieceTokenizer:
-        nonlocal resolved
-        size = getattr(settings, key)
-        tokenizer, message = train_sentencepiece(
-            texts,
-            kind=settings.kind,
-            vocab_size=size,
-            language=language,
-            normalization=settings.normalization,
-            script=script,
-        )
-        if message is not None:
-            listener.on_message(message)
-            resolved = changed(resolved, {f"tokenizer.{key}": tokenizer.vocab_size}, "corpus")
-        return tokenizer
-
-    data = recipe.data
-    if settings.shared:
-        language = f"{data.source}+{data.target}"
-        both = train("source_size", pairs.sources + pairs.targets, language, settings.source_script)
-        target = SentencePieceTokenizer(
-            both.model, normalization=settings.normalization, script=settings.target_script  # type: ignore[arg-type]
-        )
-        return both, target, resolved
-    source = train("source_size", pairs.sources, data.source, settings.source_script)
-    target = train("target_size", pairs.targets, data.target, settings.target_script)
-    return source, target, resolved
-
-
-def begin_from_model(
-    resolved: Resolved[TranslationRecipe], init: Path, listener: Listener
-) -> TranslationModel:
-    """Another model's weights, vocabularies and shape, under this recipe's other settings.
-
-    What the recipe itself says about the shape or the vocabulary must agree with the model.
-    """
-    other = load_model(find_model(init))
-    free = {"model.dropout"}
-    theirs = {
-        f"{table}.{key}": value
-        for table in ("model", "tokenizer")
-        for key, value in getattr(other.recipe, table)
-        if f"{table}.{key}" not in free
-    }
-    ours = {key: getattr(getattr(resolved.recipe, key.split(".")[0]), key.split(".")[1]) for key in theirs}
-    problems = [
-        Problem(f"{key} = {ours[key]}", f"the model {init} has {value}; weights cannot be carried over; leave the key out")
-        for key, value in theirs.items()
-        if resolved.origins.get(key) != "default" and ours[key] not in (value, "auto")
-    ]
-    for side in ("source", "target"):
-        mine, its = getattr(resolved.recipe.data, side), getattr(other.recipe.data, side)
-        if mine != its:
-            problems.append(Problem(f"data.{side} = {mine}", f"the model {init} was trained with {its}"))
-    if problems:
-        raise RecipeError(f"the recipe with training.init = {init}", problems)
-    resolved = changed(resolved, theirs, "init")
-    if resolved.recipe.training.precision == "auto":
-        precision = choose_precision("auto", choose_device())
-        resolved = changed(resolved, {"training.precision": precision}, "measured")
-    weights = build_transformer(resolved.recipe, other.source_tokenizer.vocab_size, other.target_tokenizer.vocab_size)
-    weights.load_state_dict(other.model.state_dict())
-    listener.on_message(f"weights and vocabulary from {init}")
-    return TranslationModel(resolved, weights, other.source_tokenizer, other.target_tokenizer)
 
 
 def go_on(
@@ -254,7 +149,7 @@ def go_on(
             f"{run.path} was trained on other data: changed since then: {', '.join(names) or 'the list of files'}; "
             f"put the old files back, or begin a new run: --run {run.path}-2"
         )
-    trainer = make_trainer(model, corpora, run, listener)
+    trainer = make_trainer(model, corpora, resolved, run, listener)
     trainer.restore(status.last)
     listener.on_message(f"going on from step {status.last} of {trainer.horizon.total_steps}")
     return trainer, corpora
@@ -262,7 +157,7 @@ def go_on(
 
 def check_same_recipe(resolved: Resolved[TranslationRecipe], run: RunFolder, status: RunStatus) -> None:
     """Refuse to go on with another recipe than the run's, except for how long it trains."""
-    old = load_model(run.checkpoint(status.last)).resolved
+    old = given_recipe(run, status)
     changes = [d for d in differences(old, resolved) if d.key not in MAY_CHANGE]
     if changes:
         listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
@@ -272,23 +167,44 @@ def check_same_recipe(resolved: Resolved[TranslationRecipe], run: RunFolder, sta
         )
 
 
+def given_recipe(run: RunFolder, status: RunStatus) -> Resolved[TranslationRecipe]:
+    """The recipe as the user gave it when the run was begun, or last gone on with."""
+    _, state = run.load(status.last)
+    return parse_rendered(state["recipe"], TranslationRecipe, run.checkpoint(status.last))
+
+
 def wants_more(resolved: Resolved[TranslationRecipe], run: RunFolder, status: RunStatus) -> bool:
     """Whether the recipe asks for more epochs or more patience than the finished run had."""
-    old = load_model(run.checkpoint(status.last)).recipe.training
+    old = given_recipe(run, status).recipe.training
     new = resolved.recipe.training
     return new.epochs > old.epochs or (new.patience or 0) > (old.patience or 0)
 
 
 def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> Corpora:
-    train = read_corpora(recipe.data.train, recipe.data, data_root)
-    valid = read_corpora(recipe.data.valid, recipe.data, data_root)
+    """The pairs to train on and to choose by; raises CorpusError with the problems of both."""
+    parts, problems = [], []
+    for entries in (recipe.data.train, recipe.data.valid):
+        try:
+            parts.append(read_corpora(entries, recipe.data, data_root))
+        except CorpusError as error:
+            problems += error.problems
+    if problems:
+        raise CorpusError("the corpus", problems)
+    train, valid = parts
     dropped = train.dropped_empty + valid.dropped_empty
     if dropped:
         listener.on_message(f"{dropped:,} pairs with an empty side dropped")
     return Corpora(train, valid)
 
 
-def make_trainer(model: TranslationModel, corpora: Corpora, run: RunFolder, listener: Listener) -> Trainer:
+def make_trainer(
+    model: TranslationModel,
+    corpora: Corpora,
+    given: Resolved[TranslationRecipe],
+    run: RunFolder,
+    listener: Listener,
+) -> Trainer:
+    """`given` is the recipe as the user gave it, before anything was filled in; a later run is compared with it."""
     recipe = model.recipe
     device = choose_device()
     model.model.to(device)
@@ -307,11 +223,13 @@ def make_trainer(model: TranslationModel, corpora: Corpora, run: RunFolder, list
     if not len(batches.sources):
         raise RunError(f"every training pair is longer than data.max_length = {recipe.data.max_length} pieces")
     if too_long:
-        listener.on_message(f"{too_long:,} training pairs over data.max_length = {recipe.data.max_length} pieces dropped")
+        listener.on_message(
+            f"{too_long:,} training pairs over data.max_length = {recipe.data.max_length} pieces dropped"
+        )
     listener.on_message(
-        f"{len(batches.sources):,} training pairs, {len(corpora.valid):,} validation pairs; {batches.steps_per_epoch():,} "
-        f"steps an epoch, {100 * batches.padding_share():.1f} % padding; {model.count_parameters():,} parameters, "
-        f"{precision} on {device.type}"
+        f"{len(batches.sources):,} training pairs, {len(corpora.valid):,} validation pairs; "
+        f"{batches.steps_per_epoch():,} steps an epoch, {100 * batches.padding_share():.1f} % padding; "
+        f"{model.count_parameters():,} parameters, {precision} on {device.type}"
     )
 
     def write_model(folder: Path, progress: Progress) -> None:
@@ -328,7 +246,7 @@ def make_trainer(model: TranslationModel, corpora: Corpora, run: RunFolder, list
         seed=recipe.seed,
         model_dim=recipe.model.model_dim,
         device=device,
-        identity={"data": corpora.sha256, "pairs": len(batches.sources)},
+        identity={"recipe": render(given), "data": corpora.sha256, "pairs": len(batches.sources)},
     )
 
 
@@ -346,7 +264,7 @@ def card_of(
 
 
 def finish(run: RunFolder, trainer: Trainer, corpora: Corpora, listener: Listener) -> None:
-    """Score the best weights on the valid files as the recipe decodes, and make the run folder itself a model folder."""
+    """Score the best weights on the valid files as the recipe decodes, and make the run folder itself a model."""
     progress = trainer.progress
     assert progress.best_step is not None  # the last step is always validated
     best = run.checkpoint(progress.best_step)

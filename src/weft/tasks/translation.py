@@ -1,7 +1,7 @@
 """Translation: what makes a model good at it, and how one is used.
 
-    TranslationTask   tells the Trainer the loss of a batch and measures the model on held-out pairs
-    Translator        strings in, strings out
+TranslationTask   tells the Trainer the loss of a batch and measures the model on held-out pairs
+Translator        strings in, strings out
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,9 @@ CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "re
 
 @dataclass(frozen=True)
 class Translation:
-    """A translated sentence; `score` is the search's (see decoding/length.py), `log_prob` the sum over the pieces and </s>."""
+    """A translated sentence; `score` is the search's (see decoding/length.py), `log_prob` the sum over the pieces and
+    </s>.
+    """
 
     source: str
     text: str
@@ -54,15 +56,9 @@ class Translator:
         self.model.model.to(self.device).eval()
         self.decoding = model.recipe.decoding
 
-    @classmethod
-    def load(cls, name: str | Path, overrides: Sequence[str] = ()) -> "Translator":
-        """A model folder, or a run folder; overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError."""
-        model = load_model(find_model(name))
-        model.resolved = override(model.resolved, overrides, f"the recipe of {name}", CHANGEABLE)
-        return cls(model)
-
     def translate(self, texts: Sequence[str], **decoding: Any) -> list[Translation]:
-        """One translation a text, in order; keyword arguments change the model's decoding settings, such as beam_size=5.
+        """One translation a text, in order; keyword arguments change the model's decoding settings, such as
+        beam_size=5.
 
         A text without a visible character is translated by the empty string.
         """
@@ -73,7 +69,8 @@ class Translator:
         config = changed_decoding(self.decoding, decoding)
         if isinstance(texts, str):
             raise UsageError("translate takes a list of texts, found one string; write [text]")
-        sources = Sentences([ids + [END_ID] for ids in self.model.source_tokenizer.encode(texts)])
+        texts = list(texts)
+        sources = Sentences([[*ids, END_ID] for ids in self.model.source_tokenizer.encode(texts)])
         found: list[list[Translation]] = [[Translation(text, "", 0.0, 0.0)] for text in texts]
         with computing_in(self.model.model, torch.float32):
             for indices in batches_by_length(sources, config):
@@ -96,6 +93,16 @@ class Translator:
             Translation(source, text, hypothesis.score, hypothesis.log_prob)
             for text, hypothesis in zip(texts, hypotheses, strict=True)
         ]
+
+
+def load_translator(name: str | Path, overrides: Sequence[str] = ()) -> Translator:
+    """A translator of a model folder or a run folder (its best weights, also while it trains).
+
+    Overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError or RecipeError.
+    """
+    model = load_model(find_model(name))
+    model.resolved = override(model.resolved, overrides, f"the recipe of {name}", CHANGEABLE)
+    return Translator(model)
 
 
 def batches_by_length(sources: Sentences, config: DecodingConfig) -> Iterator[np.ndarray]:
@@ -153,11 +160,17 @@ class TranslationTask:
         return blocked_cross_entropy(hidden[is_token], model.output.weight, expected[is_token], smoothing)
 
     def evaluate(self, model: Transformer) -> Evaluation:
-        """In fp32, so that figures do not depend on the precision of training; BLEU is sacreBLEU of greedy translations."""
+        """In fp32, so that figures do not depend on the precision of training; BLEU is sacreBLEU of greedy
+        translations.
+        """
         with computing_in(model, torch.float32):
-            losses = [self._loss(model, batch.to(self.translator.device), 0.0) for batch in self.valid_batches.in_order()]
+            losses = [
+                self._loss(model, batch.to(self.translator.device), 0.0) for batch in self.valid_batches.in_order()
+            ]
         tokens = sum(loss.tokens for loss in losses)
-        hypotheses = [translation.text for translation in self.translator.translate(self.valid.sources, method="greedy")]
+        hypotheses = [
+            translation.text for translation in self.translator.translate(self.valid.sources, method="greedy")
+        ]
         references = reference_sets(self.valid.references)
         return Evaluation(
             metrics={
@@ -186,7 +199,9 @@ def pair_batches(
     batch_sentences: int | None = None,
     max_length: int | None = None,
 ) -> PairBatches:
-    """Encode pairs and make them ready for batching; pairs with more than `max_length` pieces on a side are left out."""
+    """Encode pairs and make them ready for batching; pairs with more than `max_length` pieces on a side are left
+    out.
+    """
     sources, targets = source_tokenizer.encode(pairs.sources), target_tokenizer.encode(pairs.targets)
     kept = range(len(pairs))
     if max_length is not None:

@@ -16,9 +16,9 @@ WHITE_SPACE = re.compile(r"\s+")
 def normalize(text: str, form: Normalization = "nfc") -> str:
     """The text as a tokenizer sees it.
 
-    Unicode composed (`nfkc` also folds width and compatibility forms); control characters and byte order marks gone; every
-    run of white space, line separators of all kinds included, one space, none at the ends; a lone surrogate, which no
-    encoding can write, becomes U+FFFD; U+2581, the tokenizer's own mark for a space, becomes an underscore.
+    Unicode composed (`nfkc` also folds width and compatibility forms); control characters and byte order marks gone;
+    every run of white space, line separators of all kinds included, one space, none at the ends; a lone surrogate,
+    which no encoding can write, becomes U+FFFD; U+2581, the tokenizer's own mark for a space, becomes an underscore.
     """
     text = LONE_SURROGATES.sub("\ufffd", text).replace(PIECE_MARK, "_")
     text = unicodedata.normalize("NFC" if form == "nfc" else "NFKC", CONTROLS.sub("", text))

@@ -11,13 +11,14 @@ from typing import Literal
 
 import sentencepiece
 
-from weft.errors import ModelError, Problem
+from weft.errors import CorpusError, ModelError, Problem
 from weft.text.chinese import Script, convert_script, is_chinese
 from weft.text.normalization import Normalization, normalize
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID
 
 TOO_HIGH = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
 TOO_LOW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
+NO_TEXT = "!sentences_.empty()"
 
 
 class SentencePieceTokenizer:
@@ -40,7 +41,8 @@ class SentencePieceTokenizer:
         return self._processor.encode([self.normalize(text) for text in texts])
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        # Padding, begin and end decode to nothing; an unknown id, which no text encodes to, to the library's " \u2047 ".
+        # Padding, begin and end decode to nothing; an unknown id, which no text encodes to, to the library's " \u2047
+        # ".
         return [self._processor.decode([int(i) for i in sentence]) for sentence in ids]
 
     def pieces(self, text: str) -> list[str]:
@@ -76,7 +78,7 @@ def train_sentencepiece(
     """Train on these texts; also a message where the vocabulary had to be made smaller or larger than asked.
 
     A corpus with few distinct words cannot fill a large vocabulary, and a vocabulary must hold at least the characters
-    and the 256 bytes. The result is a function of the texts and the settings.
+    and the 256 bytes. The result is a function of the texts and the settings. Raises CorpusError where there is no text.
     """
     normalized = [convert_script(normalize(text, normalization), script) for text in texts]
     message = None
@@ -103,6 +105,10 @@ def train_sentencepiece(
                 minloglevel=2,
             )
         except RuntimeError as error:
+            if NO_TEXT in str(error):
+                raise CorpusError(
+                    "the training text", [Problem(language, "holds nothing to learn pieces from")]
+                ) from None
             fitting = TOO_HIGH.search(str(error)) or TOO_LOW.search(str(error))
             if fitting is None:
                 raise
@@ -115,5 +121,6 @@ def train_sentencepiece(
 
 
 def has_many_characters(language: str) -> bool:
-    """Whether the language is written with thousands of characters."""
-    return is_chinese(language) or language.lower().replace("_", "-").split("-")[0] in ("ja", "ko")
+    """Whether the language, or one of several with + between them, is written with thousands of characters."""
+    codes = language.lower().replace("_", "-").split("+")
+    return any(is_chinese(code) or code.split("-")[0] in ("ja", "ko") for code in codes)

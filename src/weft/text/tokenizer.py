@@ -1,7 +1,7 @@
 """What every tokenizer promises, and the recipe table that chooses one.
 
-A tokenizer turns a string into ids and back. It owns everything that happens to a string on the way (Unicode form, Chinese
-script), so that a model folder that carries its tokenizer carries its preprocessing.
+A tokenizer turns a string into ids and back. It owns everything that happens to a string on the way (Unicode form,
+Chinese script), so that a model folder that carries its tokenizer carries its preprocessing.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,9 @@ from pydantic import Field, model_validator
 from weft.config import FieldProblem, Settings
 from weft.text.chinese import is_chinese
 from weft.text.normalization import Normalization
+
+SMALLEST_VOCABULARY = 261
+"""Four special pieces, the 256 bytes, and one character."""
 
 
 @runtime_checkable
@@ -37,9 +40,9 @@ class Tokenizer(Protocol):
 class TokenizerConfig(Settings):
     kind: Literal["bpe", "unigram"] = "bpe"
     """How pieces are found: byte-pair merges, or a unigram language model (both by SentencePiece)."""
-    source_size: int | None = Field(None, ge=300, le=256_000)
+    source_size: int | None = Field(default=None, ge=SMALLEST_VOCABULARY, le=256_000)
     """Pieces of the source vocabulary; left out, it is chosen from the corpus size."""
-    target_size: int | None = Field(None, ge=300, le=256_000)
+    target_size: int | None = Field(default=None, ge=SMALLEST_VOCABULARY, le=256_000)
     """Pieces of the target vocabulary; left out, it is chosen from the corpus size."""
     shared: bool = False
     """One vocabulary of source_size pieces for both languages (needed for model.tie = "all")."""

@@ -1,9 +1,9 @@
 """What is minimized, and what is counted beside it.
 
-Cross-entropy over the vocabulary stands here twice. `cross_entropy` is the definition, on logits. `blocked_cross_entropy` starts
-one product earlier, at the hidden vectors, and works through them in blocks: the fp32 soft-max of a whole batch, which is
-the largest tensor of a training step by far, never exists, and neither do the five passes over it that autograd would make.
-A test proves both equal, values and gradients.
+Cross-entropy over the vocabulary stands here twice. `cross_entropy` is the definition, on logits.
+`blocked_cross_entropy` starts one product earlier, at the hidden vectors, and works through them in blocks: the fp32
+soft-max of a whole batch, which is the largest tensor of a training step by far, never exists, and neither do the
+five passes over it that autograd would make. A test proves both equal, values and gradients.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from torch.nn import functional as F
 class Loss:
     """Sums over the target tokens of a batch; divide by `tokens` for the mean.
 
-    `total` is minimized (label-smoothed) and carries the gradient; `nll` is the plain negative log-likelihood in nats; `correct`
-    counts tokens that the model ranks first.
+    `total` is minimized (label-smoothed) and carries the gradient; `nll` is the plain negative log-likelihood in
+    nats; `correct` counts tokens that the model ranks first.
     """
 
     total: Float[Tensor, ""]
@@ -30,7 +30,8 @@ class Loss:
 
 
 def cross_entropy(logits: Float[Tensor, "tokens vocab"], labels: Int[Tensor, " tokens"], smoothing: float) -> Loss:
-    """Against (1 - smoothing) * one-hot + smoothing / vocab (Szegedy et al. 2016, section 7), in fp32 whatever the logits are.
+    """Against (1 - smoothing) * one-hot + smoothing / vocab (Szegedy et al. 2016, section 7), in fp32 whatever the
+    logits are.
 
     Padding does not occur here: the caller has taken it out, so it costs no products with the vocabulary either.
     """
@@ -55,8 +56,8 @@ def blocked_cross_entropy(
 class BlockedCrossEntropy(torch.autograd.Function):
     """With z the logits of a token, p = softmax(z) and q the smoothed target, the loss is -sum q log p and dz = p - q.
 
-    Both are known as soon as a block's logits are, so the gradients of `hidden` and `weight` are made on the way forward;
-    backward only multiplies by the gradient from above, which is a scalar.
+    Both are known as soon as a block's logits are, so the gradients of `hidden` and `weight` are made on the way
+    forward; backward only multiplies by the gradient from above, which is a scalar.
     """
 
     block = 512

@@ -1,4 +1,5 @@
-"""A run's folder on disk: what is in it, how it is written so that no moment of a crash can spoil it, and who may write.
+"""A run's folder on disk: what is in it, how it is written so that no moment of a crash can spoil it, and who may
+write.
 
     checkpoints/step-N/   a complete model folder, training.safetensors and training.json
     run.json              names `last` and `best`
@@ -33,7 +34,7 @@ TENSORS, STATE = "training.safetensors", "training.json"
 class RunStatus:
     """run.json: which checkpoint is the last, which the best, and whether the run is finished.
 
-        {"last": "checkpoints/step-1200", "best": "checkpoints/step-1000", "finished": false}
+    {"last": "checkpoints/step-1200", "best": "checkpoints/step-1000", "finished": false}
     """
 
     last: int
@@ -80,7 +81,9 @@ class RunFolder:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise RunError(f"another process is training in {self.path}; wait for it, or choose another --run") from None
+                raise RunError(
+                    f"another process is training in {self.path}; wait for it, or choose another --run"
+                ) from None
             yield
 
     def status(self) -> RunStatus | None:
@@ -141,7 +144,9 @@ class RunFolder:
                 sync(self.path / name)
 
     def cut_logs(self, step: int) -> None:
-        """Take back the lines after this step, and a torn last line: the run goes on from here and writes them again."""
+        """Take back the lines after this step, and a torn last line: the run goes on from here and writes them
+        again.
+        """
         for name in ("metrics.jsonl", "samples.jsonl"):
             path = self.path / name
             if path.exists():

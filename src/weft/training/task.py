@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from torch import nn
 
 from weft.training.losses import Loss
+
+Model = TypeVar("Model", bound=nn.Module, contravariant=True)
+GivenBatch = TypeVar("GivenBatch", contravariant=True)
+MadeBatch = TypeVar("MadeBatch", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -18,19 +22,19 @@ class Evaluation:
 
 
 @runtime_checkable
-class Task(Protocol):
-    def loss(self, model: nn.Module, batch: Any) -> Loss:
+class Task(Protocol[Model, GivenBatch]):
+    def loss(self, model: Model, batch: GivenBatch) -> Loss:
         """The loss of one batch; its `total` carries the gradient."""
         ...
 
-    def evaluate(self, model: nn.Module) -> Evaluation:
+    def evaluate(self, model: Model) -> Evaluation:
         """Metrics of the model, in evaluation mode, on held-out data."""
         ...
 
 
 @runtime_checkable
-class Batches(Protocol):
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Any]:
+class Batches(Protocol[MadeBatch]):
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[MadeBatch]:
         """The batches of one epoch from number `start` on, the same whenever they are asked for."""
         ...
 

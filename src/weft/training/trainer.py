@@ -1,8 +1,9 @@
 """The training loop. It improves any task on any batches and knows neither text nor translation.
 
-What a step does is in `Trainer.update`; when things happen is in `Trainer.train`. Everything that the future of a run depends
-on is the model, the optimizer and `Progress`: the learning rate, the dropout and the order of the data are functions of the
-step, the seed and the epoch. So a checkpoint is small, and a resumed run takes the very steps that an uninterrupted one would.
+What a step does is in `Trainer.update`; when things happen is in `Trainer.train`. Everything that the future of a run
+depends on is the model, the optimizer and `Progress`: the learning rate, the dropout and the order of the data are
+functions of the step, the seed and the epoch. So a checkpoint is small, and a resumed run takes the very steps that
+an uninterrupted one would.
 """
 
 import math
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -37,33 +38,35 @@ MOST_SKIPPED = 10
 
 
 class TrainingConfig(Settings):
-    batch_tokens: int | None = Field(None, ge=16, le=10_000_000)
+    batch_tokens: int | None = Field(default=None, ge=16, le=10_000_000)
     """Tokens a side and batch, padding counted (4096 where batch_sentences is left out too)."""
-    batch_sentences: int | None = Field(None, ge=1, le=1_000_000)
+    batch_sentences: int | None = Field(default=None, ge=1, le=1_000_000)
     """Pairs in a batch, instead of batch_tokens."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Of the activations; auto: bf16 where the hardware multiplies it natively, else fp32. Parameters are always fp32."""
+    """Of the activations; auto: bf16 where the hardware multiplies it natively, else fp32. Parameters are always
+    fp32.
+    """
     optimizer: Literal["adamw"] = "adamw"
     """How gradients become updates."""
-    learning_rate: float = Field(1e-3, gt=0, le=100)
+    learning_rate: float = Field(default=1e-3, gt=0, le=100)
     """The highest rate of the schedule (for noam: its factor)."""
     betas: tuple[float, float] = (0.9, 0.98)
     """Decay rates of AdamW's two moments."""
-    epsilon: float = Field(1e-9, gt=0, le=1)
+    epsilon: float = Field(default=1e-9, gt=0, le=1)
     """Added to the root of AdamW's second moment."""
-    weight_decay: float = Field(0.01, ge=0, le=10)
+    weight_decay: float = Field(default=0.01, ge=0, le=10)
     """Share of each matrix, times the rate, that an update takes away."""
     schedule: Literal["constant", "onecycle", "noam"] = "onecycle"
     """The learning rate over the steps."""
-    warmup: float = Field(0.08, ge=0)
+    warmup: float = Field(default=0.08, ge=0)
     """How long the rate rises: below 1 a share of all steps, from 1 on a number of steps."""
-    clip_norm: float | None = Field(1.0, gt=0)
+    clip_norm: float | None = Field(default=1.0, gt=0)
     """Longest gradient; a longer one is scaled down to it."""
-    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    label_smoothing: float = Field(default=0.1, ge=0, lt=1)
     """Share of the probability that is spread over the whole vocabulary."""
-    epochs: int = Field(20, ge=1, le=100_000)
+    epochs: int = Field(default=20, ge=1, le=100_000)
     """Passes over the training data, at most."""
-    log_every: int = Field(20, ge=1)
+    log_every: int = Field(default=20, ge=1)
     """Steps between two lines of metrics.jsonl."""
     validate_every: str = "1 epoch"
     """Time between validations, such as "200 steps", "1 epoch", "5m"; the last step is always validated."""
@@ -71,7 +74,7 @@ class TrainingConfig(Settings):
     """Time between checkpoints, in the same words; every validation writes one anyway."""
     select_by: Literal["bleu", "accuracy", "loss"] = "bleu"
     """The validation metric that chooses the best weights and stops early."""
-    patience: int | None = Field(None, ge=1)
+    patience: int | None = Field(default=None, ge=1)
     """Validations without improvement before training stops; left out: never."""
     init: str | None = None
     """A model or run folder whose weights, vocabulary and model settings training begins with."""
@@ -160,14 +163,24 @@ class Listener(Protocol):
     def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None: ...
 
 
-class Trainer:
+Model = TypeVar("Model", bound=nn.Module)
+Batch = TypeVar("Batch", bound="MovableBatch")
+
+
+class MovableBatch(Protocol):
+    def to(self, device: torch.device) -> Any:
+        """The same batch on a device."""
+        ...
+
+
+class Trainer(Generic[Model, Batch]):
     """Drives one run from wherever it stands to its end."""
 
     def __init__(
         self,
-        model: nn.Module,
-        task: Task,
-        batches: Batches,
+        model: Model,
+        task: Task[Model, Batch],
+        batches: Batches[Batch],
         config: TrainingConfig,
         *,
         run: RunFolder,
@@ -211,12 +224,14 @@ class Trainer:
                     elif self.is_due(self.checkpoint_interval, self.progress.checkpointed_at) or stop.requested:
                         self.checkpoint()
                     if stop.requested and not self.is_finished():
-                        raise Stopped(f"stopped at step {self.progress.step} and saved; the same command goes on from here")
+                        raise Stopped(
+                            f"stopped at step {self.progress.step} and saved; the same command goes on from here"
+                        )
                     if self.is_finished():
                         break
         return self.progress
 
-    def update(self, batch: Any) -> None:
+    def update(self, batch: Batch) -> None:
         """One step: forward, backward, clip, move."""
         step = self.progress.step + 1
         torch.manual_seed(derive_seed(self.seed, "step", step))
@@ -246,7 +261,8 @@ class Trainer:
         self.progress.skipped = self.progress.skipped + 1 if is_skipped else 0
         if self.progress.skipped >= MOST_SKIPPED:
             raise WeftError(
-                f"the gradient was infinite or NaN in {MOST_SKIPPED} updates in a row, up to step {self.progress.step + 1}; "
+                f"the gradient was infinite or NaN in {MOST_SKIPPED} updates in a row, the last at step "
+                f"{self.progress.step + 1}; "
                 'lower training.learning_rate, or set training.precision = "fp32"; the last checkpoint is intact'
             )
 
@@ -351,7 +367,9 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signal() -> Iterator[StopRequest]:
-    """Turn the first SIGINT or SIGTERM into a request that the loop can honor at a step's end; a second one interrupts."""
+    """Turn the first SIGINT or SIGTERM into a request that the loop can honor at a step's end; a second one
+    interrupts.
+    """
     stop = StopRequest()
 
     def ask(number: int, frame: object) -> None:

@@ -1,0 +1,340 @@
+"""The Transformer: torch's own modules agree, cached and uncached decoding agree, and a toy task is learned."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+import torch
+from pydantic import ValidationError
+from torch import Tensor, nn
+
+from weft.decoding.greedy import greedy_search
+from weft.layers.attention import MultiHeadAttention
+from weft.layers.masks import causal_mask, padding_mask
+from weft.layers.positions import sinusoids
+from weft.models.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
+from weft.training.losses import cross_entropy
+
+PADDING_ID, BEGIN_ID, END_ID = 0, 1, 2
+SOURCE_VOCAB, TARGET_VOCAB = 11, 13
+
+NORMS = pytest.mark.parametrize("norm", ["pre", "post"])
+ACTIVATIONS = pytest.mark.parametrize("activation", ["relu", "gelu"])
+
+# Three sentences of different lengths, padded.
+SOURCE = torch.tensor([[5, 6, 7, 8, 2], [9, 2, 0, 0, 0], [4, 3, 10, 2, 0]])
+TARGET = torch.tensor([[1, 5, 6, 7, 12, 2], [1, 2, 0, 0, 0, 0], [1, 4, 3, 2, 0, 0]])
+
+
+def tiny(**changes) -> TransformerConfig:
+    defaults = {"model_dim": 8, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2, "ff_dim": 16, "dropout": 0.0}
+    return TransformerConfig(**{**defaults, **changes})
+
+
+def make(source_vocab: int = SOURCE_VOCAB, target_vocab: int = TARGET_VOCAB, **changes) -> Transformer:
+    """A tiny Transformer whose biases and gains are random too, so that none of them can be forgotten unseen."""
+    model = Transformer(
+        tiny(**changes), source_vocab_size=source_vocab, target_vocab_size=target_vocab, padding_id=PADDING_ID
+    )
+    return shaken(model)
+
+
+def shaken(module):
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.3 * torch.randn_like(parameter))
+    return module
+
+
+def close(ours: Tensor, theirs: Tensor) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=3e-6)
+
+
+# ---- torch's modules as oracle ----
+
+
+@NORMS
+@ACTIVATIONS
+def test_an_encoder_layer_is_torchs(norm, activation):
+    ours, theirs = shaken(EncoderLayer(tiny(norm=norm, activation=activation))), torch_encoder_layer(norm, activation)
+    theirs.load_state_dict(encoder_layer_as_torch(ours))
+    x = torch.randn(3, 5, 8)
+    close(ours(x, padding_mask(SOURCE, PADDING_ID)), theirs(x, src_key_padding_mask=SOURCE == PADDING_ID))
+
+
+@NORMS
+@ACTIVATIONS
+def test_a_decoder_layer_is_torchs(norm, activation):
+    ours, theirs = shaken(DecoderLayer(tiny(norm=norm, activation=activation))), torch_decoder_layer(norm, activation)
+    theirs.load_state_dict(decoder_layer_as_torch(ours))
+    x, memory = torch.randn(3, 6, 8), torch.randn(3, 5, 8)
+    expected = theirs(x, memory, tgt_mask=~causal_mask(6)[0, 0], memory_key_padding_mask=SOURCE == PADDING_ID)
+    close(ours(x, memory, causal_mask(6), padding_mask(SOURCE, PADDING_ID)), expected)
+
+
+@NORMS
+@ACTIVATIONS
+def test_the_whole_model_is_torchs_encoder_and_decoder_between_embeddings_and_output(norm, activation):
+    model = make(norm=norm, activation=activation)
+    encoder_norm, decoder_norm = (nn.LayerNorm(8), nn.LayerNorm(8)) if norm == "pre" else (None, None)
+    encoder = nn.TransformerEncoder(
+        torch_encoder_layer(norm, activation), 2, norm=encoder_norm, enable_nested_tensor=False
+    )
+    decoder = nn.TransformerDecoder(torch_decoder_layer(norm, activation), 2, norm=decoder_norm)
+    for ours, theirs in zip(model.encoder, encoder.layers, strict=True):
+        theirs.load_state_dict(encoder_layer_as_torch(ours))
+    for ours, theirs in zip(model.decoder, decoder.layers, strict=True):
+        theirs.load_state_dict(decoder_layer_as_torch(ours))
+    if encoder_norm is not None and decoder_norm is not None:
+        encoder_norm.load_state_dict(model.encoder_norm.state_dict())
+        decoder_norm.load_state_dict(model.decoder_norm.state_dict())
+
+    padding = SOURCE == PADDING_ID
+    source = model.source_embedding.weight[SOURCE] * 8**0.5 + sinusoids(5, 8)
+    target = model.target_embedding.weight[TARGET] * 8**0.5 + sinusoids(6, 8)
+    memory = encoder(source, src_key_padding_mask=padding)
+    vectors = decoder(target, memory, tgt_mask=~causal_mask(6)[0, 0], memory_key_padding_mask=padding)
+    close(model(SOURCE, TARGET), vectors @ model.output.weight.T)
+
+
+# ---- two roads ----
+
+
+@NORMS
+@pytest.mark.parametrize("rows_per_sentence", [1, 3])
+def test_every_cached_step_is_uncached_teacher_forcing(norm, rows_per_sentence):
+    """Also after rows were swapped and repeated within their sentences, and after sentences have left."""
+    model, dice = make(norm=norm).eval(), random.Random(1)
+    state = model.start(SOURCE, rows_per_sentence)
+    rows = [(sentence, [BEGIN_ID]) for sentence in range(3) for _ in range(rows_per_sentence)]
+    leaving = {4: 1, 20: 0}  # after which step which sentence leaves; the cache grows at step 16
+    for step in range(24):
+        log_probs = state.step(torch.tensor([history[-1] for _, history in rows]))
+        expected = [
+            model(SOURCE[sentence : sentence + 1], torch.tensor([history])).log_softmax(-1)[0, -1]
+            for sentence, history in rows
+        ]
+        close(log_probs, torch.stack(expected))
+
+        staying = [i for i, (sentence, _) in enumerate(rows) if sentence != leaving.get(step)]
+        beams = [staying[i : i + rows_per_sentence] for i in range(0, len(staying), rows_per_sentence)]
+        chosen = [dice.choice(beam) for beam in beams for _ in beam]
+        state.reorder(torch.tensor(chosen))
+        rows = [(rows[i][0], [*rows[i][1], dice.randrange(TARGET_VOCAB)]) for i in chosen]
+
+
+@NORMS
+def test_a_sentence_alone_scores_as_it_does_beside_longer_ones(norm):
+    model = make(norm=norm).eval()
+    together = model(SOURCE, TARGET)
+    for sentence in range(3):
+        source, target = (x[sentence][x[sentence] != PADDING_ID][None] for x in (SOURCE, TARGET))
+        close(model(source, target)[0], together[sentence, : target.size(1)])
+
+
+def test_no_logit_depends_on_a_later_target_token():
+    model = make().eval()
+    changed = TARGET.clone()
+    changed[:, 3:] = 9
+    close(model(SOURCE, changed)[:, :3], model(SOURCE, TARGET)[:, :3])
+
+
+def test_every_logit_depends_on_every_source_token_and_every_earlier_target_token():
+    model = make().eval()
+    for changed in range(4):
+        source = SOURCE[:1].clone()
+        source[0, changed] = 3
+        assert ((model(source, TARGET[:1]) - model(SOURCE[:1], TARGET[:1])).abs().amax(-1) > 1e-4).all()
+        target = TARGET[:1].clone()
+        target[0, changed] = 3
+        difference = (model(SOURCE[:1], target) - model(SOURCE[:1], TARGET[:1])).abs().amax(-1)[0]
+        assert (difference[changed:] > 1e-4).all()
+
+
+def test_bf16_scores_are_near_fp32_and_every_parameter_and_gradient_is_fp32():
+    model = make(model_dim=64, ff_dim=128)
+    exact = model(SOURCE, TARGET)
+    model.compute_dtype = torch.bfloat16
+    logits = model(SOURCE, TARGET)
+    assert logits.dtype == torch.bfloat16
+    torch.testing.assert_close(logits.float(), exact, rtol=0.05, atol=0.1)
+    logits.float().square().sum().backward()
+    assert all(
+        p.dtype == torch.float32 and p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters()
+    )
+
+    steps = model.eval().start(SOURCE).step(TARGET[:, 0])
+    assert steps.dtype == torch.float32
+    torch.testing.assert_close(steps.exp().sum(-1), torch.ones(3))
+
+
+def test_dropout_is_drawn_in_training_only():
+    model = make(dropout=0.5)
+    assert not torch.equal(model(SOURCE, TARGET), model(SOURCE, TARGET))
+    model.eval()
+    assert torch.equal(model(SOURCE, TARGET), model(SOURCE, TARGET))
+
+
+def test_sentences_may_be_longer_than_any_before():
+    model = make().eval()
+    long = torch.randint(3, SOURCE_VOCAB, (1, 300))
+    assert model(long, long)[0, -1].isfinite().all()
+
+
+# ---- parameters ----
+
+# Counted by hand at model_dim 8, ff_dim 16: an attention 4 * (8 * 8 + 8) = 288, a feed-forward network
+# 8 * 16 + 16 + 16 * 8 + 8 = 280, a normalization 2 * 8 = 16.
+ENCODER_LAYER = 288 + 280 + 2 * 16
+DECODER_LAYER = 2 * 288 + 280 + 3 * 16
+LAST_NORMS = 2 * 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"tie": "none"}, 2 * ENCODER_LAYER + 2 * DECODER_LAYER + LAST_NORMS + 8 * (11 + 13 + 13)),
+        ({"tie": "decoder"}, 2 * ENCODER_LAYER + 2 * DECODER_LAYER + LAST_NORMS + 8 * (11 + 13)),
+        ({"tie": "all", "source_vocab": 13}, 2 * ENCODER_LAYER + 2 * DECODER_LAYER + LAST_NORMS + 8 * 13),
+        ({"norm": "post"}, 2 * ENCODER_LAYER + 2 * DECODER_LAYER + 8 * (11 + 13)),
+        ({"encoder_layers": 3, "decoder_layers": 1}, 3 * ENCODER_LAYER + DECODER_LAYER + LAST_NORMS + 8 * (11 + 13)),
+        ({"num_heads": 1}, 2 * ENCODER_LAYER + 2 * DECODER_LAYER + LAST_NORMS + 8 * (11 + 13)),
+    ],
+)
+def test_parameters_are_as_many_as_counted_by_hand(changes, expected):
+    assert sum(parameter.numel() for parameter in make(**changes).parameters()) == expected
+
+
+def test_what_is_tied_is_one_matrix():
+    def matrices(tie: str) -> tuple[Tensor, Tensor, Tensor]:
+        model = make(source_vocab=TARGET_VOCAB, tie=tie)
+        return model.source_embedding.weight, model.target_embedding.weight, model.output.weight
+
+    source, target, output = matrices("none")
+    assert source is not target and target is not output and source is not output
+    source, target, output = matrices("decoder")
+    assert target is output and source is not target
+    source, target, output = matrices("all")
+    assert source is target is output
+
+
+def test_a_tied_matrix_gets_the_gradients_of_all_its_uses():
+    tied, untied = make(tie="decoder"), make(tie="none")
+    untied.load_state_dict(tied.state_dict())
+    for model in (tied, untied):
+        model(SOURCE, TARGET).square().mean().backward()
+    gradients = [weight.grad for weight in (untied.target_embedding.weight, untied.output.weight)]
+    assert gradients[0] is not None and gradients[1] is not None and tied.output.weight.grad is not None
+    close(tied.output.weight.grad, gradients[0] + gradients[1])
+
+
+def test_one_matrix_for_all_needs_one_vocabulary():
+    with pytest.raises(ValueError, match="one vocabulary"):
+        make(tie="all")
+
+
+@pytest.mark.parametrize(
+    ("model_dim", "num_heads", "advice"), [(512, 6, "try 4 or 8"), (256, 24, "try 16 or 32"), (9, 2, "try 1")]
+)
+def test_heads_that_do_not_divide_the_width_are_refused_with_the_nearest_that_do(model_dim, num_heads, advice):
+    with pytest.raises(ValidationError, match=f"must divide model_dim = {model_dim}; {advice}"):
+        TransformerConfig(model_dim=model_dim, num_heads=num_heads)
+
+
+# ---- a toy task ----
+
+
+@pytest.mark.parametrize("task", [list, lambda symbols: symbols[::-1]], ids=["copy", "reverse"])
+def test_a_toy_task_is_learned(task):
+    """Sequences of one to five symbols out of five; those that add up to a multiple of four are never trained on."""
+    dice = random.Random(1)
+    model = Transformer(
+        tiny(model_dim=32, ff_dim=64, encoder_layers=1, decoder_layers=1),
+        source_vocab_size=8,
+        target_vocab_size=8,
+        padding_id=PADDING_ID,
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    for _ in range(400):
+        source, target = toy_batch(dice, 64, task, lambda symbols: sum(symbols) % 4 != 0)
+        logits, expected = model(source, target[:, :-1]), target[:, 1:]
+        loss = cross_entropy(logits[expected != PADDING_ID], expected[expected != PADDING_ID], 0.0)
+        optimizer.zero_grad()
+        (loss.total / loss.tokens).backward()
+        optimizer.step()
+
+    source, target = toy_batch(dice, 300, task, lambda symbols: sum(symbols) % 4 == 0)
+    with torch.inference_mode():
+        state = model.eval().start(source)
+        found = greedy_search(state, torch.full((300,), 10), begin_id=BEGIN_ID, end_id=END_ID)
+    expected = [tuple(i for i in row if i > END_ID) for row in target.tolist()]
+    correct = sum(hypothesis.tokens == tokens for hypothesis, tokens in zip(found, expected, strict=True))
+    assert correct / 300 > 0.95
+
+
+def toy_batch(
+    dice: random.Random, count: int, task: Callable[[list[int]], list[int]], wanted: Callable[[list[int]], bool]
+) -> tuple[Tensor, Tensor]:
+    sources: list[list[int]] = []
+    while len(sources) < count:
+        symbols = [dice.randint(3, 7) for _ in range(dice.randint(1, 5))]
+        if wanted(symbols):
+            sources.append(symbols)
+    return padded([[*s, END_ID] for s in sources]), padded([[BEGIN_ID, *task(s), END_ID] for s in sources])
+
+
+def padded(rows: list[list[int]]) -> Tensor:
+    longest = max(len(row) for row in rows)
+    return torch.tensor([row + [PADDING_ID] * (longest - len(row)) for row in rows])
+
+
+# ---- our weights under torch's names ----
+
+
+def torch_encoder_layer(norm: str, activation: str) -> nn.TransformerEncoderLayer:
+    return nn.TransformerEncoderLayer(
+        8, 2, 16, dropout=0.0, activation=activation, batch_first=True, norm_first=norm == "pre"
+    )
+
+
+def torch_decoder_layer(norm: str, activation: str) -> nn.TransformerDecoderLayer:
+    return nn.TransformerDecoderLayer(
+        8, 2, 16, dropout=0.0, activation=activation, batch_first=True, norm_first=norm == "pre"
+    )
+
+
+def encoder_layer_as_torch(layer: nn.Module) -> dict[str, Tensor]:
+    assert isinstance(layer, EncoderLayer)
+    return {
+        **attention_as_torch("self_attn", layer.attention),
+        **named("linear1", layer.feed_forward.widen),
+        **named("linear2", layer.feed_forward.narrow),
+        **named("norm1", layer.attention_residual.norm),
+        **named("norm2", layer.feed_forward_residual.norm),
+    }
+
+
+def decoder_layer_as_torch(layer: nn.Module) -> dict[str, Tensor]:
+    assert isinstance(layer, DecoderLayer)
+    return {
+        **attention_as_torch("self_attn", layer.self_attention),
+        **attention_as_torch("multihead_attn", layer.cross_attention),
+        **named("linear1", layer.feed_forward.widen),
+        **named("linear2", layer.feed_forward.narrow),
+        **named("norm1", layer.self_attention_residual.norm),
+        **named("norm2", layer.cross_attention_residual.norm),
+        **named("norm3", layer.feed_forward_residual.norm),
+    }
+
+
+def attention_as_torch(name: str, attention: MultiHeadAttention) -> dict[str, Tensor]:
+    return {
+        f"{name}.in_proj_weight": torch.cat([attention.query.weight, attention.key_value.weight]),
+        f"{name}.in_proj_bias": torch.cat([attention.query.bias, attention.key_value.bias]),
+        **named(f"{name}.out_proj", attention.output),
+    }
+
+
+def named(name: str, module: nn.Module) -> dict[str, Tensor]:
+    return {f"{name}.{key}": value for key, value in module.state_dict().items()}

@@ -1,0 +1,75 @@
+"""What a string goes through before it is cut into pieces, rule by rule."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.text.chinese import convert_script, is_chinese
+from weft.text.normalization import Normalization, normalize
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()))  # lone surrogates among them
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("  two   words ", "two words", id="runs of spaces"),
+        pytest.param("a\tb\nc\rd\r\ne", "a b c d e", id="tabs and line ends"),
+        pytest.param("a\u2028b\u2029c\x85d\x0be\x0cf", "a b c d e f", id="line separators of all kinds"),
+        pytest.param("a\u00a0b\u3000c\u2009d", "a b c d", id="spaces of all widths"),
+        pytest.param("a\x1cb\x1fc", "a b c", id="information separators are white space"),
+        pytest.param("a\x00b\x07c\x7fd\x9fe", "abcde", id="controls vanish"),
+        pytest.param("\ufeffBOM\ufeff", "BOM", id="byte order marks vanish"),
+        pytest.param("cafe\u0301", "caf\u00e9", id="composed"),
+        pytest.param("e\x00\u0301", "\u00e9", id="composed across a control"),
+        pytest.param("\ud83d", "\ufffd", id="a lone surrogate"),
+        pytest.param("a\u2581b", "a_b", id="the mark of a space in pieces"),
+        pytest.param("\U0001f468\u200d\U0001f469", "\U0001f468\u200d\U0001f469", id="a joined emoji stays joined"),
+        pytest.param("\u202eabc\u202c", "\u202eabc\u202c", id="direction marks stay"),
+        pytest.param(" \t\n", "", id="nothing but white space"),
+        pytest.param("", "", id="nothing"),
+    ],
+)
+def test_each_rule_by_hand(text: str, expected: str) -> None:
+    assert normalize(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "nfc", "nfkc"),
+    [
+        ("Ａ１，", "Ａ１，", "A1,"),
+        ("ﬁn", "ﬁn", "fin"),
+        ("①", "①", "1"),
+        ("\u212b", "\u00c5", "\u00c5"),
+    ],
+)
+def test_nfkc_folds_width_and_compatibility_forms_that_nfc_keeps(text: str, nfc: str, nfkc: str) -> None:
+    assert (normalize(text, "nfc"), normalize(text, "nfkc")) == (nfc, nfkc)
+
+
+@pytest.mark.parametrize("form", ["nfc", "nfkc"])
+@given(text=ANY_TEXT)
+def test_normalizing_twice_is_normalizing_once(form: Normalization, text: str) -> None:
+    assert normalize(normalize(text, form), form) == normalize(text, form)
+
+
+@given(text=ANY_TEXT)
+def test_what_comes_out_can_be_written_as_utf8_on_one_line(text: str) -> None:
+    normalized = normalize(text)
+    assert normalized.encode("utf-8").decode("utf-8") == normalized
+    assert len(normalized.splitlines()) <= 1 and "\t" not in normalized
+
+
+def test_traditional_characters_become_simplified_and_back() -> None:
+    assert convert_script("湯姆", "simplified") == "汤姆"
+    assert convert_script("汤姆", "traditional") == "湯姆"
+    assert convert_script("湯姆 and Tom", "simplified") == "汤姆 and Tom"
+    assert convert_script("湯姆", "keep") == "湯姆"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [("zh", True), ("zh-CN", True), ("zh_Hant", True), ("cmn", True), ("yue", True), ("en", False), ("zhx", False)],
+)
+def test_language_codes_that_mean_chinese(code: str, expected: bool) -> None:
+    assert is_chinese(code) is expected
