@@ -1,8 +1,10 @@
 """For the whole test run: shape annotations are checked, and random numbers are the same every time."""
 
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 from jaxtyping import install_import_hook
 
 ROOMS_WITH_TENSORS = ["weft.layers", "weft.models", "weft.decoding", "weft.data", "weft.training", "weft.tasks"]
@@ -11,9 +13,53 @@ assert not any(name.partition(".")[0] == "weft" for name in sys.modules), "weft 
 # is_pep484_tower: an int passes where a float is asked for, as it does in Python.
 install_import_hook(ROOMS_WITH_TENSORS, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
-import torch  # noqa: E402
-
 
 @pytest.fixture(autouse=True)
 def _same_random_numbers_every_time() -> None:
     torch.manual_seed(1)
+
+
+TINY_RECIPE = """\
+task = "translation"
+[data]
+source = "zh"
+target = "en"
+train = ["train.tsv"]
+valid = ["valid.tsv"]
+[tokenizer]
+source_size = 300
+target_size = 300
+[model]
+model_dim = 16
+num_heads = 2
+encoder_layers = 1
+decoder_layers = 1
+ff_dim = 16
+[training]
+batch_sentences = 30
+epochs = 1
+precision = "fp32"
+[decoding]
+max_length_ratio = 1.0
+max_length_extra = 2
+"""
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a recipe (tiny.toml), its corpus (train.tsv, valid.tsv) and its run (run/), trained for two steps.
+
+    It belongs to all tests: one that changes something copies it first.
+    """
+    from weft.tasks.training import train
+
+    folder = tmp_path_factory.mktemp("tiny")
+    numbers = {"一": "one", "两": "two", "三": "three", "四": "four", "五": "five", "六": "six", "十": "ten"}
+    nouns = {"苹果": "apple", "杯子": "cup", "朋友": "friend", "问题": "problem", "梨": "pear", "书包": "bag"}
+    pairs = [(f"我有{n}个{it}。", f"I have {m} {its}s.") for n, m in numbers.items() for it, its in nouns.items()]
+    for name, part in (("train", pairs), ("valid", pairs[::10])):
+        lines = ["zh\ten", *("\t".join(pair) for pair in part)]
+        (folder / f"{name}.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (folder / "tiny.toml").write_text(TINY_RECIPE, encoding="utf-8")
+    train(folder / "tiny.toml", run=folder / "run")
+    return folder

@@ -2,7 +2,6 @@
 
 import os
 import re
-import time
 from collections import Counter
 from random import Random
 
@@ -46,13 +45,7 @@ def test_a_seed_always_gives_the_same_corpus_and_another_seed_another(corpus):
 
 
 def test_every_seed_gives_full_splits():
-    assert {tuple(map(len, starter.split(seed))) for seed in (2, 3, 4)} == {(20_000, 500, 500)}
-
-
-def test_it_is_generated_in_a_moment():
-    started = time.process_time()
-    starter.generate(5)
-    assert time.process_time() - started < 3
+    assert {tuple(map(len, starter.split(seed))) for seed in (2, 99)} == {(20_000, 500, 500)}
 
 
 def test_one_chinese_sentence_has_one_english_translation_in_whatever_is_drawn():
@@ -100,7 +93,7 @@ def test_chinese_sentences_are_3_to_25_characters_and_punctuated_as_chinese(pair
 
 def test_english_sentences_start_with_a_capital_and_end_as_the_chinese_do(pairs):
     for chinese, english in pairs:
-        assert re.fullmatch(r"[A-Z][A-Za-z',. -]*(?:[a-z]|TV)[.?]", english), english
+        assert re.fullmatch(r"[A-Z][A-Za-z',. -]*(?:[a-z']|TV)[.?]", english), english
         assert english.endswith("?") == chinese.endswith("？")
         assert "  " not in english
 

@@ -75,6 +75,12 @@ def test_feed_forward_is_two_affine_maps_with_an_activation_between(activation, 
     torch.testing.assert_close(layer(x), nn.Sequential(layer.widen, oracle, layer.narrow)(x))
 
 
+def test_feed_forward_drops_between_its_maps():
+    layer = FeedForward(6, 12, dropout=1.0)
+    nn.init.normal_(layer.narrow.bias)
+    assert torch.equal(layer(torch.randn(2, 3, 6)), layer.narrow.bias.expand(2, 3, 6))
+
+
 def test_embeddings_are_scaled_rows_of_the_matrix():
     embedding = TokenEmbedding(5, 16)
     tokens = torch.tensor([[4, 0, 4]])

@@ -12,7 +12,7 @@ from weft.decoding.greedy import greedy_search
 from weft.layers.attention import MultiHeadAttention
 from weft.layers.masks import causal_mask, padding_mask
 from weft.layers.positions import sinusoids
-from weft.models.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
+from weft.models.transformer import DecoderLayer, EncoderLayer, Residual, Transformer, TransformerConfig
 from weft.training.losses import cross_entropy
 
 PADDING_ID, BEGIN_ID, END_ID = 0, 1, 2
@@ -176,6 +176,24 @@ def test_dropout_is_drawn_in_training_only():
     assert torch.equal(model(SOURCE, TARGET), model(SOURCE, TARGET))
 
 
+DROPS_ALL = 0.999  # rounded to a 256th: 1
+
+
+@NORMS
+def test_dropout_falls_on_what_a_sublayer_adds(norm):
+    residual = shaken(Residual(tiny(norm=norm, dropout=DROPS_ALL)))
+    x = torch.randn(2, 3, 8)
+    close(residual(x, lambda y: y + 1), x if norm == "pre" else residual.norm(x))
+    close(residual.eval()(x, lambda y: y + 1), x + residual.norm(x) + 1 if norm == "pre" else residual.norm(2 * x + 1))
+
+
+def test_dropout_falls_on_the_embeddings():
+    model = make(dropout=DROPS_ALL)
+    memory, _ = model.encode(SOURCE)
+    bias = model.encoder_norm.state_dict()["bias"]
+    close(memory, bias.expand(3, 5, 8))  # nothing but zeros enters, and nothing is added to them
+
+
 def test_sentences_may_be_longer_than_any_before():
     model = make().eval()
     long = torch.randint(3, SOURCE_VOCAB, (1, 300))
@@ -219,6 +237,12 @@ def test_what_is_tied_is_one_matrix():
     assert source is target is output
 
 
+@pytest.mark.parametrize("tie", ["none", "decoder", "all"])
+def test_the_output_starts_small_and_alike_whether_it_is_tied_or_not(tie):
+    model = make(model_dim=64, source_vocab=400, target_vocab=400, tie=tie)
+    assert model.output.weight.std().item() == pytest.approx(64**-0.5, rel=0.05)
+
+
 def test_a_tied_matrix_gets_the_gradients_of_all_its_uses():
     tied, untied = make(tie="decoder"), make(tie="none")
     untied.load_state_dict(tied.state_dict())
@@ -248,15 +272,16 @@ def test_heads_that_do_not_divide_the_width_are_refused_with_the_nearest_that_do
 @pytest.mark.parametrize("task", [list, lambda symbols: symbols[::-1]], ids=["copy", "reverse"])
 def test_a_toy_task_is_learned(task):
     """Sequences of one to five symbols out of five; those that add up to a multiple of four are never trained on."""
-    dice = random.Random(1)
+    dice, steps = random.Random(1), 300
     model = Transformer(
-        tiny(model_dim=32, ff_dim=64, encoder_layers=1, decoder_layers=1),
+        tiny(model_dim=64, num_heads=4, ff_dim=128, encoder_layers=1, decoder_layers=1),
         source_vocab_size=8,
         target_vocab_size=8,
         padding_id=PADDING_ID,
     )
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    for _ in range(400):
+    optimizer = torch.optim.AdamW(model.parameters())
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = 5e-3 * (1 - step / steps)
         source, target = toy_batch(dice, 64, task, lambda symbols: sum(symbols) % 4 != 0)
         logits, expected = model(source, target[:, :-1]), target[:, 1:]
         loss = cross_entropy(logits[expected != PADDING_ID], expected[expected != PADDING_ID], 0.0)

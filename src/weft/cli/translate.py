@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -96,13 +97,16 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
 
 def read_texts(lines: Iterable[bytes], path: Path | None) -> Iterator[str]:
     """The text of each line; raises CorpusError at the first that is not UTF-8, since leaving it out would shift the
-    rest.
+    rest, and where the file cannot be read on.
     """
     problems: list[Problem] = []
-    for _, text in decode_lines((line.removesuffix(b"\n") for line in lines), problems):
-        if problems:
-            break
-        yield text
+    try:
+        for _, text in decode_lines((line.removesuffix(b"\n") for line in lines), problems):
+            if problems:
+                break
+            yield text
+    except (OSError, EOFError, zlib.error) as error:  # a torn archive, or a text file that is named as one
+        problems.append(Problem("the file", f"cannot be read: {error}"))
     if problems:
         raise CorpusError(path or "the input", problems[:1])
 

@@ -41,7 +41,7 @@ class Sentences:
     def padded(self, indices: np.ndarray, padding_id: int) -> Int[Tensor, "batch time"]:
         """These sentences as rows, filled up with padding."""
         rows = np.full((len(indices), int(self.lengths[indices].max())), padding_id, dtype=np.int64)
-        for row, index in enumerate(indices):
+        for row, index in enumerate(indices.tolist()):
             rows[row, : self.lengths[index]] = self[index]
         return torch.from_numpy(rows)
 

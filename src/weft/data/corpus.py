@@ -18,7 +18,6 @@ from weft.config import FieldProblem, Settings
 from weft.errors import CorpusError, Problem
 from weft.files import decode_lines, read_bytes, split_lines
 
-
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -238,14 +237,14 @@ def read_jsonl(path: Path, config: DataConfig, reading: Reading) -> Iterator[Row
 
 def read_text_pair(source: Path, target: Path, reading: Reading) -> Iterator[Row]:
     """(line number, source, (target,)) of two files with one sentence a line."""
+    source_bytes, target_bytes = split_lines(read_bytes(source)), split_lines(read_bytes(target))
+    if len(source_bytes) != len(target_bytes):
+        counts = f"{source.name} has {len(source_bytes):,} lines, {target.name} has {len(target_bytes):,}"
+        reading.problems.append(Problem("the two files", f"{counts}; line N of one must translate line N of the other"))
     target_problems: list[Problem] = []
-    source_lines = [line for _, line in read_lines(source, reading.problems)]
-    target_lines = [line for _, line in read_lines(target, target_problems)]
+    source_lines = [line for _, line in decode_lines(source_bytes, reading.problems)]
+    target_lines = [line for _, line in decode_lines(target_bytes, target_problems)]
     reading.problems += [Problem(f"{target.name}, {p.where}", p.what) for p in target_problems]
-    if len(source_lines) != len(target_lines):
-        counts = f"{source.name} has {len(source_lines):,} lines, {target.name} has {len(target_lines):,}"
-        what = f"{counts}; line N of one must translate line N of the other"
-        reading.problems.append(Problem("the two files", what))
     reading.raise_problems()
     for number, (left, right) in enumerate(zip(source_lines, target_lines, strict=True), start=1):
         yield number, left, (right,)

@@ -163,28 +163,25 @@ def _is_of_another_age(who: Word, words: Iterable[Word]) -> bool:
 
 
 def _fill(template: Template, chosen: dict[str, Word]) -> Sentence:
-    parts = {template.zh}
-
-    def chinese(slot: re.Match[str]) -> str:
-        form = chosen[slot[1]].zh[slot[2] or ""]
-        parts.add(form)
-        return form
-
-    def english(slot: re.Match[str]) -> str:
-        name, form = slot[1], slot[2] or ""
-        word = FUNCTION_VERBS.get(name) or chosen[name]
-        if form in ("now", "past", "not"):
-            form += chosen["who"].agrees
-        parts.add(word.en[form])
-        return word.en[form]
-
-    zh, en = _SLOT.sub(chinese, template.zh), _SLOT.sub(english, template.en)
+    zh_forms = [chosen[name].zh[form] for name, form in _SLOT.findall(template.zh)]
+    en_forms = [_english(name, form, chosen) for name, form in _SLOT.findall(template.en)]
+    zh = _SLOT.sub("{}", template.zh).format(*zh_forms)
+    en = _SLOT.sub("{}", template.en).format(*en_forms)
+    parts = frozenset([template.zh, *zh_forms, *en_forms])
     pairings = {
         (chosen[base].zh[""], chosen[slot].zh[""])
         for slot, _, base, _ in _plan(template)
         if base and slot.rstrip("2") not in FREE_SLOTS
     }
-    return Sentence(zh, _polish(en), frozenset(parts), frozenset(pairings))
+    return Sentence(zh, _polish(en), parts, frozenset(pairings))
+
+
+def _english(name: str, form: str, chosen: dict[str, Word]) -> str:
+    """The form of a slot or of a verb of the template's own; a finite verb agrees with the subject."""
+    word = FUNCTION_VERBS.get(name) or chosen[name]
+    if form in ("now", "past", "not"):
+        form += chosen["who"].agrees
+    return word.en[form]
 
 
 def _polish(english: str) -> str:

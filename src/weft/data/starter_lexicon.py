@@ -35,7 +35,6 @@ IRREGULAR_VERBS = {  # base: (past, participle)
     "drink": ("drank", "drunk"),
     "drive": ("drove", "driven"),
     "eat": ("ate", "eaten"),
-    "fall": ("fell", "fallen"),
     "get": ("got", "gotten"),
     "go": ("went", "gone"),
     "have": ("had", "had"),
@@ -57,7 +56,7 @@ IRREGULAR_VERBS = {  # base: (past, participle)
     "write": ("wrote", "written"),
 }
 DOUBLES_ITS_CONSONANT = {"chat", "get", "plan", "run", "swim"}
-IRREGULAR_NOUNS = {"fish": "fish", "sheep": "sheep"}
+IRREGULAR_NOUNS = {"sheep": "sheep"}
 IRREGULAR_SUPERLATIVES = {"better": "best", "worse": "worst"}
 
 

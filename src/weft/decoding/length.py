@@ -31,8 +31,8 @@ def gnmt(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power: fl
 
 
 def adaptive(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power: float) -> Float[Tensor, "*n"]:
-    """length^p with p = 0.5 + 0.01 min(source length, 30), kept within [0.5, 0.8]: long sources punish length less."""
-    return length.float() ** (0.5 + 0.01 * source_length.clamp(max=30)).clamp(0.5, 0.8)
+    """length^p with p = 0.5 + 0.01 min(source length, 30), so from 0.5 to 0.8: long sources punish length less."""
+    return length.float() ** (0.5 + 0.01 * source_length.clamp(max=30))
 
 
 LENGTH_PENALTIES: dict[str, LengthPenalty] = {

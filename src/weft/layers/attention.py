@@ -57,6 +57,7 @@ def attend_fused(
     attended = F.scaled_dot_product_attention(query, key, value, attn_mask=allowed_mask, dropout_p=dropout)
     if allowed_mask is None:
         return attended
+    # Kernels differ in what they give a query that may see nothing.
     return attended.masked_fill(~allowed_mask.any(-1, keepdim=True), 0.0)
 
 

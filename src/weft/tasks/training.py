@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from safetensors import SafetensorError
+
 from weft.config import (
     Resolved,
     changed,
@@ -274,10 +276,16 @@ def finish(run: RunFolder, trainer: Trainer, corpora: Corpora, listener: Listene
     write_atomically(run.path / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
     (run.path / MANIFEST).unlink(missing_ok=True)  # written last: the folder is a model only when it is whole
     card = card_of(model, corpora.sha256, trainer.identity["pairs"], progress, scores)
-    with tempfile.TemporaryDirectory(prefix=".model-", dir=run.path) as staged:
-        save_model(Path(staged), model, card)
-        for name in [*(file.name for file in Path(staged).iterdir() if file.name != MANIFEST), MANIFEST]:
-            os.replace(Path(staged) / name, run.path / name)
+    try:
+        with tempfile.TemporaryDirectory(dir=run.checkpoints) as staged:  # a wreck in there is swept up
+            save_model(Path(staged), model, card)
+            for name in [*(file.name for file in Path(staged).iterdir() if file.name != MANIFEST), MANIFEST]:
+                os.replace(Path(staged) / name, run.path / name)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RunError(
+            f"the model in {run.path} could not be written: {reason}; the same command tries again"
+        ) from error
     run.write_status(RunStatus(last=progress.step, best=progress.best_step, finished=True))
     listener.on_message(f"best weights, of step {progress.best_step}, on the valid files with the recipe's decoding:")
     listener.on_message(evaluated.scores.table())

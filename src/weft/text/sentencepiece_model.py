@@ -78,7 +78,8 @@ def train_sentencepiece(
     """Train on these texts; also a message where the vocabulary had to be made smaller or larger than asked.
 
     A corpus with few distinct words cannot fill a large vocabulary, and a vocabulary must hold at least the characters
-    and the 256 bytes. The result is a function of the texts and the settings. Raises CorpusError where there is no text.
+    and the 256 bytes. The result is a function of the texts and the settings. Raises CorpusError where there is no
+    text at all.
     """
     normalized = [convert_script(normalize(text, normalization), script) for text in texts]
     message = None

@@ -71,20 +71,37 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep every other process out while the block runs; raises RunError where one is already in."""
+        """Keep every other process out while the block runs; raises RunError where one is already in.
+
+        Where the block ends before the first checkpoint, everything that was made for it is gone again.
+        """
+        made = [folder for folder in (self.checkpoints, self.path, *self.path.parents) if not folder.exists()]
         try:
-            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
             lock = open(self.path / "lock", "a")  # noqa: SIM115 (held open as long as the lock is)
         except OSError as error:
             raise RunError(f"the run folder {self.path} cannot be written: {error.strerror}") from None
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RunError(
-                    f"another process is training in {self.path}; wait for it, or choose another --run"
-                ) from None
-            yield
+                is_alone = os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name))
+            except (BlockingIOError, FileNotFoundError):  # not found: its holder has just left and taken it away
+                is_alone = False
+            if not is_alone:
+                raise RunError(f"another process is training in {self.path}; wait for it, or choose another --run")
+            try:
+                self.checkpoints.mkdir(exist_ok=True)
+                yield
+            finally:
+                if not (self.path / "run.json").exists():
+                    self._vanish(made)
+
+    def _vanish(self, made: list[Path]) -> None:
+        """Remove the lock and these folders, innermost first, where they are empty."""
+        (self.path / "lock").unlink(missing_ok=True)
+        for folder in made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
     def status(self) -> RunStatus | None:
         """What run.json says; None in a run that has no checkpoint yet."""
@@ -132,11 +149,18 @@ class RunFolder:
         for folder in self.checkpoints.iterdir():
             if folder.name not in kept:
                 shutil.rmtree(folder, ignore_errors=True)
+        for file in self.path.glob(".*.partial"):
+            file.unlink(missing_ok=True)
 
     def append(self, name: str, row: dict[str, Any]) -> None:
         """Add a line to metrics.jsonl or samples.jsonl."""
-        with open(self.path / name, "a", encoding="utf-8") as file:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        try:
+            with open(self.path / name, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise RunError(
+                f"{self.path / name} could not be written: {error.strerror}; the last checkpoint is intact"
+            ) from error
 
     def sync_logs(self) -> None:
         for name in ("metrics.jsonl", "samples.jsonl"):
@@ -157,8 +181,8 @@ class RunFolder:
 def step_of(line: bytes) -> float:
     """The step that a log line belongs to; infinite for a torn line, which belongs nowhere."""
     try:
-        return json.loads(line)["step"]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError, RecursionError):
         return float("inf")
 
 
@@ -173,8 +197,9 @@ def commit_folder(target: Path, write: Callable[[Path], None]) -> None:
             sync(file)
         sync(staged)
         os.rename(staged, target)
-    except OSError as error:
-        raise RunError(f"{target} could not be written: {error.strerror}; what was saved before is intact") from error
+    except (OSError, SafetensorError) as error:  # safetensors has its own error for a full disk
+        reason = getattr(error, "strerror", None) or error
+        raise RunError(f"{target} could not be written: {reason}; what was saved before is intact") from error
     finally:
         shutil.rmtree(staged, ignore_errors=True)
     sync(target.parent)

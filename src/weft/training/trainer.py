@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -28,13 +28,16 @@ from weft.training.run_folder import RunFolder, optimizer_tensors, restore_optim
 from weft.training.schedules import SCHEDULES, Horizon
 from weft.training.task import Batches, Evaluation, Task
 
-INTERVAL = re.compile(r"(\d+(?:\.\d+)?) ?(steps?|epochs?|m|h)")
+INTERVAL = re.compile(r"(\d{1,9}(?:\.\d+)?) ?(steps?|epochs?|m|h)")
 
 # Which way each metric improves.
 SELECTABLE: dict[str, Literal["max", "min"]] = {"bleu": "max", "accuracy": "max", "loss": "min"}
 
 MOST_SKIPPED = 10
 """Updates in a row whose gradient may be infinite or NaN before the run gives up."""
+
+
+DecayRate = Annotated[float, Field(ge=0, lt=1)]
 
 
 class TrainingConfig(Settings):
@@ -50,7 +53,7 @@ class TrainingConfig(Settings):
     """How gradients become updates."""
     learning_rate: float = Field(default=1e-3, gt=0, le=100)
     """The highest rate of the schedule (for noam: its factor)."""
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: tuple[DecayRate, DecayRate] = (0.9, 0.98)
     """Decay rates of AdamW's two moments."""
     epsilon: float = Field(default=1e-9, gt=0, le=1)
     """Added to the root of AdamW's second moment."""
@@ -58,7 +61,7 @@ class TrainingConfig(Settings):
     """Share of each matrix, times the rate, that an update takes away."""
     schedule: Literal["constant", "onecycle", "noam"] = "onecycle"
     """The learning rate over the steps."""
-    warmup: float = Field(default=0.08, ge=0)
+    warmup: float = Field(default=0.08, ge=0, le=1_000_000_000)
     """How long the rate rises: below 1 a share of all steps, from 1 on a number of steps."""
     clip_norm: float | None = Field(default=1.0, gt=0)
     """Longest gradient; a longer one is scaled down to it."""
@@ -167,6 +170,7 @@ Model = TypeVar("Model", bound=nn.Module)
 Batch = TypeVar("Batch", bound="MovableBatch")
 
 
+@runtime_checkable
 class MovableBatch(Protocol):
     def to(self, device: torch.device) -> Any:
         """The same batch on a device."""
@@ -334,7 +338,7 @@ class Trainer(Generic[Model, Batch]):
 
     def is_better(self, evaluation: Evaluation) -> bool:
         value, best = evaluation.metrics[self.selected_metric], self.progress.best_value
-        if best is None:
+        if best is None or math.isnan(best):
             return True
         return value > best if SELECTABLE[self.config.select_by] == "max" else value < best
 

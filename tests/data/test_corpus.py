@@ -1,0 +1,267 @@
+"""Files of pairs become pairs: nothing shifts, nothing is lost, and what is wrong is named by file and line."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.data.corpus import Columns, CorpusEntry, DataConfig, ParallelText, read_corpora
+from weft.errors import CorpusError
+
+PAIRS = [("你好。", "Hello."), ("谢谢你！", "Thank you!"), ("再见。", "Goodbye.")]
+TEXT_PAIR = CorpusEntry(source="a.zh", target="a.en")
+
+
+def config(**settings: Any) -> DataConfig:
+    settings = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+    return DataConfig(**{"source": "zh", "target": "en", "train": ("x",), "valid": ("x",), **settings})
+
+
+def tsv(pairs: list[tuple[str, str]], header: str = "zh\ten") -> str:
+    return "".join(f"{line}\n" for line in [header, *("\t".join(pair) for pair in pairs)])
+
+
+def jsonl(pairs: list[tuple[str, str]]) -> str:
+    return "".join(json.dumps({"zh": zh, "en": en}, ensure_ascii=False) + "\n" for zh, en in pairs)
+
+
+def lines(texts: list[str]) -> str:
+    return "".join(f"{text}\n" for text in texts)
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., ParallelText]:
+    """Write these files, and read these entries (all files, if none are given)."""
+
+    def read(files: dict[str, str | bytes], *entries: str | CorpusEntry, **settings: Any) -> ParallelText:
+        for name, content in files.items():
+            content = content.encode() if isinstance(content, str) else content
+            (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return read_corpora(entries or tuple(files), config(**settings), tmp_path)
+
+    return read
+
+
+@pytest.fixture
+def problems(read: Callable[..., ParallelText]) -> Callable[..., list[str]]:
+    """What is wrong with these files, a line each."""
+
+    def problems(*arguments: Any, **settings: Any) -> list[str]:
+        with pytest.raises(CorpusError) as caught:
+            read(*arguments, **settings)
+        return [f"{problem.where} {problem.what}" for problem in caught.value.problems]
+
+    return problems
+
+
+# What can be read
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_tsv_jsonl_and_text_pairs_say_the_same_also_gzipped(read: Callable[..., ParallelText], ending: str) -> None:
+    zh, en = lines([zh for zh, _ in PAIRS]), lines([en for _, en in PAIRS])
+    pair = CorpusEntry(source=f"a.zh{ending}", target=f"a.en{ending}")
+    found = [
+        read({f"a.tsv{ending}": tsv(PAIRS)}),
+        read({f"a.jsonl{ending}": jsonl(PAIRS)}),
+        read({f"a.zh{ending}": zh, f"a.en{ending}": en}, pair),
+    ]
+    for text in found:
+        assert text.sources == [zh for zh, _ in PAIRS]
+        assert text.targets == [en for _, en in PAIRS]
+        assert len(text) == 3
+
+
+@pytest.mark.parametrize("inside", ["\r", "\x85", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x1e"])
+def test_what_other_programs_take_for_a_line_end_does_not_shift_the_pairs(
+    read: Callable[..., ParallelText], inside: str
+) -> None:
+    pairs = [(f"你{inside}好。", f"Hel{inside}lo."), *PAIRS]
+    zh, en = lines([zh for zh, _ in pairs]), lines([en for _, en in pairs])
+    for text in (
+        read({"a.tsv": tsv(pairs)}),
+        read({"a.jsonl": jsonl(pairs)}),
+        read({"a.zh": zh, "a.en": en}, TEXT_PAIR),
+    ):
+        assert list(zip(text.sources, text.targets, strict=True)) == pairs
+
+
+def test_line_ends_of_windows_are_no_part_of_the_text(read: Callable[..., ParallelText]) -> None:
+    for files, *entries in (
+        ({"a.tsv": tsv(PAIRS).replace("\n", "\r\n")},),
+        ({"a.jsonl": jsonl(PAIRS).replace("\n", "\r\n")},),
+        ({"a.zh": "你好。\r\n谢谢你！\r\n再见。\r\n", "a.en": "Hello.\nThank you!\nGoodbye.\n"}, TEXT_PAIR),
+    ):
+        text = read(files, *entries)
+        assert list(zip(text.sources, text.targets, strict=True)) == PAIRS
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_cell(read: Callable[..., ParallelText]) -> None:
+    mark = "\ufeff"
+    for files, *entries in (
+        ({"a.tsv": mark + tsv(PAIRS)},),
+        ({"a.jsonl": mark + jsonl(PAIRS)},),
+        ({"a.zh": mark + "你好。\n", "a.en": mark + "Hello.\n"}, TEXT_PAIR),
+    ):
+        assert read(files, *entries).sources[0] == "你好。"
+
+
+def test_the_last_line_needs_no_line_end(read: Callable[..., ParallelText]) -> None:
+    assert read({"a.tsv": tsv(PAIRS).rstrip("\n")}).targets[-1] == "Goodbye."
+
+
+def test_quotes_are_text(read: Callable[..., ParallelText]) -> None:
+    assert read({"a.tsv": tsv([('"你好', 'He said: "Hi')])}).targets == ['He said: "Hi']
+
+
+def test_columns_are_found_by_name_in_any_order(read: Callable[..., ParallelText]) -> None:
+    text = read(
+        {"a.tsv": "id\tEnglish\tChinese\n7\tHello.\t你好。\n"}, columns=Columns(source="Chinese", target="English")
+    )
+    assert (text.sources, text.targets) == (["你好。"], ["Hello."])
+
+
+def test_without_a_header_the_first_two_columns_are_the_pair_or_those_with_the_given_numbers(
+    read: Callable[..., ParallelText],
+) -> None:
+    assert read({"a.tsv": "你好。\tHello.\tmore\n"}, header=False).targets == ["Hello."]
+    text = read({"a.tsv": "1\tHello.\t你好。\n"}, header=False, columns=Columns(source="3", target="2"))
+    assert (text.sources, text.targets) == (["你好。"], ["Hello."])
+
+
+def test_several_references_stay_beside_each_other_and_the_first_is_the_target(
+    read: Callable[..., ParallelText],
+) -> None:
+    columns = Columns(source="zh", target=("refA", "refB"))
+    files = {
+        "a.tsv": "zh\trefB\trefA\n你好。\tHi.\tHello.\n再见。\t\tBye.\n",
+        "b.jsonl": '{"zh": "谢谢。", "refA": "Thanks.", "refB": "Thank you."}\n',
+    }
+    text = read(files, columns=columns)
+    assert text.references == [("Hello.", "Hi."), ("Bye.", ""), ("Thanks.", "Thank you.")]
+    assert text.targets == ["Hello.", "Bye.", "Thanks."]
+
+
+def test_several_corpora_follow_each_other_and_each_file_is_known_by_its_digest(
+    read: Callable[..., ParallelText],
+) -> None:
+    files = {"a.tsv": tsv(PAIRS[:1]), "b.jsonl": jsonl(PAIRS[1:2]), "a.zh": "再见。\n", "a.en": "Goodbye.\n"}
+    text = read(files, "a.tsv", CorpusEntry(path="b.jsonl"), TEXT_PAIR)
+    assert list(zip(text.sources, text.targets, strict=True)) == PAIRS
+    assert set(text.sha256) == {"a.tsv", "b.jsonl", "a.zh", "a.en"}
+    changed = read({"a.tsv": tsv(PAIRS[:1]) + "好\tGood\n"}, "a.tsv")
+    assert changed.sha256["a.tsv"] != text.sha256["a.tsv"]
+
+
+# What is wrong, and where
+
+
+def test_empty_sides_are_named_by_line_or_dropped_and_counted(
+    read: Callable[..., ParallelText], problems: Callable[..., list[str]]
+) -> None:
+    files = {"a.tsv": tsv([PAIRS[0], ("", "Nobody said this."), ("空", " \u3000"), PAIRS[1]])}
+    hint = 'fill it, remove it or set data.empty_sides = "drop"'
+    assert problems(files) == [
+        f"a.tsv: line 3 the source side is empty; {hint}",
+        f"a.tsv: line 4 the target side is empty; {hint}",
+    ]
+    text = read(files, empty_sides="drop")
+    assert (text.targets, text.dropped_empty) == (["Hello.", "Thank you!"], 2)
+
+
+def test_files_of_unequal_length_are_refused_with_both_counts(problems: Callable[..., list[str]]) -> None:
+    (problem,) = problems({"a.zh": "一\n二\n三\n", "a.en": "one\ntwo\n"}, TEXT_PAIR)
+    assert "a.zh has 3 lines, a.en has 2" in problem
+
+
+@pytest.mark.parametrize(
+    ("files", "entry", "expected"),
+    [
+        ({"a.tsv": b"zh\ten\n\xc4\xe3\tHi\n"}, "a.tsv", "a.tsv: line 2 is not UTF-8 (byte 0xc4 at 1)"),
+        ({"a.tsv": b"\xff\xfez\x00h\x00\n"}, "a.tsv", "a.tsv: line 1 is not UTF-8 (byte 0xff at 1)"),
+        (
+            {"a.jsonl": jsonl(PAIRS).encode() + b'{"\xe4"}\n'},
+            "a.jsonl",
+            "a.jsonl: line 4 is not UTF-8 (byte 0xe4 at 3)",
+        ),
+        ({"a.zh": b"\xc4\n", "a.en": b"one\n"}, TEXT_PAIR, "a.zh: line 1 is not UTF-8 (byte 0xc4 at 1)"),
+        ({"a.zh": "一\n".encode(), "a.en": b"o\xffe\n"}, TEXT_PAIR, "a.zh: a.en, line 1 is not UTF-8 (byte 0xff at 2)"),
+    ],
+    ids=["tsv", "header", "jsonl", "source file", "target file"],
+)
+def test_bytes_that_are_not_utf8_are_named_by_file_and_line(
+    problems: Callable[..., list[str]], files: dict[str, bytes], entry: str | CorpusEntry, expected: str
+) -> None:
+    (problem,) = problems(files, entry)
+    assert problem.startswith(expected)
+
+
+def test_a_line_with_another_number_of_columns_is_named(problems: Callable[..., list[str]]) -> None:
+    content = "zh\ten\n你好。\tHello.\n一\n二\ttwo\tmore\n"
+    assert problems({"a.tsv": content}) == [
+        "a.tsv: line 3 has 1 columns where the header has 2",
+        "a.tsv: line 4 has 3 columns where the header has 2",
+    ]
+    assert problems({"a.tsv": "一\n"}, header=False) == ["a.tsv: line 1 has 1 columns where at least 2"]
+
+
+def test_a_missing_column_is_named_with_those_that_are_there(problems: Callable[..., list[str]]) -> None:
+    (problem,) = problems({"a.tsv": "Chinese\ten\n你好。\tHello.\n"})
+    assert problem.startswith("a.tsv: line 1 no column `zh`; the header names: Chinese, en; name the columns in")
+    (problem,) = problems({"a.tsv": "x"}, header=False, columns=Columns(source="zh", target="2"))
+    assert "must hold numbers from 1, found zh, 2" in problem
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("{", "is no JSON object"),
+        ("", "is no JSON object"),
+        ('["你好。", "Hello."]', "must be an object with strings under zh and en"),
+        ('{"zh": "你好。"}', "must be an object with strings under zh and en"),
+        ('{"zh": "你好。", "en": 5}', "must be an object with strings under zh and en"),
+        ("[" * 100_000, "is no JSON object"),
+        ("9" * 10_000, "is no JSON object"),
+        (r'{"zh": "\ud83d", "en": "Hello."}', "holds half of a character"),
+    ],
+    ids=["torn", "blank", "a list", "a key missing", "a number", "very deep", "a huge number", "half a character"],
+)
+def test_a_broken_line_of_jsonl_is_named(problems: Callable[..., list[str]], line: str, expected: str) -> None:
+    (problem,) = problems({"a.jsonl": jsonl(PAIRS) + line + "\n"})
+    assert problem.startswith(f"a.jsonl: line 4 {expected}")
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl", "a.tsv.gz"])
+def test_a_file_without_pairs_is_refused(problems: Callable[..., list[str]], name: str) -> None:
+    (problem,) = problems({name: ""})
+    assert "the file is empty" in problem or "holds no sentence pair" in problem
+    (problem,) = problems({"b.tsv": "zh\ten\n"})
+    assert problem == "b.tsv: the whole file holds no sentence pair"
+
+
+def test_a_file_that_is_not_there_a_folder_and_a_broken_archive_are_named(
+    problems: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "folder.tsv").mkdir()
+    (tmp_path / "torn.tsv.gz").write_bytes(gzip.compress(tsv(PAIRS).encode())[:-9])
+    (tmp_path / "none.tsv.gz").write_bytes(b"not gzip at all")
+    missing, folder, torn, none = problems({}, "missing.tsv", "folder.tsv", "torn.tsv.gz", "none.tsv.gz")
+    assert missing == f"missing.tsv: the file does not exist (looked in {tmp_path.resolve()})"
+    assert folder == "folder.tsv: the file is a folder, not a file"
+    assert torn.startswith("torn.tsv.gz: the file cannot be read: ")
+    assert none.startswith("none.tsv.gz: the file cannot be read: Not a gzipped file")
+
+
+def test_all_that_is_wrong_with_all_files_is_said_at_once(problems: Callable[..., list[str]]) -> None:
+    files = {"a.tsv": b"zh\ten\n\xff\tHi\n\n\tx\n", "b.jsonl": b"{\n"}
+    found = problems(files, "a.tsv", "b.jsonl", "c.tsv")
+    assert [problem.split(" ", 3)[:3] for problem in found] == [
+        ["a.tsv:", "line", "2"],
+        ["a.tsv:", "line", "3"],
+        ["a.tsv:", "line", "4"],
+        ["b.jsonl:", "line", "1"],
+        ["c.tsv:", "the", "file"],
+    ]

@@ -1,0 +1,679 @@
+"""Whatever is wrong with a recipe, a corpus, a model or a run: one clear error, its exit code, and nothing left behind.
+
+Every case goes through the command line. An error says what is wrong, where (file, key, line) and what to do; exit code
+1 means that the work failed, 2 that the command or the recipe is wrong.
+"""
+
+import fcntl
+import gzip
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+TRAIN = ("train", "tiny.toml", "--run", "new")
+GO_ON = ("train", "tiny.toml", "--run", "run")
+TRANSLATE = ("translate", "--model", "model", "我有一个梨。")
+EVALUATE = ("evaluate", "--model", "model", "--data", "valid.tsv")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with a recipe and its corpus (tiny.toml, train.tsv, valid.tsv), a finished run (run/) and its model."""
+
+    path: Path
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def write(self, name: str, content: str | bytes) -> None:
+        (self.path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+    def replace(self, name: str, old: str, new: str) -> None:
+        """Put other text into a text file, which must hold the old one once."""
+        text = (self.path / name).read_text(encoding="utf-8")
+        assert text.count(old) == 1
+        self.write(name, text.replace(old, new))
+
+    def seal(self) -> None:
+        """Make the model's manifest true again, as somebody does who wants an altered model to be loaded."""
+        manifest = json.loads((self / "model/manifest.json").read_text(encoding="utf-8"))
+        for name in manifest["files"]:
+            manifest["files"][name] = hashlib.sha256((self / "model" / name).read_bytes()).hexdigest()
+        self.write("model/manifest.json", json.dumps(manifest))
+
+    def content(self) -> dict[str, bytes | None]:
+        """Every file and folder, and what the files hold."""
+        return {
+            str(path.relative_to(self.path)): path.read_bytes() if path.is_file() else None
+            for path in self.path.rglob("*")
+        }
+
+
+@pytest.fixture
+def place(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    shutil.copytree(tiny_run, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "model").mkdir()
+    for file in (tmp_path / "run").iterdir():
+        if file.suffix in (".model", ".safetensors") or file.name in ("config.toml", "README.md", "manifest.json"):
+            shutil.copy(file, tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WEFT_DATA", raising=False)
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def weft(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run the command line in this process: exit code, standard output, standard error."""
+    from weft.cli.main import run
+
+    def weft(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["weft", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            run()
+        code = ended.value.code or 0
+        assert isinstance(code, int)
+        out, error = capsys.readouterr()
+        return code, out, error
+
+    return weft
+
+
+@dataclass(frozen=True)
+class Case:
+    """`breaks` breaks the place, then the command must exit with this code and say all of this."""
+
+    name: str
+    command: tuple[str, ...]
+    exit_code: int
+    says: tuple[str, ...]
+    breaks: Callable[[Place], object] = lambda place: None
+
+
+# Recipes
+
+
+def recipe(old: str, new: str) -> Callable[[Place], None]:
+    return lambda place: place.replace("tiny.toml", old, new)
+
+
+def wide_and_deep(place: Place) -> None:
+    place.replace("tiny.toml", "model_dim = 16", "model_dim = 1e6\nffdim = 3")
+    place.replace("tiny.toml", 'source = "zh"', "source = 5")
+
+
+RECIPES = [
+    Case("no such recipe", ("train", "tinny.toml"), 2, ("there is no recipe tinny.toml", "did you mean tiny.toml?")),
+    Case("a folder for a recipe", ("train", "model"), 2, ("model is a folder; a recipe is a TOML file",)),
+    Case(
+        "recipe not UTF-8",
+        TRAIN,
+        2,
+        ("tiny.toml", "line 2", "is not UTF-8; save the file in that encoding"),
+        lambda place: place.write("tiny.toml", b'task = "translation"\nname = "\xff"\n'),
+    ),
+    Case(
+        "recipe of 12 MB",
+        TRAIN,
+        2,
+        ("tiny.toml", "is larger than 1 MiB, so it cannot be a recipe"),
+        lambda place: place.write("tiny.toml", b"# \n" * 4_000_000),
+    ),
+    Case(
+        "broken TOML", TRAIN, 2, ("tiny.toml", "line 2"), lambda place: place.write("tiny.toml", "[data]\nsource =\n")
+    ),
+    Case(
+        "tables nested too deeply",
+        TRAIN,
+        2,
+        ("tiny.toml", "nested too deeply"),
+        lambda place: place.write("tiny.toml", "x = " + "[" * 500_000),
+    ),
+    Case(
+        "unknown key",
+        TRAIN,
+        2,
+        ("model.num_head", "(line 12)", "unknown key; did you mean `num_heads`?"),
+        recipe("num_heads", "num_head"),
+    ),
+    Case(
+        "wrong type",
+        TRAIN,
+        2,
+        ('training.epochs = "ten"', "expected a whole number"),
+        recipe("epochs = 1", 'epochs = "ten"'),
+    ),
+    Case(
+        "out of bounds",
+        TRAIN,
+        2,
+        ("model.encoder_layers = 97", "must be at most 96"),
+        recipe("encoder_layers = 1", "encoder_layers = 97"),
+    ),
+    Case(
+        "a bad choice",
+        TRAIN,
+        2,
+        ("training.schedule", "onecycle", "did you mean `onecycle`?"),
+        recipe("epochs = 1", 'epochs = 1\nschedule = "onecycel"'),
+    ),
+    Case(
+        "heads that do not divide the width",
+        TRAIN,
+        2,
+        ("model.num_heads = 3", "must divide model_dim = 16; try"),
+        recipe("num_heads = 2", "num_heads = 3"),
+    ),
+    Case(
+        "one matrix for two vocabularies",
+        TRAIN,
+        2,
+        ("model.tie", "set tokenizer.shared = true"),
+        recipe("ff_dim = 16", 'ff_dim = 16\ntie = "all"'),
+    ),
+    Case(
+        "two batch sizes",
+        TRAIN,
+        2,
+        ("training.batch_sentences", "is given beside batch_tokens; give one of them"),
+        recipe("epochs = 1", "epochs = 1\nbatch_tokens = 99"),
+    ),
+    Case(
+        "a bad interval",
+        TRAIN,
+        2,
+        ("training.validate_every", 'expected a time such as "200 steps"'),
+        recipe("epochs = 1", 'epochs = 1\nvalidate_every = "often"'),
+    ),
+    Case(
+        "rates that make no optimizer",
+        TRAIN,
+        2,
+        ("training.betas", "must be less than 1"),
+        recipe("epochs = 1", "epochs = 1\nbetas = [0.9, 2]"),
+    ),
+    Case("an endless warm-up", (*TRAIN, "--set", "training.warmup=inf"), 2, ("training.warmup=inf", "must be at most")),
+    Case("not a number", (*TRAIN, "--set", "training.epsilon=nan"), 2, ("training.epsilon=nan",)),
+    Case(
+        "an unknown task",
+        TRAIN,
+        2,
+        ("task", "did you mean `translation`?"),
+        recipe('task = "translation"', 'task = "translations"'),
+    ),
+    Case(
+        "no table of data",
+        TRAIN,
+        2,
+        ("data.source", "data.train", "missing"),
+        lambda place: place.write("tiny.toml", 'task = "translation"\n'),
+    ),
+    Case(
+        "many problems, all said at once",
+        TRAIN,
+        2,
+        ("3 problems", "model.model_dim", "model.ffdim", "did you mean `ff_dim`", "data.source = 5"),
+        wide_and_deep,
+    ),
+    Case("--set without a value", (*TRAIN, "--set", "training.epochs"), 2, ("expected KEY=VALUE",)),
+    Case("--set of an unknown key", (*TRAIN, "--set", "training.epoch=3"), 2, ("did you mean `epochs`?",)),
+    Case(
+        "weights from a model that is not there",
+        (*TRAIN, "--set", 'training.init="nowhere"'),
+        2,
+        ("there is no model nowhere",),
+    ),
+    Case(
+        "weights from a model of another shape",
+        (*TRAIN, "--set", 'training.init="model"', "--set", "model.ff_dim=24"),
+        2,
+        ("model.ff_dim = 24", "has 16; weights cannot be carried over"),
+    ),
+]
+
+
+# Corpora
+
+
+def corpus(content: str | bytes, name: str = "train.tsv") -> Callable[[Place], None]:
+    return lambda place: place.write(name, content)
+
+
+def train_on(files: str) -> tuple[str, ...]:
+    return (*TRAIN, "--set", f"data.train=[{files}]")
+
+
+def unequal_text_files(place: Place) -> None:
+    place.write("a.zh", "一\n二\n")
+    place.write("a.en", "one\n")
+
+
+def folder_for_a_corpus(place: Place) -> None:
+    (place / "train.tsv").unlink()
+    (place / "train.tsv").mkdir()
+
+
+CORPORA = [
+    Case("no such corpus", train_on("'trian.tsv'"), 1, ("trian.tsv", "does not exist (looked in")),
+    Case(
+        "no such data root", (*TRAIN, "--data", "nowhere"), 1, ("train.tsv", "valid.tsv", "does not exist (looked in")
+    ),
+    Case("a folder for a corpus", TRAIN, 1, ("train.tsv", "is a folder, not a file"), folder_for_a_corpus),
+    Case("an empty file", TRAIN, 1, ("train.tsv", "the file is empty"), corpus("")),
+    Case("only a header", TRAIN, 1, ("train.tsv", "holds no sentence pair"), corpus("zh\ten\n")),
+    Case(
+        "no column of that name",
+        TRAIN,
+        1,
+        ("train.tsv: line 1", "no column `en`", "the header names: zh, english", "data.columns"),
+        corpus("zh\tenglish\n一\tone\n"),
+    ),
+    Case(
+        "a line with another number of columns",
+        TRAIN,
+        1,
+        ("train.tsv: line 3", "has 1 columns where the header has 2"),
+        corpus("zh\ten\n一\tone\n二\n"),
+    ),
+    Case(
+        "an empty side",
+        TRAIN,
+        1,
+        ("train.tsv: line 3", "the target side is empty", 'data.empty_sides = "drop"'),
+        corpus("zh\ten\n一\tone\n二\t \n"),
+    ),
+    Case(
+        "corpus not UTF-8",
+        TRAIN,
+        1,
+        ("train.tsv: line 3", "is not UTF-8 (byte 0xb6 at 1)", "convert the file"),
+        corpus("zh\ten\n一\tone\n".encode() + "二\ttwo\n".encode("gbk")),
+    ),
+    Case(
+        "text files of unequal length",
+        train_on("{source='a.zh', target='a.en'}"),
+        1,
+        ("a.zh has 2 lines, a.en has 1",),
+        unequal_text_files,
+    ),
+    Case(
+        "a torn archive",
+        train_on("'a.tsv.gz'"),
+        1,
+        ("a.tsv.gz", "cannot be read"),
+        corpus(gzip.compress(b"zh\ten\n")[:-4], "a.tsv.gz"),
+    ),
+    Case(
+        "text named as an archive",
+        train_on("'a.tsv.gz'"),
+        1,
+        ("a.tsv.gz", "cannot be read"),
+        corpus("zh\ten\n一\tone\n", "a.tsv.gz"),
+    ),
+    Case(
+        "broken JSONL",
+        train_on("'a.jsonl'"),
+        1,
+        ("a.jsonl: line 2", "is no JSON object"),
+        corpus('{"zh": "一", "en": "one"}\n{"zh": "二"\n', "a.jsonl"),
+    ),
+    Case(
+        "every pair too long",
+        (*TRAIN, "--set", "data.max_length=1"),
+        1,
+        ("every training pair is longer than data.max_length = 1 pieces",),
+    ),
+    Case(
+        "nothing but controls to learn from",
+        TRAIN,
+        1,
+        ("zh", "holds nothing to learn pieces from"),
+        corpus("zh\ten\n\x00\tone\n"),
+    ),
+    Case(
+        "a broken file among those to validate on",
+        TRAIN,
+        1,
+        ("2 problems", "train.tsv: line 2", "valid.tsv: line 2"),
+        lambda place: [place.write(f"{name}.tsv", "zh\ten\n一\n") for name in ("train", "valid")],
+    ),
+]
+
+
+# Model folders
+
+
+def damaged(name: str, change: Callable[[bytes], bytes], *, sealed: bool = False) -> Callable[[Place], None]:
+    def breaks(place: Place) -> None:
+        content = (place / "model" / name).read_bytes()
+        place.write(f"model/{name}", change(content))
+        if sealed:
+            place.seal()
+
+    return breaks
+
+
+def one_byte_changed(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+def config(old: str, new: str) -> Callable[[Place], None]:
+    return damaged("config.toml", lambda content: content.replace(old.encode(), new.encode()), sealed=True)
+
+
+def manifest(**changes: object) -> Callable[[Place], None]:
+    return damaged("manifest.json", lambda content: json.dumps({**json.loads(content), **changes}).encode())
+
+
+def other_shapes(place: Place) -> None:
+    weights = load_file(place / "model/model.safetensors")
+    name = next(name for name in weights if name.startswith("encoder.0") and weights[name].dim() == 2)
+    weights[name] = weights[name][:-1].contiguous()
+    del weights["decoder_norm.weight"]
+    save_file(weights, place / "model/model.safetensors")
+    place.seal()
+
+
+class Payload:
+    """What a pickle would run when it is opened."""
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, ("touch owned",)
+
+
+def link_in_the_folder(place: Place) -> None:
+    (place / "model/README.md").unlink()
+    (place / "model/README.md").symlink_to("/etc/hostname")
+
+
+def outside(place: Place) -> None:
+    files = json.loads((place / "model/manifest.json").read_text(encoding="utf-8"))["files"]
+    manifest(files={**files, "../tiny.toml": hashlib.sha256((place / "tiny.toml").read_bytes()).hexdigest()})(place)
+
+
+def empty_model_folder(place: Place) -> None:
+    shutil.rmtree(place / "model")
+    (place / "model").mkdir()
+
+
+ALTERED = "was changed or damaged: its sha256 is not the manifest's"
+
+MODELS = [
+    Case("no such model", ("translate", "--model", "nowhere", "你好"), 2, ("there is no model nowhere",)),
+    Case("an empty folder", TRANSLATE, 2, ("model is neither a model folder", "nor a run"), empty_model_folder),
+    Case("a file for a model", ("translate", "--model", "tiny.toml", "你好"), 2, ("there is no model tiny.toml",)),
+    Case("no manifest", TRANSLATE, 2, ("(no manifest.json)",), lambda place: (place / "model/manifest.json").unlink()),
+    Case(
+        "no weights",
+        TRANSLATE,
+        1,
+        ("model.safetensors", "is missing"),
+        lambda place: (place / "model/model.safetensors").unlink(),
+    ),
+    Case(
+        "one bit of the weights flipped",
+        TRANSLATE,
+        1,
+        ("model.safetensors", ALTERED),
+        damaged("model.safetensors", one_byte_changed),
+    ),
+    Case(
+        "one bit of a tokenizer flipped",
+        TRANSLATE,
+        1,
+        ("tokenizer.source.model", ALTERED),
+        damaged("tokenizer.source.model", one_byte_changed),
+    ),
+    Case(
+        "weights cut short",
+        TRANSLATE,
+        1,
+        ("model.safetensors", ALTERED),
+        damaged("model.safetensors", lambda content: content[:-100]),
+    ),
+    Case(
+        "weights cut short under a true manifest",
+        TRANSLATE,
+        1,
+        ("model.safetensors", "cannot be read"),
+        damaged("model.safetensors", lambda content: content[:-100], sealed=True),
+    ),
+    Case(
+        "weights that claim to be endless",
+        TRANSLATE,
+        1,
+        ("model.safetensors", "cannot be read"),
+        damaged("model.safetensors", lambda content: struct.pack("<Q", 2**62) + content[8:], sealed=True),
+    ),
+    Case(
+        "a pickle for weights",
+        TRANSLATE,
+        1,
+        ("model.safetensors", "cannot be read"),
+        damaged("model.safetensors", lambda _: pickle.dumps(Payload()), sealed=True),
+    ),
+    Case(
+        "weights of other shapes",
+        TRANSLATE,
+        1,
+        ("2 problems", "decoder_norm.weight", "is missing from the weights", "has shape", "the recipe makes it"),
+        other_shapes,
+    ),
+    Case(
+        "noise for a tokenizer",
+        TRANSLATE,
+        1,
+        ("tokenizer.source.model", "is no SentencePiece model"),
+        damaged("tokenizer.source.model", lambda _: b"\x00\xff" * 100, sealed=True),
+    ),
+    Case(
+        "a billion layers",
+        TRANSLATE,
+        1,
+        ("config.toml", "model.encoder_layers = 1000000000", "must be at most 96"),
+        config("encoder_layers = 1 ", "encoder_layers = 1000000000 "),
+    ),
+    Case(
+        "a model as large as a recipe may ask for",
+        TRANSLATE,
+        1,
+        ("has shape [300, 16], the recipe makes it [300, 8192]", "... and", "more"),
+        config("model_dim = 16 ", "model_dim = 8192 "),
+    ),
+    Case(
+        "broken configuration",
+        TRANSLATE,
+        1,
+        ("config.toml", "line 4"),
+        config("[data]", "[data"),
+    ),
+    Case(
+        "a model that leaves its script open",
+        TRANSLATE,
+        1,
+        ("tokenizer.source_script", "is still `auto`"),
+        config('source_script = "simplified"', 'source_script = "auto"'),
+    ),
+    Case("a link in the folder", TRANSLATE, 1, ("README.md", "is a link or no plain file"), link_in_the_folder),
+    Case("a newer format", TRANSLATE, 1, ("manifest.json", "names format 2", "reads format 1"), manifest(format=2)),
+    Case("a file outside the folder", TRANSLATE, 1, ("../tiny.toml", "leads out of the folder"), outside),
+    Case(
+        "a manifest of something else",
+        TRANSLATE,
+        1,
+        ("manifest.json", "is no manifest of a weft model"),
+        damaged("manifest.json", lambda _: b'["not", "ours"]'),
+    ),
+    Case(
+        "a manifest that names nothing",
+        TRANSLATE,
+        1,
+        ("config.toml", "model.safetensors", "is not in the manifest"),
+        manifest(files={}),
+    ),
+    Case("evaluating a damaged model", EVALUATE, 1, (ALTERED,), damaged("model.safetensors", one_byte_changed)),
+]
+
+
+# Run folders
+
+
+def one_pair_more(place: Place) -> None:
+    with open(place / "train.tsv", "a", encoding="utf-8") as file:
+        file.write("好\tGood.\n")
+
+
+def torn_run_json(place: Place) -> None:
+    place.write("run/run.json", (place / "run/run.json").read_bytes()[:20])
+
+
+def lost_checkpoint(place: Place) -> None:
+    shutil.rmtree(place / "run/checkpoints")
+    (place / "run/checkpoints").mkdir()
+
+
+RUNS = [
+    Case(
+        "a run of another recipe",
+        (*GO_ON, "--set", "model.ff_dim=24"),
+        1,
+        ("run was begun with another recipe", "model.ff_dim: was 16, is 24", "--run run-2"),
+    ),
+    Case(
+        "a run of other data",
+        (*GO_ON, "--set", "training.epochs=2"),
+        1,
+        ("run was trained on other data", "train train.tsv", "--run run-2"),
+        one_pair_more,
+    ),
+    Case("a damaged run.json", GO_ON, 1, ("run.json is damaged; restore it, or delete it",), torn_run_json),
+    Case(
+        "translating with a damaged run.json",
+        ("translate", "--model", "run", "你好"),
+        1,
+        ("run.json is damaged",),
+        torn_run_json,
+    ),
+    Case("a lost checkpoint", GO_ON, 1, ("checkpoints/step-2",), lost_checkpoint),
+    Case("a file for a run folder", ("train", "tiny.toml", "--run", "train.tsv"), 1, ("train.tsv cannot be written",)),
+    Case("a run folder below a file", ("train", "tiny.toml", "--run", "train.tsv/x"), 1, ("cannot be written",)),
+    Case("a report of no run", ("report", "nowhere"), 1, ("nowhere is not a run",)),
+]
+
+
+# What is translated and evaluated
+
+
+INPUTS = [
+    Case(
+        "text to translate not UTF-8",
+        ("translate", "--model", "model", "--input", "in.txt", "--output", "out.txt"),
+        1,
+        ("in.txt", "line 2", "is not UTF-8 (byte 0xff at 1)"),
+        corpus("一\n".encode() + b"\xff\n", "in.txt"),
+    ),
+    Case(
+        "no text to translate",
+        ("translate", "--model", "model", "--input", "in.txt"),
+        1,
+        ("in.txt", "cannot be read: No such file or directory"),
+    ),
+    Case(
+        "a torn archive to translate",
+        ("translate", "--model", "model", "--input", "in.gz", "--output", "out.txt"),
+        1,
+        ("in.gz", "cannot be read"),
+        corpus(gzip.compress(b"abc\n")[:-4], "in.gz"),
+    ),
+    Case(
+        "text named as an archive to translate",
+        ("translate", "--model", "model", "--input", "in.gz", "--output", "out.txt"),
+        1,
+        ("in.gz", "cannot be read"),
+        corpus("abc\n", "in.gz"),
+    ),
+    Case(
+        "nowhere to write the translations",
+        ("translate", "--model", "model", "--output", "nowhere/out.txt", "你好"),
+        1,
+        ("nowhere/out.txt could not be written",),
+    ),
+    Case("sentences and a file", (*TRANSLATE, "--input", "in.txt"), 2, ("either sentences or --input, not both",)),
+    Case("no model given", ("translate", "你好"), 2, ("--model",)),
+    Case("a beam of nothing", (*TRANSLATE, "--set", "decoding.beam_size=0"), 2, ("must be at least 1",)),
+    Case("setting what is fixed", (*TRANSLATE, "--set", "model.ff_dim=8"), 2, ("model.ff_dim=8", "cannot be changed")),
+    Case(
+        "no data to evaluate on",
+        ("evaluate", "--model", "model", "--data", "test.tsv"),
+        1,
+        ("test.tsv", "does not exist (looked in"),
+    ),
+    Case("nowhere to write the scores", (*EVALUATE, "--json", "nowhere/s.json"), 2, ("nowhere/s.json", "no folder")),
+    Case("an unknown verb", ("trian",), 2, ("No such command 'trian'",)),
+]
+
+CASES = [*RECIPES, *CORPORA, *MODELS, *RUNS, *INPUTS]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_it_ends_in_one_clear_error_and_leaves_nothing_behind(
+    case: Case, place: Place, weft: Callable[..., tuple[int, str, str]]
+) -> None:
+    case.breaks(place)
+    before = place.content()
+    exit_code, out, error = weft(*case.command)
+    assert (exit_code, out) == (case.exit_code, ""), error
+    for fragment in case.says:
+        assert fragment in error
+    assert "Traceback" not in error and "defect" not in error
+    assert error.count("weft: ") <= 1
+    after = place.content()
+    assert after.keys() == before.keys()
+    assert after == before
+
+
+def test_there_are_at_least_thirty_kinds_and_each_has_its_own_name() -> None:
+    assert len({case.name for case in CASES}) == len(CASES) >= 30
+
+
+def test_a_run_that_another_process_trains_in_is_refused_and_left_alone(
+    place: Place, weft: Callable[..., tuple[int, str, str]]
+) -> None:
+    before = place.content()
+    with open(place / "run/lock", "a", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        exit_code, out, error = weft(*GO_ON)
+    assert (exit_code, out) == (1, "")
+    assert "another process is training in run; wait for it, or choose another --run" in error
+    assert place.content() == before
+
+
+def test_the_unbroken_place_works(place: Place, weft: Callable[..., tuple[int, str, str]]) -> None:
+    for command in (GO_ON, TRANSLATE, EVALUATE, TRAIN):
+        exit_code, _, error = weft(*command)
+        assert exit_code == 0, error
+
+
+@pytest.mark.parametrize("name", ["no such recipe", "corpus not UTF-8", "a pickle for weights"])
+def test_a_process_of_its_own_ends_the_same_way(name: str, place: Place) -> None:
+    (case,) = (case for case in CASES if case.name == name)
+    case.breaks(place)
+    before = place.content()
+    process = subprocess.run(
+        [sys.executable, "-m", "weft", *case.command], capture_output=True, text=True, encoding="utf-8", check=False
+    )
+    assert (process.returncode, process.stdout) == (case.exit_code, "")
+    assert process.stderr.startswith("weft: ") and all(fragment in process.stderr for fragment in case.says)
+    assert "Traceback" not in process.stderr
+    assert place.content() == before

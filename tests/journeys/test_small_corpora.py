@@ -1,0 +1,63 @@
+"""Corpora that are too small for what the recipe asks: the vocabulary gives way, says so, and the run can go on."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.tasks.model_folder import find_model, load_model
+from weft.tasks.training import Silent, train
+
+
+class Said(Silent):
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def on_message(self, text: str) -> None:
+        self.messages.append(text)
+
+
+def recipe(**tables: dict[str, Any]) -> dict[str, Any]:
+    tiny: dict[str, dict[str, Any]] = {
+        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
+        "tokenizer": {},
+        "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
+        "training": {"batch_sentences": 30, "epochs": 1, "precision": "fp32"},
+        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
+    }
+    return {name: {**table, **tables.get(name, {})} for name, table in tiny.items()}
+
+
+def test_one_pair_is_a_corpus(tmp_path: Path) -> None:
+    for name in ("train.tsv", "valid.tsv"):
+        (tmp_path / name).write_text("zh\ten\n你好\tHi\n", encoding="utf-8")
+    model = load_model(find_model(train(recipe(), run=tmp_path / "run", data=tmp_path)))
+    assert model.source_tokenizer.vocab_size < 300
+    assert model.recipe.tokenizer.source_size == model.source_tokenizer.vocab_size
+
+
+@pytest.mark.parametrize(
+    "tokenizer",
+    [
+        {},
+        {"source_size": 3000, "target_size": 3000},
+        {"source_size": 3000, "shared": True},
+        {"source_size": 3000, "target_size": 3000, "shared": True},
+        {"kind": "unigram", "source_size": 3000, "target_size": 3000},
+    ],
+    ids=["left out", "asked for", "shared", "shared, said twice", "unigram"],
+)
+def test_a_run_whose_vocabulary_was_lowered_says_so_and_goes_on_by_the_same_recipe(
+    tiny_run: Path, tmp_path: Path, tokenizer: dict[str, Any]
+) -> None:
+    said = Said()
+    run = train(recipe(tokenizer=tokenizer), run=tmp_path / "run", data=tiny_run, listener=said)
+    assert any("this corpus fills no more" in message for message in said.messages)
+    found = load_model(find_model(run))
+    assert found.recipe.tokenizer.source_size == found.source_tokenizer.vocab_size < 1000
+
+    again = Said()
+    train(recipe(tokenizer=tokenizer), run=tmp_path / "run", data=tiny_run, listener=again)
+    assert again.messages == [f"{run} is finished (step 2); raise training.epochs to go on"]
+    train(recipe(tokenizer=tokenizer, training={"epochs": 2}), run=tmp_path / "run", data=tiny_run, listener=again)
+    assert "going on from step 2 of 4" in again.messages

@@ -1,0 +1,65 @@
+"""The learning rate at steps where it can be worked out by hand, and beside torch's own schedule."""
+
+import pytest
+import torch
+
+from weft.training.schedules import SCHEDULES, Horizon, constant, noam, onecycle
+from weft.training.trainer import TrainingConfig
+
+HORIZON = Horizon(total_steps=1000, warmup_steps=100, model_dim=512)
+
+
+def test_one_cycle_begins_at_a_25th_peaks_at_the_end_of_warm_up_and_ends_at_a_10000th() -> None:
+    assert onecycle(0, 1.0, HORIZON) == pytest.approx(1 / 25)
+    assert onecycle(50, 1.0, HORIZON) == pytest.approx((1 + 1 / 25) / 2)  # half a cosine is half way at its middle
+    assert onecycle(100, 1.0, HORIZON) == 1.0
+    assert onecycle(550, 1.0, HORIZON) == pytest.approx((1 + 1e-4) / 2)
+    assert onecycle(1000, 1.0, HORIZON) == pytest.approx(1e-4)
+    assert onecycle(1001, 1.0, HORIZON) == pytest.approx(1e-4)
+
+
+def test_one_cycle_is_torchs_with_a_step_0_before_the_first_update() -> None:
+    peak, weight = 1.5e-3, torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.AdamW([weight], lr=1.0)
+    # torch's rise ends at step pct_start * total - 1 and its fall at step total - 1, counted from 0.
+    oracle = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer,
+        max_lr=peak,
+        total_steps=HORIZON.total_steps + 1,
+        pct_start=(HORIZON.warmup_steps + 1) / (HORIZON.total_steps + 1),
+        div_factor=25,
+        final_div_factor=10_000 / 25,
+        cycle_momentum=False,
+    )
+    for step in range(HORIZON.total_steps + 1):
+        assert onecycle(step, peak, HORIZON) == pytest.approx(oracle.get_last_lr()[0], rel=1e-9)
+        optimizer.step()
+        if step < HORIZON.total_steps:
+            oracle.step()
+
+
+def test_noam_is_equation_3_at_three_steps() -> None:
+    horizon = Horizon(total_steps=100_000, warmup_steps=4000, model_dim=512)
+    root = 512**-0.5
+    assert noam(1, 1.0, horizon) == pytest.approx(root * 4000**-1.5)
+    assert noam(4000, 1.0, horizon) == pytest.approx(root * 4000**-0.5)  # 0.0007, the peak
+    assert noam(16_000, 2.0, horizon) == pytest.approx(2 * root / 126.49110640673517)
+
+
+def test_constant_rises_in_a_line_and_stays() -> None:
+    assert [constant(step, 2.0, HORIZON) for step in (1, 50, 100, 101, 1000)] == [0.02, 1.0, 2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize(("total", "warmup"), [(1, 1), (2, 1), (3, 10), (10, 10)])
+def test_the_shortest_runs_have_a_positive_rate_at_every_step(name: str, total: int, warmup: int) -> None:
+    horizon = Horizon(total_steps=total, warmup_steps=warmup, model_dim=16)
+    assert all(0 < SCHEDULES[name](step, 1.0, horizon) <= 1 for step in range(1, total + 1))
+
+
+@pytest.mark.parametrize(
+    ("warmup", "steps"), [(0.08, 160), (0.5, 1000), (1, 1), (400, 400), (0, 1), (0.0001, 1), (1e9, 1_000_000_000)]
+)
+def test_warm_up_is_a_share_of_all_steps_below_1_and_a_number_of_steps_from_there_on(warmup: float, steps: int) -> None:
+    horizon = TrainingConfig(epochs=20, warmup=warmup).horizon(steps_per_epoch=100, model_dim=256)
+    assert horizon == Horizon(total_steps=2000, warmup_steps=steps, model_dim=256)
