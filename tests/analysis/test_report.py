@@ -166,7 +166,7 @@ def test_without_an_evaluation_the_best_validation_stands_at_the_top_and_claims_
 def test_every_score_stands_beside_its_signature(run):
     html = page(run)
     assert re.search(r"bleu_1</th><td[^>]*>0.4040</td><td><code>words\|<wbr>corpus<", html)
-    assert re.search(r"sacreBLEU</th><td[^>]*>23.64</td><td><code>nrefs:1\|", html)
+    assert re.search(r"sacrebleu</th><td[^>]*>23.64</td><td><code>nrefs:1\|", html)
     assert "50.0 sentences a second" in html
 
 

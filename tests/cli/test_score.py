@@ -86,8 +86,8 @@ def test_every_broken_line_of_every_file_is_named(write, tmp_path):
     with pytest.raises(CorpusError) as raised:
         run(hypotheses, reference, tmp_path / "none")
     where = [problem.where for problem in raised.value.problems]
-    assert where == [f"{hypotheses}:2", f"{hypotheses}:3", f"{reference}:3", str(tmp_path / "none")]
-    assert "is not UTF-8: byte 0xc3 at 2" in raised.value.problems[1].what
+    assert where == [f"{hypotheses}, line 2", f"{hypotheses}, line 3", f"{reference}, line 3", str(tmp_path / "none")]
+    assert "is not UTF-8 (byte 0xc3 at 2)" in raised.value.problems[1].what
 
 
 def test_files_of_unequal_length_are_named_with_both_lengths(write):
@@ -114,5 +114,5 @@ def test_json_never_replaces_an_input_or_a_folder(write, tmp_path, name):
 
 
 def test_a_destination_that_cannot_be_written_is_one_clear_error(write, tmp_path):
-    with pytest.raises(WeftError, match=r"cannot write .*No such file or directory"):
+    with pytest.raises(WeftError, match=r"s.json could not be written: No such file or directory"):
         run(write("h", HYPOTHESIS), write("r", REFERENCE), options=("--json", str(tmp_path / "none" / "s.json")))

@@ -3,6 +3,7 @@
 Nothing heavy is imported here: each verb imports what it needs when it runs, so that `weft --help` is quick.
 """
 
+import io
 import sys
 import traceback
 from typing import Annotated
@@ -54,16 +55,17 @@ def main(
 
 
 def run() -> None:
-    """The entry point: 0 done, 1 the work failed, 2 the command or recipe is wrong, 3 stopped and resumable."""
+    """The entry point: 0 done, 1 the work failed, 2 the command or recipe is wrong, 3 stopped and resumable.
+
+    Typer itself answers wrong usage (2), a second Ctrl-C (130) and a reader that has gone away (1).
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")  # whatever the locale: most of what weft prints is not ASCII
     try:
         app()
     except WeftError as error:
         fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        fail("interrupted", 130)
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
-        sys.exit(1)
     except Exception as error:
         fail(f"{type(error).__name__}: {error}\nThis is a defect of weft; `weft --debug ...` shows where.", 1)
 

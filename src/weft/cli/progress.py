@@ -104,7 +104,8 @@ def describe_validation(row: dict[str, Any], is_best: bool) -> str:
     best = ", the best so far" if is_best else ""
     return (
         f"validation at step {row['step']:,} (epoch {row['epoch']:.2f}, {clock(row['seconds'])}): "
-        f"loss {row['valid_loss']:.3f}, accuracy {100 * row['valid_accuracy']:.1f} %, BLEU {row['valid_bleu']:.2f}{best}"
+        f"loss {row['valid_loss']:.3f}, accuracy {100 * row['valid_accuracy']:.1f} %, "
+        f"BLEU {row['valid_bleu']:.2f}{best}"
     )
 
 

@@ -11,7 +11,6 @@ thing and its quality, an activity and its place) that train holds nowhere.
     for each template in turn: draw its slots -> keep the pair if both sides are new -> split by pairing, then by lot
 """
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,6 +21,7 @@ from random import Random
 
 from weft.data.starter_lexicon import FUNCTION_VERBS, Word
 from weft.data.starter_templates import FITS, POOLS, TEMPLATES, Template
+from weft.files import write_atomically
 
 Pair = tuple[str, str]
 
@@ -198,12 +198,8 @@ def _withhold(sentences: Sequence[Sentence], random: Random) -> set[tuple[str, s
 
 def _replace(path: Path, text: str) -> None:
     """Write `text` to `path` in one step, unless it is there already."""
-    content = text.encode()
-    if path.is_file() and path.read_bytes() == content:
-        return
-    staged = path.with_name(f".{path.name}.{os.getpid()}")
-    staged.write_bytes(content)
-    os.replace(staged, path)
+    if not (path.is_file() and path.read_bytes() == text.encode()):
+        write_atomically(path, text)
 
 
 def _readme(corpus: StarterCorpus, seed: int) -> str:

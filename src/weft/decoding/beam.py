@@ -1,4 +1,4 @@
-"""Beam search over a batch (Sutskever et al. 2014; the finished set as in Freitag and Al-Onaizan 2017).
+"""Beam search over a batch (Sutskever et al. 2014, section 3.2).
 
 At every step each open hypothesis is extended by every piece. Of the 2k best extensions of a sentence, those that end
 with </s> and stand among the first k are finished; the k best of the others stay open. Finished hypotheses are never

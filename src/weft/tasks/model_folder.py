@@ -3,14 +3,15 @@
     config.toml         the resolved recipe with the origin of every value
     model.safetensors   the weights, fp32
     tokenizer.*.model   one vocabulary for each language, or tokenizer.model for both
-    README.md           the model card
-    manifest.json       format version and the sha256 of every other file
+    manifest.json       format version and the sha256 of the files above
+    README.md           the model card, which people may edit
 
 Reading one never executes anything from it: names are looked up in tables, weights are safetensors.
 """
 
 import hashlib
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -66,7 +67,8 @@ def save_model(folder: Path, model: TranslationModel, card: str) -> None:
     for name, tokenizer in tokenizer_files(model).items():
         tokenizer.save(folder / name)
     (folder / CARD).write_text(card, encoding="utf-8")
-    files = [CONFIG, WEIGHTS, CARD, *tokenizer_files(model)]
+    shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors writes for the owner alone
+    files = [CONFIG, WEIGHTS, *tokenizer_files(model)]
     manifest = {"format": FORMAT_VERSION, "files": {name: sha256(folder / name) for name in files}}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 

@@ -20,9 +20,11 @@ from weft.config import (
     render,
     resolve,
 )
+from weft.data.batching import Batch
 from weft.data.corpus import ParallelText, read_corpora
 from weft.errors import CorpusError, RunError, UsageError
 from weft.files import write_atomically
+from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS, choose_device, choose_precision, keep_memory_pages
 from weft.tasks.evaluation import evaluate
 from weft.tasks.first_model import first_model
@@ -36,7 +38,9 @@ from weft.tasks.model_folder import (
 from weft.tasks.recipes import RECIPES, TranslationRecipe
 from weft.tasks.translation import TranslationTask, Translator, pair_batches
 from weft.training.run_folder import RunFolder, RunStatus
-from weft.training.trainer import Listener, Progress, Trainer
+from weft.training.trainer import Listener, Progress, Trainer, TrainingConfig
+
+TranslationTrainer = Trainer[Transformer, Batch]
 
 MAY_CHANGE = {"training.epochs", "training.patience"}
 """Keys that may differ when a run goes on: they say how long it trains, not what it does."""
@@ -105,62 +109,56 @@ def train_translation(
     with run.locked():
         status = run.status()
         run.sweep(keep=set() if status is None else {status.last, status.best})
+        corpora = read_all(resolved.recipe, data_root, listener)
         if status is None:
-            trainer, corpora = begin(resolved, data_root, run, listener)
+            trainer = begin(resolved, corpora, run, listener)
         else:
-            check_same_recipe(resolved, run, status)
-            if status.finished and not wants_more(resolved, run, status):
+            _, state = run.load(status.last)
+            given = parse_rendered(state["recipe"], TranslationRecipe, run.checkpoint(status.last))
+            check_same_recipe(given, resolved, run)
+            check_same_data(state["data"], corpora, run)
+            if status.finished and not wants_more(given.recipe.training, resolved.recipe.training):
                 listener.on_message(f"{run_path} is finished (step {status.last}); raise training.epochs to go on")
                 return run_path
-            trainer, corpora = go_on(resolved, data_root, run, status, listener)
+            trainer = go_on(resolved, corpora, run, status.last, listener)
         trainer.train()
         finish(run, trainer, corpora, listener)
     return run_path
 
 
 def begin(
-    resolved: Resolved[TranslationRecipe], data_root: Path, run: RunFolder, listener: Listener
-) -> tuple[Trainer, Corpora]:
-    """A fresh run: read the corpora, make the vocabularies and the weights, and save all of it as step 0."""
-    corpora = read_all(resolved.recipe, data_root, listener)
+    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: RunFolder, listener: Listener
+) -> TranslationTrainer:
+    """A fresh run: make the vocabularies and the weights, and save all of it as step 0."""
     for name in ("metrics.jsonl", "samples.jsonl"):
         (run.path / name).unlink(missing_ok=True)
     model = first_model(resolved, corpora.train, listener)
     trainer = make_trainer(model, corpora, resolved, run, listener)
     trainer.checkpoint()
-    return trainer, corpora
+    return trainer
 
 
 def go_on(
-    resolved: Resolved[TranslationRecipe], data_root: Path, run: RunFolder, status: RunStatus, listener: Listener
-) -> tuple[Trainer, Corpora]:
-    """The run as its last checkpoint left it."""
-    model = load_model(run.checkpoint(status.last))
+    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: RunFolder, step: int, listener: Listener
+) -> TranslationTrainer:
+    """The run as its checkpoint of this step left it."""
+    model = load_model(run.checkpoint(step))
     lengths = {key: getattr(resolved.recipe.training, key.split(".")[1]) for key in MAY_CHANGE}
     model.resolved = changed(model.resolved, lengths, "command line")
-    corpora = read_all(resolved.recipe, data_root, listener)
-    _, state = run.load(status.last)
-    if state["data"] != corpora.sha256:
-        names = [
-            f"{part} {name}"
-            for part, files in corpora.sha256.items()
-            for name, digest in files.items()
-            if state["data"].get(part, {}).get(name) != digest
-        ]
-        raise RunError(
-            f"{run.path} was trained on other data: changed since then: {', '.join(names) or 'the list of files'}; "
-            f"put the old files back, or begin a new run: --run {run.path}-2"
-        )
     trainer = make_trainer(model, corpora, resolved, run, listener)
-    trainer.restore(status.last)
-    listener.on_message(f"going on from step {status.last} of {trainer.horizon.total_steps}")
-    return trainer, corpora
+    trainer.restore(step)
+    listener.on_message(f"going on from step {step} of {trainer.horizon.total_steps}")
+    return trainer
 
 
-def check_same_recipe(resolved: Resolved[TranslationRecipe], run: RunFolder, status: RunStatus) -> None:
-    """Refuse to go on with another recipe than the run's, except for how long it trains."""
-    old = given_recipe(run, status)
-    changes = [d for d in differences(old, resolved) if d.key not in MAY_CHANGE]
+def check_same_recipe(given: Resolved[TranslationRecipe], now: Resolved[TranslationRecipe], run: RunFolder) -> None:
+    """Refuse to go on with another recipe than the run was given, except to train longer."""
+    shorter = now.recipe.training.epochs < given.recipe.training.epochs
+    changes = [
+        d
+        for d in differences(given, now)
+        if d.key not in MAY_CHANGE or (shorter and d.key == "training.epochs")  # its schedule would end in the past
+    ]
     if changes:
         listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
         raise RunError(
@@ -169,16 +167,24 @@ def check_same_recipe(resolved: Resolved[TranslationRecipe], run: RunFolder, sta
         )
 
 
-def given_recipe(run: RunFolder, status: RunStatus) -> Resolved[TranslationRecipe]:
-    """The recipe as the user gave it when the run was begun, or last gone on with."""
-    _, state = run.load(status.last)
-    return parse_rendered(state["recipe"], TranslationRecipe, run.checkpoint(status.last))
+def check_same_data(known: Mapping[str, Mapping[str, str]], corpora: Corpora, run: RunFolder) -> None:
+    """Refuse to go on with other files than the run began with."""
+    if known == corpora.sha256:
+        return
+    names = [
+        f"{part} {name}"
+        for part, files in corpora.sha256.items()
+        for name, digest in files.items()
+        if known.get(part, {}).get(name) != digest
+    ]
+    raise RunError(
+        f"{run.path} was trained on other data: changed since then: {', '.join(names) or 'the list of files'}; "
+        f"put the old files back, or begin a new run: --run {run.path}-2"
+    )
 
 
-def wants_more(resolved: Resolved[TranslationRecipe], run: RunFolder, status: RunStatus) -> bool:
+def wants_more(old: TrainingConfig, new: TrainingConfig) -> bool:
     """Whether the recipe asks for more epochs or more patience than the finished run had."""
-    old = given_recipe(run, status).recipe.training
-    new = resolved.recipe.training
     return new.epochs > old.epochs or (new.patience or 0) > (old.patience or 0)
 
 
@@ -205,7 +211,7 @@ def make_trainer(
     given: Resolved[TranslationRecipe],
     run: RunFolder,
     listener: Listener,
-) -> Trainer:
+) -> TranslationTrainer:
     """`given` is the recipe as the user gave it, before anything was filled in; a later run is compared with it."""
     recipe = model.recipe
     device = choose_device()
@@ -265,7 +271,7 @@ def card_of(
     return model_card(model, data=data, pairs=pairs, steps=steps, validation=best, evaluations=list(evaluations))
 
 
-def finish(run: RunFolder, trainer: Trainer, corpora: Corpora, listener: Listener) -> None:
+def finish(run: RunFolder, trainer: TranslationTrainer, corpora: Corpora, listener: Listener) -> None:
     """Score the best weights on the valid files as the recipe decodes, and make the run folder itself a model."""
     progress = trainer.progress
     assert progress.best_step is not None  # the last step is always validated
