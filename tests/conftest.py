@@ -1,6 +1,7 @@
 """For the whole test run: shape annotations are checked, and random numbers are the same every time."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,20 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "tiny.toml").write_text(TINY_RECIPE, encoding="utf-8")
     train(folder / "tiny.toml", run=folder / "run")
     return folder
+
+
+@pytest.fixture
+def weft(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run the command line in this process: exit code, standard output, standard error."""
+    from weft.cli.main import run
+
+    def weft(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["weft", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            run()
+        code = ended.value.code or 0
+        assert isinstance(code, int)
+        out, error = capsys.readouterr()
+        return code, out, error
+
+    return weft

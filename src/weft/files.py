@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, cast
 
-from weft.errors import CorpusError, Problem, WeftError
+from weft.errors import CorpusError, Problem, UsageError, WeftError
 
 
 def open_bytes(path: Path) -> IO[bytes]:
@@ -51,6 +51,18 @@ def decode_lines(lines: Iterable[bytes], problems: list[Problem]) -> Iterator[tu
             byte = f"byte 0x{line[error.start]:02x} at {error.start + 1}"
             what = f"is not UTF-8 ({byte}); convert the file or remove the line"
             problems.append(Problem(f"line {number}", what))
+
+
+def refuse_replacing(option: str, path: Path | None, inputs: Iterable[Path]) -> None:
+    """Before the work whose result this option of the command line sends to a file: raises UsageError where there
+    already is a folder, a device (it would be replaced by a file), or one of the inputs. `-` is no file.
+    """
+    if path is None or path == Path("-") or not path.exists():
+        return
+    if not path.is_file():
+        raise UsageError(f"{option} {path} is not a file that can be replaced; name a file")
+    if any(other.exists() and other.samefile(path) for other in inputs):
+        raise UsageError(f"{option} {path} would overwrite an input; name another file")
 
 
 def write_atomically(path: Path, text: str) -> None:

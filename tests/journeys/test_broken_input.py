@@ -72,23 +72,6 @@ def place(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pl
     return Place(tmp_path)
 
 
-@pytest.fixture
-def weft(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Run the command line in this process: exit code, standard output, standard error."""
-    from weft.cli.main import run
-
-    def weft(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["weft", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            run()
-        code = ended.value.code or 0
-        assert isinstance(code, int)
-        out, error = capsys.readouterr()
-        return code, out, error
-
-    return weft
-
-
 @dataclass(frozen=True)
 class Case:
     """`breaks` breaks the place, then the command must exit with this code and say all of this."""
@@ -393,8 +376,8 @@ class Payload:
 
 
 def link_in_the_folder(place: Place) -> None:
-    (place / "model/README.md").unlink()
-    (place / "model/README.md").symlink_to("/etc/hostname")
+    (place / "model/config.toml").unlink()
+    (place / "model/config.toml").symlink_to("/etc/hostname")
 
 
 def outside(place: Place) -> None:
@@ -505,7 +488,7 @@ MODELS = [
         ("tokenizer.source_script", "is still `auto`"),
         config('source_script = "simplified"', 'source_script = "auto"'),
     ),
-    Case("a link in the folder", TRANSLATE, 1, ("README.md", "is a link or no plain file"), link_in_the_folder),
+    Case("a link in the folder", TRANSLATE, 1, ("config.toml", "is a link or no plain file"), link_in_the_folder),
     Case("a newer format", TRANSLATE, 1, ("manifest.json", "names format 2", "reads format 1"), manifest(format=2)),
     Case("a file outside the folder", TRANSLATE, 1, ("../tiny.toml", "leads out of the folder"), outside),
     Case(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from weft.errors import UsageError
-from weft.files import write_atomically
+from weft.files import refuse_replacing, write_atomically
 
 
 def evaluate(
@@ -32,7 +32,8 @@ def evaluate(
     from weft.tasks.evaluation import evaluate as evaluate_translator
     from weft.tasks.translation import load_translator
 
-    for path in (json, output):
+    for option, path in (("--json", json), ("--output", output)):
+        refuse_replacing(option, path, [data])
         if path is not None and path != Path("-") and not path.resolve().parent.is_dir():
             raise UsageError(f"{path} cannot be written: {path.resolve().parent} is no folder")
     translator = load_translator(model, overrides or ())

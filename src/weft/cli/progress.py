@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from weft.training.trainer import Listener
 
@@ -77,7 +77,7 @@ class LiveDisplay:
         self.progress.stop()
 
     def on_message(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False)
+        self.console.print(Text(text))
 
     def on_log(self, row: dict[str, Any], total_steps: int) -> None:
         if self.task is None:
@@ -93,9 +93,7 @@ class LiveDisplay:
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for sample in samples:
             table.add_row(
-                escape(sample["source"]),
-                f"[dim]{escape(sample['reference'])}[/]",
-                f"[cyan]{escape(sample['hypothesis'])}[/]",
+                Text(sample["source"]), Text(sample["reference"], style="dim"), Text(sample["hypothesis"], style="cyan")
             )
         self.console.print(table)
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from weft.errors import CorpusError, Problem, UsageError
-from weft.files import decode_lines, read_bytes, split_lines, write_atomically
+from weft.errors import CorpusError, Problem
+from weft.files import decode_lines, read_bytes, refuse_replacing, split_lines, write_atomically
 
 
 def score(
@@ -38,7 +38,7 @@ def score(
     """Score translations: the courses' BLEU-1 to BLEU-4 and exact match, sacreBLEU, chrF, TER."""
     from weft.metrics.translation import score_translations
 
-    _check_destination(json_file, [hypotheses, *references])
+    refuse_replacing("--json", json_file, [hypotheses, *references])
     hypothesis_lines, *reference_sets = _read_parallel([hypotheses, *references])
     scores = score_translations(hypothesis_lines, reference_sets, language, ignore_punctuation, tokenizer)
     as_json = json.dumps(scores.as_dict(), indent=2, ensure_ascii=False) + "\n"
@@ -48,16 +48,6 @@ def score(
     if json_file is not None:
         write_atomically(json_file, as_json)
     typer.echo(scores.table())
-
-
-def _check_destination(json_file: Path | None, inputs: list[Path]) -> None:
-    """Refused before the work: a folder, a device (it would be replaced by a file), one of the files to be scored."""
-    if json_file is None or json_file == Path("-") or not json_file.exists():
-        return
-    if not json_file.is_file():
-        raise UsageError(f"--json {json_file} is not a file that can be replaced; name a file, or - for stdout")
-    if any(path.exists() and path.samefile(json_file) for path in inputs):
-        raise UsageError(f"--json {json_file} would overwrite a file that is to be scored; name another file")
 
 
 def _read_parallel(paths: list[Path]) -> list[list[str]]:

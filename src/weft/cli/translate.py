@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from weft.errors import CorpusError, Problem, UsageError, WeftError
-from weft.files import decode_lines, open_bytes
+from weft.files import decode_lines, open_bytes, refuse_replacing
 
 if TYPE_CHECKING:
     from weft.tasks.translation import Translation
@@ -44,6 +44,7 @@ def translate(
         raise UsageError("--model is missing: a model folder or a run folder, such as runs/starter")
     if text and input_file:
         raise UsageError("give either sentences or --input, not both")
+    refuse_replacing("--output", output_file, [input_file] if input_file else [])
     from weft.tasks.translation import load_translator
 
     translator = load_translator(model, overrides or ())

@@ -1,12 +1,13 @@
 """From a recipe to a trained model in a run folder. The same call begins a run, goes on with it, or finds it done."""
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from safetensors import SafetensorError
 
@@ -117,8 +118,9 @@ def train_translation(
             given = parse_rendered(state["recipe"], TranslationRecipe, run.checkpoint(status.last))
             check_same_recipe(given, resolved, run)
             check_same_data(state["data"], corpora, run)
-            if status.finished and not wants_more(given.recipe.training, resolved.recipe.training):
-                listener.on_message(f"{run_path} is finished (step {status.last}); raise training.epochs to go on")
+            limit = what_ended(given.recipe.training, state["progress"])
+            if status.finished and not is_raised(limit, given.recipe.training, resolved.recipe.training):
+                listener.on_message(f"{run_path} is finished (step {status.last}); raise training.{limit} to go on")
                 return run_path
             trainer = go_on(resolved, corpora, run, status.last, listener)
         trainer.train()
@@ -143,8 +145,9 @@ def go_on(
 ) -> TranslationTrainer:
     """The run as its checkpoint of this step left it."""
     model = load_model(run.checkpoint(step))
-    lengths = {key: getattr(resolved.recipe.training, key.split(".")[1]) for key in MAY_CHANGE}
-    model.resolved = changed(model.resolved, lengths, "command line")
+    for key in MAY_CHANGE:
+        value = getattr(resolved.recipe.training, key.split(".")[1])
+        model.resolved = changed(model.resolved, {key: value}, resolved.origins[key])
     trainer = make_trainer(model, corpora, resolved, run, listener)
     trainer.restore(step)
     listener.on_message(f"going on from step {step} of {trainer.horizon.total_steps}")
@@ -183,9 +186,15 @@ def check_same_data(known: Mapping[str, Mapping[str, str]], corpora: Corpora, ru
     )
 
 
-def wants_more(old: TrainingConfig, new: TrainingConfig) -> bool:
-    """Whether the recipe asks for more epochs or more patience than the finished run had."""
-    return new.epochs > old.epochs or (new.patience or 0) > (old.patience or 0)
+def what_ended(training: TrainingConfig, progress: Mapping[str, Any]) -> Literal["epochs", "patience"]:
+    """Which limit a finished run has come to."""
+    is_lost = progress["validations_since_best"] >= (training.patience or math.inf)
+    return "patience" if is_lost else "epochs"
+
+
+def is_raised(limit: Literal["epochs", "patience"], old: TrainingConfig, new: TrainingConfig) -> bool:
+    """Whether the recipe asks for more than the run was given; a limit that is left out is endless."""
+    return (getattr(new, limit) or math.inf) > (getattr(old, limit) or math.inf)
 
 
 def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> Corpora:

@@ -24,6 +24,7 @@ from weft.metrics.translation import sacre_bleu
 from weft.models.transformer import Transformer
 from weft.runtime import choose_device
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
+from weft.text.normalization import normalize
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.training.losses import Loss, blocked_cross_entropy
@@ -89,8 +90,8 @@ class Translator:
 
     def _spell(self, source: str, hypotheses: list[Hypothesis]) -> list[Translation]:
         texts = self.model.target_tokenizer.decode([hypothesis.tokens for hypothesis in hypotheses])
-        return [
-            Translation(source, text, hypothesis.score, hypothesis.log_prob)
+        return [  # normalized, since a model may also write the bytes of a line end or a control character
+            Translation(source, normalize(text), hypothesis.score, hypothesis.log_prob)
             for text, hypothesis in zip(texts, hypotheses, strict=True)
         ]
 

@@ -1,0 +1,149 @@
+"""`weft evaluate`: scores with all that made them, and an exit code that says whether they are good enough."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Weft = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def evaluate(weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Weft:
+    """`weft evaluate` of the model of tiny_run in a folder with its valid.tsv, on that file unless told otherwise."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(tiny_run / "valid.tsv", tmp_path)
+
+    def evaluate(*arguments: str) -> tuple[int, str, str]:
+        data = () if "--data" in arguments else ("--data", "valid.tsv")
+        return weft("evaluate", "--model", str(tiny_run / "run"), *data, *arguments)
+
+    return evaluate
+
+
+def test_the_table_has_scores_with_signatures_data_decoding_time_and_size(evaluate: Weft) -> None:
+    exit_code, out, error = evaluate("--set", "decoding.beam_size=2")
+    assert (exit_code, error) == (0, "")
+    names = [line.split()[0] for line in out.splitlines() if line]
+    scores = ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "exact_match", "sacrebleu", "chrf", "ter"]
+    assert names[:9] == ["score", *scores]
+    assert {"data", "decoding", "seconds", "parameters"} <= set(names)
+    assert re.search(r"sacrebleu .*nrefs:1\|.*tok:13a\|.*version:", out)
+    assert re.search(r"^data +valid.tsv \(sha256 [0-9a-f]{12}\)", out, re.MULTILINE)
+    assert re.search(r"^decoding +method beam, beam_size 2, length_penalty adaptive", out, re.MULTILINE)
+    assert re.search(r"^seconds +[0-9.]+, [0-9.]+ sentences a second", out, re.MULTILINE)
+    assert re.search(r"^parameters +[0-9,]+$", out, re.MULTILINE)
+
+
+def test_json_goes_to_a_file_beside_the_table_or_alone_to_standard_output(evaluate: Weft) -> None:
+    _, table, _ = evaluate("--json", "scores.json")
+    assert table.startswith("score ")
+    exit_code, out, error = evaluate("--json", "-")
+    assert (exit_code, error) == (0, "")
+    kept, printed = json.loads(Path("scores.json").read_text(encoding="utf-8")), json.loads(out)
+    for found in (kept, printed):
+        assert found.pop("seconds") > 0 and found.pop("sentences_per_second") > 0
+    assert kept == printed
+    assert printed["sentences"] == 5 and printed["seed"] == 1 and printed["decoding"]["method"] == "beam"
+    assert printed["data"].keys() == {"valid.tsv"} and printed["parameters"] > 10_000
+    assert all(score.keys() >= {"value", "scale", "signature"} for score in printed["scores"].values())
+
+
+def test_each_sentence_is_kept_with_its_translation_and_scores(evaluate: Weft, tiny_run: Path) -> None:
+    from weft.metrics.translation import sentence_scores
+    from weft.tasks.translation import load_translator
+
+    assert evaluate("--output", "kept.tsv")[0] == 0
+    header, *kept = (line.split("\t") for line in Path("kept.tsv").read_text(encoding="utf-8").split("\n")[:-1])
+    assert header == ["source", "reference", "hypothesis", "sentence_bleu", "sentence_chrf", "score"]
+    pairs = [line.split("\t") for line in Path("valid.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    assert [row[:2] for row in kept] == pairs
+    found = load_translator(tiny_run / "run").translate([source for source, _ in pairs])
+    hypotheses = [translation.text for translation in found]
+    by_sentence = sentence_scores(hypotheses, [[reference for _, reference in pairs]], "en")
+    assert [row[2] for row in kept] == hypotheses
+    assert [row[3] for row in kept] == [f"{bleu:.2f}" for bleu in by_sentence.bleu]
+    assert [row[5] for row in kept] == [f"{translation.score:.4f}" for translation in found]
+
+
+def test_a_tab_or_line_end_in_a_text_shifts_no_row(evaluate: Weft) -> None:
+    rows = [{"zh": "我有\t一个\r\n苹果。", "en": "I have\tone\napple."}, {"zh": "书包", "en": "bag"}]
+    Path("test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert evaluate("--data", "test.jsonl", "--output", "kept.tsv")[0] == 0
+    lines = Path("kept.tsv").read_bytes().decode().split("\n")
+    assert [len(line.split("\t")) for line in lines] == [6, 6, 6, 1]
+    assert lines[1].startswith("我有 一个  苹果。\tI have one apple.\t")
+
+
+def test_several_references_are_columns(evaluate: Weft) -> None:
+    text = "source\tref A\tref B\n我有一个苹果。\tI have one apple.\tI have an apple.\n书包\tbag\t\n"
+    Path("test.tsv").write_text(text, encoding="utf-8")
+    columns = 'data.columns={source="source", target=["ref A", "ref B"]}'
+    exit_code, out, error = evaluate("--data", "test.tsv", "--json", "-", "--set", columns, "--output", "kept.tsv")
+    assert (exit_code, error) == (0, "")
+    assert "nrefs:var" in json.loads(out)["scores"]["sacrebleu"]["signature"]
+    assert "nrefs:var" in json.loads(out)["scores"]["bleu_1"]["signature"]
+    assert Path("kept.tsv").read_text(encoding="utf-8").splitlines()[1].split("\t")[1] == "I have one apple."
+
+
+def test_a_file_without_a_header_has_its_pairs_in_the_first_two_columns(evaluate: Weft) -> None:
+    lines = Path("valid.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    Path("bare.tsv").write_text("".join(lines[1:]), encoding="utf-8")
+    _, out, _ = evaluate("--data", "bare.tsv", "--json", "-", "--set", "data.header=false")
+    assert json.loads(out)["scores"] == json.loads(evaluate("--json", "-")[1])["scores"]
+
+
+# Good enough
+
+
+def require(**limits: float) -> list[str]:
+    return [word for key, value in limits.items() for word in ("--set", f"require.{key}={value}")]
+
+
+def test_requirements_that_are_met_pass_a_line_each(evaluate: Weft) -> None:
+    exit_code, out, _ = evaluate(*require(min_bleu_1=0.0, max_parameters=10**9, max_seconds=1000))
+    assert exit_code == 0
+    verdicts = [line for line in out.splitlines() if line.startswith(("PASS", "FAIL"))]
+    assert [verdict.split()[:2] for verdict in verdicts] == [
+        ["PASS", "bleu_1"],
+        ["PASS", "seconds"],
+        ["PASS", "parameters"],
+    ]
+
+
+def test_one_that_is_not_met_fails_the_command_and_the_results_are_there_all_the_same(evaluate: Weft) -> None:
+    limits = require(min_bleu_1=1.0, max_parameters=10**9)
+    exit_code, out, error = evaluate(*limits, "--json", "scores.json", "--output", "kept.tsv")
+    assert (exit_code, error) == (1, "")
+    assert re.search(r"^FAIL  bleu_1 0\.\d+ >= 1", out, re.MULTILINE)
+    assert re.search(r"^PASS  parameters [0-9,]+ <= 1,000,000,000$", out, re.MULTILINE)
+    assert Path("scores.json").exists() and Path("kept.tsv").exists()
+
+
+def test_beside_json_the_verdicts_go_to_standard_error(evaluate: Weft) -> None:
+    exit_code, out, error = evaluate(*require(min_sacrebleu=100), "--json", "-")
+    assert exit_code == 1 and json.loads(out)
+    assert error.startswith("FAIL  sacrebleu") and error.count("\n") == 1
+
+
+# Refused
+
+
+@pytest.mark.parametrize("option", ["--json", "--output"])
+@pytest.mark.parametrize(
+    ("target", "says"), [(".", "is not a file that can be replaced"), ("valid.tsv", "would overwrite an input")]
+)
+def test_what_must_not_be_replaced_is_refused(evaluate: Weft, option: str, target: str, says: str) -> None:
+    before = Path("valid.tsv").read_bytes()
+    exit_code, out, error = evaluate(option, target)
+    assert (exit_code, out) == (2, "") and says in error
+    assert Path("valid.tsv").read_bytes() == before
+
+
+def test_an_unknown_requirement_names_the_near_match(evaluate: Weft) -> None:
+    exit_code, out, error = evaluate(*require(min_bleu1=0.5))
+    assert (exit_code, out) == (2, "")
+    assert "did you mean `min_bleu_1`?" in error

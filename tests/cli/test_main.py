@@ -1,0 +1,129 @@
+"""The `weft` command: quick to start, every verb explained, and one message and an exit code for whatever happens."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import typer
+
+import weft as package
+from weft.cli import main
+from weft.errors import RunError, Stopped, UsageError
+
+Weft = Callable[..., tuple[int, str, str]]
+HEAVY = ["torch", "numpy", "sentencepiece", "sacrebleu", "opencc", "pydantic", "safetensors", "tomlkit", "jaxtyping"]
+COMMANDS: Any = typer.main.get_command(main.app)
+VERBS = [
+    (name, *rest)
+    for name, command in COMMANDS.commands.items()
+    for rest in ([], *([verb] for verb in getattr(command, "commands", {})))
+]
+
+
+# Starting
+
+
+def test_nothing_heavy_is_imported_before_a_verb_runs() -> None:
+    program = f"""
+import json, sys
+import weft
+after_weft = sorted(sys.modules)
+import weft.cli.main
+print(json.dumps([[name for name in {HEAVY} if name in sys.modules], [m for m in after_weft if m.startswith("weft.")]]))
+"""
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert json.loads(answer.stdout) == [[], []]
+
+
+def test_the_version_is_printed(weft: Weft) -> None:
+    assert weft("--version") == (0, f"weft {package.__version__}\n", "")
+
+
+def test_the_verbs_are_those_that_there_are() -> None:
+    assert {"train", "translate", "evaluate", "score", "report", "doctor", "corpus", "config"} <= set(COMMANDS.commands)
+
+
+@pytest.mark.parametrize("verb", [(), *VERBS], ids=" ".join)
+def test_every_verb_and_every_option_has_help(weft: Weft, verb: tuple[str, ...]) -> None:
+    exit_code, out, error = weft(*verb, "--help")
+    assert (exit_code, error) == (0, "")
+    assert "Usage: " in out
+    command: Any = COMMANDS
+    for name in verb:
+        command = command.commands[name]
+    assert command.help
+    assert [parameter.name for parameter in command.params if not getattr(parameter, "help", None)] == []
+
+
+@pytest.mark.parametrize("command", [(), ("corpus",), ("config",)])
+def test_without_a_verb_the_help_is_shown_and_the_command_is_wrong(weft: Weft, command: tuple[str, ...]) -> None:
+    exit_code, out, error = weft(*command)
+    assert exit_code == 2
+    assert "Usage: " in out + error
+
+
+# How it ends
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        (RunError("the folder is locked"), 1),
+        (UsageError("there is no model"), 2),
+        (Stopped("stopped at step 5 and saved"), 3),
+    ],
+)
+def test_an_error_of_a_user_is_one_message_and_its_exit_code(
+    weft: Weft, monkeypatch: pytest.MonkeyPatch, error: Exception, exit_code: int
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("weft.runtime.describe_machine", fail)
+    assert weft("doctor", "--machine") == (exit_code, "", f"weft: {error}\n")
+    code, _, said = weft("--debug", "doctor", "--machine")
+    assert code == exit_code and said.startswith("Traceback") and said.endswith(f"weft: {error}\n")
+
+
+def test_a_defect_of_weft_is_named_as_one_and_shows_its_trace_only_when_asked(
+    weft: Weft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.runtime.describe_machine", lambda: 1 / 0)
+    exit_code, out, error = weft("doctor", "--machine")
+    assert (exit_code, out) == (1, "")
+    assert error.startswith("weft: ZeroDivisionError: division by zero\n") and "weft --debug" in error
+    assert "Traceback" not in error
+    exit_code, out, error = weft("--debug", "doctor", "--machine")
+    assert (exit_code, out) == (1, "")
+    assert error.startswith("Traceback") and "1 / 0" in error
+
+
+@pytest.mark.parametrize(
+    "command", [("translate", "--modle", "x"), ("doctor",), ("evaluate",), ("score",), ("config", "explain", "modle")]
+)
+def test_a_wrong_command_exits_with_2(weft: Weft, command: tuple[str, ...]) -> None:
+    exit_code, out, error = weft(*command)
+    assert (exit_code, out) == (2, "")
+    assert error and "Traceback" not in error
+
+
+def test_a_reader_that_has_gone_away_is_no_defect() -> None:
+    command = f"{sys.executable} -m weft config schema | true"
+    answer = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert answer.stderr == ""
+
+
+# The machine
+
+
+def test_the_machine_is_described_for_a_bug_report(weft: Weft) -> None:
+    exit_code, out, error = weft("doctor", "--machine")
+    assert (exit_code, error) == (0, "")
+    facts = {line.split("  ", 1)[0].strip(): line.split("  ", 1)[1].strip() for line in out.splitlines()}
+    assert facts["weft"] == package.__version__
+    assert facts["python"] == sys.version.split()[0]
+    expected = {"torch", "system", "processor", "device", "threads", "native bf16"}
+    assert expected <= facts.keys() and all(facts.values())

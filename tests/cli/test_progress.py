@@ -1,0 +1,144 @@
+"""What a person sees while a model trains; the text of users stays as it is."""
+
+import io
+import sys
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from weft.cli.progress import LiveDisplay, PlainDisplay, choose_display, clock
+
+SAMPLES = [
+    {"source": "[bold]你好[/]", "reference": "a [red]b :smile:", "hypothesis": "c:\\[/nonsense]\\\\"},
+    {"source": "二", "reference": "two", "hypothesis": ""},
+]
+
+
+def log_row(step: int, seconds: float) -> dict[str, Any]:
+    return {
+        "step": step,
+        "epoch": step / 100,
+        "loss": 4.5,
+        "nll": 4.0,
+        "learning_rate": 1e-3,
+        "grad_norm": 1.25,
+        "target_tokens_per_second": 12345.6,
+        "seconds": seconds,
+    }
+
+
+VALIDATION = {
+    "step": 1200,
+    "epoch": 3.0,
+    "valid_loss": 2.5,
+    "valid_accuracy": 0.501,
+    "valid_bleu": 23.456,
+    "seconds": 3725.4,
+}
+
+
+# Plain lines
+
+
+def test_a_plain_line_has_the_figures_and_the_time_that_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    PlainDisplay().on_log(log_row(step=1000, seconds=50.0), total_steps=3000)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        "step 1,000/3,000  epoch 10.00  loss 4.500  12,346 tokens/s  rate 1.00e-03  norm 1.25  left 1:40\n"
+    )
+
+
+def test_plain_lines_come_at_intervals_and_the_first_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    display = PlainDisplay()
+    for step in range(1, 31):
+        display.on_log(log_row(step, seconds=step * 1.5), total_steps=100)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[1] for line in lines] == ["1/100", "8/100", "15/100", "22/100", "29/100"]
+
+
+def test_a_run_that_goes_on_shows_a_line_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    PlainDisplay().on_log(log_row(step=500, seconds=3.0), total_steps=1000)
+    assert capsys.readouterr().err.startswith("step 500/1,000")
+
+
+def test_a_plain_validation_shows_every_sample_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    PlainDisplay().on_validation(VALIDATION, SAMPLES, is_best=True)
+    assert capsys.readouterr().err == (
+        "validation at step 1,200 (epoch 3.00, 1:02:05): loss 2.500, accuracy 50.1 %, BLEU 23.46, the best so far\n"
+        "    [bold]你好[/]\n    = a [red]b :smile:\n    > c:\\[/nonsense]\\\\\n"
+        "    二\n    = two\n    > \n"
+    )
+
+
+# The live display
+
+
+@pytest.fixture
+def live(monkeypatch: pytest.MonkeyPatch) -> LiveDisplay:
+    """A display in a terminal that is a string."""
+
+    def terminal(stderr: bool) -> Console:
+        assert stderr
+        return Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None, legacy_windows=False)
+
+    monkeypatch.setattr("weft.cli.progress.Console", terminal)
+    return LiveDisplay()
+
+
+def shown(display: LiveDisplay) -> str:
+    assert isinstance(display.console.file, io.StringIO)
+    return display.console.file.getvalue()
+
+
+def test_the_live_display_shows_place_figures_and_samples(live: LiveDisplay) -> None:
+    with live:
+        live.on_message("42 training pairs")
+        live.on_log(log_row(step=250, seconds=10.0), total_steps=1000)
+        live.on_validation(VALIDATION, SAMPLES, is_best=False)
+        live.progress.refresh()
+    text = shown(live)
+    assert "42 training pairs" in text
+    assert "250/1,000 steps" in text and "loss 4.500" in text and "12,346 tokens/s" in text and "left" in text
+    assert "validation at step 1,200" in text and "the best so far" not in text
+
+
+def test_the_text_of_users_is_never_markup_in_the_live_display(live: LiveDisplay) -> None:
+    with live:
+        live.on_message("[bold]corpus[/nonsense] :smile:")
+        live.on_validation(VALIDATION, SAMPLES, is_best=True)
+    text = shown(live)
+    assert "[bold]corpus[/nonsense] :smile:" in text
+    for sample in SAMPLES:
+        assert all(side in text for side in sample.values())
+
+
+def test_the_live_display_goes_on_where_a_run_was_stopped(live: LiveDisplay) -> None:
+    with live:
+        live.on_log(log_row(step=600, seconds=60.0), total_steps=1000)
+        live.on_log(log_row(step=620, seconds=62.0), total_steps=1000)
+    (task,) = live.progress.tasks
+    assert (task.completed, task.total) == (620, 1000)
+    assert "620/1,000 steps" in shown(live)
+
+
+# Which of them
+
+
+@pytest.mark.parametrize(("is_terminal", "kind"), [(True, LiveDisplay), (False, PlainDisplay)])
+def test_a_terminal_gets_the_live_display_and_a_pipe_plain_lines(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool, kind: type
+) -> None:
+    stderr = io.StringIO()
+    monkeypatch.setattr(stderr, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with choose_display() as display:
+        assert isinstance(display, kind)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (65, "1:05"), (3599.5, "1:00:00"), (3725, "1:02:05")]
+)
+def test_a_clock_by_hand(seconds: float, text: str) -> None:
+    assert clock(seconds) == text

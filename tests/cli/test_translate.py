@@ -1,0 +1,171 @@
+"""`weft translate`: one line out for each line in, from wherever it comes, and nothing else on standard output."""
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Weft = Callable[..., tuple[int, str, str]]
+Translate = Callable[..., list[str]]
+
+SENTENCES = ["我有一个苹果。", "", "两个朋友", " \t", "书包"]
+SEVERAL = "".join(f"{sentence}\n" for sentence in SENTENCES)
+
+
+@pytest.fixture
+def translate(weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Translate:
+    """The lines that the command writes when all goes well, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def translate(*arguments: str) -> list[str]:
+        exit_code, out, error = weft("translate", "--model", str(tiny_run / "run"), *arguments)
+        assert (exit_code, error) == (0, "")
+        lines = out.split("\n")
+        assert lines.pop() == ""
+        return lines
+
+    return translate
+
+
+@pytest.fixture
+def expected(tiny_run: Path) -> list[str]:
+    """What the model makes of SENTENCES."""
+    from weft.tasks.translation import load_translator
+
+    texts = [translation.text for translation in load_translator(tiny_run / "run").translate(SENTENCES)]
+    assert texts[1] == texts[3] == ""
+    return texts
+
+
+def give(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    """Put these bytes on standard input."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+
+
+# Where the sentences come from
+
+
+def test_from_arguments(translate: Translate, expected: list[str]) -> None:
+    assert translate(*SENTENCES) == expected
+
+
+@pytest.mark.parametrize("name", ["in.txt", "in.txt.gz"])
+def test_from_a_file(translate: Translate, expected: list[str], name: str) -> None:
+    content = SEVERAL.encode()
+    Path(name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert translate("--input", name) == expected
+
+
+def test_from_standard_input(translate: Translate, expected: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    give(monkeypatch, SEVERAL.encode())
+    assert translate() == expected
+
+
+def test_a_pipe_of_a_process_of_its_own(expected: list[str], tiny_run: Path) -> None:
+    command = [sys.executable, "-m", "weft", "translate", "--model", str(tiny_run / "run")]
+    answer = subprocess.run(command, input=SEVERAL.encode(), capture_output=True, check=True)
+    assert (answer.stdout.decode().split("\n"), answer.stderr) == ([*expected, ""], b"")
+
+
+def test_nothing_in_is_nothing_out(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:
+    give(monkeypatch, b"")
+    assert translate() == []
+
+
+# Lines
+
+
+@pytest.mark.parametrize("inside", ["\r", "\u2028", "\x85", "\x0b", "\x0c", "\u2029"])
+def test_only_a_newline_ends_a_line(translate: Translate, inside: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    give(monkeypatch, f"我有{inside}一个苹果。\n书包\n".encode())
+    assert translate() == translate("我有 一个苹果。", "书包")
+
+
+def test_windows_line_ends_a_byte_order_mark_and_a_missing_last_newline_change_nothing(
+    translate: Translate, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give(monkeypatch, b"\xef\xbb\xbf" + "\r\n".join(SENTENCES).encode())
+    assert translate() == expected
+
+
+def test_a_newline_inside_an_argument_makes_no_second_line(translate: Translate) -> None:
+    assert len(translate("我有\n一个苹果。\n", "书包")) == 2
+
+
+def test_many_lines_stay_in_order(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.cli.translate.LINES_AT_ONCE", 3)
+    sentences = ["我有一个苹果。", "书包", "", "两个朋友"] * 5
+    give(monkeypatch, "\n".join(sentences).encode())
+    answers = translate()
+    assert answers == translate(*sentences[:4]) * 5
+
+
+# What comes out
+
+
+def test_json_says_what_was_translated_and_how_sure_the_model_is(translate: Translate, expected: list[str]) -> None:
+    found = [json.loads(line) for line in translate("--json", *SENTENCES)]
+    assert [row["source"] for row in found] == SENTENCES
+    assert [row["text"] for row in found] == expected
+    assert all(row.keys() == {"source", "text", "score", "log_prob"} for row in found)
+    assert found[0]["log_prob"] < found[0]["score"] < 0
+
+
+def test_a_file_is_written_whole_and_standard_output_stays_empty(translate: Translate, expected: list[str]) -> None:
+    Path("out.txt").write_text("old", encoding="utf-8")
+    assert translate("--output", "out.txt", *SENTENCES) == []
+    assert Path("out.txt").read_bytes().decode() == "".join(f"{line}\n" for line in expected)
+    assert [path.name for path in Path().iterdir()] == ["out.txt"]
+
+
+def test_a_file_keeps_its_old_content_until_all_is_translated(
+    translate: Translate, weft: Weft, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.cli.translate.LINES_AT_ONCE", 1)
+    Path("out.txt").write_text("old", encoding="utf-8")
+    give(monkeypatch, b"abc\n\xff\n")
+    exit_code, out, error = weft("translate", "--model", str(tiny_run / "run"), "--output", "out.txt")
+    assert (exit_code, out) == (1, "") and "line 2" in error
+    assert Path("out.txt").read_text(encoding="utf-8") == "old"
+    assert [path.name for path in Path().iterdir()] == ["out.txt"]
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        (".", "is not a file that can be replaced"),
+        (os.devnull, "is not a file that can be replaced"),
+        ("in.txt", "would overwrite an input"),
+    ],
+)
+def test_what_must_not_be_replaced_is_refused_before_anything_is_read(
+    weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.txt").write_text("一\n", encoding="utf-8")
+    exit_code, out, error = weft("translate", "--model", "nowhere", "--input", "in.txt", "--output", output)
+    assert (exit_code, out) == (2, "") and says in error
+    assert Path("in.txt").read_text(encoding="utf-8") == "一\n" and not Path(os.devnull).is_file()
+
+
+# Settings
+
+
+def test_settings_of_the_search_can_be_changed(translate: Translate) -> None:
+    sentence = "我有一个苹果。"
+    greedy = json.loads(translate("--json", "--set", "decoding.method=greedy", sentence)[0])
+    plain = json.loads(translate("--json", "--set", "decoding.length_penalty=none", sentence)[0])
+    assert greedy["score"] == greedy["log_prob"] and plain["score"] == plain["log_prob"]
+
+
+@pytest.mark.parametrize("setting", ["model.ff_dim=8", "training.epochs=2", "data.source=fr", "tokenizer.shared=true"])
+def test_what_a_trained_model_is_cannot_be_changed(weft: Weft, tiny_run: Path, setting: str) -> None:
+    exit_code, out, error = weft("translate", "--model", str(tiny_run / "run"), "--set", setting, "我")
+    assert (exit_code, out) == (2, "")
+    assert setting in error and "cannot be changed here; what can: decoding" in error

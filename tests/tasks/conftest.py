@@ -1,0 +1,35 @@
+"""What the tests of the tasks share: a model that was never trained."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from weft.config import resolve
+from weft.tasks.model_folder import TranslationModel, build_transformer, find_model, load_model
+from weft.tasks.recipes import TranslationRecipe
+
+
+@pytest.fixture
+def random_model(tiny_run: Path) -> TranslationModel:
+    """2+2 layers, 64 wide, random weights, the vocabularies of tiny_run."""
+    trained = load_model(find_model(tiny_run / "run"))
+    recipe = {
+        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
+        "tokenizer": {"source_script": "simplified", "target_script": "keep"},
+        "model": {
+            "model_dim": 64,
+            "num_heads": 4,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "ff_dim": 128,
+            "tie": "none",  # random weights that are tied write the token again that they have just read
+        },
+        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
+    }
+    resolved = resolve(recipe, TranslationRecipe, "a random model")
+    sizes = trained.source_tokenizer.vocab_size, trained.target_tokenizer.vocab_size
+    model = build_transformer(resolved.recipe, *sizes).eval()
+    with torch.no_grad():
+        model.output.weight.mul_(3)  # sharper than at its start, so that no two answers are near a tie
+    return TranslationModel(resolved, model, trained.source_tokenizer, trained.target_tokenizer)

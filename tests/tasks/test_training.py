@@ -1,0 +1,343 @@
+"""A recipe becomes a run: begun, stopped, gone on with, extended, begun from another; with every kind of model."""
+
+import gzip
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from weft.errors import RecipeError, RunError, Stopped
+from weft.tasks.model_folder import TranslationModel, find_model, load_model
+from weft.tasks.training import Silent, train
+from weft.tasks.translation import Translator, load_translator
+from weft.training.run_folder import RunStatus
+
+STEPS_PER_EPOCH = 2
+
+
+class Watcher(Silent):
+    """Remembers what it is told; sends this process a signal at a step."""
+
+    def __init__(self, signal_at: int | None = None) -> None:
+        self.messages: list[str] = []
+        self.signal_at = signal_at
+
+    def on_message(self, text: str) -> None:
+        self.messages.append(text)
+
+    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
+        if row["step"] == self.signal_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def recipe(**tables: dict[str, Any]) -> dict[str, Any]:
+    """Two steps an epoch over the corpus of tiny_run, each of them logged, and these tables' keys on top."""
+    tiny: dict[str, dict[str, Any]] = {
+        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
+        "tokenizer": {"source_size": 300, "target_size": 300},
+        "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
+        "training": {"batch_sentences": 30, "epochs": 4, "precision": "fp32", "log_every": 1},
+        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
+    }
+    return {name: {**tiny.get(name, {}), **tables.get(name, {})} for name in {**tiny, **tables}}
+
+
+def status(run: Path) -> RunStatus:
+    return RunStatus.read(run / "run.json")
+
+
+def rows(run: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl but for what a clock says."""
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    clocks = ("seconds", "target_tokens_per_second")
+    return [{key: value for key, value in json.loads(line).items() if key not in clocks} for line in lines]
+
+
+def losses(run: Path) -> list[float]:
+    return [row["loss"] for row in rows(run) if "loss" in row]
+
+
+def validations(run: Path) -> list[dict[str, Any]]:
+    return [row for row in rows(run) if "valid_loss" in row]
+
+
+def content(run: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+# Stopped and gone on with
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("uninterrupted") / "run"
+    return train(recipe(training={"validate_every": "3 steps"}), run=run, data=tiny_run)
+
+
+@pytest.mark.parametrize("stops", [[1], [2, 5], [3, 4, 7]], ids=str)
+def test_a_run_that_was_stopped_ends_bit_for_bit_like_one_that_was_not(
+    tiny_run: Path, tmp_path: Path, uninterrupted: Path, stops: list[int]
+) -> None:
+    given, run = recipe(training={"validate_every": "3 steps"}), tmp_path / "run"
+    for step in stops:
+        with pytest.raises(Stopped, match=f"stopped at step {step} and saved; the same command goes on from here"):
+            train(given, run=run, data=tiny_run, listener=Watcher(signal_at=step))
+        assert status(run).last == step and not status(run).finished
+        assert not (run / "model.safetensors").exists()
+    watcher = Watcher()
+    train(given, run=run, data=tiny_run, listener=watcher)
+    assert f"going on from step {stops[-1]} of 8" in watcher.messages
+    assert rows(run) == rows(uninterrupted) and len(rows(run)) == 8 + 3
+    names = ["model.safetensors", "config.toml", "manifest.json", "samples.jsonl", "tokenizer.source.model", "run.json"]
+    for name in [*names, "checkpoints/step-8/training.safetensors"]:
+        assert (run / name).read_bytes() == (uninterrupted / name).read_bytes(), name
+
+
+def test_a_signal_stops_the_command_with_exit_code_3_and_the_command_goes_on(tiny_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    settings = ["training.epochs=5000", "training.log_every=1", 'training.validate_every="9 epochs"']
+    command = [sys.executable, "-m", "weft", "train", str(tiny_run / "tiny.toml"), "--run", str(run)]
+    options = [word for setting in settings for word in ("--set", setting)]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while not (line := process.stderr.readline()).startswith("step 1/"):
+            assert line, "the command ended before its first step"
+        process.terminate()
+        out, error = process.communicate(timeout=60)
+    last = status(run).last
+    assert (process.returncode, out) == (3, "")
+    assert error.endswith(f"weft: stopped at step {last} and saved; the same command goes on from here\n")
+    assert "Traceback" not in error
+
+    watcher = Watcher(signal_at=last + 1)
+    with pytest.raises(Stopped):
+        train(tiny_run / "tiny.toml", run=run, overrides=settings, listener=watcher)
+    assert f"going on from step {last} of 10000" in watcher.messages
+
+
+# Finished, and asked for more
+
+
+def test_a_finished_run_says_so_and_stays_as_it_is(tiny_run: Path, tmp_path: Path) -> None:
+    run = train(recipe(), run=tmp_path / "run", data=tiny_run)
+    before, watcher = content(run), Watcher()
+    assert train(recipe(), run=run, data=tiny_run, listener=watcher) == run
+    assert watcher.messages == [f"{run} is finished (step 8); raise training.epochs to go on"]
+    assert content(run) == before
+
+
+def test_more_epochs_go_on_and_fewer_are_refused(tiny_run: Path, tmp_path: Path) -> None:
+    run = train(recipe(training={"epochs": 2}), run=tmp_path / "run", data=tiny_run)
+    first = rows(run)
+    train(recipe(training={"epochs": 2}), run=run, data=tiny_run, overrides=["training.epochs=3"])
+    assert rows(run)[: len(first)] == first
+    assert [row["step"] for row in rows(run) if "loss" in row] == [1, 2, 3, 4, 5, 6]
+    assert status(run).last == 6 and status(run).finished
+    assert "epochs = 3  # command line\n" in (run / "checkpoints/step-6/config.toml").read_text(encoding="utf-8")
+    before = content(run)
+    with pytest.raises(RunError, match=r"was begun with another recipe:\n  training\.epochs: was 3, is 2"):
+        train(recipe(training={"epochs": 2}), run=run, data=tiny_run)
+    assert content(run) == before
+
+
+def test_training_stops_when_patience_is_lost_and_more_patience_goes_on(tiny_run: Path, tmp_path: Path) -> None:
+    def given(**changes: Any) -> dict[str, Any]:
+        standstill = {"learning_rate": 1e-30, "epochs": 50, "patience": 2, "select_by": "loss"}
+        return recipe(training={**standstill, **changes})
+
+    run = train(given(), run=tmp_path / "run", data=tiny_run)
+    assert len(validations(run)) == 3  # the first is the best, and two are not better
+    assert status(run) == RunStatus(last=6, best=2, finished=True)
+    assert Translator(load_model(run)).translate(["我"])
+
+    watcher = Watcher()
+    train(given(epochs=60), run=run, data=tiny_run, listener=watcher)
+    assert watcher.messages == [f"{run} is finished (step 6); raise training.patience to go on"]
+    train(given(patience=3), run=run, data=tiny_run)
+    assert status(run).last == 8
+    train(given(patience=None, epochs=6), run=train(given(epochs=6), run=tmp_path / "2", data=tiny_run), data=tiny_run)
+    assert status(tmp_path / "2").last == 12
+
+
+def test_the_best_weights_by_loss_are_those_of_the_least_loss(tiny_run: Path, tmp_path: Path) -> None:
+    settings = {"select_by": "loss", "schedule": "constant", "learning_rate": 0.05, "epochs": 8}
+    run = train(recipe(training=settings), run=tmp_path / "run", data=tiny_run)
+    best = min(validations(run), key=lambda row: row["valid_loss"])
+    assert status(run).best == best["step"]
+    assert f"`valid_loss` = {best['valid_loss']:.4f}" in (run / "README.md").read_text(encoding="utf-8")
+    assert [(run / name).is_dir() for name in ("checkpoints/step-16", f"checkpoints/step-{best['step']}")] == [True] * 2
+
+
+def test_what_the_machine_chose_is_written_down_as_measured(tiny_run: Path, tmp_path: Path) -> None:
+    run = train(recipe(training={"precision": "auto", "epochs": 1}), run=tmp_path / "run", data=tiny_run)
+    line = next(line for line in (run / "config.toml").read_text().splitlines() if line.startswith("precision"))
+    assert line in ('precision = "fp32"  # measured', 'precision = "bf16"  # measured')
+
+
+# From another model
+
+
+def test_a_run_from_another_model_begins_where_that_one_ended(tiny_run: Path, tmp_path: Path) -> None:
+    settings = {"learning_rate": 0.02, "epochs": 3}
+    other = train(recipe(training=settings), run=tmp_path / "other", data=tiny_run)
+    watcher = Watcher()
+    shapeless = {**recipe(), "model": {"dropout": 0.3}, "tokenizer": {}}
+    shapeless["training"] |= {"learning_rate": 1e-30, "epochs": 1, "init": str(other)}
+    run = train(shapeless, run=tmp_path / "run", data=tiny_run, listener=watcher)
+    assert f"weights and vocabulary from {other}" in watcher.messages
+
+    best = next(row for row in validations(other) if row["step"] == status(other).best)
+    first = validations(run)[0]
+    assert {key: first[key] for key in first if key.startswith("valid")} == {
+        key: best[key] for key in best if key.startswith("valid")
+    }
+    ours, theirs = load_model(find_model(run)), load_model(find_model(other))
+    assert ours.source_tokenizer.model == theirs.source_tokenizer.model
+    assert ours.recipe.model.dropout == 0.3 and ours.recipe.model.ff_dim == 16
+    assert ours.resolved.origins["model.ff_dim"] == "init"
+    again = Watcher()
+    train(shapeless, run=run, data=tiny_run, listener=again)
+    assert "is finished" in again.messages[-1]
+
+
+def test_weights_that_do_not_fit_are_refused_with_every_reason(tiny_run: Path, tmp_path: Path) -> None:
+    init = str(tiny_run / "run")
+    wrong = recipe(
+        data={"source": "en", "target": "zh"},
+        model={"model_dim": 32},
+        tokenizer={"kind": "unigram"},
+        training={"init": init},
+    )
+    with pytest.raises(RecipeError) as caught:
+        train(wrong, run=tmp_path / "run", data=tiny_run)
+    says = str(caught.value)
+    for fragment in (
+        f"model.model_dim = 32  the model {init} has 16; weights cannot be carried over; leave the key out",
+        "tokenizer.kind = unigram",
+        f"data.source = en      the model {init} was trained with zh",
+        "data.target = zh",
+    ):
+        assert " ".join(fragment.split()) in " ".join(says.split())
+    assert not (tmp_path / "run").exists()
+
+
+# Every kind of model learns and reloads
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"tokenizer": {"kind": "unigram", "source_size": 290, "target_size": 290}},
+        {"tokenizer": {"shared": True, "target_size": None}, "model": {"tie": "all"}},
+        {"model": {"norm": "post", "tie": "none", "activation": "silu"}},
+        {"training": {"schedule": "noam", "learning_rate": 0.2, "warmup": 4}},
+        {"training": {"batch_sentences": None, "batch_tokens": 128}},
+        {"training": {"precision": "bf16"}},
+    ],
+    ids=["unigram", "one vocabulary, all tied", "post-norm", "noam", "token batches", "bf16"],
+)
+def test_it_learns_and_reloads(tiny_run: Path, tmp_path: Path, tables: dict[str, dict[str, Any]]) -> None:
+    training = {"learning_rate": 0.02, "epochs": 5, **tables.get("training", {})}
+    run = train(recipe(**{**tables, "training": training}), run=tmp_path / "run", data=tiny_run)
+    assert losses(run)[-1] < 0.85 * losses(run)[0]
+    model = load_model(run)
+    weights = load_file(run / "model.safetensors").values()
+    assert all(weight.dtype == torch.float32 for weight in weights)
+    assert sum(weight.numel() for weight in weights) == model.count_parameters()
+    evaluated = json.loads((run / "scores.json").read_text(encoding="utf-8"))[0]
+    assert evaluated["sentences"] == 5 and evaluated["parameters"] == model.count_parameters()
+    best = validations(run)[-1] if status(run).best == status(run).last else None
+    if best is not None:
+        samples = json.loads((run / "samples.jsonl").read_text(encoding="utf-8").splitlines()[-1])["samples"]
+        found = Translator(model).translate([sample["source"] for sample in samples], method="greedy")
+        assert [translation.text for translation in found] == [sample["hypothesis"] for sample in samples]
+
+
+def test_bf16_learns_like_fp32(tiny_run: Path, tmp_path: Path) -> None:
+    runs = [
+        train(
+            recipe(training={"learning_rate": 0.02, "precision": precision}, model={"dropout": 0.0}),
+            run=tmp_path / precision,
+            data=tiny_run,
+        )
+        for precision in ("fp32", "bf16")
+    ]
+    exact, rounded = (losses(run) for run in runs)
+    assert exact != rounded
+    assert rounded == pytest.approx(exact, rel=0.02)
+
+
+def test_english_to_chinese_writes_chinese_without_spaces_and_is_scored_as_chinese(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    given = recipe(
+        data={"source": "en", "target": "zh"},
+        model={"model_dim": 32, "ff_dim": 64, "dropout": 0.0},
+        training={"learning_rate": 0.02, "epochs": 15},
+    )
+    run = train(given, run=tmp_path / "run", data=tiny_run)
+    translator = load_translator(run)
+    recipe_used = translator.model.recipe.tokenizer
+    assert (recipe_used.source_script, recipe_used.target_script) == ("keep", "keep")
+    (scores,) = json.loads((run / "scores.json").read_text(encoding="utf-8"))
+    assert "tok:zh" in scores["scores"]["sacrebleu"]["signature"]
+    assert "unit:character" in scores["scores"]["bleu_1"]["signature"]
+    texts = [found.text for found in translator.translate(["I have one apple.", "I have two cups."])]
+    assert all(text and not any(character.isspace() for character in text) for text in texts)
+    assert all(text.startswith("我有") for text in texts)
+
+
+# The corpus
+
+
+def test_the_same_pairs_from_several_files_of_several_kinds_train_the_same_model(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    lines = (tiny_run / "train.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    pairs = [line.split("\t") for line in lines]
+    first, second, third = pairs[:10], pairs[10:25], pairs[25:]
+    (tmp_path / "a.tsv").write_text("".join(f"{x}\t{y}\n" for x, y in [("zh", "en"), *first]), encoding="utf-8")
+    with gzip.open(tmp_path / "b.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps({"zh": x, "en": y}) + "\n" for x, y in second)
+    for side, name in enumerate(("c.zh", "c.en")):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in third), encoding="utf-8")
+    files = ["a.tsv", "b.jsonl.gz", {"source": "c.zh", "target": "c.en"}]
+    (tmp_path / "valid.tsv").write_bytes((tiny_run / "valid.tsv").read_bytes())
+
+    one = train(recipe(), run=tmp_path / "one", data=tiny_run)
+    several = train(recipe(data={"train": files}), run=tmp_path / "several", data=tmp_path)
+    assert rows(several) == rows(one)
+    assert (several / "model.safetensors").read_bytes() == (one / "model.safetensors").read_bytes()
+
+
+def test_pairs_over_the_longest_length_are_counted_and_left_out(tiny_run: Path, tmp_path: Path) -> None:
+    watcher = Watcher()
+    shortest = min(len(ids) for ids in targets(load_model(tiny_run / "run"), tiny_run))
+    given = recipe(data={"max_length": shortest + 1}, training={"epochs": 1})
+    train(given, run=tmp_path / "run", data=tiny_run, listener=watcher)
+    dropped = next(message for message in watcher.messages if "dropped" in message)
+    kept = next(message for message in watcher.messages if "training pairs, " in message)
+    assert f"training pairs over data.max_length = {shortest + 1} pieces dropped" in dropped
+    assert int(dropped.split()[0]) + int(kept.split()[0]) == 42
+
+
+def targets(model: TranslationModel, folder: Path) -> list[list[int]]:
+    lines = (folder / "train.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    return model.target_tokenizer.encode([line.split("\t")[1] for line in lines])
+
+
+def test_moved_data_are_the_same_data(tiny_run: Path, tmp_path: Path) -> None:
+    run = train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tiny_run)
+    for name in ("train.tsv", "valid.tsv"):
+        (tmp_path / name).write_bytes((tiny_run / name).read_bytes())
+    train(recipe(training={"epochs": 2}), run=run, data=tmp_path)
+    assert status(run).last == 2 * STEPS_PER_EPOCH
+    assert all(math.isfinite(loss) for loss in losses(run))

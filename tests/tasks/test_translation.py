@@ -1,0 +1,129 @@
+"""Strings in, strings out: each answer depends on its own text alone, whatever the text is."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.errors import UsageError
+from weft.tasks.model_folder import TranslationModel
+from weft.tasks.translation import Translation, Translator, load_translator
+
+WORDS = ["我", "有", "一个", "两", "苹果", "杯子", "朋友", "书包", "问题", "梨", "。", " ", "，", "abc", "ü", "龘"]
+GREEDY: dict[str, Any] = {"method": "greedy"}
+BEAM: dict[str, Any] = {"method": "beam", "beam_size": 3}
+
+
+@pytest.fixture(params=["random", "trained"])
+def translator(request: pytest.FixtureRequest, tiny_run: Path, random_model: TranslationModel) -> Translator:
+    return Translator(random_model) if request.param == "random" else load_translator(tiny_run / "run")
+
+
+def same(left: list[Translation], right: list[Translation]) -> bool:
+    return all(
+        a.text == b.text and abs(a.score - b.score) < 1e-4 and abs(a.log_prob - b.log_prob) < 1e-3
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+# What else is translated in the same call
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM], ids=["greedy", "beam"])
+def test_an_answer_does_not_depend_on_what_else_is_translated_with_it(
+    translator: Translator, decoding: dict[str, Any]
+) -> None:
+    draw = random.Random(5)
+    texts = ["".join(draw.choices(WORDS, k=draw.choice([1, 2, 3, 5, 8]))) for _ in range(60)]
+    together = translator.translate(texts, **decoding)
+    alone = [translator.translate([text], **decoding)[0] for text in texts]
+    assert [translation.source for translation in together] == texts
+    assert same(together, alone)
+    assert same(translator.translate(texts[::-1], batch_tokens=100, **decoding), alone[::-1])
+    assert len({translation.text for translation in alone}) > 5
+
+
+# Texts of every kind
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM], ids=["greedy", "beam"])
+def test_a_text_without_a_visible_character_is_translated_by_nothing(
+    translator: Translator, decoding: dict[str, Any]
+) -> None:
+    blank = ["", " ", "\t\n", "\u3000", "\u2028", "\x00\ufeff"]
+    found = translator.translate([*blank, "我"], **decoding)
+    assert found[:-1] == [Translation(text, "", 0.0, 0.0) for text in blank]
+    assert found[-1].log_prob < 0
+    assert translator.translate(blank, **decoding) == found[:-1]
+    assert translator.translate([], **decoding) == []
+
+
+def test_a_translation_is_one_line_whatever_bytes_the_model_writes(random_model: TranslationModel) -> None:
+    class EveryByte:
+        """Spells an answer as a model does that falls back to bytes and chooses badly."""
+
+        def decode(self, ids: object) -> list[str]:
+            return ["a\nb\r\u2028\tc\x1b[31m\x00\u3000 d\x85\n"]
+
+    random_model.target_tokenizer = EveryByte()  # type: ignore[assignment]
+    assert Translator(random_model).translate(["我"])[0].text == "a b c[31m d"
+
+
+@pytest.mark.parametrize("text", ["</s>", "<s>我</s>", "<pad>", "<unk>", "<0x0A>", "我▁有", "\ud800", "e\u0301", "🙂"])
+def test_special_text_is_text(translator: Translator, text: str) -> None:
+    plain, special = translator.translate(["我有", f"我{text}有"], **GREEDY)
+    assert special.source == f"我{text}有"
+    assert special.log_prob != plain.log_prob
+
+
+def test_a_very_long_text_is_answered_and_read_to_its_end(translator: Translator) -> None:
+    text = "我有一个苹果。两个朋友" * 182
+    assert len(text) > 2000
+    whole, other_end = translator.translate([text, f"{text[:-1]}梨"], max_length_ratio=0.01, **GREEDY)
+    assert whole.text and whole.log_prob != other_end.log_prob
+
+
+# Several answers
+
+
+def test_several_answers_come_best_first_and_begin_with_the_only_one(translator: Translator) -> None:
+    texts = ["我有一个苹果。", "", "书包"]
+    found = translator.translate_n_best(texts, 4, beam_size=5)
+    assert [len(answers) for answers in found] == [4, 1, 4]
+    for answers in found:
+        assert answers == sorted(answers, key=lambda answer: -answer.score)
+    assert same([answers[0] for answers in found], translator.translate(texts, beam_size=5))
+    assert [len(answers) for answers in translator.translate_n_best(["我"], 9, beam_size=2)] == [2]
+    assert [len(answers) for answers in translator.translate_n_best(["我"], 9, **GREEDY)] == [1]
+
+
+# What is refused
+
+
+def test_one_string_is_not_taken_for_a_list_of_characters(translator: Translator) -> None:
+    with pytest.raises(UsageError, match=r"found one string; write \[text\]"):
+        translator.translate("你好")
+
+
+@pytest.mark.parametrize(
+    ("decoding", "says"),
+    [
+        ({"beam": 3}, "beam"),
+        ({"beam_size": 0}, "beam_size"),
+        ({"beam_size": "3"}, "beam_size"),
+        ({"method": "sampling"}, "method"),
+        ({"beam": 3, "length_penalty": "none", "stopping": 1}, "beam.*stopping|stopping.*beam"),
+    ],
+)
+def test_settings_of_the_search_that_cannot_be_are_named(
+    translator: Translator, decoding: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        translator.translate(["我"], **decoding)
+
+
+def test_settings_of_one_call_do_not_stay(translator: Translator) -> None:
+    before = translator.decoding
+    translator.translate(["我"], method="greedy", max_length_extra=1)
+    assert translator.decoding is before
