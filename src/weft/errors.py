@@ -3,8 +3,10 @@
 WeftError                 the work failed                                          exit code 1
 ├── UsageError            the command asks for something that cannot be            exit code 2
 │   └── RecipeError       a recipe has problems, all of them listed                exit code 2
-├── CorpusError           a data file has problems, all of them listed             exit code 1
-├── ModelError            a folder is not a complete, unaltered model              exit code 1
+├── ProblemsError         something has problems, all of them listed               exit code 1
+│   ├── RecipeError       (a UsageError as well)
+│   ├── CorpusError       a data file                                              exit code 1
+│   └── ModelError        a folder that is not a complete, unaltered model         exit code 1
 ├── RunError              a run folder cannot be used as asked                     exit code 1
 ├── MissingExtraError     an optional library is needed and not installed          exit code 1
 └── Stopped               a signal stopped the work; the same command goes on      exit code 3

@@ -1,6 +1,7 @@
 """Files as weft reads and writes them: lines that end where they should, and nothing half-written. Knows no format."""
 
 import gzip
+import hashlib
 import os
 import zlib
 from collections.abc import Iterable, Iterator
@@ -54,8 +55,9 @@ def decode_lines(lines: Iterable[bytes], problems: list[Problem]) -> Iterator[tu
 
 
 def refuse_replacing(option: str, path: Path | None, inputs: Iterable[Path]) -> None:
-    """Before the work whose result this option of the command line sends to a file: raises UsageError where there
-    already is a folder, a device (it would be replaced by a file), or one of the inputs. `-` is no file.
+    """Raise UsageError where an option's output would replace a folder, a device or one of the inputs.
+
+    `-` stands for no file. Called before the work, so that none is lost.
     """
     if path is None or path == Path("-") or not path.exists():
         return
@@ -82,6 +84,12 @@ def write_atomically(path: Path, text: str) -> None:
         raise WeftError(f"{path} could not be written: {error.strerror}") from error
     finally:
         staged.unlink(missing_ok=True)
+
+
+def sha256(path: Path) -> str:
+    """The digest of a file as it lies on disk."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:

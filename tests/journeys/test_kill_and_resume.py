@@ -5,6 +5,7 @@
 
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -77,7 +78,7 @@ def assert_visible_checkpoints_are_whole(run: Path) -> None:
         assert all((run / status[name]).is_dir() for name in ("last", "best") if status[name])
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_run_killed_at_random_moments_ends_bit_for_bit_like_one_left_alone(folder: Path, kills: int) -> None:
     begin = time.monotonic()
@@ -85,23 +86,41 @@ def test_a_run_killed_at_random_moments_ends_bit_for_bit_like_one_left_alone(fol
     duration = time.monotonic() - begin
 
     moments = random.Random(20)
-    killed = 0
-    for _ in range(kills):
-        process = start(folder, "killed")
+    killed = runs = 0
+    while killed < kills:
+        runs += 1
+        killed += kill_again_and_again(folder, f"killed-{runs}", moments, duration, most=kills - killed)
+        finish(folder, f"killed-{runs}")
+        assert_same_run(folder / f"killed-{runs}", folder / "whole")
+
+
+def kill_again_and_again(folder: Path, run: str, moments: random.Random, duration: float, most: int) -> int:
+    """Begin or go on with a run and kill it at a random moment of its whole length, until it once comes to its end."""
+    for kills in range(most):
+        process = start(folder, run)
         try:
-            process.wait(timeout=moments.uniform(0.2, 0.9) * duration)
+            process.wait(timeout=moments.uniform(0.05, 1.1) * duration)
         except subprocess.TimeoutExpired:
             process.kill()
-            killed += 1
-        process.communicate()
-        if (folder / "killed").exists():
-            assert_visible_checkpoints_are_whole(folder / "killed")
-    finish(folder, "killed")
+        _, errors = process.communicate()
+        assert_visible_checkpoints_are_whole(folder / run)
+        if process.returncode != -signal.SIGKILL:
+            assert process.returncode == 0, errors
+            return kills
+    return most
 
-    assert killed > 0
-    assert without_clock(folder / "killed" / "metrics.jsonl") == without_clock(folder / "whole" / "metrics.jsonl")
-    assert (folder / "killed" / "samples.jsonl").read_bytes() == (folder / "whole" / "samples.jsonl").read_bytes()
-    for name in ("model.safetensors", "tokenizer.source.model", "tokenizer.target.model"):
-        assert (folder / "killed" / name).read_bytes() == (folder / "whole" / name).read_bytes()
-    wrecks = [path for path in (folder / "killed" / "checkpoints").iterdir() if not path.name.startswith("step-")]
-    assert wrecks == []
+
+def assert_same_run(run: Path, whole: Path) -> None:
+    assert without_clock(run / "metrics.jsonl") == without_clock(whole / "metrics.jsonl")
+    assert (run / "samples.jsonl").read_bytes() == (whole / "samples.jsonl").read_bytes()
+    for name in (
+        "config.toml",
+        "manifest.json",
+        "model.safetensors",
+        "tokenizer.source.model",
+        "tokenizer.target.model",
+    ):
+        assert (run / name).read_bytes() == (whole / name).read_bytes()
+    assert {path.name for path in (run / "checkpoints").iterdir()} == {
+        path.name for path in (whole / "checkpoints").iterdir()
+    }

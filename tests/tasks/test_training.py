@@ -134,7 +134,7 @@ def test_a_finished_run_says_so_and_stays_as_it_is(tiny_run: Path, tmp_path: Pat
     assert content(run) == before
 
 
-def test_more_epochs_go_on_and_fewer_are_refused(tiny_run: Path, tmp_path: Path) -> None:
+def test_more_epochs_go_on_and_fewer_change_nothing(tiny_run: Path, tmp_path: Path) -> None:
     run = train(recipe(training={"epochs": 2}), run=tmp_path / "run", data=tiny_run)
     first = rows(run)
     train(recipe(training={"epochs": 2}), run=run, data=tiny_run, overrides=["training.epochs=3"])
@@ -143,9 +143,15 @@ def test_more_epochs_go_on_and_fewer_are_refused(tiny_run: Path, tmp_path: Path)
     assert status(run).last == 6 and status(run).finished
     assert "epochs = 3  # command line\n" in (run / "checkpoints/step-6/config.toml").read_text(encoding="utf-8")
     before = content(run)
+    train(recipe(training={"epochs": 2}), run=run, data=tiny_run)
+    assert content(run) == before  # finished is finished
+
+
+def test_a_run_under_way_cannot_be_made_shorter(tiny_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        train(recipe(training={"epochs": 3}), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=2))
     with pytest.raises(RunError, match=r"was begun with another recipe:\n  training\.epochs: was 3, is 2"):
-        train(recipe(training={"epochs": 2}), run=run, data=tiny_run)
-    assert content(run) == before
+        train(recipe(training={"epochs": 2}), run=tmp_path / "run", data=tiny_run)
 
 
 def test_training_stops_when_patience_is_lost_and_more_patience_goes_on(tiny_run: Path, tmp_path: Path) -> None:
@@ -172,7 +178,9 @@ def test_the_best_weights_by_loss_are_those_of_the_least_loss(tiny_run: Path, tm
     run = train(recipe(training=settings), run=tmp_path / "run", data=tiny_run)
     best = min(validations(run), key=lambda row: row["valid_loss"])
     assert status(run).best == best["step"]
-    assert f"`valid_loss` = {best['valid_loss']:.4f}" in (run / "README.md").read_text(encoding="utf-8")
+    assert f"`valid_loss` on the valid files: {best['valid_loss']:.4f}" in (run / "README.md").read_text(
+        encoding="utf-8"
+    )
     assert [(run / name).is_dir() for name in ("checkpoints/step-16", f"checkpoints/step-{best['step']}")] == [True] * 2
 
 

@@ -19,7 +19,7 @@ from weft.errors import Stopped, WeftError
 from weft.training.losses import Loss
 from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.task import Evaluation
-from weft.training.trainer import MOST_SKIPPED, Interval, Trainer, TrainingConfig, stop_on_signal
+from weft.training.trainer import MOST_SKIPPED, Interval, Progress, Trainer, TrainingConfig, stop_on_signal
 
 STEPS_PER_EPOCH = 4
 
@@ -58,6 +58,11 @@ class Fit:
         metrics = {"valid_loss": float(model(torch.ones(1, 2)).square()), "valid_accuracy": 0.5, "valid_bleu": 1.0}
         found = metrics if self.metrics is None else {**metrics, **next(self.metrics)}
         return Evaluation(metrics=found, samples=[{"source": "a", "reference": "b", "hypothesis": "c"}])
+
+
+def train(trainer: Trainer) -> Progress:
+    with stop_on_signal() as stop:
+        return trainer.train(stop)
 
 
 class Watcher:
@@ -122,20 +127,20 @@ def watched(trainer: Trainer[nn.Module, Tensor]) -> Watcher:
 @pytest.mark.parametrize("stop_after", [1, 4, 7])
 def test_a_resumed_run_takes_the_steps_of_an_uninterrupted_one_bit_for_bit(tmp_path: Path, stop_after: int) -> None:
     straight = make_trainer(tmp_path / "straight", Fit())
-    straight.train()
+    train(straight)
 
     task = Fit()
     task.signal_at = stop_after
     first = make_trainer(tmp_path / "run", task)
     with pytest.raises(Stopped, match=f"stopped at step {stop_after} and saved"):
-        first.train()
+        train(first)
 
     resumed = make_trainer(tmp_path / "run", Fit())
     status = resumed.run.status()
     assert status is not None and status.last == stop_after
     resumed.model.load_state_dict(load_file(resumed.run.checkpoint(stop_after) / "weights.safetensors"))
     resumed.restore(stop_after)
-    resumed.train()
+    train(resumed)
 
     assert same(weights(resumed), weights(straight))
     clocks = {"seconds", "target_tokens_per_second"}
@@ -154,11 +159,12 @@ def test_the_first_signal_asks_and_the_second_interrupts() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_signal_in_the_last_step_finishes_the_run(tmp_path: Path) -> None:
+def test_a_signal_in_the_last_step_stops_with_everything_saved(tmp_path: Path) -> None:
     task = Fit()
     task.signal_at = 12
     trainer = make_trainer(tmp_path, task)
-    assert trainer.train().step == 12
+    with pytest.raises(Stopped, match="stopped at step 12 and saved"):
+        train(trainer)
     assert trainer.run.status() == RunStatus(last=12, best=trainer.progress.best_step)
 
 
@@ -187,7 +193,7 @@ def test_too_many_nan_gradients_in_a_row_end_the_run_with_one_message_and_the_we
     task.poisoned = set(range(3, 100))
     trainer = make_trainer(tmp_path, task, epochs=10, validate_every="2 steps")
     with pytest.raises(WeftError) as caught:
-        trainer.train()
+        train(trainer)
     assert f"in {MOST_SKIPPED} updates in a row, the last at step {2 + MOST_SKIPPED}" in str(caught.value)
     assert "lower training.learning_rate" in str(caught.value)
     assert len(task.steps) == 2 + MOST_SKIPPED
@@ -215,7 +221,7 @@ def test_the_best_weights_are_those_of_the_best_metric(
 ) -> None:
     task = Fit([{f"valid_{metric}": value} for value in values])
     trainer = make_trainer(tmp_path, task, epochs=5, select_by=metric)
-    trainer.train()
+    train(trainer)
     assert watched(trainer).validated == [4, 8, 12, 16, 20]
     assert watched(trainer).best == best
     assert trainer.run.status() == RunStatus(last=20, best=best[-1])
@@ -226,7 +232,7 @@ def test_the_best_weights_are_those_of_the_best_metric(
 def test_training_stops_when_patience_is_lost_and_the_best_weights_are_kept(tmp_path: Path) -> None:
     task = Fit([{"valid_bleu": bleu} for bleu in (5.0, 9.0, 8.0, 9.0, 99.0)])
     trainer = make_trainer(tmp_path, task, epochs=50, select_by="bleu", patience=2)
-    assert trainer.train().step == 16  # two validations, at steps 12 and 16, without anything better than 9
+    assert train(trainer).step == 16  # two validations, at steps 12 and 16, without anything better than 9
     assert trainer.run.status() == RunStatus(last=16, best=8)
     assert trainer.is_finished()
 
@@ -234,12 +240,12 @@ def test_training_stops_when_patience_is_lost_and_the_best_weights_are_kept(tmp_
 def test_better_at_the_last_moment_of_patience_goes_on(tmp_path: Path) -> None:
     task = Fit([{"valid_bleu": bleu} for bleu in (5.0, 4.0, 6.0, 5.0, 5.0)])
     trainer = make_trainer(tmp_path, task, epochs=50, select_by="bleu", patience=2)
-    assert trainer.train().step == 20
+    assert train(trainer).step == 20
 
 
 def test_the_last_step_is_always_validated(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path, Fit(), validate_every="5 steps")
-    trainer.train()
+    train(trainer)
     assert watched(trainer).validated == [5, 10, 12]
 
 
@@ -247,14 +253,14 @@ def test_checkpoints_may_come_more_often_than_validations(tmp_path: Path, monkey
     trainer = make_trainer(tmp_path, Fit(), validate_every="2 epochs", checkpoint_every="3 steps")
     saved: list[int] = []
     monkeypatch.setattr(trainer, "checkpoint", lambda: saved.append(trainer.progress.step))
-    trainer.train()
+    train(trainer)
     assert saved == [3, 6, 8, 9, 12]
     assert watched(trainer).validated == [8, 12]
 
 
 def test_dropout_is_on_in_training_and_off_in_validation(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path, Fit())
-    trainer.train()  # the task asserts the second half
+    train(trainer)  # the task asserts the second half
     trainer.update(next(Numbers().epoch(0)))
     assert trainer.model.training
 
@@ -264,8 +270,8 @@ def test_dropout_is_on_in_training_and_off_in_validation(tmp_path: Path) -> None
 
 def test_the_logged_loss_is_the_mean_over_the_tokens_since_the_last_line(tmp_path: Path) -> None:
     every, fourth = (make_trainer(tmp_path / str(n), Fit(), log_every=n, epochs=1) for n in (1, 4))
-    every.train()
-    fourth.train()
+    train(every)
+    train(fourth)
     losses = [row["loss"] for row in logged(every) if "loss" in row]
     (row,) = [row for row in logged(fourth) if "loss" in row]
     assert row["loss"] == pytest.approx(sum(losses) / 4)
@@ -275,7 +281,7 @@ def test_the_logged_loss_is_the_mean_over_the_tokens_since_the_last_line(tmp_pat
 
 def test_each_validation_leaves_a_line_and_its_samples(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path, Fit(), log_every=100)
-    trainer.train()
+    train(trainer)
     assert [row["step"] for row in logged(trainer)] == [4, 8, 12]
     samples = (tmp_path / "samples.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(samples[0]) == {
@@ -314,10 +320,10 @@ def test_intervals_in_time(text: str, seconds: float) -> None:
 def test_an_interval_in_time_counts_from_the_last_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter(range(0, 10_000, 25))  # every look at the clock is 25 seconds after the one before
     monkeypatch.setattr(time, "monotonic", lambda: float(next(seconds)))
-    trainer = make_trainer(tmp_path, Fit(), validate_every="1m", epochs=4)
-    trainer.train()
-    # A step is one look at the clock; a validation one, which is over when the interval begins; a checkpoint one.
-    assert watched(trainer).validated == [3, 5, 7, 9, 11, 13, 15, 16]
+    trainer = make_trainer(tmp_path, Fit(), validate_every="2m", epochs=4)
+    train(trainer)
+    # A step is one look at the clock; a validation one, which is over when the interval begins; a checkpoint two.
+    assert watched(trainer).validated == [5, 8, 11, 14, 16]
 
 
 @pytest.mark.parametrize("text", ["0 steps", "0.0m", "5", "soon", "-1 epoch", "1 epoch ", "5 minutes", "1e3 steps", ""])

@@ -25,7 +25,7 @@ class Batch:
 
 
 class Sentences:
-    """Lists of ids in one flat array with offsets: two bytes or four a token instead of a Python object."""
+    """Lists of ids in one flat array with offsets: four bytes a token instead of a Python object."""
 
     def __init__(self, sentences: Sequence[Sequence[int]]) -> None:
         self.lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
@@ -50,8 +50,8 @@ class Sentences:
 class PairBatches:
     """The batches of a corpus of encoded pairs, epoch by epoch.
 
-    A batch holds at most `batch_tokens` tokens a side, padding counted, or exactly `batch_sentences` pairs (the last
-    one fewer).
+    A batch holds at most `batch_tokens` tokens a side, padding counted (a pair longer than that stands alone), or
+    exactly `batch_sentences` pairs (the last one fewer).
     """
 
     sources: Sentences

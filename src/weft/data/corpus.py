@@ -4,7 +4,6 @@ A corpus entry is one file of pairs (TSV or JSONL) or two files of sentences, on
 gzipped. Lines end at "\\n" and nowhere else (see files.py).
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from pydantic import Field, model_validator
 
 from weft.config import FieldProblem, Settings
 from weft.errors import CorpusError, Problem
-from weft.files import decode_lines, read_bytes, split_lines
+from weft.files import decode_lines, read_bytes, sha256, split_lines
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -138,7 +137,7 @@ def read_entry(entry: CorpusEntry, config: DataConfig, root: Path) -> ParallelTe
     reading.raise_problems()
     if not sources:
         raise CorpusError(names[0], [Problem("the whole file", "holds no sentence pair")])
-    return ParallelText(sources, references, {name: file_sha256(root / name) for name in names}, dropped)
+    return ParallelText(sources, references, {name: sha256(root / name) for name in names}, dropped)
 
 
 @dataclass
@@ -253,9 +252,3 @@ def read_text_pair(source: Path, target: Path, reading: Reading) -> Iterator[Row
 def read_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[int, str]]:
     """(number from 1, line) of a UTF-8 file; lines that are not UTF-8 are noted and left out."""
     return decode_lines(split_lines(read_bytes(path)), problems)
-
-
-def file_sha256(path: Path) -> str:
-    """The digest of a file as it lies on disk."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -43,7 +43,8 @@ def attention_weights(
     # The lowest finite number instead of -inf: its exponential is exactly 0 beside any allowed score, and a row that
     # may see nothing becomes uniform instead of NaN, to be set to zero in turn.
     weights = scores.masked_fill(~allowed_mask, torch.finfo(scores.dtype).min).softmax(-1)
-    return weights.masked_fill(~allowed_mask.any(-1, keepdim=True), 0.0)
+    sees_any = allowed_mask.any(-1, keepdim=True)
+    return weights if sees_any.all() else weights.masked_fill(~sees_any, 0.0)
 
 
 def attend_fused(

@@ -15,13 +15,18 @@ BYTE_VALUES = 256
 
 
 def rounded_probability(probability: float) -> float:
-    """The probability with which `drop_by_bytes` really drops: the nearest 256th."""
-    return round(probability * BYTE_VALUES) / BYTE_VALUES
+    """The probability with which `drop_by_bytes` really drops: the nearest 256th, but 0 only where 0 is asked."""
+    return dropped_values(probability) / BYTE_VALUES
+
+
+def dropped_values(probability: float) -> int:
+    """How many of the 256 values of a byte mean that an activation is dropped."""
+    return 0 if probability == 0 else max(1, round(probability * BYTE_VALUES))
 
 
 def drop_by_bytes(x: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shape"]:
     """Zero each element with `rounded_probability(probability)` and scale the others by 1 / (1 - that)."""
-    dropped = round(probability * BYTE_VALUES)
+    dropped = dropped_values(probability)
     if dropped == 0:
         return x
     if dropped == BYTE_VALUES:

@@ -6,9 +6,9 @@ Does not look at the text: what is said to be English is scored as English.
 import re
 
 from weft.errors import UsageError
+from weft.text.chinese import is_chinese
 
 _CODE = re.compile(r"([A-Za-z]{2,3})([-_][A-Za-z0-9]+)*")
-_CHINESE = frozenset({"zh", "zho", "chi", "cmn", "yue", "wuu", "lzh"})
 _JAPANESE = frozenset({"ja", "jpn"})
 _KOREAN = frozenset({"ko", "kor"})
 
@@ -24,7 +24,7 @@ def main_language(code: str) -> str:
             f"{code!r} is not a language code; write a code of two or three letters, such as en, zh or zh-TW"
         )
     language = match[1].lower()
-    if language in _CHINESE:
+    if is_chinese(language):
         return "zh"
     if language in _JAPANESE:
         return "ja"

@@ -50,7 +50,8 @@ def model_card(
     ]
     if validation is not None:
         metric, value = validation
-        lines += [f"Chosen by `{metric}` = {value:.4f} on the valid files, translated greedily.", ""]
+        how = ", translated greedily" if metric == "valid_bleu" else ""
+        lines += [f"The best of its run by `{metric}` on the valid files{how}: {value:.4f}.", ""]
     for evaluation in evaluations:
         decoding = ", ".join(
             f"{key} {evaluation['decoding'][key]}" for key in ("method", "beam_size", "length_penalty")

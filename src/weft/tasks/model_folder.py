@@ -9,7 +9,6 @@
 Reading one never executes anything from it: names are looked up in tables, weights are safetensors.
 """
 
-import hashlib
 import json
 import shutil
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from weft.config import Resolved, parse_rendered, render
 from weft.errors import ModelError, Problem, RecipeError, UsageError
+from weft.files import sha256
 from weft.models.transformer import Transformer
 from weft.tasks.recipes import TranslationRecipe
 from weft.text.chinese import Script
@@ -31,8 +31,8 @@ from weft.training.run_folder import RunFolder, RunStatus
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, MANIFEST = "config.toml", "model.safetensors", "README.md", "manifest.json"
-LARGEST_SMALL_FILE = 64 << 20
-"""Bytes that any file but the weights may have."""
+LARGEST_TEXT_FILE, LARGEST_OTHER_FILE = 1 << 20, 64 << 20
+"""Bytes that config.toml and manifest.json may have, and any other file but the weights."""
 
 
 @dataclass
@@ -75,12 +75,14 @@ def save_model(folder: Path, model: TranslationModel, card: str) -> None:
 
 def load_model(folder: Path) -> TranslationModel:
     """Read a model folder; raises ModelError with all that is missing, altered or does not fit together."""
-    check_manifest(folder)
+    listed = check_manifest(folder)
     try:
         text = (folder / CONFIG).read_text(encoding="utf-8")
         resolved = parse_rendered(text, TranslationRecipe, folder / CONFIG)
     except (RecipeError, UnicodeDecodeError) as error:
         raise ModelError(folder, [Problem(CONFIG, str(error))]) from None
+    if unlisted := [name for name in tokenizer_names(resolved.recipe) if name not in listed]:
+        raise ModelError(folder, [Problem(name, "is not in the manifest") for name in unlisted])
     source_tokenizer, target_tokenizer = load_tokenizers(folder, resolved.recipe)
     sizes = source_tokenizer.vocab_size, target_tokenizer.vocab_size
     check_weights(folder, resolved.recipe, sizes)
@@ -105,17 +107,21 @@ def stored_weights(model: Transformer) -> dict[str, torch.Tensor]:
     return stored
 
 
+def tokenizer_names(recipe: TranslationRecipe) -> tuple[str, str]:
+    """The files of the source's and the target's vocabulary, one file for both where they share it."""
+    if recipe.tokenizer.shared:
+        return "tokenizer.model", "tokenizer.model"
+    return "tokenizer.source.model", "tokenizer.target.model"
+
+
 def tokenizer_files(model: TranslationModel) -> dict[str, SentencePieceTokenizer]:
-    if model.recipe.tokenizer.shared:
-        return {"tokenizer.model": model.source_tokenizer}
-    return {"tokenizer.source.model": model.source_tokenizer, "tokenizer.target.model": model.target_tokenizer}
+    tokenizers = model.source_tokenizer, model.target_tokenizer
+    return dict(zip(tokenizer_names(model.recipe), tokenizers, strict=True))
 
 
 def load_tokenizers(folder: Path, recipe: TranslationRecipe) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
     """The source's and the target's tokenizer, each with the normalization the recipe gives it."""
-    names = (
-        ("tokenizer.model",) * 2 if recipe.tokenizer.shared else ("tokenizer.source.model", "tokenizer.target.model")
-    )
+    names = tokenizer_names(recipe)
     sides: tuple[Literal["source", "target"], ...] = ("source", "target")
     source, target = (
         SentencePieceTokenizer.load(
@@ -136,9 +142,11 @@ def script_of(recipe: TranslationRecipe, side: Literal["source", "target"]) -> S
     return cast(Script, script)
 
 
-def check_manifest(folder: Path) -> None:
-    """Every file there, a plain file, and with the digest that the manifest gives."""
+def check_manifest(folder: Path) -> set[str]:
+    """Every listed file is there, a plain file, and has the digest that the manifest gives; returns their names."""
     path = folder / MANIFEST
+    if path.is_symlink() or (path.is_file() and path.stat().st_size > LARGEST_TEXT_FILE):
+        raise ModelError(folder, [Problem(MANIFEST, "is a link or too large")])
     if not path.is_file():
         what = (
             "is missing; a model folder holds config.toml, model.safetensors, tokenizers, README.md and manifest.json"
@@ -146,8 +154,10 @@ def check_manifest(folder: Path) -> None:
         raise ModelError(folder, [Problem(MANIFEST, what)])
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        version, files = manifest["format"], dict(manifest["files"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+        version, files = manifest["format"], manifest["files"]
+        if not isinstance(files, dict):
+            raise ValueError("files is no table")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise ModelError(folder, [Problem(MANIFEST, "is no manifest of a weft model")]) from None
     if version != FORMAT_VERSION:
         what = f"names format {version}; this weft reads format {FORMAT_VERSION}; use the weft that wrote it"
@@ -156,6 +166,7 @@ def check_manifest(folder: Path) -> None:
     problems = missing + [problem for name, digest in files.items() for problem in check_file(folder, name, digest)]
     if problems:
         raise ModelError(folder, problems)
+    return set(files)
 
 
 def check_file(folder: Path, name: str, digest: object) -> list[Problem]:
@@ -164,8 +175,9 @@ def check_file(folder: Path, name: str, digest: object) -> list[Problem]:
         return [Problem(name[:80], "leads out of the folder")]
     if path.is_symlink() or not path.is_file():
         return [Problem(name, "is a link or no plain file" if path.exists() or path.is_symlink() else "is missing")]
-    if name != WEIGHTS and path.stat().st_size > LARGEST_SMALL_FILE:
-        return [Problem(name, f"is larger than {LARGEST_SMALL_FILE >> 20} MiB")]
+    largest = {WEIGHTS: None, CONFIG: LARGEST_TEXT_FILE}.get(name, LARGEST_OTHER_FILE)
+    if largest is not None and path.stat().st_size > largest:
+        return [Problem(name, f"is larger than {largest >> 20} MiB")]
     if sha256(path) != digest:
         return [Problem(name, "was changed or damaged: its sha256 is not the manifest's")]
     return []
@@ -199,9 +211,7 @@ def check_weights(folder: Path, recipe: TranslationRecipe, vocab_sizes: tuple[in
 
 
 def find_model(name: str | Path) -> Path:
-    """The model folder that a user means: a folder, a run (its best weights, also while it trains), or a shipped
-    name.
-    """
+    """The model folder that a user means: a folder, or of a run its best weights, also while it trains."""
     path = Path(name)
     if (path / "run.json").is_file():
         best = RunStatus.read(path / "run.json").best
@@ -214,8 +224,3 @@ def find_model(name: str | Path) -> Path:
     if path.is_dir():
         raise UsageError(f"{path} is neither a model folder (no {MANIFEST}) nor a run (no run.json)")
     raise UsageError(f"there is no model {name}; give a model folder or a run folder")
-
-
-def sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 from safetensors import SafetensorError
 
 from weft.config import (
+    Difference,
     Resolved,
     changed,
     choose_recipe_model,
@@ -21,12 +22,13 @@ from weft.config import (
     render,
     resolve,
 )
-from weft.data.batching import Batch
+from weft.data.batching import Batch, PairBatches
 from weft.data.corpus import ParallelText, read_corpora
 from weft.errors import CorpusError, RunError, UsageError
-from weft.files import write_atomically
+from weft.files import sync, write_atomically
+from weft.metrics.translation import sacre_bleu
 from weft.models.transformer import Transformer
-from weft.runtime import PRECISIONS, choose_device, choose_precision, keep_memory_pages
+from weft.runtime import PRECISIONS, choose_device, keep_memory_pages
 from weft.tasks.evaluation import evaluate
 from weft.tasks.first_model import first_model
 from weft.tasks.model_card import model_card
@@ -39,12 +41,12 @@ from weft.tasks.model_folder import (
 from weft.tasks.recipes import RECIPES, TranslationRecipe
 from weft.tasks.translation import TranslationTask, Translator, pair_batches
 from weft.training.run_folder import RunFolder, RunStatus
-from weft.training.trainer import Listener, Progress, Trainer, TrainingConfig
+from weft.training.trainer import Listener, Progress, Trainer, TrainingConfig, stop_on_signal
 
 TranslationTrainer = Trainer[Transformer, Batch]
 
 MAY_CHANGE = {"training.epochs", "training.patience"}
-"""Keys that may differ when a run goes on: they say how long it trains, not what it does."""
+"""Keys that may be raised when a run goes on: they say how long it trains."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def train(
     if isinstance(recipe, Mapping):
         if run is None:
             raise UsageError("a recipe that is no file needs a run folder: run=...")
-        resolved, home, name = resolve(recipe, model, "the recipe", overrides), Path(), str(run)
+        resolved, home, name = resolve(recipe, model, "the recipe", overrides), Path(), ""
     else:
         resolved = read_recipe(recipe, model, overrides)
         home, name = Path(recipe).parent, Path(recipe).stem
@@ -107,31 +109,39 @@ def train_translation(
     """
     keep_memory_pages()
     run = RunFolder(run_path)
-    with run.locked():
+    with run.locked(), stop_on_signal() as stop:
         status = run.status()
-        run.sweep(keep=set() if status is None else {status.last, status.best})
         corpora = read_all(resolved.recipe, data_root, listener)
         if status is None:
             trainer = begin(resolved, corpora, run, listener)
         else:
-            _, state = run.load(status.last)
-            given = parse_rendered(state["recipe"], TranslationRecipe, run.checkpoint(status.last))
-            check_same_recipe(given, resolved, run)
+            given, state = run_so_far(run, status)
             check_same_data(state["data"], corpora, run)
+            check_same_recipe(given, resolved, run, status)
             limit = what_ended(given.recipe.training, state["progress"])
             if status.finished and not is_raised(limit, given.recipe.training, resolved.recipe.training):
                 listener.on_message(f"{run_path} is finished (step {status.last}); raise training.{limit} to go on")
                 return run_path
-            trainer = go_on(resolved, corpora, run, status.last, listener)
-        trainer.train()
+            trainer = go_on(resolved, corpora, run, status, listener)
+        stop.honor("stopped before the first step of this sitting")
+        trainer.train(stop)
         finish(run, trainer, corpora, listener)
     return run_path
+
+
+def run_so_far(run: RunFolder, status: RunStatus) -> tuple[Resolved[TranslationRecipe], dict[str, Any]]:
+    """The recipe as the user gave it when the run was begun or last gone on with, and the last checkpoint's state."""
+    _, state = run.load(status.last)
+    if missing := {"recipe", "data", "progress"} - state.keys():
+        raise RunError(f"{run.checkpoint(status.last)} lacks {', '.join(sorted(missing))}; it was damaged")
+    return parse_rendered(state["recipe"], TranslationRecipe, run.checkpoint(status.last)), state
 
 
 def begin(
     resolved: Resolved[TranslationRecipe], corpora: Corpora, run: RunFolder, listener: Listener
 ) -> TranslationTrainer:
     """A fresh run: make the vocabularies and the weights, and save all of it as step 0."""
+    run.sweep(keep=set())
     for name in ("metrics.jsonl", "samples.jsonl"):
         (run.path / name).unlink(missing_ok=True)
     model = first_model(resolved, corpora.train, listener)
@@ -141,27 +151,27 @@ def begin(
 
 
 def go_on(
-    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: RunFolder, step: int, listener: Listener
+    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: RunFolder, status: RunStatus, listener: Listener
 ) -> TranslationTrainer:
-    """The run as its checkpoint of this step left it."""
-    model = load_model(run.checkpoint(step))
+    """The run as its last checkpoint left it; with more epochs than before, the schedule is that of the longer run."""
+    run.sweep(keep={status.last, status.best})
+    model = load_model(run.checkpoint(status.last))
     for key in MAY_CHANGE:
         value = getattr(resolved.recipe.training, key.split(".")[1])
         model.resolved = changed(model.resolved, {key: value}, resolved.origins[key])
     trainer = make_trainer(model, corpora, resolved, run, listener)
-    trainer.restore(step)
-    listener.on_message(f"going on from step {step} of {trainer.horizon.total_steps}")
+    trainer.restore(status.last)
+    listener.on_message(f"going on from step {status.last} of {trainer.horizon.total_steps}")
     return trainer
 
 
-def check_same_recipe(given: Resolved[TranslationRecipe], now: Resolved[TranslationRecipe], run: RunFolder) -> None:
+def check_same_recipe(
+    given: Resolved[TranslationRecipe], now: Resolved[TranslationRecipe], run: RunFolder, status: RunStatus
+) -> None:
     """Refuse to go on with another recipe than the run was given, except to train longer."""
-    shorter = now.recipe.training.epochs < given.recipe.training.epochs
-    changes = [
-        d
-        for d in differences(given, now)
-        if d.key not in MAY_CHANGE or (shorter and d.key == "training.epochs")  # its schedule would end in the past
-    ]
+    changes = [d for d in differences(given, now) if d.key not in MAY_CHANGE]
+    if now.recipe.training.epochs < given.recipe.training.epochs and not status.finished:
+        changes.append(Difference("training.epochs", given.recipe.training.epochs, now.recipe.training.epochs))
     if changes:
         listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
         raise RunError(
@@ -198,7 +208,11 @@ def is_raised(limit: Literal["epochs", "patience"], old: TrainingConfig, new: Tr
 
 
 def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> Corpora:
-    """The pairs to train on and to choose by; raises CorpusError with the problems of both."""
+    """The pairs to train on and to choose by; raises CorpusError with the problems of both.
+
+    Raises UsageError or WeftError where validation could not score the target language: better now than an epoch later.
+    """
+    sacre_bleu(["."], [["."]], recipe.data.target)
     parts, problems = [], []
     for entries in (recipe.data.train, recipe.data.valid):
         try:
@@ -225,32 +239,16 @@ def make_trainer(
     recipe = model.recipe
     device = choose_device()
     model.model.to(device)
-    precision = choose_precision(recipe.training.precision, device)
-    model.model.compute_dtype = PRECISIONS[precision]
-    batches = pair_batches(
-        corpora.train,
-        model.source_tokenizer,
-        model.target_tokenizer,
-        seed=recipe.seed,
-        batch_tokens=recipe.training.batch_tokens,
-        batch_sentences=recipe.training.batch_sentences,
-        max_length=recipe.data.max_length,
-    )
-    too_long = len(corpora.train) - len(batches.sources)
-    if not len(batches.sources):
-        raise RunError(f"every training pair is longer than data.max_length = {recipe.data.max_length} pieces")
-    if too_long:
-        listener.on_message(
-            f"{too_long:,} training pairs over data.max_length = {recipe.data.max_length} pieces dropped"
-        )
+    model.model.compute_dtype = PRECISIONS[recipe.training.precision]
+    batches = training_batches(model, corpora.train, listener)
     listener.on_message(
         f"{len(batches.sources):,} training pairs, {len(corpora.valid):,} validation pairs; "
         f"{batches.steps_per_epoch():,} steps an epoch, {100 * batches.padding_share():.1f} % padding; "
-        f"{model.count_parameters():,} parameters, {precision} on {device.type}"
+        f"{model.count_parameters():,} parameters, {recipe.training.precision} on {device.type}"
     )
 
     def write_model(folder: Path, progress: Progress) -> None:
-        save_model(folder, model, card_of(model, corpora.sha256, len(batches.sources), progress, []))
+        save_model(folder, model, card_of(model, corpora.sha256, len(batches.sources), progress.step, progress, []))
 
     return Trainer(
         model.model,
@@ -267,16 +265,36 @@ def make_trainer(
     )
 
 
+def training_batches(model: TranslationModel, pairs: ParallelText, listener: Listener) -> PairBatches:
+    """The training pairs as the recipe batches them, without those that it calls too long."""
+    training, max_length = model.recipe.training, model.recipe.data.max_length
+    batches = pair_batches(
+        pairs,
+        model.source_tokenizer,
+        model.target_tokenizer,
+        seed=model.recipe.seed,
+        batch_tokens=training.batch_tokens,
+        batch_sentences=training.batch_sentences,
+        max_length=max_length,
+    )
+    too_long = len(pairs) - len(batches.sources)
+    if too_long == len(pairs):
+        raise RunError(f"every training pair is longer than data.max_length = {max_length} pieces")
+    if too_long:
+        listener.on_message(f"{too_long:,} training pairs over data.max_length = {max_length} pieces dropped")
+    return batches
+
+
 def card_of(
     model: TranslationModel,
     data: Mapping[str, Mapping[str, str]],
     pairs: int,
+    steps: int,
     progress: Progress,
     evaluations: Sequence[dict[str, Any]],
 ) -> str:
     metric = f"valid_{model.recipe.training.select_by}"
     best = None if progress.best_value is None else (metric, progress.best_value)
-    steps = progress.best_step or progress.step
     return model_card(model, data=data, pairs=pairs, steps=steps, validation=best, evaluations=list(evaluations))
 
 
@@ -290,12 +308,15 @@ def finish(run: RunFolder, trainer: TranslationTrainer, corpora: Corpora, listen
     scores = [evaluated.as_dict()]
     write_atomically(run.path / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
     (run.path / MANIFEST).unlink(missing_ok=True)  # written last: the folder is a model only when it is whole
-    card = card_of(model, corpora.sha256, trainer.identity["pairs"], progress, scores)
+    card = card_of(model, corpora.sha256, trainer.identity["pairs"], progress.best_step, progress, scores)
     try:
         with tempfile.TemporaryDirectory(dir=run.checkpoints) as staged:  # a wreck in there is swept up
             save_model(Path(staged), model, card)
+            for file in Path(staged).iterdir():
+                sync(file)
             for name in [*(file.name for file in Path(staged).iterdir() if file.name != MANIFEST), MANIFEST]:
                 os.replace(Path(staged) / name, run.path / name)
+            sync(run.path)
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
         raise RunError(

@@ -19,7 +19,7 @@ from weft.data.batching import Batch, PairBatches, Sentences
 from weft.data.corpus import ParallelText
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis
-from weft.errors import UsageError
+from weft.errors import ModelError, UsageError
 from weft.metrics.translation import sacre_bleu
 from weft.models.transformer import Transformer
 from weft.runtime import choose_device
@@ -31,6 +31,9 @@ from weft.training.losses import Loss, blocked_cross_entropy
 from weft.training.task import Evaluation
 
 SAMPLES_SHOWN = 4
+
+LONGEST_SOURCE = 4096
+"""Pieces of one source text."""
 
 CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "require")
 """What can be set of a model that is already trained: how it translates, and how it is evaluated."""
@@ -71,7 +74,9 @@ class Translator:
         if isinstance(texts, str):
             raise UsageError("translate takes a list of texts, found one string; write [text]")
         texts = list(texts)
-        sources = Sentences([[*ids, END_ID] for ids in self.model.source_tokenizer.encode(texts)])
+        encoded = self.model.source_tokenizer.encode(texts)
+        refuse_too_long(encoded)
+        sources = Sentences([[*ids, END_ID] for ids in encoded])
         found: list[list[Translation]] = [[Translation(text, "", 0.0, 0.0)] for text in texts]
         with computing_in(self.model.model, torch.float32):
             for indices in batches_by_length(sources, config):
@@ -101,9 +106,24 @@ def load_translator(name: str | Path, overrides: Sequence[str] = ()) -> Translat
 
     Overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError or RecipeError.
     """
-    model = load_model(find_model(name))
+    try:
+        model = load_model(find_model(name))
+    except (FileNotFoundError, ModelError):
+        if not (Path(name) / "run.json").is_file():
+            raise
+        model = load_model(find_model(name))  # a run that trains may just have replaced its best weights
     model.resolved = override(model.resolved, overrides, f"the recipe of {name}", CHANGEABLE)
     return Translator(model)
+
+
+def refuse_too_long(encoded: Sequence[Sequence[int]]) -> None:
+    """Attention takes memory in the square of the length: better an answer in words than a process that is killed."""
+    for number, ids in enumerate(encoded, start=1):
+        if len(ids) > LONGEST_SOURCE:
+            raise UsageError(
+                f"text {number} has {len(ids):,} pieces, more than the {LONGEST_SOURCE:,} that are translated at once; "
+                "split it into sentences, one a line"
+            )
 
 
 def batches_by_length(sources: Sentences, config: DecodingConfig) -> Iterator[np.ndarray]:

@@ -7,12 +7,13 @@ import opencc
 
 Script = Literal["keep", "simplified", "traditional"]
 
+CHINESE_CODES = frozenset({"zh", "zho", "chi", "cmn", "yue", "wuu", "lzh"})
 CONVERSIONS = {"simplified": "t2s", "traditional": "s2t"}
 
 
 def is_chinese(language: str) -> bool:
     """Whether a language code means Chinese: zh, zh-CN, zh_Hant, cmn, yue and the like."""
-    return language.lower().replace("_", "-").split("-")[0] in ("zh", "cmn", "chinese", "yue")
+    return language.lower().replace("_", "-").split("-")[0] in CHINESE_CODES
 
 
 def convert_script(text: str, script: Script) -> str:

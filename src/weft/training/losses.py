@@ -69,7 +69,8 @@ class BlockedCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         vocab_size = weight.size(0)
         low = weight.to(hidden.dtype)
-        wants_gradient = any(ctx.needs_input_grad[:2])  # type: ignore[attr-defined]
+        # needs_input_grad only asks whether these are parameters, also where no gradient will be wanted.
+        wants_gradient = any(ctx.needs_input_grad[:2]) and not torch.is_inference_mode_enabled()  # type: ignore[attr-defined]
         hidden_gradient = torch.empty_like(hidden) if wants_gradient else None
         weight_gradient = torch.zeros_like(weight) if wants_gradient else None
         total = hidden.new_zeros((), dtype=torch.float32)
@@ -99,4 +100,4 @@ class BlockedCrossEntropy(torch.autograd.Function):
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
         hidden_gradient, weight_gradient = ctx.saved_tensors  # type: ignore[attr-defined]
         above = gradients[0]
-        return hidden_gradient * above.to(hidden_gradient.dtype), weight_gradient * above, None, None
+        return hidden_gradient * above, weight_gradient * above, None, None

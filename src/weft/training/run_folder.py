@@ -10,9 +10,10 @@ A checkpoint is staged beside its place, synced to the disk, and renamed into pl
 """
 
 import contextlib
-import fcntl
 import json
+import math
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from weft.errors import ModelError, Problem, RunError
 from weft.files import sync, write_atomically
 
 TENSORS, STATE = "training.safetensors", "training.json"
+BEGUN = re.compile(r"lock|checkpoints|metrics\.jsonl|samples\.jsonl|\..*\.partial")
+"""What a run that was killed before its first checkpoint can have left."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class RunStatus:
             state = json.loads(path.read_text(encoding="utf-8"))
             last, best = state["last"], state["best"]
             return cls(step_number(last), None if best is None else step_number(best), bool(state["finished"]))
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise RunError(f"{path} is damaged; restore it, or delete it to begin the run again") from None
 
 
@@ -73,8 +76,14 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Keep every other process out while the block runs; raises RunError where one is already in.
 
-        Where the block ends before the first checkpoint, everything that was made for it is gone again.
+        A folder that holds anything but a run is refused: training would replace files in it. Where the block ends
+        before the first checkpoint, everything that was made for it is gone again.
         """
+        try:
+            import fcntl
+        except ImportError:
+            raise RunError("training locks its run folder, for which this system has no means; use WSL") from None
+        self._refuse_other_folders()
         made = [folder for folder in (self.checkpoints, self.path, *self.path.parents) if not folder.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -87,6 +96,8 @@ class RunFolder:
                 is_alone = os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name))
             except (BlockingIOError, FileNotFoundError):  # not found: its holder has just left and taken it away
                 is_alone = False
+            except OSError as error:
+                raise RunError(f"the run folder {self.path} cannot be locked: {error.strerror}") from None
             if not is_alone:
                 raise RunError(f"another process is training in {self.path}; wait for it, or choose another --run")
             try:
@@ -95,6 +106,13 @@ class RunFolder:
             finally:
                 if not (self.path / "run.json").exists():
                     self._vanish(made)
+
+    def _refuse_other_folders(self) -> None:
+        if not self.path.is_dir() or (self.path / "run.json").exists():
+            return
+        others = sorted(path.name for path in self.path.iterdir() if not BEGUN.fullmatch(path.name))
+        if others:
+            raise RunError(f"{self.path} is no run: it holds {', '.join(others[:5])}; choose a new folder with --run")
 
     def _vanish(self, made: list[Path]) -> None:
         """Remove the lock and these folders, innermost first, where they are empty."""
@@ -139,24 +157,35 @@ class RunFolder:
         """The tensors and the state that `save` was given."""
         folder = self.checkpoint(step)
         try:
-            return load_file(folder / TENSORS), json.loads((folder / STATE).read_text(encoding="utf-8"))
-        except (OSError, ValueError, SafetensorError) as error:
-            raise ModelError(folder, [Problem(TENSORS, f"cannot be read: {error}")]) from None
+            tensors, state = load_file(folder / TENSORS), json.loads((folder / STATE).read_text(encoding="utf-8"))
+            if not isinstance(state, dict):
+                raise ValueError("training.json holds no object")
+            return tensors, state
+        except (OSError, ValueError, RecursionError, SafetensorError) as error:
+            raise ModelError(folder, [Problem(f"{TENSORS} or {STATE}", f"cannot be read: {error}")]) from None
 
     def sweep(self, keep: set[int | None]) -> None:
-        """Remove checkpoints that nobody needs and what killed processes left half written."""
+        """Remove checkpoints that nobody needs and what killed processes left half written.
+
+        Removing a folder takes many steps, so it loses its visible name first: what is called step-N is always whole.
+        """
         kept = {f"step-{step}" for step in keep}
-        for folder in self.checkpoints.iterdir():
-            if folder.name not in kept:
+        for folder in list(self.checkpoints.iterdir()):
+            if folder.name.startswith("step-") and folder.name not in kept:
+                hidden = folder.with_name(f".{folder.name}.removed")
+                shutil.rmtree(hidden, ignore_errors=True)
+                folder = folder.rename(hidden)
+            if folder.name.startswith("."):
                 shutil.rmtree(folder, ignore_errors=True)
         for file in self.path.glob(".*.partial"):
             file.unlink(missing_ok=True)
 
     def append(self, name: str, row: dict[str, Any]) -> None:
-        """Add a line to metrics.jsonl or samples.jsonl."""
+        """Add a line to metrics.jsonl or samples.jsonl; a number that JSON does not know (NaN, infinity) is null."""
+        known = {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
         try:
             with open(self.path / name, "a", encoding="utf-8") as file:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                file.write(json.dumps(known, ensure_ascii=False) + "\n")
         except OSError as error:
             raise RunError(
                 f"{self.path / name} could not be written: {error.strerror}; the last checkpoint is intact"
@@ -168,9 +197,7 @@ class RunFolder:
                 sync(self.path / name)
 
     def cut_logs(self, step: int) -> None:
-        """Take back the lines after this step, and a torn last line: the run goes on from here and writes them
-        again.
-        """
+        """Take back the lines after this step, which the run will write again, and a torn last line."""
         for name in ("metrics.jsonl", "samples.jsonl"):
             path = self.path / name
             if path.exists():

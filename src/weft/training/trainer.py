@@ -21,7 +21,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import nn
 
 from weft.config import FieldProblem, Settings
-from weft.errors import Stopped, WeftError
+from weft.errors import RunError, Stopped, WeftError
 from weft.runtime import derive_seed
 from weft.training.optimizers import OPTIMIZERS
 from weft.training.run_folder import RunFolder, optimizer_tensors, restore_optimizer
@@ -63,8 +63,8 @@ class TrainingConfig(Settings):
     """The learning rate over the steps."""
     warmup: float = Field(default=0.08, ge=0, le=1_000_000_000)
     """How long the rate rises: below 1 a share of all steps, from 1 on a number of steps."""
-    clip_norm: float | None = Field(default=1.0, gt=0)
-    """Longest gradient; a longer one is scaled down to it."""
+    clip_norm: float = Field(default=1.0, gt=0)
+    """Longest gradient; a longer one is scaled down to it (inf: none is)."""
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
     """Share of the probability that is spread over the whole vocabulary."""
     epochs: int = Field(default=20, ge=1, le=100_000)
@@ -213,26 +213,24 @@ class Trainer(Generic[Model, Batch]):
         self.progress = Progress()
         self._clock = time.monotonic()
 
-    def train(self) -> Progress:
+    def train(self, stop: "StopRequest") -> Progress:
         """Take all steps that are left; raises Stopped, with everything saved, when a signal asks for it."""
-        with stop_on_signal() as stop:
-            while not self.is_finished():
-                for batch in self.batches.epoch(self.progress.epoch, self.progress.batch):
-                    self.update(batch)
-                    self.advance()
-                    self.log_when_due()
-                    is_last = self.progress.step == self.horizon.total_steps
-                    if is_last or self.is_due(self.validation_interval, self.progress.validated_at):
-                        self.validate()
-                        self.checkpoint()
-                    elif self.is_due(self.checkpoint_interval, self.progress.checkpointed_at) or stop.requested:
-                        self.checkpoint()
-                    if stop.requested and not self.is_finished():
-                        raise Stopped(
-                            f"stopped at step {self.progress.step} and saved; the same command goes on from here"
-                        )
-                    if self.is_finished():
-                        break
+        while not self.is_finished():
+            for batch in self.batches.epoch(self.progress.epoch, self.progress.batch):
+                self.update(batch)
+                self.advance()
+                self.log_when_due()
+                stops = stop.requested  # read once: a signal that comes later is for the next step
+                is_last = self.progress.step == self.horizon.total_steps
+                if is_last or self.is_due(self.validation_interval, self.progress.validated_at):
+                    self.validate()
+                    self.checkpoint()
+                elif stops or self.is_due(self.checkpoint_interval, self.progress.checkpointed_at):
+                    self.checkpoint()
+                if stops:
+                    stop.honor(f"stopped at step {self.progress.step} and saved")
+                if self.is_finished():
+                    break
         return self.progress
 
     def update(self, batch: Batch) -> None:
@@ -247,8 +245,7 @@ class Trainer(Generic[Model, Batch]):
         self.optimizer.zero_grad()
         loss = self.task.loss(self.model, batch.to(self.device))
         (loss.total / loss.tokens).backward()
-        longest = self.config.clip_norm or math.inf
-        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), longest))
+        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm))
         if math.isfinite(norm):
             self.optimizer.step()
         self.count_skipped(is_skipped=not math.isfinite(norm))
@@ -343,7 +340,7 @@ class Trainer(Generic[Model, Batch]):
         return value > best if SELECTABLE[self.config.select_by] == "max" else value < best
 
     def checkpoint(self) -> None:
-        """Save everything; the listener's and the file system's time counts as the run's."""
+        """Save everything; the time it takes is the run's, but no step's."""
         progress = self.progress
         self.tick()
         progress.checkpointed_at = progress.seconds
@@ -355,25 +352,34 @@ class Trainer(Generic[Model, Batch]):
             state,
             best=progress.best_step,
         )
+        self.tick()
 
     def restore(self, step: int) -> None:
         """Go on from this checkpoint, whose weights the caller has put into the model."""
         tensors, state = self.run.load(step)
-        restore_optimizer(self.optimizer, tensors)
-        self.progress = Progress.from_json(state["progress"])
+        try:
+            restore_optimizer(self.optimizer, tensors)
+            self.progress = Progress.from_json(state["progress"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(f"{self.run.checkpoint(step)} does not fit this run: {error!r}") from None
         self.run.cut_logs(step)
         self._clock = time.monotonic()
 
 
 class StopRequest:
+    """Whether a signal has asked the work to stop."""
+
     requested = False
+
+    def honor(self, what_happened: str) -> None:
+        """Raise Stopped where a signal has asked for it; called where all that matters is on disk."""
+        if self.requested:
+            raise Stopped(f"{what_happened}; the same command goes on from here")
 
 
 @contextmanager
 def stop_on_signal() -> Iterator[StopRequest]:
-    """Turn the first SIGINT or SIGTERM into a request that the loop can honor at a step's end; a second one
-    interrupts.
-    """
+    """Turn the first SIGINT or SIGTERM into a request that can be honored in a good moment; a second one interrupts."""
     stop = StopRequest()
 
     def ask(number: int, frame: object) -> None:
