@@ -422,14 +422,6 @@ def test_changed_values_are_checked_and_have_the_new_origin(read):
         changed(resolved, {"training.threads.x": 1}, "measured")
 
 
-def test_what_was_found_out_is_no_difference_while_it_is_left_out(read):
-    plain = read(DATA)
-    run = changed(plain, {"training.threads": 2, "model.dropout": 0.3}, "measured")
-    assert differences(run, plain) == []
-    assert differences(run, read(DATA, "training.threads=4")) == [Difference("training.threads", 2, 4)]
-    assert differences(run, read(DATA, "training.threads=2")) == []
-
-
 def test_a_changed_or_dropped_value_of_the_recipe_is_a_difference(read):
     run = read(DATA, "seed=2", "training.averaging.last=3")
     assert differences(run, read(DATA)) == [

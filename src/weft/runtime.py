@@ -22,9 +22,7 @@ def choose_device() -> torch.device:
 
 
 def has_native_bf16(device: torch.device) -> bool:
-    """Whether the device multiplies bf16 matrices in hardware, so that bf16 is faster than fp32 and not only
-    smaller.
-    """
+    """Whether the device multiplies bf16 matrices in hardware, so that bf16 is not only smaller but faster."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device)[0] >= 8
     if device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64"):

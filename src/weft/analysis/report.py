@@ -80,7 +80,7 @@ def _read_run(run: Path) -> Run:
         steps=[line for line in metrics if "loss" in line],
         validations=[line for line in metrics if line.keys() & {"valid_loss", "valid_accuracy", "valid_bleu"}],
         samples=_read_lines(run / "samples.jsonl") if (run / "samples.jsonl").is_file() else [],
-        evaluations=_read_json(run / "scores.json", list, []),
+        evaluations=_read_json(run / "scores.json", list, []) if state.get("finished", True) else [],
         recipe=_read_recipe(run, state),
     )
 
@@ -118,8 +118,12 @@ def _read_json(path: Path, kind: type, missing: Any) -> Any:
 
 
 def _read_recipe(run: Path, state: Line) -> str:
-    """A finished run has its resolved recipe beside the report, one under way has it in its checkpoints."""
-    folders = [run] + [run / str(state[name]) for name in ("best", "last") if state.get(name)]
+    """A finished run has its resolved recipe beside the report, one under way has it in its checkpoints.
+
+    A run that was finished and now goes on has old scores and an old recipe beside the report: they are left out.
+    """
+    checkpoints = [run / str(state[name]) for name in ("best", "last") if state.get(name)]
+    folders = [run, *checkpoints] if state.get("finished", True) else checkpoints[::-1]
     found = (folder / "config.toml" for folder in folders if (folder / "config.toml").is_file())
     path = next(found, None)
     return path.read_text(encoding="utf-8", errors="replace") if path else ""

@@ -32,6 +32,8 @@ def evaluate(
     from weft.tasks.evaluation import evaluate as evaluate_translator
     from weft.tasks.translation import load_translator
 
+    if output == Path("-"):
+        raise UsageError("--output names a file; --json - prints to stdout")
     for option, path in (("--json", json), ("--output", output)):
         refuse_replacing(option, path, [data])
         if path is not None and path != Path("-") and not path.resolve().parent.is_dir():

@@ -44,6 +44,7 @@ def translate(
         raise UsageError("--model is missing: a model folder or a run folder, such as runs/starter")
     if text and input_file:
         raise UsageError("give either sentences or --input, not both")
+    output_file = None if output_file == Path("-") else output_file
     refuse_replacing("--output", output_file, [input_file] if input_file else [])
     from weft.tasks.translation import load_translator
 
@@ -97,8 +98,9 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
 
 
 def read_texts(lines: Iterable[bytes], path: Path | None) -> Iterator[str]:
-    """The text of each line; raises CorpusError at the first that is not UTF-8, since leaving it out would shift the
-    rest, and where the file cannot be read on.
+    """The text of each line; raises CorpusError where the file cannot be read on.
+
+    A line that is not UTF-8 is an error here too: leaving it out would shift the rest.
     """
     problems: list[Problem] = []
     try:

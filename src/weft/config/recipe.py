@@ -132,18 +132,12 @@ def override(
 
 
 def differences(old: Resolved[Any], new: Resolved[Any]) -> list[Difference]:
-    """The keys whose values differ between the recipe of a run and the one given when it is resumed.
-
-    What the run found out by itself (measured, from the corpus, the language or another model) is no difference as
-    long as the new recipe leaves it out again.
-    """
+    """The keys whose values differ between two recipes, such as the one a run was begun with and the one given now."""
     before, after = leaves(old.recipe), leaves(new.recipe)
-    found_out = {key for key, origin in old.origins.items() if origin in ("measured", "corpus", "language", "init")}
-    left_out = {key for key in before.keys() | after.keys() if new.origins.get(key, "default") == "default"}
     return [
         Difference(key, before.get(key), after.get(key))
         for key in {**before, **after}
-        if before.get(key) != after.get(key) and key not in found_out & left_out
+        if before.get(key) != after.get(key)
     ]
 
 

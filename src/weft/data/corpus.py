@@ -54,9 +54,7 @@ class DataConfig(Settings):
     valid: tuple[str | CorpusEntry, ...] = Field(min_length=1)
     """Files to choose the best weights on; never trained on."""
     columns: Columns | None = None
-    """Which columns hold the pair; left out: those named as the languages, or the first two where there is no
-    header.
-    """
+    """Which columns hold the pair; left out: those named as the languages, or without a header the first two."""
     header: bool = True
     """Whether the first line of a TSV names its columns."""
     empty_sides: Literal["error", "drop"] = "error"
@@ -90,9 +88,7 @@ class ParallelText:
 
 
 def read_corpora(entries: Sequence[str | CorpusEntry], config: DataConfig, root: Path) -> ParallelText:
-    """All pairs of these entries, in order; raises CorpusError naming every file and line that is wrong (up to a
-    limit).
-    """
+    """All pairs of these entries, in order; raises CorpusError naming every file and line that is wrong."""
     parts, problems = [], []
     for entry in entries:
         entry = CorpusEntry(path=entry) if isinstance(entry, str) else entry

@@ -4,7 +4,7 @@ What the recipe leaves open is decided here, from the languages, the corpus and 
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -14,6 +14,7 @@ from weft.errors import Problem, RecipeError
 from weft.runtime import choose_device, choose_precision, derive_seed
 from weft.tasks.model_folder import TranslationModel, build_transformer, find_model, load_model
 from weft.tasks.recipes import TranslationRecipe
+from weft.text.chinese import Script, convert_script
 from weft.text.sentencepiece_model import SentencePieceTokenizer, train_sentencepiece
 from weft.text.tokenizer import choose_scripts
 from weft.text.vocabulary import choose_vocabulary_size
@@ -90,14 +91,16 @@ def train_tokenizers(
 
     data = recipe.data
     if settings.shared:
-        language = f"{data.source}+{data.target}"
-        both = train("source_size", pairs.sources + pairs.targets, language, settings.source_script)
-        target = SentencePieceTokenizer(
-            both.model,
-            normalization=settings.normalization,
-            script=settings.target_script,  # type: ignore[arg-type]
+        # Each side is converted as it will be when it is encoded; the pieces are then learned from what is seen.
+        scripts = cast("tuple[Script, Script]", (settings.source_script, settings.target_script))
+        texts = [convert_script(text, scripts[0]) for text in pairs.sources]
+        texts += [convert_script(text, scripts[1]) for text in pairs.targets]
+        both = train("source_size", texts, f"{data.source}+{data.target}", "keep")
+        source, target = (
+            SentencePieceTokenizer(both.model, normalization=settings.normalization, script=script)
+            for script in scripts
         )
-        return both, target, resolved
+        return source, target, resolved
     source = train("source_size", pairs.sources, data.source, settings.source_script)
     target = train("target_size", pairs.targets, data.target, settings.target_script)
     return source, target, resolved

@@ -41,9 +41,7 @@ CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "re
 
 @dataclass(frozen=True)
 class Translation:
-    """A translated sentence; `score` is the search's (see decoding/length.py), `log_prob` the sum over the pieces and
-    </s>.
-    """
+    """A translated sentence; `score` is the search's (decoding/length.py), `log_prob` the sum over pieces and </s>."""
 
     source: str
     text: str
@@ -181,9 +179,7 @@ class TranslationTask:
         return blocked_cross_entropy(hidden[is_token], model.output.weight, expected[is_token], smoothing)
 
     def evaluate(self, model: Transformer) -> Evaluation:
-        """In fp32, so that figures do not depend on the precision of training; BLEU is sacreBLEU of greedy
-        translations.
-        """
+        """In fp32, whatever the precision of training; valid_bleu is sacreBLEU of greedy translations."""
         with computing_in(model, torch.float32):
             losses = [
                 self._loss(model, batch.to(self.translator.device), 0.0) for batch in self.valid_batches.in_order()
@@ -220,9 +216,7 @@ def pair_batches(
     batch_sentences: int | None = None,
     max_length: int | None = None,
 ) -> PairBatches:
-    """Encode pairs and make them ready for batching; pairs with more than `max_length` pieces on a side are left
-    out.
-    """
+    """Pairs as ids, ready for batching; those with more than `max_length` pieces on a side are left out."""
     sources, targets = source_tokenizer.encode(pairs.sources), target_tokenizer.encode(pairs.targets)
     kept = range(len(pairs))
     if max_length is not None:

@@ -82,7 +82,7 @@ def train_sentencepiece(
     text at all.
     """
     normalized = [convert_script(normalize(text, normalization), script) for text in texts]
-    message = None
+    asked, message = vocab_size, None
     for _ in range(3):
         writer = io.BytesIO()
         try:
@@ -114,7 +114,7 @@ def train_sentencepiece(
             if fitting is None:
                 raise
             reason = "this corpus fills no more" if TOO_HIGH.search(str(error)) else "its characters alone need them"
-            message = f"{language}: vocabulary of {int(fitting[1]):,} pieces instead of {vocab_size:,}: {reason}"
+            message = f"{language}: vocabulary of {int(fitting[1]):,} pieces instead of {asked:,}: {reason}"
             vocab_size = int(fitting[1])
             continue
         return SentencePieceTokenizer(writer.getvalue(), normalization=normalization, script=script), message

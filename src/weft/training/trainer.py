@@ -46,9 +46,7 @@ class TrainingConfig(Settings):
     batch_sentences: int | None = Field(default=None, ge=1, le=1_000_000)
     """Pairs in a batch, instead of batch_tokens."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Of the activations; auto: bf16 where the hardware multiplies it natively, else fp32. Parameters are always
-    fp32.
-    """
+    """Of the activations; auto: bf16 where the hardware multiplies it natively. Parameters are always fp32."""
     optimizer: Literal["adamw"] = "adamw"
     """How gradients become updates."""
     learning_rate: float = Field(default=1e-3, gt=0, le=100)
