@@ -192,6 +192,13 @@ def test_files_that_are_right_already_are_left_alone_and_others_are_replaced(tmp
     assert (tmp_path / "valid.tsv").read_text(encoding="utf-8").startswith("zh\ten\n")
 
 
+def test_files_of_somebody_else_are_not_replaced(tmp_path):
+    (tmp_path / "train.tsv").write_text("mine")
+    with pytest.raises(UsageError, match=r"already holds train\.tsv; choose another folder with --output"):
+        starter.write(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.tsv"]
+
+
 def test_the_command_writes_the_corpus_and_reports_on_stderr_alone(tmp_path):
     result = CliRunner().invoke(cli.app, ["get", "starter", "--output", str(tmp_path / "there"), "--seed", "2"])
     assert result.exit_code == 0

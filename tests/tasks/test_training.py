@@ -14,8 +14,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from weft.errors import RecipeError, RunError, Stopped
+from weft.config import resolve
+from weft.data.corpus import read_corpora
+from weft.errors import RecipeError, RunError, Stopped, WeftError
+from weft.tasks.first_model import first_model
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
+from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.training import Silent, train
 from weft.tasks.translation import Translator, load_translator
 from weft.training.run_folder import RunStatus
@@ -349,3 +353,29 @@ def test_moved_data_are_the_same_data(tiny_run: Path, tmp_path: Path) -> None:
     train(recipe(training={"epochs": 2}), run=run, data=tmp_path)
     assert status(run).last == 2 * STEPS_PER_EPOCH
     assert all(math.isfinite(loss) for loss in losses(run))
+
+
+def test_a_shared_vocabulary_learns_each_side_in_the_script_it_is_encoded_in(tmp_path: Path) -> None:
+    lines = ["zh\tja", *("湯姆說他愛書\t湯姆は本を愛する",) * 8]
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    resolved = resolve(
+        {
+            "data": {"source": "zh", "target": "ja", "train": ["pairs.tsv"], "valid": ["pairs.tsv"]},
+            "tokenizer": {"shared": True, "source_size": 300},
+        },
+        TranslationRecipe,
+        "the recipe",
+    )
+    pairs = read_corpora(resolved.recipe.data.train, resolved.recipe.data, tmp_path)
+    model = first_model(resolved, pairs, Silent())
+    assert model.source_tokenizer.normalize("湯姆愛") == "汤姆爱"
+    assert model.target_tokenizer.normalize("湯姆愛") == "湯姆愛"
+    simplified, kept = model.source_tokenizer.encode(["湯姆愛"])[0], model.target_tokenizer.encode(["湯姆愛"])[0]
+    assert max(len(simplified), len(kept)) <= 4  # pieces, not the three bytes of each character
+
+
+def test_a_language_that_could_not_be_scored_is_refused_before_anything_is_made(tiny_run: Path, tmp_path: Path) -> None:
+    data = {"target": "english", "columns": {"source": "zh", "target": "en"}}
+    with pytest.raises(WeftError, match="is not a language code"):
+        train(recipe(data=data), run=tmp_path / "run", data=tiny_run)
+    assert list(tmp_path.iterdir()) == []

@@ -84,6 +84,11 @@ def test_a_very_long_text_is_answered_and_read_to_its_end(translator: Translator
     assert whole.text and whole.log_prob != other_end.log_prob
 
 
+def test_a_text_too_long_for_memory_is_refused_in_words(translator: Translator) -> None:
+    with pytest.raises(UsageError, match=r"text 2 has .* pieces, more than the 4,096 .* split it into sentences"):
+        translator.translate(["我", "我有一个苹果。" * 5000])
+
+
 # Several answers
 
 

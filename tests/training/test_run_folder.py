@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -110,6 +111,22 @@ def test_a_checkpoint_is_never_seen_half_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on file sizes")
+def test_a_checkpoint_that_is_swept_is_never_seen_half_removed(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(folder: Path, **_: object) -> None:
+        if folder.exists():
+            raise Killed
+
+    with run.locked():
+        save(run, 2, best=1)
+        monkeypatch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(Killed):
+            run.sweep(keep={1})
+    assert names(run.checkpoints) == {"step-1", ".step-2.removed"}
+    monkeypatch.undo()
+    run.sweep(keep={1})
+    assert names(run.checkpoints) == {"step-1"}
+
+
 def test_a_full_disk_is_one_clear_error_and_what_was_saved_is_intact(run: RunFolder) -> None:
     import resource
 
@@ -204,6 +221,14 @@ def test_a_folder_that_was_there_before_stays_with_what_is_in_it(tmp_path: Path)
     with pytest.raises(WeftError), RunFolder(tmp_path).locked():
         raise WeftError("the corpus is broken")
     assert names(tmp_path) == {"notes.txt"}
+
+
+def test_a_folder_of_something_else_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints" / "mine").mkdir(parents=True)
+    (tmp_path / "README.md").write_text("mine", encoding="utf-8")
+    with pytest.raises(RunError, match=r"is no run: it holds README\.md; choose a new folder"):
+        RunFolder(tmp_path).locked().__enter__()
+    assert names(tmp_path) == {"checkpoints", "README.md"} and names(tmp_path / "checkpoints") == {"mine"}
 
 
 def test_many_that_come_at_once_enter_one_by_one(tmp_path: Path) -> None:

@@ -89,6 +89,8 @@ class LiveDisplay:
         self.progress.update(self.task, completed=row["step"], total=total_steps, description=figures)
 
     def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None:
+        if self.task is not None:
+            self.progress.update(self.task, completed=row["step"])
         self.console.print(describe_validation(row, is_best), style="bold" if is_best else "", highlight=False)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for sample in samples:
