@@ -61,12 +61,6 @@ def keep_memory_pages() -> bool:
     return bool(mallopt(M_MMAP_THRESHOLD, 2**30)) and bool(mallopt(M_TRIM_THRESHOLD, 2**31 - 1))
 
 
-def give_back_free_pages() -> None:
-    """Return the pages that glibc keeps and nothing uses; for moments when many were needed, such as a validation."""
-    if sys.platform.startswith("linux") and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
-        libc.malloc_trim(0)
-
-
 def derive_seed(*parts: int | str) -> int:
     """A 63-bit seed for one purpose, for example derive_seed(seed, "dropout", step).
 

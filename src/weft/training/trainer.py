@@ -22,7 +22,7 @@ from torch import nn
 
 from weft.config import FieldProblem, Settings
 from weft.errors import RunError, Stopped, WeftError
-from weft.runtime import derive_seed, give_back_free_pages
+from weft.runtime import derive_seed
 from weft.training.optimizers import OPTIMIZERS
 from weft.training.run_folder import RunFolder, optimizer_tensors, restore_optimizer
 from weft.training.schedules import SCHEDULES, Horizon
@@ -314,7 +314,6 @@ class Trainer(Generic[Model, Batch]):
         self.model.eval()
         with torch.inference_mode():
             evaluation = self.task.evaluate(self.model)
-        give_back_free_pages()
         self.tick()
         progress = self.progress
         is_best = self.is_better(evaluation)
