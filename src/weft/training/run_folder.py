@@ -88,6 +88,8 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = open(self.path / "lock", "a")  # noqa: SIM115 (held open as long as the lock is)
+        except FileNotFoundError:
+            raise self._taken() from None  # whoever was in has just left, and its folder with it
         except OSError as error:
             raise RunError(f"the run folder {self.path} cannot be written: {error.strerror}") from None
         with lock:
@@ -99,7 +101,7 @@ class RunFolder:
             except OSError as error:
                 raise RunError(f"the run folder {self.path} cannot be locked: {error.strerror}") from None
             if not is_alone:
-                raise RunError(f"another process is training in {self.path}; wait for it, or choose another --run")
+                raise self._taken()
             try:
                 self.checkpoints.mkdir(exist_ok=True)
                 yield
@@ -107,17 +109,30 @@ class RunFolder:
                 if not (self.path / "run.json").exists():
                     self._vanish(made)
 
+    def _taken(self) -> RunError:
+        return RunError(f"another process is training in {self.path}; wait for it, or choose another --run")
+
     def _refuse_other_folders(self) -> None:
         if not self.path.is_dir() or (self.path / "run.json").exists():
             return
-        others = sorted(path.name for path in self.path.iterdir() if not BEGUN.fullmatch(path.name))
+        try:
+            others = sorted(name for name in os.listdir(self.path) if not BEGUN.fullmatch(name))
+        except FileNotFoundError:  # gone since the line above, with the process that had made it
+            return
         if others:
             raise RunError(f"{self.path} is no run: it holds {', '.join(others[:5])}; choose a new folder with --run")
 
     def _vanish(self, made: list[Path]) -> None:
-        """Remove the lock and these folders, innermost first, where they are empty."""
+        """Remove the lock and these folders, innermost first, where they are empty.
+
+        What stands inside the run goes while the lock still keeps others out: they may come in as soon as it is gone.
+        """
+        inside = [folder for folder in made if folder == self.checkpoints]
+        for folder in inside:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         (self.path / "lock").unlink(missing_ok=True)
-        for folder in made:
+        for folder in made[len(inside) :]:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
