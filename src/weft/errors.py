@@ -12,6 +12,7 @@ WeftError                 the work failed                                       
 └── Stopped               a signal stopped the work; the same command goes on      exit code 3
 """
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,13 +51,19 @@ class ProblemsError(WeftError):
 
     def _describe(self) -> str:
         count = len(self.problems)
-        listed = self.problems[: self.most_listed]
-        width = min(40, max((len(problem.where) for problem in listed), default=0))
+        listed = [(shown(p.where, 200), shown(p.what, 5000)) for p in self.problems[: self.most_listed]]
+        width = min(40, max((len(where) for where, _ in listed), default=0))
         lines = [f"{self.subject} has {count} problem{'s' if count != 1 else ''}"]
-        lines += [f"  {problem.where:<{width}}  {problem.what}" for problem in listed]
+        lines += [f"  {where:<{width}}  {what}" for where, what in listed]
         if count > len(listed):
             lines.append(f"  ... and {count - len(listed)} more")
         return "\n".join(lines)
+
+
+def shown(text: str, most: int) -> str:
+    """Text out of somebody's file for a terminal: what would steer one is escaped, what would flood it is cut."""
+    safe = "".join(c if c == "\n" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text[:most])
+    return safe if len(text) <= most else f"{safe}..."
 
 
 class UsageError(WeftError):

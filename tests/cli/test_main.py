@@ -116,6 +116,12 @@ def test_a_reader_that_has_gone_away_is_no_defect() -> None:
     assert answer.stderr == ""
 
 
+def test_an_argument_that_is_no_text_is_named_in_an_error_like_any_other() -> None:
+    command = [sys.executable.encode(), b"-m", b"weft", b"config", b"show", b"\xff.toml"]
+    answer = subprocess.run(command, capture_output=True, check=False)
+    assert (answer.returncode, answer.stderr) == (2, b"weft: there is no recipe \\udcff.toml\n")
+
+
 # The machine
 
 

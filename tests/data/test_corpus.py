@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 
-from weft.data.corpus import Columns, CorpusEntry, DataConfig, ParallelText, read_corpora
-from weft.errors import CorpusError
+from weft.config import resolve
+from weft.data.corpus import (
+    Columns,
+    CorpusEntry,
+    DataConfig,
+    ParallelText,
+    TrainingCorpus,
+    read_corpora,
+    read_monolingual,
+)
+from weft.errors import CorpusError, RecipeError
 
 PAIRS = [("你好。", "Hello."), ("谢谢你！", "Thank you!"), ("再见。", "Goodbye.")]
 TEXT_PAIR = CorpusEntry(source="a.zh", target="a.en")
@@ -265,3 +274,73 @@ def test_all_that_is_wrong_with_all_files_is_said_at_once(problems: Callable[...
         ["b.jsonl:", "line", "1"],
         ["c.tsv:", "the", "file"],
     ]
+
+
+# Weights and tags
+
+
+def test_each_pair_has_the_weight_and_the_tag_of_its_corpus(read: Callable[..., ParallelText]) -> None:
+    made = TrainingCorpus(path="b.tsv", weight=0.5, tag="<bt>")
+    text = read({"a.tsv": tsv(PAIRS[:1]), "b.tsv": tsv(PAIRS[1:])}, "a.tsv", made)
+    assert text.weights == [1.0, 0.5, 0.5]
+    assert text.tags == [None, "<bt>", "<bt>"]
+
+
+def test_pairs_that_no_recipe_speaks_of_have_the_weight_1_and_no_tag() -> None:
+    text = ParallelText(["一", "二"], [("one",), ("two",)], {})
+    assert (text.weights, text.tags) == ([1.0, 1.0], [None, None])
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ({"train": [{"path": "a.tsv", "weight": 0}]}, "must be greater than 0, found 0"),
+        ({"train": [{"path": "a.tsv", "weight": -1.5}]}, "must be greater than 0, found -1.5"),
+        ({"train": [{"path": "a.tsv", "weight": "2"}]}, "expected a number"),
+        ({"train": [{"path": "a.tsv", "tag": "bt"}]}, 'expected a word in angle brackets, such as "<bt>"'),
+        ({"train": [{"path": "a.tsv", "tag": "<s>"}]}, "none of <pad>, <unk>, <s>, </s>"),
+        ({"train": [{"path": "a.tsv", "tag": "<0x41>"}]}, "expected a word in angle brackets"),
+        ({"valid": [{"path": "a.tsv", "weight": 2}]}, "unknown key"),
+        ({"valid": [{"path": "a.tsv", "tag": "<bt>"}]}, "unknown key"),
+        ({"tag": "<bt>"}, "must be the tag of a corpus in data.train; none of them has a tag"),
+        ({"train": [{"path": "a", "tag": "<bt>"}, {"path": "b", "tag": "<st>"}], "tag": "<x>"}, "known: <bt>, <st>"),
+    ],
+)
+def test_weights_and_tags_that_cannot_be_are_refused(data: dict[str, Any], says: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        resolve({"source": "zh", "target": "en", "train": ["x"], "valid": ["x"], **data}, DataConfig, "the data")
+    assert says in str(caught.value)
+
+
+# Monolingual text
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_monolingual_text_is_lines_or_a_column(tmp_path: Path, ending: str) -> None:
+    sentences = ["Hello.", "", "Good\u2028bye."]
+    contents = {
+        "a.txt": lines(sentences),
+        "a.tsv": "id\ten\n" + "".join(f"{n}\t{text}\n" for n, text in enumerate(sentences)),
+        "a.jsonl": "".join(json.dumps({"en": text}) + "\n" for text in sentences),
+    }
+    for name, content in contents.items():
+        path = tmp_path / f"{name}{ending}"
+        path.write_bytes(gzip.compress(content.encode()) if ending else content.encode())
+        assert read_monolingual(path, "en") == sentences
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.tsv", "zh\tde\n一\teins\n", "no column `en`; the header names: zh, de; name one of them by --column"),
+        ("a.jsonl", '{"de": "eins"}\n', "must be an object with strings under en"),
+        ("a.txt", b"one\n\xff\n", "is not UTF-8 (byte 0xff at 1)"),
+    ],
+)
+def test_what_is_wrong_with_monolingual_text_is_named(
+    tmp_path: Path, name: str, content: str | bytes, says: str
+) -> None:
+    (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(CorpusError) as caught:
+        read_monolingual(tmp_path / name, "en")
+    assert [problem.what.startswith(says) for problem in caught.value.problems] == [True]

@@ -1,4 +1,4 @@
-"""Attention: the two forms are one function, masks are obeyed to the last bit, and torch's own module agrees."""
+"""Attention: the three forms are one function, masks are obeyed to the last bit, and torch's own module agrees."""
 
 import math
 
@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.layers.attention import MultiHeadAttention, attend_explicit, attend_fused, attention_weights
+from weft.layers.attention import MultiHeadAttention, attend_explicit, attend_fused, attend_short, attention_weights
 from weft.layers.cache import KeyValueCache
 from weft.layers.masks import causal_mask, padding_mask
 
-FORMS = pytest.mark.parametrize("attend", [attend_explicit, attend_fused])
+FORMS = pytest.mark.parametrize("attend", [attend_explicit, attend_fused, attend_short])
 
 
 def random_heads(query: int, key: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
@@ -53,23 +53,68 @@ def test_a_tiny_example_computed_by_hand(attend):
     assert attend(query, key, value, allowed)[0, 0, 0].tolist() == pytest.approx([3.0, 1.0, 4.0, 1.0], rel=1e-6)
 
 
+@pytest.mark.parametrize("attend", [attend_fused, attend_short])
 @pytest.mark.parametrize("mask", MASKS)
-def test_explicit_attention_is_fused_attention_in_values_and_gradients(mask):
+def test_every_form_is_explicit_attention_in_values_and_gradients(attend, mask):
     allowed = MASKS[mask]()
     inputs = random_heads(5, 7)
     direction = torch.randn(2, 3, 5, 8)
-    explicit, fused = attend_explicit(*inputs, allowed), attend_fused(*inputs, allowed)
-    torch.testing.assert_close(explicit, fused, rtol=1e-5, atol=1e-6)
-    gradients = [torch.autograd.grad((attended * direction).sum(), inputs) for attended in (explicit, fused)]
+    explicit, other = attend_explicit(*inputs, allowed), attend(*inputs, allowed)
+    torch.testing.assert_close(other, explicit, rtol=1e-5, atol=1e-6)
+    gradients = [torch.autograd.grad((attended * direction).sum(), inputs) for attended in (explicit, other)]
     torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-6)
 
 
-def test_explicit_and_fused_attention_agree_in_bf16_as_far_as_bf16_goes():
+@pytest.mark.parametrize("keys", [1, 15, 16, 17, 40])
+def test_short_attention_takes_any_number_of_keys(keys):
+    inputs = random_heads(3, keys)
+    torch.testing.assert_close(attend_short(*inputs), attend_explicit(*inputs), rtol=1e-5, atol=1e-6)
+
+
+def test_the_gradient_of_short_attention_is_the_slope_of_its_values():
+    inputs = tuple(x.detach().double().requires_grad_() for x in random_heads(3, 5))
+    allowed = padding_mask(torch.tensor([[4, 4, 4, 4, 4], [4, 4, 0, 0, 0]]), 0)
+    # in double but for the soft-max, which is fp32: hence the wide steps and bounds
+    assert torch.autograd.gradcheck(lambda *x: attend_short(*x, allowed), inputs, eps=1e-2, atol=2e-3, rtol=1e-2)
+
+
+def test_short_attention_drops_weights_and_keeps_their_mean():
+    query, key, value = (torch.randn(1, 1, time, 8) for time in (3, 5, 5))
+    draws = torch.stack([attend_short(query, key, value, None, 0.25) for _ in range(4000)])
+    torch.testing.assert_close(draws.mean(0), attend_explicit(query, key, value), rtol=0, atol=0.05)
+    assert (draws.std(0) > 0.05).all()
+
+
+def test_the_gradient_of_short_attention_flows_through_the_weights_that_were_kept():
+    query, key, value = random_heads(3, 8)
+    torch.manual_seed(3)
+    attended = attend_short(query, key, value, None, 0.5)
+    identity = torch.eye(8).expand(2, 3, 8, 8).clone().requires_grad_()
+    torch.manual_seed(3)
+    weights = attend_short(query, key, identity, None, 0.5)  # values that spell the dropped weights out
+    torch.testing.assert_close(weights @ value, attended)
+    attended.sum().backward()
+    assert value.grad is not None
+    torch.testing.assert_close(value.grad, weights.sum(2)[..., None].expand_as(value))
+
+
+def test_all_forms_agree_in_bf16_as_far_as_bf16_goes():
     allowed = no_key_for_some_queries()
     query, key, value = random_heads(5, 7, torch.bfloat16)
     exact = attend_explicit(query.float(), key.float(), value.float(), allowed)
-    for attend in (attend_explicit, attend_fused):
+    for attend in (attend_explicit, attend_fused, attend_short):
         torch.testing.assert_close(attend(query, key, value, allowed).float(), exact, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_explicit_attention_is_fused_attention_of_turned_queries_and_keys(mask):
+    attention, allowed = MultiHeadAttention(24, 3, rotary=True), MASKS[mask]()
+    query, (key, value) = (
+        attention.project_query(torch.randn(2, 5, 24)),
+        attention.project_memory(torch.randn(2, 7, 24)),
+    )
+    explicit, fused = attend_explicit(query, key, value, allowed), attend_fused(query, key, value, allowed)
+    torch.testing.assert_close(explicit, fused, rtol=1e-5, atol=1e-6)
 
 
 @FORMS
@@ -144,12 +189,35 @@ def test_dropout_falls_on_the_attention_weights():
     assert not torch.equal(attention.eval()(x, x), attention.output.bias.expand(1, 3, 8))
 
 
-def test_stepping_with_a_cache_is_causal_attention():
-    attention = MultiHeadAttention(8, 2)
+@pytest.mark.parametrize("rotary", [False, True])
+def test_stepping_with_a_cache_is_causal_attention(rotary):
+    attention = MultiHeadAttention(8, 2, rotary=rotary)
     x = torch.randn(3, 40, 8)  # longer than two chunks of the cache
     cache = KeyValueCache()
     stepped = torch.cat([attention.step(x[:, time, None], cache) for time in range(40)], dim=1)
     torch.testing.assert_close(stepped, attention(x, x, causal_mask(40)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("rotary", [False, True])
+def test_attention_sees_a_bag_unless_positions_are_rotary(rotary):
+    attention = MultiHeadAttention(8, 2, rotary=rotary)
+    x, memory = torch.randn(1, 3, 8), torch.randn(1, 5, 8)
+    same = torch.allclose(attention(x, memory), attention(x, memory.flip(1)), rtol=1e-5, atol=1e-6)
+    assert same is not rotary
+
+
+def test_rotary_attention_knows_distances_and_no_places():
+    attention, x = MultiHeadAttention(8, 2, rotary=True), torch.randn(2, 5, 8)
+    further = attention.combine(attention.project_query(x, 1000), *attention.project_memory(x, 1000))
+    torch.testing.assert_close(further, attention(x, x), rtol=1e-4, atol=1e-5)
+
+
+def test_rotations_leave_values_alone():
+    turned, plain = MultiHeadAttention(8, 2, rotary=True), MultiHeadAttention(8, 2)
+    plain.load_state_dict(turned.state_dict())
+    x = torch.randn(2, 5, 8)
+    assert torch.equal(turned.project_memory(x)[1], plain.project_memory(x)[1])
+    assert not torch.equal(turned.project_memory(x)[0], plain.project_memory(x)[0])
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():

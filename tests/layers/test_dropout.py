@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from weft.layers.dropout import Dropout, drop_by_bytes, drop_explicit, rounded_probability
+from weft.layers.dropout import Dropout, drop_by_bytes, drop_explicit, kept_mask, rounded_probability
 
 
 @pytest.mark.parametrize(
@@ -91,3 +91,30 @@ def test_evaluation_and_probability_zero_are_the_identity():
 
 def test_bf16_stays_bf16():
     assert drop_by_bytes(torch.ones(10, dtype=torch.bfloat16), 0.1).dtype == torch.bfloat16
+
+
+def test_four_activations_at_the_corners_of_a_rectangle_are_dropped_as_independently_as_any_two():
+    # Words 0, 1, side and side + 1 are made from two words of each row: the worst four that there are.
+    side, count, probability = 50, 20_000, 0.25
+    corners = [8 * word for word in (0, 1, side, side + 1)]
+    dropped = torch.stack([(kept_mask(torch.empty(8 * side**2), 64) == 0)[corners] for _ in range(count)]).double()
+    expected = probability * (1 - probability) * torch.eye(4, dtype=torch.float64)
+    assert float((dropped.T.cov() - expected).abs().amax()) < 5 * probability * (1 - probability) / math.sqrt(count)
+
+
+def test_dropping_onto_a_residual_is_dropping_and_adding():
+    x, residual = torch.randn(2, 30, requires_grad=True), torch.randn(2, 30, requires_grad=True)
+    dropout = Dropout(0.3).train()
+    torch.manual_seed(1)
+    apart = residual + dropout(x)
+    torch.manual_seed(1)
+    at_once = dropout(x, onto=residual)
+    torch.testing.assert_close(at_once, apart)
+    gradients = [torch.autograd.grad(y.square().sum(), (x, residual)) for y in (at_once, apart)]
+    torch.testing.assert_close(*gradients)
+    assert torch.equal(dropout.eval()(x, onto=residual), residual + x)
+
+
+def test_the_scale_is_exact_in_bf16_too():
+    x = torch.full((4096,), 230.0, dtype=torch.bfloat16)  # 230 / (1 - 26 / 256) = 256
+    assert drop_by_bytes(x, 0.1).unique().tolist() == [0.0, 256.0]

@@ -1,45 +1,70 @@
-"""Sinusoidal positions: the paper's formula, for sentences of any length."""
+"""Positions: the papers' formulas, and sentences of any length where nothing has to be learned for each place."""
 
 import math
 
 import pytest
 import torch
 
-from weft.layers.positions import SinusoidalPositions, sinusoids
+from weft.errors import UsageError
+from weft.layers.positions import LearnedPositions, RotaryPositions, SinusoidalPositions, sinusoids
+
+ADDED = {"sinusoidal": SinusoidalPositions, "learned": lambda model_dim: LearnedPositions(200, model_dim)}
 
 
 @pytest.mark.parametrize("position", [0, 1, 2, 17, 127, 128, 5000])
 @pytest.mark.parametrize("model_dim", [2, 6, 7, 64])
-def test_every_value_is_the_papers_formula(position, model_dim):
+@pytest.mark.parametrize("period", [10_000, 128 / (2 * math.pi)])
+def test_every_value_is_the_papers_formula(position, model_dim, period):
     expected = [
-        (math.sin if dim % 2 == 0 else math.cos)(position / 10_000 ** (dim // 2 * 2 / model_dim))
+        (math.sin if dim % 2 == 0 else math.cos)(position / period ** (dim // 2 * 2 / model_dim))
         for dim in range(model_dim)
     ]
-    assert sinusoids(position + 1, model_dim)[position].tolist() == pytest.approx(expected, abs=1e-6)
+    assert sinusoids(position + 1, model_dim, period=period)[position].tolist() == pytest.approx(expected, abs=1e-6)
 
 
 def test_some_values_by_hand():
     table = sinusoids(2, 4)
     assert table[0].tolist() == [0.0, 1.0, 0.0, 1.0]
     assert table[1].tolist() == pytest.approx([0.841471, 0.540302, 0.0099998, 0.99995], abs=1e-6)  # sin 1, cos 1, 0.01
+    shorter = sinusoids(2, 4, period=100.0)
+    assert shorter[1].tolist() == pytest.approx([0.841471, 0.540302, 0.0998334, 0.9950042], abs=1e-6)  # 1 and 0.1
 
 
-def test_positions_are_added_and_the_input_is_left_alone():
+def test_sinusoids_are_added_and_the_input_is_left_alone():
     x = torch.randn(2, 5, 6)
     before = x.clone()
-    torch.testing.assert_close(SinusoidalPositions(6)(x), before + sinusoids(5, 6))
+    torch.testing.assert_close(SinusoidalPositions(6, period=20.0)(x), before + sinusoids(5, 6, period=20.0))
     assert torch.equal(x, before)
+
+
+def test_learned_vectors_are_added_scaled_as_embeddings_are():
+    positions, x = LearnedPositions(20, 16), torch.randn(2, 5, 16)
+    torch.testing.assert_close(positions(x), x + 4 * positions.weight[:5])
+
+
+def test_learned_vectors_start_with_variance_one():
+    added = LearnedPositions(1000, 64)(torch.zeros(1, 1000, 64))
+    assert added.std().item() == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_sentence_with_more_tokens_than_learned_positions_is_refused_in_words():
+    positions = LearnedPositions(1200, 6)
+    positions(torch.zeros(1, 1200, 6))
+    for offset, time in ((0, 1201), (1200, 1)):
+        with pytest.raises(UsageError, match=r"1,201 tokens .* the 1,200 positions .* model\.max_positions"):
+            positions(torch.zeros(1, time, 6), offset)
 
 
 @pytest.mark.parametrize(("offset", "time"), [(0, 300), (127, 1), (127, 2), (128, 1), (1000, 3)])
 def test_no_sentence_is_too_long_for_the_table(offset, time):
-    positions = SinusoidalPositions(6)
+    positions = SinusoidalPositions(6, period=50.0)
     added = positions(torch.zeros(1, time, 6), offset)[0]
-    assert torch.equal(added, sinusoids(offset + time, 6)[offset:])
+    assert torch.equal(added, sinusoids(offset + time, 6, period=50.0)[offset:])
 
 
-def test_an_offset_is_the_place_of_the_first_time_step():
-    positions, x = SinusoidalPositions(6), torch.randn(2, 9, 6)
+@pytest.mark.parametrize("kind", ADDED)
+def test_an_offset_is_the_place_of_the_first_time_step(kind):
+    positions, x = ADDED[kind](6), torch.randn(2, 9, 6)
     stepped = torch.cat([positions(x[:, time, None], time) for time in range(9)], dim=1)
     assert torch.equal(stepped, positions(x))
 
@@ -53,9 +78,76 @@ def test_a_table_that_grew_while_decoding_serves_training():
     assert x.grad is not None
 
 
-def test_the_table_is_no_part_of_the_weights():
-    assert SinusoidalPositions(6).state_dict() == {}
+def test_tables_are_no_part_of_the_weights():
+    assert SinusoidalPositions(6).state_dict() == RotaryPositions(6).state_dict() == {}
 
 
-def test_the_input_keeps_its_precision():
-    assert SinusoidalPositions(6)(torch.zeros(1, 3, 6, dtype=torch.bfloat16)).dtype == torch.bfloat16
+@pytest.mark.parametrize("kind", ADDED)
+def test_the_input_keeps_its_precision(kind):
+    assert ADDED[kind](6)(torch.zeros(1, 3, 6, dtype=torch.bfloat16)).dtype == torch.bfloat16
+
+
+# ---- rotary ----
+
+
+def test_a_rotation_by_hand():
+    x = torch.tensor([1.0, 2.0, 0.0, 0.0]).expand(1, 1, 4, 4)  # two planes, dimensions 0 with 2 and 1 with 3
+    turned = RotaryPositions(4)(x)[0, 0]
+    assert turned[0].tolist() == [1.0, 2.0, 0.0, 0.0]
+    # position 3 turns the first plane by 3, the second by 3 / 10,000^(2/4) = 0.03
+    expected = [math.cos(3), 2 * math.cos(0.03), math.sin(3), 2 * math.sin(0.03)]
+    assert turned[3].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("offset", [0, 7, 300])
+def test_a_rotation_is_a_product_of_complex_numbers(offset):
+    x = torch.randn(2, 3, 5, 8)
+    angles = torch.arange(offset, offset + 5.0)[:, None] / 10_000 ** (torch.arange(0, 8, 2) / 8)
+    product = torch.complex(*x.chunk(2, dim=-1)) * torch.exp(1j * angles)
+    expected = torch.cat([product.real, product.imag], dim=-1)
+    torch.testing.assert_close(RotaryPositions(8)(x, offset), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_product_of_a_turned_query_and_a_turned_key_depends_on_their_distance_alone():
+    rotary, vectors = RotaryPositions(8), torch.randn(2, 1, 1, 1, 8)
+    query, key = (rotary(vector.expand(1, 1, 40, 8))[0, 0] for vector in vectors)
+    products = query @ key.T  # at every position the same query and the same key
+    for distance in (-39, -7, -1, 0, 1, 20):
+        along = products.diagonal(distance)
+        torch.testing.assert_close(along, along[:1].expand_as(along), rtol=1e-4, atol=1e-5)
+    assert products[0].std() > 0.1  # and it does depend on it
+
+
+def test_rotations_keep_lengths_and_inputs():
+    x = torch.randn(2, 3, 9, 8)
+    before = x.clone()
+    torch.testing.assert_close(RotaryPositions(8)(x, 100).norm(dim=-1), x.norm(dim=-1))
+    assert torch.equal(x, before)
+
+
+def test_an_offset_is_the_position_of_the_first_vector_beyond_any_table():
+    rotary, x = RotaryPositions(8), torch.randn(1, 2, 300, 8)
+    whole = RotaryPositions(8)(x)
+    for time in (0, 1, 127, 128, 299):
+        torch.testing.assert_close(rotary(x[:, :, time : time + 1], time), whole[:, :, time : time + 1])
+
+
+def test_a_table_of_rotations_that_grew_while_decoding_serves_training():
+    rotary = RotaryPositions(8)
+    with torch.inference_mode():
+        rotary(torch.zeros(1, 1, 200, 8))
+    x = torch.randn(1, 1, 200, 8, requires_grad=True)
+    rotary(x).square().sum().backward()
+    torch.testing.assert_close(x.grad, 2 * x.detach())  # a rotation changes no length
+
+
+def test_rotations_of_bf16_are_rounded_once():
+    x = torch.randn(2, 3, 5, 8).bfloat16()
+    turned = RotaryPositions(8)(x)
+    assert turned.dtype == torch.bfloat16
+    assert torch.equal(turned, RotaryPositions(8)(x.float()).bfloat16())
+
+
+def test_heads_of_odd_width_cannot_be_turned():
+    with pytest.raises(ValueError, match="head_dim = 5 must be even"):
+        RotaryPositions(5)

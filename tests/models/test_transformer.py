@@ -1,7 +1,11 @@
 """The Transformer: torch's own modules agree, cached and uncached decoding agree, and a toy task is learned."""
 
+import math
 import random
+import re
+from collections import Counter
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 import torch
@@ -9,9 +13,11 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from weft.decoding.greedy import greedy_search
+from weft.errors import UsageError
 from weft.layers.attention import MultiHeadAttention
+from weft.layers.dropout import Dropout
 from weft.layers.masks import causal_mask, padding_mask
-from weft.layers.positions import sinusoids
+from weft.layers.positions import RotaryPositions, sinusoids
 from weft.models.transformer import DecoderLayer, EncoderLayer, Residual, Transformer, TransformerConfig
 from weft.training.losses import cross_entropy
 
@@ -20,6 +26,7 @@ SOURCE_VOCAB, TARGET_VOCAB = 11, 13
 
 NORMS = pytest.mark.parametrize("norm", ["pre", "post"])
 ACTIVATIONS = pytest.mark.parametrize("activation", ["relu", "gelu"])
+POSITIONS = pytest.mark.parametrize("positions", ["sinusoidal", "scaled-sinusoidal", "learned", "rotary"])
 
 # Three sentences of different lengths, padded.
 SOURCE = torch.tensor([[5, 6, 7, 8, 2], [9, 2, 0, 0, 0], [4, 3, 10, 2, 0]])
@@ -102,10 +109,11 @@ def test_the_whole_model_is_torchs_encoder_and_decoder_between_embeddings_and_ou
 
 
 @NORMS
+@POSITIONS
 @pytest.mark.parametrize("rows_per_sentence", [1, 3])
-def test_every_cached_step_is_uncached_teacher_forcing(norm, rows_per_sentence):
+def test_every_cached_step_is_uncached_teacher_forcing(norm, positions, rows_per_sentence):
     """Also after rows were swapped and repeated within their sentences, and after sentences have left."""
-    model, dice = make(norm=norm).eval(), random.Random(1)
+    model, dice = make(norm=norm, positions=positions).eval(), random.Random(1)
     state = model.start(SOURCE, rows_per_sentence)
     rows = [(sentence, [BEGIN_ID]) for sentence in range(3) for _ in range(rows_per_sentence)]
     leaving = {4: 1, 20: 0}  # after which step which sentence leaves; the cache grows at step 16
@@ -124,24 +132,44 @@ def test_every_cached_step_is_uncached_teacher_forcing(norm, rows_per_sentence):
         rows = [(rows[i][0], [*rows[i][1], dice.randrange(TARGET_VOCAB)]) for i in chosen]
 
 
+MENU = {
+    "norm": ["pre", "post"],
+    "norm_layer": ["layer", "rms"],
+    "positions": ["sinusoidal", "scaled-sinusoidal", "learned", "rotary"],
+    "activation": ["relu", "elu", "gelu", "silu", "glu", "reglu", "geglu", "swiglu"],
+}
+COMBINATIONS = [dict(zip(MENU, choices, strict=True)) for choices in product(*MENU.values())]
+
+
+@pytest.mark.parametrize("choices", COMBINATIONS, ids=lambda choices: " ".join(choices.values()))
+def test_whatever_is_chosen_from_the_menu_cached_steps_are_uncached_teacher_forcing(choices):
+    model = make(**choices).eval()
+    state = model.start(SOURCE)
+    stepped = torch.stack([state.step(TARGET[:, time]) for time in range(TARGET.size(1))], dim=1)
+    close(stepped, model(SOURCE, TARGET).log_softmax(-1))
+
+
 @NORMS
-def test_a_sentence_alone_scores_as_it_does_beside_longer_ones(norm):
-    model = make(norm=norm).eval()
+@POSITIONS
+def test_a_sentence_alone_scores_as_it_does_beside_longer_ones(norm, positions):
+    model = make(norm=norm, positions=positions).eval()
     together = model(SOURCE, TARGET)
     for sentence in range(3):
         source, target = (x[sentence][x[sentence] != PADDING_ID][None] for x in (SOURCE, TARGET))
         close(model(source, target)[0], together[sentence, : target.size(1)])
 
 
-def test_no_logit_depends_on_a_later_target_token():
-    model = make().eval()
+@POSITIONS
+def test_no_logit_depends_on_a_later_target_token(positions):
+    model = make(positions=positions).eval()
     changed = TARGET.clone()
     changed[:, 3:] = 9
     close(model(SOURCE, changed)[:, :3], model(SOURCE, TARGET)[:, :3])
 
 
-def test_every_logit_depends_on_every_source_token_and_every_earlier_target_token():
-    model = make().eval()
+@POSITIONS
+def test_every_logit_depends_on_every_source_token_and_every_earlier_target_token(positions):
+    model = make(positions=positions).eval()
     for changed in range(4):
         source = SOURCE[:1].clone()
         source[0, changed] = 3
@@ -152,8 +180,20 @@ def test_every_logit_depends_on_every_source_token_and_every_earlier_target_toke
         assert (difference[changed:] > 1e-4).all()
 
 
-def test_bf16_scores_are_near_fp32_and_every_parameter_and_gradient_is_fp32():
-    model = make(model_dim=64, ff_dim=128)
+@POSITIONS
+def test_the_order_of_the_source_matters(positions):
+    model = make(positions=positions).eval()
+    swapped = SOURCE[:1, [1, 0, 2, 3, 4]]
+    assert (model(swapped, TARGET[:1]) - model(SOURCE[:1], TARGET[:1])).abs().amax() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [{}, {"positions": "rotary", "norm_layer": "rms", "activation": "swiglu"}, {"positions": "learned"}],
+    ids=["default", "rotary rms swiglu", "learned"],
+)
+def test_bf16_scores_are_near_fp32_and_every_parameter_and_gradient_is_fp32(choices):
+    model = make(model_dim=64, ff_dim=128, **choices)
     exact = model(SOURCE, TARGET)
     model.compute_dtype = torch.bfloat16
     logits = model(SOURCE, TARGET)
@@ -176,6 +216,36 @@ def test_dropout_is_drawn_in_training_only():
     assert torch.equal(model(SOURCE, TARGET), model(SOURCE, TARGET))
 
 
+@pytest.mark.parametrize(
+    ("key", "places"),
+    [
+        ("embedding_dropout", {"embedding_dropout"}),
+        ("attention_dropout", {"attention.dropout", "self_attention.dropout", "cross_attention.dropout"}),
+        ("activation_dropout", {"feed_forward.dropout"}),
+        (
+            "residual_dropout",
+            {
+                "attention_residual.dropout",
+                "self_attention_residual.dropout",
+                "cross_attention_residual.dropout",
+                "feed_forward_residual.dropout",
+            },
+        ),
+    ],
+)
+def test_every_place_has_a_dropout_of_its_own(key, places):
+    def places_with(probability, **settings) -> set[str]:
+        return {
+            re.sub(r"^(en|de)coder\.\d+\.", "", name)
+            for name, module in make(**settings).named_modules()
+            if isinstance(module, Dropout) and module.probability == probability
+        }
+
+    assert places_with(0.25, **{"dropout": 0.5, key: 0.25}) == places
+    assert places_with(0.0, **{"dropout": 0.5, key: 0.0}) == places
+    assert places_with(0.5, **{"dropout": 0.5, key: 0.25}).isdisjoint(places)
+
+
 DROPS_ALL = 0.999  # rounded to a 256th: 1
 
 
@@ -194,10 +264,121 @@ def test_dropout_falls_on_the_embeddings():
     close(memory, bias.expand(3, 5, 8))  # nothing but zeros enters, and nothing is added to them
 
 
-def test_sentences_may_be_longer_than_any_before():
-    model = make().eval()
+# ---- layer dropout ----
+
+
+def layers_run(model: Transformer) -> Counter[str]:
+    """How often each layer runs from now on."""
+    runs: Counter[str] = Counter()
+    for stack in ("encoder", "decoder"):
+        for number, layer in enumerate(model.get_submodule(stack).children()):
+            layer.register_forward_hook(lambda *_, name=f"{stack}.{number}": runs.update([name]))
+    return runs
+
+
+def test_in_training_each_layer_is_left_out_as_often_as_the_probability_says():
+    model, passes = make(layer_dropout=0.3), 200
+    runs = layers_run(model)
+    for _ in range(passes):
+        model(SOURCE, TARGET)
+    assert len(runs) == 4
+    deviation = math.sqrt(passes * 0.3 * 0.7)
+    assert all(abs(count - 0.7 * passes) < 4 * deviation for count in runs.values())
+
+
+def test_a_layer_that_is_left_out_passes_its_input_on_and_learns_nothing():
+    model = make(layer_dropout=0.999)
+    memory, _ = model.encode(SOURCE)
+    embedded = model.source_embedding.weight[SOURCE] * 8**0.5 + sinusoids(5, 8)
+    close(memory, model.encoder_norm(embedded))
+    memory.square().sum().backward()
+    assert all(parameter.grad is None for parameter in model.encoder.parameters())
+    assert model.source_embedding.weight.grad is not None
+
+
+def test_no_layer_is_left_out_of_evaluation_or_of_decoding():
+    model = make(layer_dropout=0.9).eval()
+    plain = make().eval()
+    plain.load_state_dict(model.state_dict())
+    assert torch.equal(model(SOURCE, TARGET), plain(SOURCE, TARGET))
+    assert torch.equal(model.start(SOURCE).step(TARGET[:, 0]), plain.start(SOURCE).step(TARGET[:, 0]))
+
+
+def test_the_same_seed_leaves_out_the_same_layers():
+    model = make(layer_dropout=0.5)
+
+    def scores(seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        return model(SOURCE, TARGET)
+
+    assert torch.equal(scores(7), scores(7))
+    assert any(not torch.equal(scores(7), scores(seed)) for seed in range(5))
+
+
+def test_without_layer_dropout_no_random_number_is_spent_on_it():
+    model = make()
+    before = torch.get_rng_state()
+    model(SOURCE, TARGET)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# ---- lengths ----
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "scaled-sinusoidal", "rotary"])
+def test_sentences_may_be_longer_than_any_before(positions):
+    model = make(positions=positions).eval()
     long = torch.randint(3, SOURCE_VOCAB, (1, 300))
     assert model(long, long)[0, -1].isfinite().all()
+    assert model.config.longest_sentence is None
+
+
+def test_learned_positions_know_a_longest_sentence_on_either_side():
+    model = make(positions="learned", max_positions=8).eval()
+    assert model.config.longest_sentence == 8
+    fits, too_long = torch.full((1, 8), 5), torch.full((1, 9), 5)
+    assert model(fits, fits).isfinite().all()
+    for source, target in ((too_long, fits), (fits, too_long)):
+        with pytest.raises(UsageError, match="9 tokens is longer than the 8 positions"):
+            model(source, target)
+    with pytest.raises(UsageError, match="9 tokens is longer than the 8 positions"):
+        model.start(too_long)
+    state = model.start(fits)
+    for _ in range(8):
+        state.step(torch.tensor([5]))
+    with pytest.raises(UsageError, match="9 tokens is longer than the 8 positions"):
+        state.step(torch.tensor([5]))
+
+
+@pytest.mark.parametrize(("max_positions", "longest"), [(None, 1024), (300, 300)])
+def test_each_side_learns_its_positions(max_positions, longest):
+    model = make(positions="learned", max_positions=max_positions)
+    shapes = {name: list(weight.shape) for name, weight in model.named_parameters() if "positions" in name}
+    assert shapes == {"source_positions.weight": [longest, 8], "target_positions.weight": [longest, 8]}
+
+
+@pytest.mark.parametrize(("max_positions", "period"), [(None, 128 / (2 * math.pi)), (100, 15.91549)])
+def test_the_period_of_scaled_sinusoids_is_their_longest_wave_over_two_pi(max_positions, period):
+    model = make(positions="scaled-sinusoidal", max_positions=max_positions, layer_dropout=0.999)
+    embedded = model.source_embedding.weight[SOURCE] * 8**0.5
+    memory, _ = model.encode(SOURCE)  # no layer takes part
+    close(memory, model.encoder_norm(embedded + sinusoids(5, 8, period=period)))
+
+
+def test_rotary_positions_add_nothing_to_the_embeddings():
+    model = make(positions="rotary", layer_dropout=0.999)
+    memory, _ = model.encode(SOURCE)  # no layer takes part
+    close(memory, model.encoder_norm(model.source_embedding.weight[SOURCE] * 8**0.5))
+
+
+def test_rotary_positions_turn_self_attention_and_no_other():
+    turned = [name for name, module in make(positions="rotary").named_modules() if isinstance(module, RotaryPositions)]
+    assert turned == [
+        "encoder.0.attention.rotary",
+        "encoder.1.attention.rotary",
+        "decoder.0.self_attention.rotary",
+        "decoder.1.self_attention.rotary",
+    ]
 
 
 # ---- parameters ----
@@ -218,6 +399,18 @@ LAST_NORMS = 2 * 16
         ({"norm": "post"}, 2 * ENCODER_LAYER + 2 * DECODER_LAYER + 8 * (11 + 13)),
         ({"encoder_layers": 3, "decoder_layers": 1}, 3 * ENCODER_LAYER + DECODER_LAYER + LAST_NORMS + 8 * (11 + 13)),
         ({"num_heads": 1}, 2 * ENCODER_LAYER + 2 * DECODER_LAYER + LAST_NORMS + 8 * (11 + 13)),
+        # The third matrix and its bias, in four feed-forward networks.
+        (
+            {"activation": "swiglu"},
+            2 * ENCODER_LAYER + 2 * DECODER_LAYER + LAST_NORMS + 8 * (11 + 13) + 4 * (8 * 16 + 16),
+        ),
+        # No biases: of two normalizations in an encoder layer, three in a decoder layer, and the last two.
+        ({"norm_layer": "rms"}, 2 * ENCODER_LAYER + 2 * DECODER_LAYER + LAST_NORMS + 8 * (11 + 13) - 12 * 8),
+        (
+            {"positions": "learned", "max_positions": 20},
+            2 * ENCODER_LAYER + 2 * DECODER_LAYER + LAST_NORMS + 8 * (11 + 13) + 2 * 20 * 8,
+        ),
+        ({"positions": "rotary"}, 2 * ENCODER_LAYER + 2 * DECODER_LAYER + LAST_NORMS + 8 * (11 + 13)),
     ],
 )
 def test_parameters_are_as_many_as_counted_by_hand(changes, expected):
@@ -266,15 +459,72 @@ def test_heads_that_do_not_divide_the_width_are_refused_with_the_nearest_that_do
         TransformerConfig(model_dim=model_dim, num_heads=num_heads)
 
 
+@pytest.mark.parametrize(
+    ("model_dim", "num_heads", "advice"), [(512, 6, "try 4 or 8"), (24, 8, "try 2 or 3"), (40, 8, "try 4 or 5")]
+)
+def test_rotary_positions_need_heads_of_even_width(model_dim, num_heads, advice):
+    expected = f'num_heads must divide model_dim = {model_dim} into even parts for positions = "rotary"; {advice}'
+    with pytest.raises(ValidationError, match=expected):
+        TransformerConfig(model_dim=model_dim, num_heads=num_heads, positions="rotary")
+    for heads in map(int, re.findall(r"\d+", advice)):
+        TransformerConfig(model_dim=model_dim, num_heads=heads, positions="rotary")
+
+
+def test_rotary_positions_need_an_even_width():
+    with pytest.raises(ValidationError, match="model_dim must be even"):
+        TransformerConfig(model_dim=9, num_heads=1, positions="rotary")
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_a_longest_sentence_is_refused_where_positions_know_none(positions):
+    with pytest.raises(ValidationError, match=f'max_positions is not used by positions = "{positions}"; leave it out'):
+        TransformerConfig(positions=positions, max_positions=512)
+
+
+def test_settings_that_do_not_fit_are_all_named_at_once():
+    with pytest.raises(ValidationError, match=r"num_heads must divide.*max_positions is not used"):
+        TransformerConfig(num_heads=6, max_positions=512)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"encoder_layers": 10**9},
+        {"decoder_layers": 10**9},
+        {"model_dim": 2**40},
+        {"ff_dim": 2**40},
+        {"positions": "learned", "max_positions": 10**12},
+        {"positions": "scaled-sinusoidal", "max_positions": 1},
+        {"attention_dropout": 1.0},
+        {"layer_dropout": 1.0},
+        {"layer_dropout": float("nan")},
+        {"activation": "os.system"},
+        {"norm_layer": "batch"},
+    ],
+    ids=str,
+)
+def test_settings_beyond_all_bounds_are_refused(setting):
+    with pytest.raises(ValidationError, match=list(setting)[-1]):
+        TransformerConfig(**setting)
+
+
 # ---- a toy task ----
 
 
-@pytest.mark.parametrize("task", [list, lambda symbols: symbols[::-1]], ids=["copy", "reverse"])
-def test_a_toy_task_is_learned(task):
+@pytest.mark.parametrize(
+    ("task", "choices"),
+    [
+        (list, {}),
+        (lambda symbols: symbols[::-1], {}),
+        (lambda symbols: symbols[::-1], {"positions": "rotary", "norm_layer": "rms", "activation": "swiglu"}),
+    ],
+    ids=["copy", "reverse", "reverse with rotary, rms, swiglu"],
+)
+def test_a_toy_task_is_learned(task, choices):
     """Sequences of one to five symbols out of five; those that add up to a multiple of four are never trained on."""
     dice, steps = random.Random(1), 300
     model = Transformer(
-        tiny(model_dim=64, num_heads=4, ff_dim=128, encoder_layers=1, decoder_layers=1),
+        tiny(model_dim=64, num_heads=4, ff_dim=128, encoder_layers=1, decoder_layers=1, **choices),
         source_vocab_size=8,
         target_vocab_size=8,
         padding_id=PADDING_ID,

@@ -21,6 +21,7 @@ from weft.tasks.model_folder import (
     save_model,
 )
 from weft.tasks.translation import Translator
+from weft.training.run_folder import RunStatus
 
 TEXTS = ["我有一个苹果。", "两个朋友", "</s> 龘 ü"]
 
@@ -119,10 +120,12 @@ def test_every_file_may_be_read_by_whom_the_others_may(tiny_run: Path) -> None:
         assert len({stat.S_IMODE((folder / name).stat().st_mode) for name in names}) == 1
 
 
-def test_a_run_means_its_best_weights_and_once_those_are_cleared_away_the_model_in_it(
+def test_a_run_means_its_best_weights_while_it_trains_and_the_model_in_it_when_it_is_finished(
     tiny_run: Path, tmp_path: Path
 ) -> None:
     run = shutil.copytree(tiny_run / "run", tmp_path / "run")
+    assert find_model(run) == run
+    (run / "run.json").write_text(RunStatus(last=2, best=2).to_json())
     assert find_model(run) == run / "checkpoints/step-2"
     shutil.rmtree(run / "checkpoints")
     assert find_model(run) == run

@@ -177,6 +177,43 @@ def test_training_stops_when_patience_is_lost_and_more_patience_goes_on(tiny_run
     assert status(tmp_path / "2").last == 12
 
 
+AVERAGES: dict[str, dict[str, Any]] = {
+    "moving average": {"ema_decay": 0.5},
+    "mean": {"average_best": 2, "keep_within": 0.2},
+    "trials": {"schedule": "plateau-trials", "patience": 1, "trials": 9},
+}
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+def test_stopping_changes_no_recipe_that_looks_back(tiny_run: Path, tmp_path: Path, name: str) -> None:
+    settings = {"learning_rate": 0.05, "select_by": "loss", "validate_every": "1 step", **AVERAGES[name]}
+    straight = train(recipe(training=settings), run=tmp_path / "straight", data=tiny_run)
+    for step in (3, 6):
+        with pytest.raises(Stopped):
+            train(recipe(training=settings), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=step))
+    train(recipe(training=settings), run=tmp_path / "run", data=tiny_run)
+    assert rows(tmp_path / "run") == rows(straight)
+    for file in ("model.safetensors", "run.json", "checkpoints/step-8/training.safetensors"):
+        assert (tmp_path / "run" / file).read_bytes() == (straight / file).read_bytes()
+    kept = [{folder.name for folder in (run / "checkpoints").iterdir()} for run in (tmp_path / "run", straight)]
+    assert kept[0] == kept[1]
+
+
+def test_trials_that_are_lost_end_a_run_and_more_trials_go_on(tiny_run: Path, tmp_path: Path) -> None:
+    standstill = {"learning_rate": 1e-30, "min_learning_rate": 0.0, "epochs": 50, "patience": 1, "select_by": "loss"}
+
+    def given(trials: int) -> dict[str, Any]:
+        return recipe(training={**standstill, "schedule": "plateau-trials", "trials": trials})
+
+    run = train(given(2), run=tmp_path / "run", data=tiny_run)
+    assert status(run) == RunStatus(last=6, best=2, finished=True)  # the first is the best, and two are not better
+    watcher = Watcher()
+    train(given(2), run=run, data=tiny_run, listener=watcher)
+    assert watcher.messages == [f"{run} is finished (step 6); raise training.trials to go on"]
+    train(given(3), run=run, data=tiny_run)
+    assert status(run) == RunStatus(last=8, best=2, finished=True)
+
+
 def test_the_best_weights_by_loss_are_those_of_the_least_loss(tiny_run: Path, tmp_path: Path) -> None:
     settings = {"select_by": "loss", "schedule": "constant", "learning_rate": 0.05, "epochs": 8}
     run = train(recipe(training=settings), run=tmp_path / "run", data=tiny_run)
@@ -253,8 +290,21 @@ def test_weights_that_do_not_fit_are_refused_with_every_reason(tiny_run: Path, t
         {"training": {"schedule": "noam", "learning_rate": 0.2, "warmup": 4}},
         {"training": {"batch_sentences": None, "batch_tokens": 128}},
         {"training": {"precision": "bf16"}},
+        {"training": {"optimizer": "muon", "ema_decay": 0.3}},
+        {"training": {"optimizer": "sgd", "nesterov": True, "learning_rate": 0.5, "schedule": "plateau"}},
+        {"training": {"optimizer": "adafactor", "learning_rate": 0.1, "accumulate": 2, "average_last": 2}},
     ],
-    ids=["unigram", "one vocabulary, all tied", "post-norm", "noam", "token batches", "bf16"],
+    ids=[
+        "unigram",
+        "one vocabulary, all tied",
+        "post-norm",
+        "noam",
+        "token batches",
+        "bf16",
+        "muon, averaged",
+        "sgd, plateau",
+        "adafactor, accumulated",
+    ],
 )
 def test_it_learns_and_reloads(tiny_run: Path, tmp_path: Path, tables: dict[str, dict[str, Any]]) -> None:
     training = {"learning_rate": 0.02, "epochs": 5, **tables.get("training", {})}

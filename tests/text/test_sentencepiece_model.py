@@ -201,3 +201,44 @@ def test_a_tokenizer_with_other_special_ids_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ModelError, match="its first pieces are"):
         SentencePieceTokenizer.load(tmp_path / "other.model", normalization="nfc", script="keep")
+
+
+# Tags
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tagged(request: pytest.FixtureRequest) -> Iterator[SentencePieceTokenizer]:
+    texts = CHINESE + ENGLISH + ["<bt> is text here", "<bt>", "a<bt>b"] * 50
+    yield train_sentencepiece(texts, kind=request.param, vocab_size=420, language="zh", tags=["<bt>", "<st>"])[0]
+
+
+def test_a_tag_is_one_piece_of_its_own_that_is_no_part_of_the_text(
+    tagged: SentencePieceTokenizer, tmp_path: Path
+) -> None:
+    tags = [tagged.tag_id("<bt>"), tagged.tag_id("<st>")]
+    assert len({*tags, PADDING_ID, UNKNOWN_ID, BEGIN_ID, END_ID}) == 6
+    (ids,) = tagged.encode(["Tom said"])
+    assert tagged.decode([[tag for tag in tags if tag is not None] + ids]) == ["Tom said"]
+    tagged.save(tmp_path / "t.model")
+    loaded = SentencePieceTokenizer.load(tmp_path / "t.model", normalization="nfc", script="keep")
+    assert [loaded.tag_id("<bt>"), loaded.tag_id("<st>")] == tags
+
+
+@pytest.mark.parametrize("text", ["<bt>", "a<bt>b", "<bt> is text here", "<bt><bt>", " <bt>", "\u2581<bt>"])
+def test_no_text_becomes_a_tag_even_if_the_training_text_is_full_of_it(
+    tagged: SentencePieceTokenizer, text: str
+) -> None:
+    (ids,) = tagged.encode([text])
+    assert tagged.tag_id("<bt>") not in ids
+    assert tagged.decode([ids]) == [tagged.normalize(text)]
+
+
+@pytest.mark.parametrize("other", ["<pt>", "<s>", "</s>", "<pad>", "<unk>", "<0x41>", "Tom", ""])
+def test_nothing_else_is_a_tag(tagged: SentencePieceTokenizer, other: str) -> None:
+    assert tagged.tag_id(other) is None
+
+
+def test_tags_may_make_a_vocabulary_larger_but_never_fail(tokenizer: SentencePieceTokenizer) -> None:
+    tags = [f"<t{number}>" for number in range(50)]
+    made, message = train_sentencepiece(CHINESE, kind="bpe", vocab_size=300, language="zh", tags=tags)
+    assert message is not None and all(made.tag_id(tag) is not None for tag in tags)

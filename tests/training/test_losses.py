@@ -21,14 +21,14 @@ def inputs(tokens: int, vocab: int = 37, width: int = 12) -> tuple[Tensor, Tenso
 
 
 def with_gradients(
-    loss: str, hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float
+    loss: str, hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float, z_loss: float = 0.0
 ) -> tuple[Loss, Tensor, Tensor]:
     """The loss, and the gradients of its mean over the tokens."""
     hidden, weight = hidden.detach().requires_grad_(), weight.detach().requires_grad_()
     if loss == "blocked":
-        found = blocked_cross_entropy(hidden, weight, labels, smoothing)
+        found = blocked_cross_entropy(hidden, weight, labels, smoothing, z_loss)
     else:
-        found = cross_entropy(hidden @ weight.to(hidden.dtype).T, labels, smoothing)
+        found = cross_entropy(hidden @ weight.to(hidden.dtype).T, labels, smoothing, z_loss)
     (found.total / found.tokens).backward()
     assert hidden.grad is not None and weight.grad is not None
     return found, hidden.grad, weight.grad
@@ -38,7 +38,7 @@ def test_one_token_by_hand() -> None:
     # p = (1/2, 1/4, 1/4); with smoothing 0.3 the target is (0.8, 0.1, 0.1).
     logits = torch.tensor([[math.log(2), 0.0, 0.0]])
     loss = cross_entropy(logits, torch.tensor([0]), 0.3)
-    assert loss.nll == pytest.approx(math.log(2))
+    assert float(loss.nll) == pytest.approx(math.log(2))
     assert float(loss.total) == pytest.approx(0.8 * math.log(2) + 0.2 * math.log(4))
     assert (loss.correct, loss.tokens) == (1, 1)
 
@@ -54,11 +54,26 @@ def test_the_definition_the_blocks_and_torch_agree_in_values_and_gradients(token
 
     for loss in (whole, blocked):
         torch.testing.assert_close(loss.total, oracle.expand_as(loss.total), rtol=1e-5, atol=1e-4)
-        assert loss.nll == pytest.approx(float(plain), rel=1e-5)
+        assert float(loss.nll) == pytest.approx(float(plain), rel=1e-5)
         assert loss.tokens == tokens
-    assert whole.correct == blocked.correct == int(((hidden @ weight.T).argmax(1) == labels).sum())
+    assert int(whole.correct) == int(blocked.correct) == int(((hidden @ weight.T).argmax(1) == labels).sum())
     torch.testing.assert_close(blocked_hidden, whole_hidden, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(blocked_weight, whole_weight, rtol=1e-4, atol=1e-6)
+
+
+def test_z_loss_adds_the_square_of_the_log_of_the_mass() -> None:
+    logits = torch.tensor([[math.log(2), 0.0, 0.0]])  # the mass is 4
+    plain, held = (float(cross_entropy(logits, torch.tensor([0]), 0.0, z).total) for z in (0.0, 0.01))
+    assert held - plain == pytest.approx(0.01 * math.log(4) ** 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_with_z_loss_too_the_definition_and_the_blocks_agree(smoothing: float) -> None:
+    hidden, weight, labels = inputs(BLOCK + 9)
+    whole, *whole_gradients = with_gradients("whole", hidden, weight, labels, smoothing, 0.02)
+    blocked, *blocked_gradients = with_gradients("blocked", hidden, weight, labels, smoothing, 0.02)
+    torch.testing.assert_close(blocked.total, whole.total, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(blocked_gradients, whole_gradients, rtol=1e-4, atol=1e-6)
 
 
 def test_the_gradient_of_the_definition_is_torchs() -> None:

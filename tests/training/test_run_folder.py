@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from weft.errors import ModelError, RunError, WeftError
-from weft.training.optimizers import adamw
+from weft.training.optimizers import WEIGHT_DECAY, make_optimizer
 from weft.training.run_folder import RunFolder, RunStatus, commit_folder, optimizer_tensors, restore_optimizer
 
 
@@ -67,6 +67,12 @@ def test_only_the_last_and_the_best_checkpoint_are_kept(run: RunFolder) -> None:
     for step, best in ((2, 2), (3, 2), (4, 2), (5, 5), (6, 5)):
         save(run, step, best=best)
         assert names(run.checkpoints) == {f"step-{step}", f"step-{best}"}
+
+
+def test_checkpoints_that_are_asked_for_are_kept_as_long_as_they_are(run: RunFolder) -> None:
+    for step, keep in ((2, [1]), (3, [1, 2]), (4, [2]), (5, [])):
+        run.save(step, lambda folder: None, {}, {}, best=None, keep=keep)
+        assert names(run.checkpoints) == {f"step-{kept}" for kept in (step, *keep)}
 
 
 @pytest.mark.parametrize("moment", ["while the model is written", "before the rename", "before run.json is replaced"])
@@ -271,10 +277,20 @@ def test_a_folder_that_may_not_be_written_is_one_clear_error(tmp_path: Path) -> 
 # The optimizer
 
 
-def small_model() -> tuple[nn.Module, torch.optim.Optimizer]:
+def small_model(name: str) -> tuple[nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(3)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    return model, adamw(model, learning_rate=1e-2, betas=(0.9, 0.98), epsilon=1e-9, weight_decay=0.01)
+    optimizer = make_optimizer(
+        model,
+        name,
+        learning_rate=1e-2,
+        momentum=None,
+        nesterov=name == "sgd",
+        betas=(0.9, 0.98),
+        epsilon=1e-9,
+        weight_decay=0.01,
+    )
+    return model, optimizer
 
 
 def take_steps(model: nn.Module, optimizer: torch.optim.Optimizer, count: int) -> None:
@@ -284,12 +300,13 @@ def take_steps(model: nn.Module, optimizer: torch.optim.Optimizer, count: int) -
         optimizer.step()
 
 
-def test_a_step_after_the_optimizer_was_stored_and_restored_is_the_same_bit_for_bit(run: RunFolder) -> None:
-    straight, straight_optimizer = small_model()
+@pytest.mark.parametrize("name", WEIGHT_DECAY)
+def test_a_step_after_the_optimizer_was_stored_and_restored_is_the_same_bit_for_bit(run: RunFolder, name: str) -> None:
+    straight, straight_optimizer = small_model(name)
     take_steps(straight, straight_optimizer, 5)
     run.save(2, lambda folder: None, optimizer_tensors(straight_optimizer), {}, best=None)
 
-    resumed, resumed_optimizer = small_model()
+    resumed, resumed_optimizer = small_model(name)
     resumed.load_state_dict(straight.state_dict())
     restore_optimizer(resumed_optimizer, run.load(2)[0])
     for model, optimizer in ((straight, straight_optimizer), (resumed, resumed_optimizer)):
@@ -297,15 +314,15 @@ def test_a_step_after_the_optimizer_was_stored_and_restored_is_the_same_bit_for_
     assert all(torch.equal(a, b) for a, b in zip(straight.parameters(), resumed.parameters(), strict=True))
 
 
-def test_an_optimizer_that_has_not_moved_yet_is_restored_to_that(run: RunFolder) -> None:
-    model, optimizer = small_model()
-    tensors = optimizer_tensors(optimizer)
-    assert tensors == {}
-    restore_optimizer(optimizer, tensors)
+@pytest.mark.parametrize("name", WEIGHT_DECAY)
+def test_an_optimizer_that_has_not_moved_yet_is_restored_to_that(name: str) -> None:
+    model, optimizer = small_model(name)
+    before = optimizer_tensors(optimizer)
+    assert before == {}
+    take_steps(model, optimizer, 2)
+    restore_optimizer(optimizer, before)
+    again, fresh = small_model(name)
+    again.load_state_dict(model.state_dict())
     take_steps(model, optimizer, 1)
-
-
-def test_only_matrices_decay() -> None:
-    _, optimizer = small_model()
-    decay = {p.dim(): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
-    assert decay == {2: 0.01, 1: 0.0}
+    take_steps(again, fresh, 1)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))

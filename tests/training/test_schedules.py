@@ -1,9 +1,24 @@
-"""The learning rate at steps where it can be worked out by hand, and beside torch's own schedule."""
+"""The learning rate at steps where it can be worked out by hand, and beside torch's own schedules."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler
 
-from weft.training.schedules import SCHEDULES, Horizon, constant, noam, onecycle
+from weft.training.schedules import (
+    SCHEDULE_KEYS,
+    SCHEDULES,
+    Horizon,
+    constant,
+    cosine,
+    inverse_sqrt,
+    linear,
+    noam,
+    onecycle,
+)
 from weft.training.trainer import TrainingConfig
 
 HORIZON = Horizon(total_steps=1000, warmup_steps=100, model_dim=512)
@@ -46,6 +61,44 @@ def test_noam_is_equation_3_at_three_steps() -> None:
     assert noam(16_000, 2.0, horizon) == pytest.approx(2 * root / 126.49110640673517)
 
 
+def test_inverse_square_root_is_noam_named_by_its_peak() -> None:
+    factor = 3.0 * (HORIZON.model_dim * HORIZON.warmup_steps) ** 0.5
+    for step in range(1, 1001):
+        assert inverse_sqrt(step, 3.0, HORIZON) == pytest.approx(noam(step, factor, HORIZON))
+    assert [inverse_sqrt(step, 3.0, HORIZON) for step in (50, 100, 400, 900)] == pytest.approx([1.5, 3.0, 1.5, 1.0])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize(
+    ("schedule", "make_oracle"),
+    [
+        (linear, lambda optimizer, share, steps: LinearLR(optimizer, 1.0, share, total_iters=steps)),
+        (cosine, lambda optimizer, share, steps: CosineAnnealingLR(optimizer, T_max=steps, eta_min=2.0 * share)),
+    ],
+    ids=["linear", "cosine"],
+)
+def test_linear_and_cosine_rise_in_a_line_and_fall_as_torchs_do(
+    schedule: Callable[[int, float, Horizon], float],
+    make_oracle: Callable[[torch.optim.Optimizer, float, int], LRScheduler],
+    share: float,
+) -> None:
+    horizon = replace(HORIZON, final_share=share)
+    assert [schedule(step, 2.0, horizon) for step in (1, 50, 100)] == pytest.approx([0.02, 1.0, 2.0])
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=2.0)
+    oracle = make_oracle(optimizer, share, 901)
+    for step in range(100, 1002):
+        assert schedule(step, 2.0, horizon) == pytest.approx(oracle.get_last_lr()[0], rel=1e-9, abs=1e-12)
+        optimizer.step()
+        oracle.step()
+    assert schedule(1001, 2.0, horizon) == pytest.approx(2.0 * share, abs=1e-12)  # reached behind the last step
+
+
+def test_half_way_down_half_of_the_rate_is_left() -> None:
+    horizon = Horizon(total_steps=10, warmup_steps=1, model_dim=8)
+    assert [linear(step, 1.0, horizon) for step in (1, 6, 10)] == pytest.approx([1.0, 0.5, 0.1])
+    assert [cosine(step, 1.0, horizon) for step in (1, 6)] == pytest.approx([1.0, 0.5])
+
+
 def test_constant_rises_in_a_line_and_stays() -> None:
     assert [constant(step, 2.0, HORIZON) for step in (1, 50, 100, 101, 1000)] == [0.02, 1.0, 2.0, 2.0, 2.0]
 
@@ -63,3 +116,14 @@ def test_the_shortest_runs_have_a_positive_rate_at_every_step(name: str, total: 
 def test_warm_up_is_a_share_of_all_steps_below_1_and_a_number_of_steps_from_there_on(warmup: float, steps: int) -> None:
     horizon = TrainingConfig(epochs=20, warmup=warmup).horizon(steps_per_epoch=100, model_dim=256)
     assert horizon == Horizon(total_steps=2000, warmup_steps=steps, model_dim=256)
+
+
+def test_the_final_share_of_a_recipe_reaches_its_schedule() -> None:
+    assert TrainingConfig(schedule="linear", final_share=0.2).horizon(100, model_dim=256).final_share == 0.2
+
+
+def test_a_recipe_can_choose_every_schedule_and_no_other() -> None:
+    choices = set(get_args(TrainingConfig.model_fields["schedule"].annotation))
+    assert choices == SCHEDULES.keys()
+    assert {name for names in SCHEDULE_KEYS.values() for name in names} <= choices
+    assert SCHEDULE_KEYS.keys() <= TrainingConfig.model_fields.keys()

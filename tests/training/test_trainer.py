@@ -1,38 +1,56 @@
 """When the Trainer steps, validates, saves and stops; on a task of four numbers, so that all of it is quick."""
 
+import copy
 import json
 import math
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from weft.errors import Stopped, WeftError
 from weft.training.losses import Loss
 from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.task import Evaluation
-from weft.training.trainer import MOST_SKIPPED, Interval, Progress, Trainer, TrainingConfig, stop_on_signal
+from weft.training.trainer import (
+    MOST_SKIPPED,
+    SELECTABLE,
+    Interval,
+    Progress,
+    Trainer,
+    TrainingConfig,
+    stop_on_signal,
+)
 
 STEPS_PER_EPOCH = 4
 
 
 class Numbers:
-    """Four batches an epoch, each a function of the epoch and its place."""
+    """Four batches an epoch, each a function of the epoch and its place: a row, or as many as `rows` says.
+
+    With `together` neighbors are one batch.
+    """
+
+    def __init__(self, rows: tuple[int, ...] = (1, 1, 1, 1), together: int = 1) -> None:
+        self.rows, self.together = rows, together
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Tensor]:
-        for place in range(start, STEPS_PER_EPOCH):
-            yield torch.tensor([[1.0 + epoch, 2.0 + place]])
+        batches = [torch.tensor([[1.0 + epoch, 2.0 + place]]).repeat(rows, 1) for place, rows in enumerate(self.rows)]
+        for place in range(start, self.steps_per_epoch()):
+            yield torch.cat(batches[self.together * place : self.together * (place + 1)])
 
     def steps_per_epoch(self) -> int:
-        return STEPS_PER_EPOCH
+        return len(self.rows) // self.together
 
 
 class Fit:
@@ -41,6 +59,7 @@ class Fit:
     def __init__(self, metrics: list[dict[str, float]] | None = None) -> None:
         self.metrics = iter(metrics) if metrics is not None else None
         self.steps: list[int] = []
+        self.validated: list[list[Tensor]] = []
         self.poisoned: set[int] = set()
         self.signal_at: int | None = None
 
@@ -51,10 +70,11 @@ class Fit:
         total = (model(batch) - 3).square().sum()
         if self.steps[-1] in self.poisoned:
             total = total * math.nan
-        return Loss(total=total, nll=float(total.detach()), correct=0, tokens=2)
+        return Loss(total=total, nll=total.detach(), correct=torch.tensor(0.0), tokens=2 * len(batch))
 
     def evaluate(self, model: nn.Module) -> Evaluation:
         assert not model.training
+        self.validated.append([parameter.detach().clone() for parameter in model.parameters()])
         metrics = {"valid_loss": float(model(torch.ones(1, 2)).square()), "valid_accuracy": 0.5, "valid_bleu": 1.0}
         found = metrics if self.metrics is None else {**metrics, **next(self.metrics)}
         return Evaluation(metrics=found, samples=[{"source": "a", "reference": "b", "hypothesis": "c"}])
@@ -69,8 +89,10 @@ class Watcher:
     def __init__(self) -> None:
         self.best: list[int] = []
         self.validated: list[int] = []
+        self.messages: list[str] = []
 
-    def on_message(self, text: str) -> None: ...
+    def on_message(self, text: str) -> None:
+        self.messages.append(text)
 
     def on_log(self, row: dict[str, Any], total_steps: int) -> None: ...
 
@@ -79,9 +101,11 @@ class Watcher:
         self.best += [row["step"]] if is_best else []
 
 
-def make_trainer(folder: Path, task: Fit, **settings: Any) -> Trainer[nn.Module, Tensor]:
+def make_trainer(
+    folder: Path, task: Fit, *, batches: Numbers | None = None, dropout: float = 0.3, **settings: Any
+) -> Trainer[nn.Module, Tensor]:
     torch.manual_seed(7)
-    model = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.3), nn.Linear(8, 1))
+    model = nn.Sequential(nn.Linear(2, 8), nn.Dropout(dropout), nn.Linear(8, 1))
 
     def write_model(folder: Path, _: object) -> None:
         save_file(dict(model.state_dict()), folder / "weights.safetensors")
@@ -91,10 +115,11 @@ def make_trainer(folder: Path, task: Fit, **settings: Any) -> Trainer[nn.Module,
     return Trainer(
         model,
         task,
-        Numbers(),
+        batches or Numbers(),
         TrainingConfig(**{"epochs": 3, "log_every": 1, "select_by": "loss", **settings}),
         run=run,
         write_model=write_model,
+        read_weights=lambda folder: load_file(folder / "weights.safetensors"),
         listener=Watcher(),
         seed=1,
         model_dim=2,
@@ -105,6 +130,17 @@ def make_trainer(folder: Path, task: Fit, **settings: Any) -> Trainer[nn.Module,
 
 def weights(trainer: Trainer[nn.Module, Tensor]) -> list[Tensor]:
     return [parameter.detach().clone() for parameter in trainer.model.parameters()]
+
+
+def saved(trainer: Trainer[nn.Module, Tensor], step: int) -> list[Tensor]:
+    """The model of a checkpoint."""
+    found = load_file(trainer.run.checkpoint(step) / "weights.safetensors")
+    return [found[name] for name, _ in trainer.model.named_parameters()]
+
+
+def kept(trainer: Trainer[nn.Module, Tensor]) -> set[int]:
+    """The steps of all checkpoints."""
+    return {int(folder.name.removeprefix("step-")) for folder in trainer.run.checkpoints.iterdir()}
 
 
 def same(left: list[Tensor], right: list[Tensor]) -> bool:
@@ -138,7 +174,6 @@ def test_a_resumed_run_takes_the_steps_of_an_uninterrupted_one_bit_for_bit(tmp_p
     resumed = make_trainer(tmp_path / "run", Fit())
     status = resumed.run.status()
     assert status is not None and status.last == stop_after
-    resumed.model.load_state_dict(load_file(resumed.run.checkpoint(stop_after) / "weights.safetensors"))
     resumed.restore(stop_after)
     train(resumed)
 
@@ -146,6 +181,55 @@ def test_a_resumed_run_takes_the_steps_of_an_uninterrupted_one_bit_for_bit(tmp_p
     clocks = {"seconds", "target_tokens_per_second"}
     rows = [[{k: v for k, v in row.items() if k not in clocks} for row in logged(t)] for t in (resumed, straight)]
     assert rows[0] == rows[1] and len(rows[0]) == 12 + 3
+
+
+RECIPES: dict[str, dict[str, Any]] = {
+    "sgd": {"optimizer": "sgd", "learning_rate": 0.01, "nesterov": True},
+    "adam": {"optimizer": "adam"},
+    "adafactor": {"optimizer": "adafactor", "learning_rate": 0.01},
+    "muon": {"optimizer": "muon", "learning_rate": 0.01},
+    "cosine": {"schedule": "cosine", "learning_rate": 0.01},
+    "plateau": {"schedule": "plateau", "plateau_patience": 0, "learning_rate": 0.01},
+    "trials": {"schedule": "plateau-trials", "patience": 1, "trials": 9, "learning_rate": 0.01},
+    "trials of an average": {"schedule": "plateau-trials", "patience": 1, "trials": 9, "ema_decay": 0.8},
+    "moving average": {"ema_decay": 0.8, "learning_rate": 0.01},
+    "accumulated": {"accumulate": 3, "validate_every": "2 epochs"},
+    "mean of the last": {"average_last": 3},
+    "mean of the best": {"average_best": 2, "epochs": 6},
+    "near the best": {"keep_within": 0.4},
+}
+
+
+@pytest.mark.parametrize("stop_after", [3, 8, 10, 17])
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_resumed_run_is_an_uninterrupted_one_with_every_recipe(tmp_path: Path, name: str, stop_after: int) -> None:
+    losses = [{"valid_loss": loss} for loss in (5.0, 3.0, 4.0, 6.0, 2.5, 3.5, 2.0, 2.0)]
+    settings = {"epochs": 5, **RECIPES[name]}
+    straight = make_trainer(tmp_path / "straight", Fit(losses), **settings)
+    train(straight)
+
+    task = Fit(losses)
+    task.signal_at = stop_after
+    first = make_trainer(tmp_path / "run", task, **settings)
+    with pytest.raises(Stopped):
+        train(first)
+    assert first.progress.step < straight.progress.step
+    rest = Fit(losses[len(watched(first).validated) :])
+    resumed = make_trainer(tmp_path / "run", rest, **settings)
+    resumed.restore(first.progress.step)
+    train(resumed)
+
+    assert watched(first).validated + watched(resumed).validated == watched(straight).validated
+    assert same(weights(resumed), weights(straight))
+    assert resumed.run.status() == straight.run.status()
+    assert kept(resumed) == kept(straight)
+    for step in kept(straight):
+        for file in ("weights.safetensors", "training.safetensors"):
+            paths = [trainer.run.checkpoint(step) / file for trainer in (resumed, straight)]
+            assert paths[0].read_bytes() == paths[1].read_bytes()
+    clocks = {"seconds", "target_tokens_per_second"}
+    rows = [[{k: v for k, v in row.items() if k not in clocks} for row in logged(t)] for t in (resumed, straight)]
+    assert rows[0] == rows[1]
 
 
 def test_the_first_signal_asks_and_the_second_interrupts() -> None:
@@ -166,6 +250,73 @@ def test_a_signal_in_the_last_step_stops_with_everything_saved(tmp_path: Path) -
     with pytest.raises(Stopped, match="stopped at step 12 and saved"):
         train(trainer)
     assert trainer.run.status() == RunStatus(last=12, best=trainer.progress.best_step)
+
+
+# One update
+
+
+@pytest.mark.parametrize("clip_norm", [0.01, 1e3, math.inf], ids=["shortened", "short enough", "never shortened"])
+def test_the_gradient_is_that_of_the_mean_over_all_tokens_and_shortened_as_torch_does(
+    tmp_path: Path, clip_norm: float
+) -> None:
+    batches = list(Numbers((1, 3, 2, 2)).epoch(0))
+    trainer = make_trainer(tmp_path, Fit(), dropout=0.0, clip_norm=clip_norm)
+    twin = copy.deepcopy(trainer.model)
+    (Fit().loss(twin, torch.cat(batches)).total / 16).backward()
+    norm = nn.utils.clip_grad_norm_(twin.parameters(), clip_norm)
+    trainer.update(*batches)
+    assert float(trainer.grad_norm) == pytest.approx(float(norm))
+    for mine, theirs in zip(trainer.model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_two_accumulated_batches_are_one_batch_of_both(tmp_path: Path, optimizer: str) -> None:
+    settings: dict[str, Any] = {"optimizer": optimizer, "dropout": 0.0, "learning_rate": 0.01, "epsilon": 1e-9}
+    small = make_trainer(tmp_path / "small", Fit(), batches=Numbers((1, 3, 2, 2)), accumulate=2, **settings)
+    large = make_trainer(tmp_path / "large", Fit(), batches=Numbers((1, 3, 2, 2), together=2), **settings)
+    train(small)
+    train(large)
+    assert small.progress.step == large.progress.step == 6
+    for mine, theirs in zip(weights(small), weights(large), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
+    for mine, theirs in zip(logged(small), logged(large), strict=True):
+        for key in mine.keys() & {"step", "epoch", "loss", "nll", "learning_rate", "grad_norm", "valid_loss"}:
+            assert mine[key] == pytest.approx(theirs[key], rel=1e-5)
+
+
+def test_the_last_update_of_an_epoch_is_made_from_what_is_left(tmp_path: Path) -> None:
+    task = Fit()
+    trainer = make_trainer(tmp_path, task, accumulate=3, epochs=2)
+    assert trainer.steps_per_epoch == 2 and trainer.horizon.total_steps == 4
+    train(trainer)
+    assert len(task.steps) == 8  # batches, all of them once an epoch
+    assert watched(trainer).validated == [2, 4]
+    assert [row["epoch"] for row in logged(trainer) if "loss" in row] == [0.5, 1.0, 1.5, 2.0]
+
+
+def test_more_accumulated_batches_than_there_are_make_one_update_an_epoch(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, Fit(), accumulate=100)
+    assert train(trainer).step == 3
+
+
+class Reads(TorchDispatchMode):
+    """Counts how often a tensor's number is looked at, for which an accelerator would be waited for."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("settings", [{}, {"ema_decay": 0.9}, {"optimizer": "sgd"}, {"optimizer": "muon"}], ids=str)
+def test_an_update_looks_at_one_number_of_the_device(tmp_path: Path, settings: dict[str, Any]) -> None:
+    trainer = make_trainer(tmp_path, Fit(), **settings)
+    for batch in Numbers().epoch(0):
+        with Reads() as reads:
+            trainer.update(batch)
+        assert reads.count == 1
 
 
 # Gradients that are no numbers
@@ -199,8 +350,7 @@ def test_too_many_nan_gradients_in_a_row_end_the_run_with_one_message_and_the_we
     assert len(task.steps) == 2 + MOST_SKIPPED
     last = trainer.run.status()
     assert last is not None
-    saved = load_file(trainer.run.checkpoint(last.last) / "weights.safetensors")
-    assert same(weights(trainer), list(saved.values()) and [saved[n] for n, _ in trainer.model.named_parameters()])
+    assert same(weights(trainer), saved(trainer, last.last))
 
 
 # Validation, the best weights, patience
@@ -225,8 +375,7 @@ def test_the_best_weights_are_those_of_the_best_metric(
     assert watched(trainer).validated == [4, 8, 12, 16, 20]
     assert watched(trainer).best == best
     assert trainer.run.status() == RunStatus(last=20, best=best[-1])
-    kept = {folder.name for folder in trainer.run.checkpoints.iterdir()}
-    assert kept == {"step-20", f"step-{best[-1]}"}
+    assert kept(trainer) == {20, best[-1]}
 
 
 def test_training_stops_when_patience_is_lost_and_the_best_weights_are_kept(tmp_path: Path) -> None:
@@ -263,6 +412,244 @@ def test_dropout_is_on_in_training_and_off_in_validation(tmp_path: Path) -> None
     train(trainer)  # the task asserts the second half
     trainer.update(next(Numbers().epoch(0)))
     assert trainer.model.training
+
+
+def test_a_metric_that_the_task_does_not_measure_is_refused_with_those_that_it_does(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, Fit(), select_by="bleu")
+    trainer.task.evaluate = lambda model: Evaluation({"valid_loss": 1.0, "valid_uas": 0.5})  # type: ignore[method-assign]
+    with pytest.raises(
+        WeftError, match="goes by valid_bleu, which this task does not measure; it has valid_loss, valid_"
+    ):
+        train(trainer)
+
+
+def test_a_recipe_can_choose_every_selectable_metric_and_no_other() -> None:
+    assert set(get_args(TrainingConfig.model_fields["select_by"].annotation)) == SELECTABLE.keys()
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "steps"),
+    [
+        ("bleu", [20.0, 19.95, 19.0], {4, 8, 12}),
+        ("bleu", [20.0, 19.95, 19.0, 18.0], {4, 8, 16}),
+        ("bleu", [20.0, 19.95, 19.0, 20.04, 10.0], {4, 8, 16, 20}),  # 19.95 is within 0.5 % of 20.04
+        ("bleu", [20.0, 19.95, 19.0, 20.2, 10.0], {16, 20}),
+        ("loss", [2.0, 2.009, 2.011, 3.0], {4, 8, 16}),
+        ("loss", [2.0, math.nan, 3.0], {4, 12}),
+    ],
+)
+def test_checkpoints_near_the_best_are_kept_until_it_moves_away(
+    tmp_path: Path, metric: str, values: list[float], steps: set[int]
+) -> None:
+    task = Fit([{f"valid_{metric}": value} for value in values])
+    trainer = make_trainer(tmp_path, task, epochs=len(values), select_by=metric, keep_within=0.005)
+    train(trainer)
+    assert kept(trainer) == steps
+
+
+# Rates that validations lower
+
+
+@pytest.mark.parametrize("metric", ["bleu", "loss"])
+@pytest.mark.parametrize("patience", [0, 2])
+def test_plateau_lowers_the_rate_when_torch_does(tmp_path: Path, metric: str, patience: int) -> None:
+    torch.manual_seed(patience)
+    values = torch.randint(1, 12, (60,)).double().tolist()
+    settings: dict[str, Any] = {"plateau_factor": 0.5, "plateau_patience": patience, "min_learning_rate": 1e-4}
+    task = Fit([{f"valid_{metric}": value} for value in values])
+    trainer = make_trainer(
+        tmp_path, task, select_by=metric, schedule="plateau", learning_rate=0.01, epochs=100, **settings
+    )
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.01)
+    mode = "max" if metric == "bleu" else "min"
+    oracle = torch.optim.lr_scheduler.ReduceLROnPlateau(
+        optimizer, mode, factor=0.5, patience=patience, threshold=0, min_lr=1e-4, eps=0
+    )
+    rates = []
+    for value in values:
+        trainer.progress.step += 1
+        trainer.validate()
+        oracle.step(value)
+        rates.append(0.01 * trainer.progress.rate_scale)
+        assert rates[-1] == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-12)
+    assert rates[-1] == pytest.approx(1e-4) and len(set(rates)) > 5
+
+
+def test_the_rate_of_plateau_rises_is_lowered_and_logged(tmp_path: Path) -> None:
+    task = Fit([{"valid_loss": loss} for loss in (1.0, 2.0, 2.0, 2.0)])
+    settings: dict[str, Any] = {"plateau_patience": 1, "plateau_factor": 0.5, "warmup": 2, "learning_rate": 0.01}
+    trainer = make_trainer(tmp_path, task, schedule="plateau", epochs=4, **settings)
+    train(trainer)
+    rates = [row["learning_rate"] for row in logged(trainer) if "loss" in row]
+    assert rates == pytest.approx([0.005, *[0.01] * 11, *[0.005] * 4])
+    assert watched(trainer).messages == ["no improvement: the learning rate is times 0.5 from here on"]
+
+
+def trials_by_hand(values: list[float], patience: int, trials: int) -> tuple[list[int], int, int]:
+    """Where a run of these validation losses goes back, which is its best and after which it stops, counted from 1."""
+    went_back, best, bad, lost = [], 0, 0, 0
+    for number, value in enumerate(values, start=1):
+        if best == 0 or value < values[best - 1]:
+            best, bad = number, 0
+            continue
+        bad += 1
+        if bad == patience:
+            lost, bad = lost + 1, 0
+            if lost == trials:
+                return went_back, best, number
+            went_back.append(number)
+    return went_back, best, len(values)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_trials_go_back_and_stop_where_they_should(tmp_path: Path, seed: int) -> None:
+    torch.manual_seed(seed)
+    values = torch.randint(1, 30, (14,)).double().tolist()
+    patience, trials = 1 + seed % 3, 1 + seed % 4
+    task = Fit([{"valid_loss": value} for value in values])
+    settings: dict[str, Any] = {"plateau_factor": 0.5, "learning_rate": 0.01, "warmup": 1, "min_learning_rate": 0.0}
+    trainer = make_trainer(
+        tmp_path, task, schedule="plateau-trials", patience=patience, trials=trials, epochs=len(values), **settings
+    )
+    train(trainer)
+    went_back, best, stopped = trials_by_hand(values, patience, trials)
+    assert trainer.run.status() == RunStatus(last=4 * stopped, best=4 * best)
+    rates = [row["learning_rate"] for row in logged(trainer) if "loss" in row]
+    expected = [0.01 * 0.5 ** sum(back < number for back in went_back) for number in range(1, stopped + 1)]
+    assert rates[::4] == pytest.approx(expected) and rates[3::4] == pytest.approx(expected)
+
+
+def test_a_trial_begins_with_the_best_weights_and_the_optimizer_as_it_was_then(tmp_path: Path) -> None:
+    task = Fit([{"valid_loss": loss} for loss in (2.0, 1.0, 3.0, 3.0)])
+    settings: dict[str, Any] = {"patience": 1, "trials": 2, "epochs": 9, "learning_rate": 0.01, "warmup": 1}
+    trainer = make_trainer(tmp_path, task, schedule="plateau-trials", **settings)
+    train(trainer)
+    assert watched(trainer).messages == [
+        "patience is lost (1 of 2): back to the weights of step 8, the learning rate is times 0.7 from here on"
+    ]
+    # The same by hand: from the weights and moments of step 8 on, the batches of steps 13 to 16 at the lower rate.
+    twin = make_trainer(tmp_path / "twin", Fit(), schedule="constant", learning_rate=0.007, warmup=1, epochs=9)
+    shutil.copytree(trainer.run.checkpoint(8), twin.run.checkpoint(8))
+    twin.load(8)
+    twin.progress.step = 12
+    for batch in Numbers().epoch(3):
+        twin.update(batch)
+        twin.advance(1)
+    assert same(weights(trainer), weights(twin))
+
+
+def test_more_trials_go_on_as_if_they_had_been_there_from_the_start(tmp_path: Path) -> None:
+    losses = [{"valid_loss": loss} for loss in (2.0, 1.0, 3.0, 3.0, 3.0, 3.0)]
+    settings: dict[str, Any] = {"schedule": "plateau-trials", "patience": 1, "epochs": 9}
+    straight = make_trainer(tmp_path / "straight", Fit(losses), trials=4, **settings)
+    train(straight)
+    first = make_trainer(tmp_path / "run", Fit(losses), trials=2, **settings)
+    train(first)
+    assert (first.progress.step, straight.progress.step) == (16, 24)
+    longer = make_trainer(tmp_path / "run", Fit(losses[4:]), trials=4, **settings)
+    longer.restore(16)
+    train(longer)
+    assert same(weights(longer), weights(straight)) and longer.run.status() == straight.run.status()
+
+
+# Averages
+
+
+def test_the_moving_average_is_validated_and_saved_and_the_raw_weights_are_trained(tmp_path: Path) -> None:
+    raw = make_trainer(tmp_path / "raw", Fit(), epochs=1, validate_every="1 step")
+    train(raw)
+    task = Fit()
+    trainer = make_trainer(tmp_path / "run", task, epochs=1, validate_every="1 step", ema_decay=0.25)
+    average = weights(trainer)
+    train(trainer)
+    assert isinstance(raw.task, Fit)
+    for seen, trained, decay in zip(task.validated, raw.task.validated, (2 / 11, 0.25, 0.25, 0.25), strict=True):
+        average = [decay * mine + (1 - decay) * its for mine, its in zip(average, trained, strict=True)]
+        for mine, its in zip(seen, average, strict=True):
+            torch.testing.assert_close(mine, its)
+    assert same(weights(trainer), weights(raw))  # the raw weights never know of their average
+    assert same(saved(trainer, 4), task.validated[-1])
+    tensors = load_file(trainer.run.checkpoint(4) / "training.safetensors")
+    assert same([tensors[f"weights.{name}"] for name, _ in trainer.model.named_parameters()], weights(raw))
+
+
+def test_an_update_that_is_left_out_moves_no_average(tmp_path: Path) -> None:
+    task = Fit()
+    task.poisoned = {1}
+    trainer = make_trainer(tmp_path, task, ema_decay=0.5)
+    assert trainer.average is not None
+    before = [tensor.clone() for tensor in trainer.average.values()]
+    trainer.update(next(Numbers().epoch(0)))
+    assert same(list(trainer.average.values()), before)
+
+
+def validated_with(losses: list[float], mean: float) -> Fit:
+    return Fit([{"valid_loss": loss} for loss in (*losses, mean)])
+
+
+@pytest.mark.parametrize(
+    ("setting", "numbers"), [({"average_last": 2}, [3, 4]), ({"average_best": 3}, [1, 2, 4])], ids=["last", "best"]
+)
+def test_a_mean_of_checkpoints_that_is_better_becomes_the_model(
+    tmp_path: Path, setting: dict[str, Any], numbers: list[int]
+) -> None:
+    task = validated_with([3.0, 2.0, 9.0, 4.0], mean=1.0)
+    trainer = make_trainer(tmp_path, task, epochs=4, **setting)
+    train(trainer)
+    steps = [4 * number for number in numbers]
+    assert len(task.validated) == 5
+    for index, found in enumerate(saved(trainer, 16)):
+        exact = sum(task.validated[number - 1][index].double() for number in numbers) / len(numbers)
+        assert torch.equal(found, torch.as_tensor(exact).float())
+    assert same(task.validated[-1], saved(trainer, 16))
+    assert trainer.run.status() == RunStatus(last=16, best=16) and trainer.progress.best_value == 1.0
+    assert same(weights(trainer), task.validated[3])  # what training would go on with
+    assert logged(trainer)[-1]["mean_of"] == steps and logged(trainer)[-1]["valid_loss"] == 1.0
+    listed = ", ".join(map(str, steps))
+    assert watched(trainer).messages == [
+        f"the mean of the weights of steps {listed} is better and becomes the model: loss 1, the best so far 2"
+    ]
+
+
+def test_a_mean_of_checkpoints_that_is_not_better_is_dropped_and_said_to_be(tmp_path: Path) -> None:
+    task = validated_with([3.0, 2.0, 9.0, 4.0], mean=2.0)
+    trainer = make_trainer(tmp_path, task, epochs=4, average_last=3)
+    train(trainer)
+    assert trainer.run.status() == RunStatus(last=16, best=8)
+    assert same(saved(trainer, 16), weights(trainer))
+    (message,) = watched(trainer).messages
+    assert message.endswith("steps 8, 12, 16 is not better and is dropped: loss 2, the best so far 2")
+    assert watched(trainer).best == [4, 8]
+
+
+def test_only_the_checkpoints_that_the_mean_may_need_are_kept(tmp_path: Path) -> None:
+    for key, steps in (("average_last", {4, 16, 20}), ("average_best", {4, 8, 20})):
+        task = validated_with([1.0, 2.0, 4.0, 3.0, 9.0], mean=5.0)
+        settings: dict[str, Any] = {"epochs": 5, key: 2}
+        trainer = make_trainer(tmp_path / key, task, **settings)
+        train(trainer)
+        assert kept(trainer) == steps
+
+
+def test_a_mean_does_not_give_patience_back(tmp_path: Path) -> None:
+    task = validated_with([2.0, 3.0, 3.0], mean=1.0)
+    trainer = make_trainer(tmp_path, task, epochs=50, patience=2, average_best=2)
+    assert train(trainer).step == 12 and trainer.is_finished()
+    assert trainer.run.status() == RunStatus(last=12, best=12)
+
+
+def test_more_epochs_after_a_mean_go_on_from_the_weights_before_it(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"schedule": "constant", "warmup": 1, "average_last": 2}
+    straight = make_trainer(tmp_path / "straight", validated_with([3.0, 2.5, 2.8], mean=2.0), epochs=3, **settings)
+    train(straight)
+    first = make_trainer(tmp_path / "run", validated_with([3.0, 2.5], mean=2.2), epochs=2, **settings)
+    train(first)
+    assert first.run.status() == RunStatus(last=8, best=8)
+    longer = make_trainer(tmp_path / "run", validated_with([2.8], mean=2.0), epochs=3, **settings)
+    longer.restore(8)
+    train(longer)
+    assert longer.run.status() == RunStatus(last=12, best=12)
+    assert same(weights(longer), weights(straight)) and same(saved(longer, 12), saved(straight, 12))
 
 
 # Logs
@@ -337,3 +724,40 @@ def test_one_way_to_say_the_batch_size() -> None:
     assert TrainingConfig(batch_sentences=32).batch_tokens is None
     with pytest.raises(ValidationError, match="is given beside batch_tokens"):
         TrainingConfig(batch_tokens=100, batch_sentences=32)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problems"),
+    [
+        ({"nesterov": True}, {"nesterov": 'is not used by optimizer = "adamw" but by sgd'}),
+        ({"optimizer": "sgd", "epsilon": 1e-6}, {"epsilon": 'by optimizer = "sgd" but by adam, adamw, muon'}),
+        (
+            {"momentum": 0.9, "final_share": 0.1, "trials": 3},
+            {"momentum": "by sgd, muon", "final_share": "by cosine, linear", "trials": "by plateau-trials"},
+        ),
+        ({"optimizer": "sgd", "nesterov": True, "momentum": 0.0}, {"nesterov": "which is 0"}),
+        ({"schedule": "plateau", "learning_rate": 1e-6}, {"min_learning_rate": "is above learning_rate = 1e-06"}),
+        ({"schedule": "plateau-trials"}, {"patience": "is needed"}),
+        ({"average_last": 1}, {"average_last": "must be 0 or at least 2"}),
+        ({"average_last": 2, "average_best": 2}, {"average_best": "is given beside average_last"}),
+        (
+            {"ema_decay": 0.9, "average_last": 2, "average_best": 2},
+            {"average_last": "beside ema_decay", "average_best": "beside ema_decay"},
+        ),
+    ],
+    ids=str,
+)
+def test_keys_that_would_do_nothing_or_contradict_each_other_are_all_named(
+    settings: dict[str, Any], problems: dict[str, str]
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        TrainingConfig(**settings)
+    found = caught.value.errors()[0]["ctx"]["error"].problems  # type: ignore[typeddict-item]
+    assert [problem.field for problem in found] == list(problems)
+    assert all(problems[problem.field] in problem.what for problem in found)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_with_every_default_spelled_out_is_the_same_recipe(name: str) -> None:
+    config = TrainingConfig(**RECIPES[name])
+    assert TrainingConfig(**dict(config)) == config

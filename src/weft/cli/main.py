@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 
 import weft
-from weft.cli import config, corpus
+from weft.cli import augment, config, corpus, models
 from weft.cli.doctor import doctor
 from weft.cli.evaluate import evaluate
+from weft.cli.plan import plan
 from weft.cli.report import report
 from weft.cli.score import score
 from weft.cli.train import train
@@ -25,14 +26,17 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command()(plan)
 app.command()(train)
 app.command()(translate)
 app.command()(evaluate)
 app.command()(score)
 app.command()(report)
 app.command()(doctor)
+app.add_typer(augment.app, name="augment")
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(config.app, name="config")
+app.add_typer(models.app, name="models")
 
 shows_traces = False
 
@@ -61,7 +65,8 @@ def run() -> None:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")  # whatever the locale: most of what weft prints is not ASCII
+            # Whatever the locale: most of what weft prints is not ASCII. An argument may not even be text.
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
     try:
         app()
     except WeftError as error:

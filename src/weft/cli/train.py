@@ -1,5 +1,6 @@
 """`weft train`: a recipe becomes a run folder. What is shown on the way stands in progress.py."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -21,17 +22,31 @@ def train(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Train for as many steps as fit into this time, such as 30m or 1h30m, from start to exit.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Train a model; the same command goes on with a run that was stopped.
 
     Ctrl-C once saves and stops, twice quits.
     """
+    began = time.monotonic()  # before the imports, which take seconds of a budget
     from weft.analysis.report import write_report
     from weft.cli.progress import choose_display
+    from weft.tasks.budget import Budget, describe_outcome
     from weft.tasks.training import train as train_by_recipe
 
+    given = None if budget is None else Budget.parse(budget, began)
     with choose_display() as display:
-        folder = train_by_recipe(recipe, run=run, data=data, overrides=overrides or (), listener=display)
+        folder = train_by_recipe(recipe, run=run, data=data, overrides=overrides or (), budget=given, listener=display)
+    trained = time.monotonic()
     write_report(folder)
     typer.echo(f"report: {folder / 'report.html'}", err=True)
     typer.echo(f"try it: weft translate --model {folder} TEXT", err=True)
+    if given is not None:
+        typer.echo(describe_outcome(folder, since=time.monotonic() - trained), err=True)

@@ -23,6 +23,8 @@ R = TypeVar("R", bound=Settings)
 
 LARGEST_FILE = 1 << 20
 """Bytes; a larger file is no recipe but was taken for one."""
+MOST_PROBLEMS = 500
+"""Wrong keys and values that are told one by one; finding what was meant takes time for each."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,10 @@ def resolve(
     sources = _Sources(model, given, complete, parsed, text)
     try:
         recipe = model.model_validate(complete)
-    except ValidationError:
+    except ValidationError as error:
+        if error.error_count() > MOST_PROBLEMS:
+            what = f"has more than {MOST_PROBLEMS:,} wrong keys or values, so it was hardly meant for a recipe"
+            raise RecipeError(subject, [*problems, Problem("the recipe", what)]) from None
         problems += [
             Problem(sources.where(path), what) for path, whats in diagnose(model, complete).items() for what in whats
         ]

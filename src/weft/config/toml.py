@@ -14,23 +14,33 @@ KeyPath = tuple[str | int, ...]
 """Where a value stands: the names of tables and key, and for something in a list its place, from 0."""
 DEEPEST = 40
 """Tables and lists within each other; no recipe has so many, and Python's stack does not hold any number."""
-LONGEST_STATEMENT = 200
-"""Lines after which the search for the end of one statement is given up; it costs the square of this."""
+TOO_DEEP = "tables or lists are nested too deeply"
+MOST_REREAD = 1 << 18
+"""Characters that are read again while the ends of statements are looked for; it costs the square of a long one."""
+MOST_BITS = 1024
+"""Of a whole number; a hexadecimal one may have any, and Python refuses to write it in decimal."""
+SIMPLE_KEY = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.){0,200}+"|'[^'\n]{0,200}+')"""
+DEEP_KEY = re.compile(rf"(?<![\w-])(?:{SIMPLE_KEY}[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
+"""The beginning of a dotted key with so many parts: `tomllib` takes the square of their number in time and memory."""
 
 
 def read_toml(text: str) -> dict[str, Any]:
     """What `tomllib` reads. Raises TOMLDecodeError also where the content is more than Python can work with."""
+    if DEEP_KEY.search(text):
+        raise tomllib.TOMLDecodeError(TOO_DEEP)
     try:
         document = tomllib.loads(text)
     except RecursionError:
-        raise tomllib.TOMLDecodeError("tables or lists are nested too deeply") from None
+        raise tomllib.TOMLDecodeError(TOO_DEEP) from None
     except ValueError as error:  # a number with thousands of digits, beside the TOMLDecodeError
         raise tomllib.TOMLDecodeError(str(error)) from None
     level: list[Any] = [document]
     for _ in range(DEEPEST):
         level = [inner for value in level for inner in _inside(value)]
+        if any(isinstance(value, int) and value.bit_length() > MOST_BITS for value in level):
+            raise tomllib.TOMLDecodeError("a whole number has hundreds of digits")
     if level:
-        raise tomllib.TOMLDecodeError("tables or lists are nested too deeply")
+        raise tomllib.TOMLDecodeError(TOO_DEEP)
     return document
 
 
@@ -93,12 +103,14 @@ def statements(text: str) -> Iterator[Statement]:
     table: KeyPath = ()
     headers: dict[KeyPath, int] = {}
     chunk: list[str] = []
+    reread = 0
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
         chunk.append(line)
         try:
             content = tomllib.loads("\n".join(chunk))
         except tomllib.TOMLDecodeError:
-            if len(chunk) == LONGEST_STATEMENT:
+            reread += sum(map(len, chunk))
+            if reread > MOST_REREAD:
                 return
             continue
         first = chunk[0].lstrip()

@@ -1,7 +1,8 @@
 """Files of sentence pairs to lists of strings. Knows no tokenizer and no tensor.
 
 A corpus entry is one file of pairs (TSV or JSONL) or two files of sentences, one for each language; any of them may be
-gzipped. Lines end at "\\n" and nowhere else (see files.py).
+gzipped. Monolingual text is a file of sentences or one column of a file of pairs. Lines end at "\\n" and nowhere else
+(see files.py).
 """
 
 import json
@@ -11,13 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from weft.config import FieldProblem, Settings
 from weft.errors import CorpusError, Problem
 from weft.files import decode_lines, read_bytes, sha256, split_lines
+from weft.text.vocabulary import SPECIAL_PIECES
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+TAG = re.compile("<[A-Za-z][A-Za-z0-9_-]*>")
 
 
 class Columns(Settings):
@@ -44,12 +47,28 @@ class CorpusEntry(Settings):
         return self
 
 
+class TrainingCorpus(CorpusEntry):
+    weight: float = Field(default=1.0, gt=0, le=1000)
+    """How often an epoch holds each pair: 2 is twice, 0.5 half of the pairs, others in every epoch."""
+    tag: str | None = None
+    """A word such as "<bt>" that stands before every source of this corpus as a piece of its own."""
+
+    @field_validator("tag")
+    @classmethod
+    def _is_a_word_in_angle_brackets(cls, tag: str | None) -> str | None:
+        if tag is not None and (not TAG.fullmatch(tag) or tag in SPECIAL_PIECES):
+            raise ValueError(
+                f'expected a word in angle brackets, such as "<bt>", and none of {", ".join(SPECIAL_PIECES)}'
+            )
+        return tag
+
+
 class DataConfig(Settings):
     source: str = Field(min_length=1)
     """Code of the language to translate from, such as zh."""
     target: str = Field(min_length=1)
     """Code of the language to translate into, such as en."""
-    train: tuple[str | CorpusEntry, ...] = Field(min_length=1)
+    train: tuple[str | TrainingCorpus, ...] = Field(min_length=1)
     """Files to train on: TSV or JSONL paths, or { source = "a.zh", target = "a.en" }; .gz too."""
     valid: tuple[str | CorpusEntry, ...] = Field(min_length=1)
     """Files to choose the best weights on; never trained on."""
@@ -61,6 +80,8 @@ class DataConfig(Settings):
     """What to do with a pair of which one side is empty."""
     max_length: int = Field(default=256, ge=1)
     """Training pairs with more pieces than this on a side are dropped, counted and reported."""
+    tag: str | None = None
+    """One of the training corpora's tags, to stand before what is validated and translated; left out: none."""
 
     @model_validator(mode="after")
     def _two_languages(self) -> "DataConfig":
@@ -68,15 +89,41 @@ class DataConfig(Settings):
             raise FieldProblem("target", "is the source language too; name the two columns in data.columns")
         return self
 
+    @model_validator(mode="after")
+    def _a_tag_that_is_trained(self) -> "DataConfig":
+        if self.tag is not None and self.tag not in self.tags:
+            known = f"known: {', '.join(self.tags)}" if self.tags else "none of them has a tag"
+            raise FieldProblem("tag", f"must be the tag of a corpus in data.train; {known}")
+        return self
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the training corpora, each once, in order."""
+        tags = [entry.tag for entry in self.train if not isinstance(entry, str) and entry.tag is not None]
+        return tuple(dict.fromkeys(tags))
+
+
+@dataclass(frozen=True)
+class Part:
+    """So many pairs in a row that have the weight and the tag of the corpus that they come from."""
+
+    pairs: int
+    weight: float = 1.0
+    tag: str | None = None
+
 
 @dataclass(frozen=True)
 class ParallelText:
-    """Sentence pairs as read: `references[i]` holds one or more translations of `sources[i]`."""
+    """Sentence pairs as read: `references[i]` holds one or more translations of `sources[i]`.
+
+    The pairs of `parts` add up to them; without parts no pair has a tag, and all have the weight 1.
+    """
 
     sources: list[str]
     references: list[tuple[str, ...]]
     sha256: dict[str, str]
     dropped_empty: int = 0
+    parts: tuple[Part, ...] = ()
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -86,25 +133,55 @@ class ParallelText:
         """The first reference of each pair."""
         return [reference[0] for reference in self.references]
 
+    @property
+    def weights(self) -> list[float]:
+        """The weight of each pair."""
+        return [part.weight for part in self._parts() for _ in range(part.pairs)]
+
+    @property
+    def tags(self) -> list[str | None]:
+        """The tag of each pair."""
+        return [part.tag for part in self._parts() for _ in range(part.pairs)]
+
+    def _parts(self) -> tuple[Part, ...]:
+        return self.parts or (Part(len(self)),)
+
 
 def read_corpora(entries: Sequence[str | CorpusEntry], config: DataConfig, root: Path) -> ParallelText:
     """All pairs of these entries, in order; raises CorpusError naming every file and line that is wrong."""
-    parts, problems = [], []
+    texts, problems = [], []
     for entry in entries:
         entry = CorpusEntry(path=entry) if isinstance(entry, str) else entry
         try:
-            parts.append(read_entry(entry, config, root))
+            texts.append(read_entry(entry, config, root))
         except CorpusError as error:
             problems += [Problem(f"{error.subject}: {problem.where}", problem.what) for problem in error.problems]
     if problems:
         raise CorpusError("the corpus", problems)
-    sha256 = {name: digest for part in parts for name, digest in part.sha256.items()}
     return ParallelText(
-        sources=[source for part in parts for source in part.sources],
-        references=[reference for part in parts for reference in part.references],
-        sha256=sha256,
-        dropped_empty=sum(part.dropped_empty for part in parts),
+        sources=[source for text in texts for source in text.sources],
+        references=[reference for text in texts for reference in text.references],
+        sha256={name: digest for text in texts for name, digest in text.sha256.items()},
+        dropped_empty=sum(text.dropped_empty for text in texts),
+        parts=tuple(part for text in texts for part in text.parts),
     )
+
+
+def read_monolingual(path: Path, column: str) -> list[str]:
+    """The sentences of a text file, one a line, or those under `column` in a TSV with a header or a JSONL; .gz too.
+
+    Raises CorpusError naming every line that is wrong.
+    """
+    reading = Reading(path.name, "name one of them by --column")
+    columns = Columns(source=column, target=column)
+    if is_jsonl(path.name):
+        texts = [text for _, text, _ in read_jsonl(path, columns, reading)]
+    elif path.name.removesuffix(".gz").endswith(".tsv"):
+        texts = [text for _, text, _ in read_tsv(path, columns, True, reading)]
+    else:
+        texts = [text for _, text in read_lines(path, reading.problems)]
+    reading.raise_problems()
+    return texts
 
 
 def read_entry(entry: CorpusEntry, config: DataConfig, root: Path) -> ParallelText:
@@ -117,8 +194,12 @@ def read_entry(entry: CorpusEntry, config: DataConfig, root: Path) -> ParallelTe
     else:
         names = [entry.path]
         reading = Reading(entry.path)
-        read = read_jsonl if entry.path.removesuffix(".gz").endswith((".jsonl", ".json")) else read_tsv
-        rows = read(root / entry.path, config, reading)
+        by_language = Columns(source=config.source, target=config.target)
+        if is_jsonl(entry.path):
+            rows = read_jsonl(root / entry.path, config.columns or by_language, reading)
+        else:
+            columns = config.columns or (by_language if config.header else Columns(source="1", target="2"))
+            rows = read_tsv(root / entry.path, columns, config.header, reading)
     sources, references = [], []
     dropped = 0
     for number, source, targets in rows:
@@ -133,14 +214,16 @@ def read_entry(entry: CorpusEntry, config: DataConfig, root: Path) -> ParallelTe
     reading.raise_problems()
     if not sources:
         raise CorpusError(names[0], [Problem("the whole file", "holds no sentence pair")])
-    return ParallelText(sources, references, {name: sha256(root / name) for name in names}, dropped)
+    part = Part(len(sources), entry.weight, entry.tag) if isinstance(entry, TrainingCorpus) else Part(len(sources))
+    return ParallelText(sources, references, {name: sha256(root / name) for name in names}, dropped, (part,))
 
 
 @dataclass
 class Reading:
-    """What was found wrong while reading one file."""
+    """What was found wrong while reading one file, and what to do where a column is not found in it."""
 
     subject: str
+    column_hint: str = "name the columns in data.columns, or set data.header = false where the first line is a pair"
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, number: int, what: str) -> None:
@@ -154,20 +237,18 @@ class Reading:
 Row = tuple[int, str, tuple[str, ...]]
 
 
-def read_tsv(path: Path, config: DataConfig, reading: Reading) -> Iterator[Row]:
+def read_tsv(path: Path, columns: Columns, has_header: bool, reading: Reading) -> Iterator[Row]:
     """(line number, source, targets) of each line of tab-separated values; nothing is quoted."""
     lines = read_lines(path, reading.problems)
-    if config.header:
+    if has_header:
         number, first = next(lines, (0, ""))
         if number != 1:  # it is not there or not UTF-8, and the next one must not be taken for it
             if not reading.problems:
                 reading.add(1, "is missing: the file is empty")
             reading.raise_problems()
         header = [name.strip() for name in first.split("\t")]
-        columns = config.columns or Columns(source=config.source, target=config.target)
         places = find_columns(columns, header, reading)
     else:
-        columns = config.columns or Columns(source="1", target="2")
         header = None
         places = number_columns(columns, reading)
     if places is None:
@@ -187,12 +268,11 @@ def read_tsv(path: Path, config: DataConfig, reading: Reading) -> Iterator[Row]:
 def find_columns(columns: Columns, header: list[str], reading: Reading) -> list[int] | None:
     """Places of the source and target columns in the header, or None with a problem noted."""
     names = [columns.source, *target_names(columns)]
-    missing = [name for name in names if name not in header]
+    missing = [name for name in dict.fromkeys(names) if name not in header]
     if missing:
         found = ", ".join(header)[:100]
         wanted = " and ".join(f"`{name}`" for name in missing)
-        hint = "name the columns in data.columns, or set data.header = false where the first line is a pair"
-        reading.add(1, f"no column {wanted}; the header names: {found}; {hint}")
+        reading.add(1, f"no column {wanted}; the header names: {found}; {reading.column_hint}")
         return None
     return [header.index(name) for name in names]
 
@@ -210,9 +290,12 @@ def target_names(columns: Columns) -> tuple[str, ...]:
     return (columns.target,) if isinstance(columns.target, str) else columns.target
 
 
-def read_jsonl(path: Path, config: DataConfig, reading: Reading) -> Iterator[Row]:
+def is_jsonl(name: str) -> bool:
+    return name.removesuffix(".gz").endswith((".jsonl", ".json"))
+
+
+def read_jsonl(path: Path, columns: Columns, reading: Reading) -> Iterator[Row]:
     """(line number, source, targets) of each line, a JSON object with a string under each column's name."""
-    columns = config.columns or Columns(source=config.source, target=config.target)
     names = [columns.source, *target_names(columns)]
     for number, line in read_lines(path, reading.problems):
         try:
@@ -227,7 +310,7 @@ def read_jsonl(path: Path, config: DataConfig, reading: Reading) -> Iterator[Row
         elif len(texts) == len(names):
             yield number, texts[0], tuple(texts[1:])
         else:
-            reading.add(number, f"must be an object with strings under {' and '.join(names)}")
+            reading.add(number, f"must be an object with strings under {' and '.join(dict.fromkeys(names))}")
 
 
 def read_text_pair(source: Path, target: Path, reading: Reading) -> Iterator[Row]:

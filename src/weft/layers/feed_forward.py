@@ -1,7 +1,8 @@
-"""The position-wise feed-forward network (Vaswani et al. 2017, section 3.3)."""
+"""The position-wise feed-forward network (Vaswani et al. 2017, section 3.3), plain or gated."""
 
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -11,16 +12,43 @@ from weft.layers.linear import Linear
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu, "gelu": F.gelu, "silu": F.silu}
 
+# The gated forms by their names in Shazeer 2020 (arXiv 2002.05202): what each applies to its gate.
+GATES: dict[str, Callable[[Tensor], Tensor]] = {
+    "glu": torch.sigmoid,
+    "reglu": F.relu,
+    "geglu": F.gelu,
+    "swiglu": F.silu,
+}
+
 
 class FeedForward(nn.Module):
-    """FFN(x) = activation(x W1 + b1) W2 + b2, with dropout between."""
+    """FFN(x) = activation(x W1 + b1) W2 + b2, or gated: ((x V + c) * gate(x W1 + b1)) W2 + b2; dropout comes before W2.
+
+    `ff_dim` is the width that W2 sees. A gated network widens to twice that, by V and then W1 in one matrix, so it has
+    half as many parameters again as a plain one.
+    """
 
     def __init__(self, model_dim: int, ff_dim: int, *, activation: str = "relu", dropout: float = 0.0) -> None:
         super().__init__()
-        self.widen = Linear(model_dim, ff_dim)
+        self.is_gated = activation in GATES
+        self.activation = GATES[activation] if self.is_gated else ACTIVATIONS[activation]
+        self.widen = Linear(model_dim, 2 * ff_dim if self.is_gated else ff_dim)
+        if self.is_gated:
+            self._start_as_two_matrices()
         self.narrow = Linear(ff_dim, model_dim)
-        self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
 
+    @torch.no_grad()
+    def _start_as_two_matrices(self) -> None:
+        """Xavier's distribution knows the shape of its matrix, and V and W1 only share one to be multiplied at once."""
+        for matrix in self.widen.weight.chunk(2):
+            nn.init.xavier_uniform_(matrix)
+
     def forward(self, x: Float[Tensor, "batch time model"]) -> Float[Tensor, "batch time model"]:
-        return self.narrow(self.dropout(self.activation(self.widen(x))))
+        return self.narrow(self.dropout(self.activate(self.widen(x))))
+
+    def activate(self, x: Float[Tensor, "batch time widened"]) -> Float[Tensor, "batch time ff"]:
+        if not self.is_gated:
+            return self.activation(x)
+        value, gate = x.chunk(2, dim=-1)
+        return value * self.activation(gate)

@@ -1,4 +1,4 @@
-"""Affine maps and layer normalization whose parameters stay in fp32 while they compute in the precision of their input.
+"""Affine maps whose parameters stay in fp32 while they compute in the precision of their input.
 
 This is how weft trains in bf16: the activations are bf16 from the embedding on, the parameters and their gradients are
 fp32 throughout, so the parameters *are* the master weights and the optimizer never sees a rounded one. Each weight is
@@ -21,11 +21,3 @@ class Linear(nn.Linear):
     def forward(self, input: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
         bias = None if self.bias is None else self.bias.to(input.dtype)
         return F.linear(input, self.weight.to(input.dtype), bias)
-
-
-class LayerNorm(nn.LayerNorm):
-    """Layer normalization (Ba et al. 2016); mean and variance are taken in fp32 whatever the input."""
-
-    def forward(self, input: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch model"]:
-        weight, bias = self.weight.to(input.dtype), self.bias.to(input.dtype)
-        return F.layer_norm(input, self.normalized_shape, weight, bias, self.eps)

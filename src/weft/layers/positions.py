@@ -1,10 +1,16 @@
-"""Where a token stands, told to a model that would otherwise see a bag of tokens."""
+"""Where a token stands, told to a model that would otherwise see a bag of tokens.
+
+Sinusoidal and learned positions are vectors that are added to the embeddings. Rotary positions turn the queries and
+keys of self-attention instead, in every layer.
+"""
 
 import math
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from weft.errors import UsageError
 
 
 def sinusoids(length: int, model_dim: int, *, period: float = 10_000.0) -> Float[Tensor, "length model"]:
@@ -24,13 +30,72 @@ class SinusoidalPositions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, model_dim: int) -> None:
+    def __init__(self, model_dim: int, *, period: float = 10_000.0) -> None:
         super().__init__()
-        self.register_buffer("table", sinusoids(128, model_dim), persistent=False)
+        self.period = period
+        self.register_buffer("table", sinusoids(128, model_dim, period=period), persistent=False)
 
     def forward(self, x: Float[Tensor, "batch time model"], offset: int = 0) -> Float[Tensor, "batch time model"]:
         """Position `offset` is that of x's first time step."""
         end = offset + x.size(1)
         if end > self.table.size(0):
-            self.table = sinusoids(2 * end, x.size(-1)).to(self.table.device)
+            self.table = sinusoids(2 * end, x.size(-1), period=self.period).to(self.table.device)
         return x + self.table[offset:end].to(x.dtype)
+
+
+class LearnedPositions(nn.Module):
+    """Adds a learned vector for each of `max_positions` positions to embeddings (Gehring et al. 2017, section 3.1).
+
+    They begin as `TokenEmbedding` does, scale included, so place and token weigh alike.
+    """
+
+    def __init__(self, max_positions: int, model_dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(max_positions, model_dim))
+        nn.init.normal_(self.weight, std=model_dim**-0.5)
+        self.scale = math.sqrt(model_dim)
+
+    def forward(self, x: Float[Tensor, "batch time model"], offset: int = 0) -> Float[Tensor, "batch time model"]:
+        """Position `offset` is that of x's first time step; raises UsageError where the last one was never learned."""
+        end, most = offset + x.size(1), self.weight.size(0)
+        if end > most:
+            raise UsageError(
+                f"a sentence of {end:,} tokens is longer than the {most:,} positions that this model has learned; "
+                "split it, or train with a larger model.max_positions or with positions of another kind"
+            )
+        return x + (self.weight[offset:end] * self.scale).to(x.dtype)
+
+
+class RotaryPositions(nn.Module):
+    """Turns queries and keys by angles that grow with their positions (Su et al. 2021, arXiv 2104.09864, section 3.2).
+
+    Dimensions i and i + head_dim / 2 of a head span a plane, which position m turns by m / 10,000^(2i / head_dim), the
+    angle of the sinusoids. The product of a query and a key, both turned, depends on their distance alone. (The paper
+    pairs neighbors, 2i and 2i + 1. The order of dimensions means nothing to learned weights, and halves are faster.)
+    """
+
+    turns: Tensor
+
+    def __init__(self, head_dim: int) -> None:
+        super().__init__()
+        if head_dim % 2:
+            raise ValueError(f"head_dim = {head_dim} must be even: rotary positions turn pairs of dimensions")
+        self.register_buffer("turns", rotations(128, head_dim), persistent=False)
+
+    def forward(
+        self, x: Float[Tensor, "batch heads time head_dim"], offset: int = 0
+    ) -> Float[Tensor, "batch heads time head_dim"]:
+        """Position `offset` is that of x's first time step; the table grows with the longest sentence seen."""
+        end = offset + x.size(2)
+        if end > self.turns.size(1):
+            with torch.inference_mode(False):  # a table made in inference mode could not be kept for a backward pass
+                self.turns = rotations(2 * end, x.size(-1)).to(self.turns.device)
+        cosine, sine = self.turns[:, offset:end]
+        other = x.roll(x.size(-1) // 2, dims=-1)  # the other coordinate of each plane
+        return (x * cosine + other * sine).to(x.dtype)
+
+
+def rotations(length: int, head_dim: int) -> Float[Tensor, "2 length head_dim"]:
+    """What equation (34) multiplies a vector by, and the same with its halves exchanged: cosines and signed sines."""
+    sine, cosine = sinusoids(length, head_dim).unflatten(-1, (-1, 2)).unbind(-1)  # (length, head_dim / 2)
+    return torch.stack([torch.cat([cosine, cosine], dim=-1), torch.cat([-sine, sine], dim=-1)])

@@ -2,12 +2,15 @@
 
 Our words for the paper's symbols: model_dim = d_model, ff_dim = d_ff, num_heads = h, encoder_layers = decoder_layers =
 N. `norm = "post"` is the paper's LayerNorm(x + Sublayer(x)); `norm = "pre"`, the default, is x + Sublayer(LayerNorm(x))
-with one more LayerNorm at the end of each stack (Xiong et al. 2020), which trains without a careful warm-up.
+with one more LayerNorm at the end of each stack (Xiong et al. 2020), which trains without a careful warm-up. The other
+parts on the menu are at home in layers/: norm.py, feed_forward.py, positions.py.
 
 This file knows token ids and scores. It knows no text, no loss and no search.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Iterator
+from itertools import compress
 from typing import Literal, cast
 
 import torch
@@ -16,15 +19,16 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.config import FieldProblem, Settings
+from weft.config import FieldProblem, FieldProblems, Settings
 from weft.layers.attention import MultiHeadAttention
 from weft.layers.cache import KeyValueCache
 from weft.layers.dropout import Dropout
 from weft.layers.embedding import TokenEmbedding
 from weft.layers.feed_forward import FeedForward
-from weft.layers.linear import LayerNorm, Linear
+from weft.layers.linear import Linear
 from weft.layers.masks import causal_mask, padding_mask
-from weft.layers.positions import SinusoidalPositions
+from weft.layers.norm import NORMS
+from weft.layers.positions import LearnedPositions, SinusoidalPositions
 
 
 class TransformerConfig(Settings):
@@ -39,26 +43,61 @@ class TransformerConfig(Settings):
     decoder_layers: int = Field(default=4, ge=1, le=96)
     """Layers that write the target."""
     ff_dim: int = Field(default=1024, ge=8, le=65536)
-    """Inner width of the feed-forward networks."""
+    """Inner width of the feed-forward networks, after the gate where the activation is gated."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Probability of dropping an activation, after embeddings, sublayers, attention weights and inside feed-forward."""
-    activation: Literal["relu", "elu", "gelu", "silu"] = "relu"
-    """Non-linearity of the feed-forward networks."""
+    embedding_dropout: float | None = Field(default=None, ge=0, lt=1)
+    """Instead of dropout, for the embeddings with their positions."""
+    attention_dropout: float | None = Field(default=None, ge=0, lt=1)
+    """Instead of dropout, for attention weights."""
+    activation_dropout: float | None = Field(default=None, ge=0, lt=1)
+    """Instead of dropout, inside the feed-forward networks."""
+    residual_dropout: float | None = Field(default=None, ge=0, lt=1)
+    """Instead of dropout, for what a sublayer adds."""
+    layer_dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Probability that training skips a layer, drawn for each layer at each step (LayerDrop, Fan et al. 2019)."""
+    activation: Literal["relu", "elu", "gelu", "silu", "glu", "reglu", "geglu", "swiglu"] = "relu"
+    """Non-linearity of the feed-forward networks; the last four are gated, by a third matrix (Shazeer 2020)."""
     norm: Literal["pre", "post"] = "pre"
-    """Layer normalization before each sublayer (trains more easily) or after it (the original paper)."""
-    positions: Literal["sinusoidal"] = "sinusoidal"
-    """How a token's place enters: the paper's sines and cosines, for sentences of any length."""
+    """Normalization before each sublayer (trains more easily) or after it (the original paper)."""
+    norm_layer: Literal["layer", "rms"] = "layer"
+    """LayerNorm, or RMSNorm, which is the same without mean and bias."""
+    positions: Literal["sinusoidal", "scaled-sinusoidal", "learned", "rotary"] = "sinusoidal"
+    """How a token's place enters: sines and cosines, the same with shorter waves, learned vectors, or rotations."""
+    max_positions: int | None = Field(default=None, ge=8, le=65_536)
+    """Most tokens of a sentence (learned; left out: 1024) or the longest wave in tokens (scaled-sinusoidal; 128)."""
     tie: Literal["none", "decoder", "all"] = "decoder"
     """Which matrices are one: none; the decoder's embedding and the output; or these and the encoder's embedding."""
 
     @model_validator(mode="after")
-    def _heads_divide_the_width(self) -> "TransformerConfig":
-        if self.model_dim % self.num_heads:
-            fitting = [heads for heads in range(1, self.model_dim // 8 + 1) if self.model_dim % heads == 0]
+    def _fits_together(self) -> "TransformerConfig":
+        if problems := [*self._misfit_heads(), *self._idle_max_positions()]:
+            raise FieldProblems(problems)
+        return self
+
+    def _misfit_heads(self) -> Iterator[FieldProblem]:
+        """Heads share the width evenly, and rotary positions turn pairs of a head's dimensions."""
+        unit, even = (2, ' into even parts for positions = "rotary"') if self.positions == "rotary" else (1, "")
+        if self.model_dim % unit:
+            yield FieldProblem("model_dim", 'must be even for positions = "rotary"')
+        elif self.model_dim % (unit * self.num_heads):
+            fitting = [heads for heads in range(1, self.model_dim // 8 + 1) if self.model_dim % (unit * heads) == 0]
             nearest = sorted(sorted(fitting, key=lambda heads: abs(heads - self.num_heads))[:2])
             tries = " or ".join(str(heads) for heads in nearest)
-            raise FieldProblem("num_heads", f"must divide model_dim = {self.model_dim}; try {tries}")
-        return self
+            yield FieldProblem("num_heads", f"must divide model_dim = {self.model_dim}{even}; try {tries}")
+
+    def _idle_max_positions(self) -> Iterator[FieldProblem]:
+        if self.max_positions is not None and self.positions in ("sinusoidal", "rotary"):
+            yield FieldProblem("max_positions", f'is not used by positions = "{self.positions}"; leave it out')
+
+    def dropout_unless(self, own: float | None) -> float:
+        """The probability of dropping an activation where one key may say something else."""
+        return self.dropout if own is None else own
+
+    @property
+    def longest_sentence(self) -> int | None:
+        """The most tokens, <s> or </s> counted, that either side of a pair may have; None: any number."""
+        return (self.max_positions or 1024) if self.positions == "learned" else None
 
 
 class EncoderLayer(nn.Module):
@@ -66,7 +105,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(config.model_dim, config.num_heads, dropout=config.dropout)
+        self.attention = self_attention(config)
         self.attention_residual = Residual(config)
         self.feed_forward = feed_forward(config)
         self.feed_forward_residual = Residual(config)
@@ -83,9 +122,9 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config.model_dim, config.num_heads, dropout=config.dropout)
+        self.self_attention = self_attention(config)
         self.self_attention_residual = Residual(config)
-        self.cross_attention = MultiHeadAttention(config.model_dim, config.num_heads, dropout=config.dropout)
+        self.cross_attention = cross_attention(config)
         self.cross_attention_residual = Residual(config)
         self.feed_forward = feed_forward(config)
         self.feed_forward_residual = Residual(config)
@@ -109,24 +148,53 @@ class DecoderLayer(nn.Module):
 
 
 class Residual(nn.Module):
-    """x + Dropout(sublayer(x)), with layer normalization of the sublayer's input (pre) or of the sum (post)."""
+    """x + Dropout(sublayer(x)), with normalization of the sublayer's input (pre) or of the sum (post)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.norm = LayerNorm(config.model_dim)
-        self.dropout = Dropout(config.dropout)
+        self.norm = NORMS[config.norm_layer](config.model_dim)
+        self.dropout = Dropout(config.dropout_unless(config.residual_dropout))
         self.norm_first = config.norm == "pre"
 
     def forward(
         self, x: Float[Tensor, "batch time model"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "batch time model"]:
         if self.norm_first:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+            return self.dropout(sublayer(self.norm(x)), onto=x)
+        return self.norm(self.dropout(sublayer(x), onto=x))
+
+
+def self_attention(config: TransformerConfig) -> MultiHeadAttention:
+    dropout = config.dropout_unless(config.attention_dropout)
+    rotary = config.positions == "rotary"
+    return MultiHeadAttention(config.model_dim, config.num_heads, dropout=dropout, rotary=rotary)
+
+
+def cross_attention(config: TransformerConfig) -> MultiHeadAttention:
+    """Without rotary positions: places in two sentences have no distance."""
+    dropout = config.dropout_unless(config.attention_dropout)
+    return MultiHeadAttention(config.model_dim, config.num_heads, dropout=dropout)
 
 
 def feed_forward(config: TransformerConfig) -> FeedForward:
-    return FeedForward(config.model_dim, config.ff_dim, activation=config.activation, dropout=config.dropout)
+    dropout = config.dropout_unless(config.activation_dropout)
+    return FeedForward(config.model_dim, config.ff_dim, activation=config.activation, dropout=dropout)
+
+
+def last_norm(config: TransformerConfig) -> nn.Module:
+    """At the end of a stack, where nothing else has normalized the sum."""
+    return NORMS[config.norm_layer](config.model_dim) if config.norm == "pre" else nn.Identity()
+
+
+def added_positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | None:
+    """What is added to the embeddings of one side, if anything is."""
+    if config.positions == "rotary":
+        return None
+    if config.longest_sentence is not None:
+        return LearnedPositions(config.longest_sentence, config.model_dim)
+    if config.positions == "scaled-sinusoidal":
+        return SinusoidalPositions(config.model_dim, period=(config.max_positions or 128) / (2 * math.pi))
+    return SinusoidalPositions(config.model_dim)
 
 
 class Transformer(nn.Module):
@@ -145,12 +213,13 @@ class Transformer(nn.Module):
         self.padding_id = padding_id
         self.source_embedding = TokenEmbedding(source_vocab_size, config.model_dim)
         self.target_embedding = TokenEmbedding(target_vocab_size, config.model_dim)
-        self.positions = SinusoidalPositions(config.model_dim)
-        self.dropout = Dropout(config.dropout)
+        self.source_positions = added_positions(config)
+        self.target_positions = added_positions(config)
+        self.embedding_dropout = Dropout(config.dropout_unless(config.embedding_dropout))
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
-        self.encoder_norm = LayerNorm(config.model_dim) if config.norm == "pre" else nn.Identity()
-        self.decoder_norm = LayerNorm(config.model_dim) if config.norm == "pre" else nn.Identity()
+        self.encoder_norm = last_norm(config)
+        self.decoder_norm = last_norm(config)
         self.output = Linear(config.model_dim, target_vocab_size, bias=False)
         self._tie(config.tie)
 
@@ -176,8 +245,8 @@ class Transformer(nn.Module):
     ) -> tuple[Float[Tensor, "batch source model"], Bool[Tensor, "batch 1 1 source"]]:
         """The source's vectors, and the mask that says which of them are no padding."""
         source_mask = padding_mask(source, self.padding_id)
-        x = self._embed(self.source_embedding, source)
-        for layer in self.encoder:
+        x = self._embed(self.source_embedding, self.source_positions, source)
+        for layer in self._taking_part(self.encoder):
             x = layer(x, source_mask)
         return self.encoder_norm(x), source_mask
 
@@ -189,8 +258,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch target model"]:
         """The decoder's last vectors at every target position; padding stands last, so the causal mask hides it."""
         target_mask = causal_mask(target.size(1), target.device)
-        x = self._embed(self.target_embedding, target)
-        for layer in self.decoder:
+        x = self._embed(self.target_embedding, self.target_positions, target)
+        for layer in self._taking_part(self.decoder):
             x = layer(x, memory, target_mask, source_mask)
         return self.decoder_norm(x)
 
@@ -203,9 +272,26 @@ class Transformer(nn.Module):
         return TransformerState(self, source, rows_per_sentence)
 
     def _embed(
-        self, embedding: TokenEmbedding, tokens: Int[Tensor, "batch time"], offset: int = 0
+        self,
+        embedding: TokenEmbedding,
+        positions: SinusoidalPositions | LearnedPositions | None,
+        tokens: Int[Tensor, "batch time"],
+        offset: int = 0,
     ) -> Float[Tensor, "batch time model"]:
-        return self.dropout(self.positions(embedding(tokens), offset).to(self.compute_dtype))
+        x = embedding(tokens)
+        if positions is not None:
+            x = positions(x, offset)
+        return self.embedding_dropout(x.to(self.compute_dtype))
+
+    def _taking_part(self, layers: nn.ModuleList) -> Iterable[nn.Module]:
+        """The layers of this pass: in training each is left out with probability `layer_dropout`.
+
+        The draw is made on the CPU, so that no step waits for an accelerator to know its layers.
+        """
+        skipped = self.config.layer_dropout
+        if skipped == 0 or not self.training:
+            return layers
+        return compress(layers, (torch.rand(len(layers), device="cpu") >= skipped).tolist())
 
 
 class TransformerState:
@@ -225,7 +311,7 @@ class TransformerState:
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         """Log-probabilities (fp32) of the token that follows `tokens`, the newest token of every row."""
         model = self.model
-        x = model._embed(model.target_embedding, tokens[:, None], offset=self.length)
+        x = model._embed(model.target_embedding, model.target_positions, tokens[:, None], offset=self.length)
         for layer, state in self.layers:
             x = layer.step(x, state)
         self.length += 1

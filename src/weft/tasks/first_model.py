@@ -3,6 +3,7 @@
 What the recipe leaves open is decided here, from the languages, the corpus and the machine, and written into it.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -70,7 +71,9 @@ def train_tokenizers(
     recipe = resolved.recipe
     settings = recipe.tokenizer
 
-    def train(key: str, texts: list[str], language: str, script: Any) -> SentencePieceTokenizer:
+    def train(
+        key: str, texts: list[str], language: str, script: Any, tags: Sequence[str] = ()
+    ) -> SentencePieceTokenizer:
         nonlocal resolved
         size = getattr(settings, key)
         tokenizer, message = train_sentencepiece(
@@ -80,6 +83,7 @@ def train_tokenizers(
             language=language,
             normalization=settings.normalization,
             script=script,
+            tags=tags,
         )
         if message is not None:
             listener.on_message(message)
@@ -95,13 +99,13 @@ def train_tokenizers(
         scripts = cast("tuple[Script, Script]", (settings.source_script, settings.target_script))
         texts = [convert_script(text, scripts[0]) for text in pairs.sources]
         texts += [convert_script(text, scripts[1]) for text in pairs.targets]
-        both = train("source_size", texts, f"{data.source}+{data.target}", "keep")
+        both = train("source_size", texts, f"{data.source}+{data.target}", "keep", data.tags)
         source, target = (
             SentencePieceTokenizer(both.model, normalization=settings.normalization, script=script)
             for script in scripts
         )
         return source, target, resolved
-    source = train("source_size", pairs.sources, data.source, settings.source_script)
+    source = train("source_size", pairs.sources, data.source, settings.source_script, data.tags)
     target = train("target_size", pairs.targets, data.target, settings.target_script)
     return source, target, resolved
 
@@ -112,7 +116,8 @@ def from_another_model(resolved: Resolved[TranslationRecipe], init: Path, listen
     What the recipe itself says about the shape or the vocabulary must agree with the model.
     """
     other = load_model(find_model(init))
-    free = {"model.dropout"}
+    places = ("embedding_", "attention_", "activation_", "residual_", "layer_", "")
+    free = {f"model.{place}dropout" for place in places}
     theirs = {
         f"{table}.{key}": value
         for table in ("model", "tokenizer")
@@ -131,6 +136,11 @@ def from_another_model(resolved: Resolved[TranslationRecipe], init: Path, listen
         mine, its = getattr(resolved.recipe.data, side), getattr(other.recipe.data, side)
         if mine != its:
             problems.append(Problem(f"data.{side} = {mine}", f"the model {init} was trained with {its}"))
+    problems += [
+        Problem(f"the tag {tag}", f"the vocabulary of the model {init} lacks it and cannot grow; leave it out")
+        for tag in resolved.recipe.data.tags
+        if other.source_tokenizer.tag_id(tag) is None
+    ]
     if problems:
         raise RecipeError(f"the recipe with training.init = {init}", problems)
     resolved = changed(resolved, theirs, "init")

@@ -1,5 +1,6 @@
 """The README.md of a model folder: what the model is, what it learned from, how good it is, what it cannot do."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -73,3 +74,9 @@ def model_card(
         "",
     ]
     return "\n".join(lines)
+
+
+def recorded_files(card: str, part: str) -> dict[str, str]:
+    """sha256 -> name of the files that a card lists under this part of its data; empty where it lists none."""
+    rows = re.findall(rf"^\| {re.escape(part)} \| `(.+)` \| `([0-9a-f]{{64}})` \|$", card, re.MULTILINE)
+    return {digest: name for name, digest in rows}

@@ -6,10 +6,13 @@
     manifest.json       format version and the sha256 of the files above
     README.md           the model card, which people may edit
 
-Reading one never executes anything from it: names are looked up in tables, weights are safetensors.
+Reading one never executes anything from it: names are looked up in tables, weights are safetensors. Whatever a folder
+says is checked before memory is taken for it, whoever made it.
 """
 
+import difflib
 import json
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +34,24 @@ from weft.training.run_folder import RunFolder, RunStatus
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, MANIFEST = "config.toml", "model.safetensors", "README.md", "manifest.json"
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
+"""Where the models lie that come with weft, each in a folder of its name."""
+
 LARGEST_TEXT_FILE, LARGEST_OTHER_FILE = 1 << 20, 64 << 20
-"""Bytes that config.toml and manifest.json may have, and any other file but the weights."""
+"""Bytes that config.toml, manifest.json and the card may have, and any other file but the weights."""
+LARGEST_HEADER = 4 << 20
+"""Bytes of the table of names and shapes before the weights; 96 + 96 layers need half of one."""
+MOST_FILES = 200
+PLAIN_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+"""What a file of a model may be called: nothing that leads anywhere on any system."""
+
+PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".npy", ".npz")
+PICKLED_STARTS = (b"\x80", b"PK\x03\x04", b"\x93NUMPY")
+"""Names and first bytes of the files of PyTorch, pickle and NumPy."""
+HOW_TO_CONVERT = (
+    "a pickle, such as in PyTorch's and NumPy's files, can run code when it is opened, so weft opens none; convert it "
+    "where you trust it: safetensors.torch.save_file(torch.load(FILE, weights_only=True), 'model.safetensors')"
+)
 
 
 @dataclass
@@ -75,20 +94,41 @@ def save_model(folder: Path, model: TranslationModel, card: str) -> None:
 
 def load_model(folder: Path) -> TranslationModel:
     """Read a model folder; raises ModelError with all that is missing, altered or does not fit together."""
+    resolved, source_tokenizer, target_tokenizer = check_model(folder)
+    model = build_transformer(resolved.recipe, source_tokenizer.vocab_size, target_tokenizer.vocab_size)
+    load_weights(model, folder)
+    return TranslationModel(resolved, model.eval(), source_tokenizer, target_tokenizer)
+
+
+def check_model(
+    folder: Path,
+) -> tuple[Resolved[TranslationRecipe], SentencePieceTokenizer, SentencePieceTokenizer]:
+    """Everything that must hold before memory is taken for the weights; returns what had to be read for it.
+
+    Raises ModelError with all that is missing, altered or does not fit together.
+    """
     listed = check_manifest(folder)
-    try:
-        text = (folder / CONFIG).read_text(encoding="utf-8")
-        resolved = parse_rendered(text, TranslationRecipe, folder / CONFIG)
-    except (RecipeError, UnicodeDecodeError) as error:
-        raise ModelError(folder, [Problem(CONFIG, str(error))]) from None
+    resolved = read_config(folder)
     if unlisted := [name for name in tokenizer_names(resolved.recipe) if name not in listed]:
         raise ModelError(folder, [Problem(name, "is not in the manifest") for name in unlisted])
     source_tokenizer, target_tokenizer = load_tokenizers(folder, resolved.recipe)
-    sizes = source_tokenizer.vocab_size, target_tokenizer.vocab_size
-    check_weights(folder, resolved.recipe, sizes)
-    model = build_transformer(resolved.recipe, *sizes)
-    load_weights(model, folder)
-    return TranslationModel(resolved, model.eval(), source_tokenizer, target_tokenizer)
+    check_weights(folder, resolved.recipe, (source_tokenizer.vocab_size, target_tokenizer.vocab_size))
+    return resolved, source_tokenizer, target_tokenizer
+
+
+def read_config(folder: Path) -> Resolved[TranslationRecipe]:
+    """The recipe in a model folder; raises ModelError where it is none."""
+    try:
+        text = (folder / CONFIG).read_text(encoding="utf-8")
+        return parse_rendered(text, TranslationRecipe, folder / CONFIG)
+    except (RecipeError, UnicodeDecodeError) as error:
+        raise ModelError(folder, [Problem(CONFIG, str(error))]) from None
+
+
+def model_files(folder: Path) -> list[str]:
+    """The names of the files that are the model, among whatever else lies in the folder; sorted."""
+    listed, _ = read_manifest(folder)
+    return sorted({*listed, MANIFEST, *([CARD] if (folder / CARD).is_file() else [])})
 
 
 def load_weights(model: Transformer, folder: Path) -> None:
@@ -143,44 +183,70 @@ def script_of(recipe: TranslationRecipe, side: Literal["source", "target"]) -> S
 
 
 def check_manifest(folder: Path) -> set[str]:
-    """Every listed file is there, a plain file, and has the digest that the manifest gives; returns their names."""
+    """Every listed file is there, a plain file, and has the digest that the manifest gives; returns their names.
+
+    A folder with a link in it is refused: what it leads to is not part of the model.
+    """
+    digests, problems = read_manifest(folder)
+    sound = digests.keys() - {problem.where for problem in problems}
+    problems += [problem for name in sorted(sound) for problem in check_digest(folder, name, digests[name])]
+    if problems:
+        raise ModelError(folder, problems)
+    return set(digests)
+
+
+def read_manifest(folder: Path) -> tuple[dict[str, object], list[Problem]]:
+    """The listed names with their digests, not yet compared, and what is wrong with the files as far as a look tells.
+
+    Raises ModelError where there is no manifest that this weft can read.
+    """
     path = folder / MANIFEST
-    if path.is_symlink() or (path.is_file() and path.stat().st_size > LARGEST_TEXT_FILE):
-        raise ModelError(folder, [Problem(MANIFEST, "is a link or too large")])
+    try:
+        links = sorted(entry.name for entry in folder.iterdir() if entry.is_symlink())
+    except OSError as error:
+        raise ModelError(folder, [Problem("the folder", f"cannot be read: {error.strerror}")]) from None
+    if links:
+        raise ModelError(folder, [Problem(name, "is a link or no plain file") for name in links])
     if not path.is_file():
         what = (
             "is missing; a model folder holds config.toml, model.safetensors, tokenizers, README.md and manifest.json"
         )
         raise ModelError(folder, [Problem(MANIFEST, what)])
+    if path.stat().st_size > LARGEST_TEXT_FILE:
+        raise ModelError(folder, [Problem(MANIFEST, f"is larger than {LARGEST_TEXT_FILE >> 20} MiB")])
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        version, files = manifest["format"], manifest["files"]
-        if not isinstance(files, dict):
-            raise ValueError("files is no table")
+        version, digests = manifest["format"], manifest["files"]
+        if not isinstance(digests, dict) or len(digests) > MOST_FILES:
+            raise ValueError("files is no table, or endless")
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise ModelError(folder, [Problem(MANIFEST, "is no manifest of a weft model")]) from None
     if version != FORMAT_VERSION:
         what = f"names format {version}; this weft reads format {FORMAT_VERSION}; use the weft that wrote it"
         raise ModelError(folder, [Problem(MANIFEST, what)])
-    missing = [Problem(name, "is not in the manifest") for name in (CONFIG, WEIGHTS) if name not in files]
-    problems = missing + [problem for name, digest in files.items() for problem in check_file(folder, name, digest)]
-    if problems:
-        raise ModelError(folder, problems)
-    return set(files)
+    problems = [Problem(name, "is not in the manifest") for name in (CONFIG, WEIGHTS) if name not in digests]
+    return digests, problems + [problem for name in digests for problem in check_file(folder, name)]
 
 
-def check_file(folder: Path, name: str, digest: object) -> list[Problem]:
+def check_file(folder: Path, name: str) -> list[Problem]:
+    """What is wrong with a listed file before it is opened."""
     path = folder / name
-    if Path(name).name != name or name in (".", ".."):
-        return [Problem(name[:80], "leads out of the folder")]
-    if path.is_symlink() or not path.is_file():
-        return [Problem(name, "is a link or no plain file" if path.exists() or path.is_symlink() else "is missing")]
+    if not PLAIN_NAME.fullmatch(name):
+        return [Problem(name, "leads out of the folder or is no plain name")]
+    if not path.is_file():
+        return [Problem(name, "is a link or no plain file" if path.exists() else "is missing")]
     largest = {WEIGHTS: None, CONFIG: LARGEST_TEXT_FILE}.get(name, LARGEST_OTHER_FILE)
     if largest is not None and path.stat().st_size > largest:
         return [Problem(name, f"is larger than {largest >> 20} MiB")]
-    if sha256(path) != digest:
-        return [Problem(name, "was changed or damaged: its sha256 is not the manifest's")]
     return []
+
+
+def check_digest(folder: Path, name: str, digest: object) -> list[Problem]:
+    try:
+        found = sha256(folder / name)
+    except OSError as error:
+        return [Problem(name, f"cannot be read: {error.strerror}")]
+    return [] if found == digest else [Problem(name, "was changed or damaged: its sha256 is not the manifest's")]
 
 
 def check_weights(folder: Path, recipe: TranslationRecipe, vocab_sizes: tuple[int, int]) -> None:
@@ -189,38 +255,85 @@ def check_weights(folder: Path, recipe: TranslationRecipe, vocab_sizes: tuple[in
         expected = {
             name: list(tensor.shape) for name, tensor in stored_weights(build_transformer(recipe, *vocab_sizes)).items()
         }
-    try:
-        with safe_open(folder / WEIGHTS, framework="pt") as file:
-            names = list(file.keys())
-            found = {name: file.get_slice(name).get_shape() for name in names}
-            wrong_type = [name for name in names if file.get_slice(name).get_dtype() != "F32"]
-    except (SafetensorError, OSError) as error:
-        raise ModelError(folder, [Problem(WEIGHTS, f"cannot be read: {error}")]) from None
+    found = read_header(folder)
     problems = [Problem(name, "is missing from the weights") for name in expected if name not in found]
     problems += [
         Problem(name, "is a weight that this recipe has no place for") for name in found if name not in expected
     ]
     problems += [
-        Problem(name, f"has shape {found[name]}, the recipe makes it {shape}")
+        Problem(name, f"has shape {found[name][0]}, the recipe makes it {shape}")
         for name, shape in expected.items()
-        if name in found and found[name] != shape
+        if name in found and found[name][0] != shape
     ]
-    problems += [Problem(name, "is not fp32") for name in wrong_type]
+    problems += [Problem(name, "is not fp32") for name, (_, dtype) in found.items() if dtype != "F32"]
     if problems:
         raise ModelError(folder, problems)
 
 
+def read_header(folder: Path) -> dict[str, tuple[list[int], str]]:
+    """Name -> (shape, type) of every stored weight, without reading any; raises ModelError."""
+    path = folder / WEIGHTS
+    start = b""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(8)
+        if (claimed := int.from_bytes(start, "little")) > LARGEST_HEADER:
+            raise ValueError(f"its header claims {claimed:,} bytes")
+        with safe_open(path, framework="pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            return {name: (part.get_shape(), part.get_dtype()) for name, part in slices.items()}
+    except (SafetensorError, OSError, ValueError) as error:
+        hint = f"; it begins like a pickle: {HOW_TO_CONVERT}" if start.startswith(PICKLED_STARTS) else ""
+        raise ModelError(folder, [Problem(WEIGHTS, f"cannot be read: {error}{hint}")]) from None
+
+
 def find_model(name: str | Path) -> Path:
-    """The model folder that a user means: a folder, or of a run its best weights, also while it trains."""
+    """The model folder that a user means: a folder, a run, or a model that comes with weft, by its name.
+
+    A finished run is a model itself; of another its best weights are meant, also while it trains. A folder that is
+    there comes before a model of that name that comes with weft. Raises UsageError that says what to do.
+    """
     path = Path(name)
-    if (path / "run.json").is_file():
-        best = RunStatus.read(path / "run.json").best
-        if best is None:
-            raise UsageError(f"the run {path} has not been validated yet, so it has no best weights")
-        if RunFolder(path).checkpoint(best).is_dir():
-            return RunFolder(path).checkpoint(best)
-    if (path / MANIFEST).is_file():
-        return path
+    try:
+        if (path / "run.json").is_file():
+            return model_of_run(path)
+        if (path / MANIFEST).is_file():
+            return path
+        if not path.exists() and str(name) in shipped_models():
+            return PRETRAINED / name
+        raise UsageError(what_instead(path))
+    except OSError as error:
+        raise UsageError(f"the model {name} cannot be read: {error.strerror}") from None
+
+
+def model_of_run(run: Path) -> Path:
+    status = RunStatus.read(run / "run.json")
+    if status.best is None:
+        raise UsageError(f"the run {run} has not been validated yet, so it has no best weights")
+    best = RunFolder(run).checkpoint(status.best)
+    return run if (status.finished and (run / MANIFEST).is_file()) or not best.is_dir() else best
+
+
+def shipped_models() -> list[str]:
+    """The names of the models that come with weft."""
+    return sorted(manifest.parent.name for manifest in PRETRAINED.glob(f"*/{MANIFEST}"))
+
+
+def what_instead(path: Path) -> str:
+    """Why this path is no model, and what to give in its place."""
+    shipped = shipped_models()
     if path.is_dir():
-        raise UsageError(f"{path} is neither a model folder (no {MANIFEST}) nor a run (no run.json)")
-    raise UsageError(f"there is no model {name}; give a model folder or a run folder")
+        pickled = sorted(file.name for file in path.iterdir() if file.suffix in PICKLED)
+        hint = f"; {pickled[0]} may hold a pickle: {HOW_TO_CONVERT}" if pickled else ""
+        hint += f"; to use the model {path} that comes with weft, rename this folder" if str(path) in shipped else ""
+        return f"{path} is neither a model folder (no {MANIFEST}) nor a run (no run.json){hint}"
+    if path.is_file() and path.suffix == ".zip":
+        return f"there is no model {path}: it is an archive; unpack it first: weft models unpack {path} FOLDER"
+    if path.is_file():
+        pickled = f"it may hold a pickle: {HOW_TO_CONVERT}"
+        hint = pickled if path.suffix in PICKLED else "it is a file; give the folder that it belongs to"
+        return f"there is no model {path}: {hint}"
+    near = difflib.get_close_matches(str(path), shipped, n=3)
+    known = f"; with weft come {', '.join(shipped)}" if shipped else ""
+    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"there is no model {path}; give a model folder or a run folder{known}{meant}"

@@ -37,5 +37,13 @@ class TranslationRecipe(Settings):
             raise FieldProblem("model.tie", 'needs one vocabulary; set tokenizer.shared = true, or tie = "decoder"')
         return self
 
+    @model_validator(mode="after")
+    def _training_pairs_have_positions(self) -> "TranslationRecipe":
+        longest = self.model.longest_sentence
+        if longest is not None and self.data.max_length > longest - 2:  # a tag and </s>, or <s>
+            what = f"leaves no room in model.max_positions = {longest}; try {longest - 2}, or more positions"
+            raise FieldProblem("data.max_length", what)
+        return self
+
 
 RECIPES: dict[str, type[Settings]] = {"translation": TranslationRecipe}

@@ -1,18 +1,21 @@
 """From a recipe to a trained model in a run folder. The same call begins a run, goes on with it, or finds it done."""
 
+import copy
 import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from safetensors import SafetensorError
+from safetensors.torch import load_file
 
 from weft.config import (
-    Difference,
     Resolved,
     changed,
     choose_recipe_model,
@@ -22,31 +25,44 @@ from weft.config import (
     render,
     resolve,
 )
-from weft.data.batching import Batch, PairBatches
+from weft.data.batching import PairBatches
 from weft.data.corpus import ParallelText, read_corpora
 from weft.errors import CorpusError, RunError, UsageError
 from weft.files import sync, write_atomically
 from weft.metrics.translation import sacre_bleu
-from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS, choose_device, keep_memory_pages
+from weft.tasks.budget import (
+    FITTED,
+    Budget,
+    duration,
+    note_budget,
+    record_outcome,
+    refuse_two_lengths,
+    same_budget,
+    with_fitting_steps,
+)
 from weft.tasks.evaluation import evaluate
 from weft.tasks.first_model import first_model
 from weft.tasks.model_card import model_card
 from weft.tasks.model_folder import (
     MANIFEST,
+    WEIGHTS,
     TranslationModel,
+    check_manifest,
     load_model,
     save_model,
 )
 from weft.tasks.recipes import RECIPES, TranslationRecipe
 from weft.tasks.translation import TranslationTask, Translator, pair_batches
+from weft.tasks.trial import TranslationTrainer, try_out
+from weft.training.averaging import Weights
 from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.trainer import Listener, Progress, Trainer, TrainingConfig, stop_on_signal
 
-TranslationTrainer = Trainer[Transformer, Batch]
-
-MAY_CHANGE = {"training.epochs", "training.patience"}
+MAY_CHANGE = {*FITTED, "training.patience", "training.trials"}
 """Keys that may be raised when a run goes on: they say how long it trains."""
+
+Limit = Literal["epochs", "steps", "patience", "trials", "budget"]
 
 
 @dataclass(frozen=True)
@@ -77,13 +93,33 @@ def train(
     run: str | Path | None = None,
     data: str | Path | None = None,
     overrides: Sequence[str] = (),
+    budget: str | Budget | None = None,
     listener: Listener | None = None,
 ) -> Path:
     """Train by a recipe, a TOML file or the same as a dict, and return the run folder, which then is also a model.
 
     `run` is runs/ and the recipe's name where it is left out (a dict needs it); `data` is the folder that data paths
     are relative to: else the environment's WEFT_DATA, else the recipe's own folder. Each override is "KEY=VALUE".
+    A `budget`, such as "30m", makes the run as long as fits between now and the end of this call.
     """
+    resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
+    return train_translation(
+        resolved,
+        data_root=data_root,
+        run_path=run_path,
+        budget=Budget.parse(budget) if isinstance(budget, str) else budget,
+        listener=listener or Silent(),
+    )
+
+
+def find_recipe(
+    recipe: str | Path | Mapping[str, Any],
+    *,
+    run: str | Path | None,
+    data: str | Path | None,
+    overrides: Sequence[str],
+) -> tuple[Resolved[TranslationRecipe], Path, Path]:
+    """The checked recipe, the folder that its data paths are relative to, and its run folder; see `train`."""
     model = choose_recipe_model(recipe, RECIPES, overrides)
     if isinstance(recipe, Mapping):
         if run is None:
@@ -92,37 +128,39 @@ def train(
     else:
         resolved = read_recipe(recipe, model, overrides)
         home, name = Path(recipe).parent, Path(recipe).stem
-    return train_translation(
+    return (
         cast(Resolved[TranslationRecipe], resolved),
-        data_root=Path(data or os.environ.get("WEFT_DATA") or home),
-        run_path=Path(run) if run is not None else Path("runs") / name,
-        listener=listener or Silent(),
+        Path(data or os.environ.get("WEFT_DATA") or home),
+        Path(run) if run is not None else Path("runs") / name,
     )
 
 
 def train_translation(
-    resolved: Resolved[TranslationRecipe], *, data_root: Path, run_path: Path, listener: Listener
+    resolved: Resolved[TranslationRecipe], *, data_root: Path, run_path: Path, budget: Budget | None, listener: Listener
 ) -> Path:
     """Train in this run folder until the recipe is fulfilled, and return the folder, which then is also a model.
 
     Raises Stopped when a signal asks for it, RunError where the folder belongs to another recipe or its data changed.
     """
     keep_memory_pages()
+    if budget is not None:
+        refuse_two_lengths(resolved)
     run = RunFolder(run_path)
     with run.locked(), stop_on_signal() as stop:
         status = run.status()
         corpora = read_all(resolved.recipe, data_root, listener)
         if status is None:
-            trainer = begin(resolved, corpora, run, listener)
+            trainer = begin(resolved, corpora, run, budget, listener)
         else:
             given, state = run_so_far(run, status)
             check_same_data(state["data"], corpora, run)
             check_same_recipe(given, resolved, run, status)
-            limit = what_ended(given.recipe.training, state["progress"])
+            budget = same_budget(state.get("budget"), budget, run)
+            limit = what_ended(given.recipe.training, state)
             if status.finished and not is_raised(limit, given.recipe.training, resolved.recipe.training):
-                listener.on_message(f"{run_path} is finished (step {status.last}); raise training.{limit} to go on")
+                listener.on_message(f"{run_path} is finished (step {status.last}); {how_to_go_on(limit)}")
                 return run_path
-            trainer = go_on(resolved, corpora, run, status, listener)
+            trainer = go_on(resolved, corpora, run, status, budget, listener)
         stop.honor("stopped before the first step of this sitting")
         trainer.train(stop)
         finish(run, trainer, corpora, listener)
@@ -138,40 +176,91 @@ def run_so_far(run: RunFolder, status: RunStatus) -> tuple[Resolved[TranslationR
 
 
 def begin(
-    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: RunFolder, listener: Listener
+    resolved: Resolved[TranslationRecipe],
+    corpora: Corpora,
+    run: RunFolder,
+    budget: Budget | None,
+    listener: Listener,
 ) -> TranslationTrainer:
     """A fresh run: make the vocabularies and the weights, and save all of it as step 0."""
     run.sweep(keep=set())
     for name in ("metrics.jsonl", "samples.jsonl"):
         (run.path / name).unlink(missing_ok=True)
     model = first_model(resolved, corpora.train, listener)
+    if budget is not None:
+        model.resolved = fitted(model, corpora, run, budget, listener)
     trainer = make_trainer(model, corpora, resolved, run, listener)
+    note_budget(trainer, budget)
     trainer.checkpoint()
     return trainer
 
 
+def fitted(
+    model: TranslationModel, corpora: Corpora, run: RunFolder, budget: Budget, listener: Listener
+) -> Resolved[TranslationRecipe]:
+    """The model's recipe with the steps that a budget has time for, by a trial on a copy of the model."""
+    began = time.monotonic()
+    on_a_copy = replace(model, model=copy.deepcopy(model.model))
+    with trainer_for_a_trial(on_a_copy, corpora, Silent(), beside=run.checkpoints) as trainer:
+        making = time.monotonic() - began  # the run's own trainer will take as long
+        is_trained = model.recipe.training.init is not None
+        trial = try_out(trainer, corpora.valid, seconds=budget.trial_seconds, is_trained=is_trained)
+        resolved = with_fitting_steps(model.resolved, trial, trainer, budget.seconds - budget.spent() - making)
+    steps = resolved.recipe.training.steps
+    listener.on_message(
+        f"{steps:,} steps fit into {duration(budget.seconds)}: {trial.pace.step:.3f} s a step, "
+        f"{trial.pace.validation:.1f} s a validation, by a trial of {trial.steps} steps"
+    )
+    return resolved
+
+
+@contextmanager
+def trainer_for_a_trial(
+    model: TranslationModel, corpora: Corpora, listener: Listener, *, beside: Path | None = None
+) -> Iterator[TranslationTrainer]:
+    """A trainer whose run folder is gone after the block; `beside` is a folder on the disk that is tried out too."""
+    with tempfile.TemporaryDirectory(prefix=".", dir=beside) as folder:
+        run = RunFolder(Path(folder))
+        run.checkpoints.mkdir()
+        yield make_trainer(model, corpora, model.resolved, run, listener)
+
+
 def go_on(
-    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: RunFolder, status: RunStatus, listener: Listener
+    resolved: Resolved[TranslationRecipe],
+    corpora: Corpora,
+    run: RunFolder,
+    status: RunStatus,
+    budget: Budget | None,
+    listener: Listener,
 ) -> TranslationTrainer:
     """The run as its last checkpoint left it; with more epochs than before, the schedule is that of the longer run."""
-    run.sweep(keep={status.last, status.best})
-    model = load_model(run.checkpoint(status.last))
-    for key in MAY_CHANGE:
-        value = getattr(resolved.recipe.training, key.split(".")[1])
-        model.resolved = changed(model.resolved, {key: value}, resolved.origins[key])
+    model = model_so_far(resolved, run, status, keeps=FITTED if budget is not None else frozenset())
     trainer = make_trainer(model, corpora, resolved, run, listener)
     trainer.restore(status.last)
+    note_budget(trainer, budget)
     listener.on_message(f"going on from step {status.last} of {trainer.horizon.total_steps}")
     return trainer
+
+
+def model_so_far(
+    resolved: Resolved[TranslationRecipe], run: RunFolder, status: RunStatus, *, keeps: Set[str]
+) -> TranslationModel:
+    """The last checkpoint's model, with the limits that the recipe gives now, but for those that the run `keeps`."""
+    model = load_model(run.checkpoint(status.last))
+    for key in MAY_CHANGE - keeps:
+        value = getattr(resolved.recipe.training, key.split(".")[1])
+        model.resolved = changed(model.resolved, {key: value}, resolved.origins[key])
+    return model
 
 
 def check_same_recipe(
     given: Resolved[TranslationRecipe], now: Resolved[TranslationRecipe], run: RunFolder, status: RunStatus
 ) -> None:
     """Refuse to go on with another recipe than the run was given, except to train longer."""
-    changes = [d for d in differences(given, now) if d.key not in MAY_CHANGE]
-    if now.recipe.training.epochs < given.recipe.training.epochs and not status.finished:
-        changes.append(Difference("training.epochs", given.recipe.training.epochs, now.recipe.training.epochs))
+    found = differences(given, now)
+    changes = [d for d in found if d.key not in MAY_CHANGE]
+    if not status.finished:
+        changes += [d for d in found if d.key in FITTED and (d.new or math.inf) < (d.old or math.inf)]
     if changes:
         listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
         raise RunError(
@@ -196,15 +285,24 @@ def check_same_data(known: Mapping[str, Mapping[str, str]], corpora: Corpora, ru
     )
 
 
-def what_ended(training: TrainingConfig, progress: Mapping[str, Any]) -> Literal["epochs", "patience"]:
-    """Which limit a finished run has come to."""
-    is_lost = progress["validations_since_best"] >= (training.patience or math.inf)
-    return "patience" if is_lost else "epochs"
+def what_ended(training: TrainingConfig, state: Mapping[str, Any]) -> Limit:
+    """Which limit the finished run of this last checkpoint has come to."""
+    progress = state["progress"]
+    exhausted = training.exhausted(progress["validations_since_best"], progress["trials_lost"])
+    if exhausted is not None:
+        return exhausted
+    if "budget" in state:
+        return "budget"
+    return "steps" if progress["step"] == training.steps else "epochs"
 
 
-def is_raised(limit: Literal["epochs", "patience"], old: TrainingConfig, new: TrainingConfig) -> bool:
+def is_raised(limit: Limit, old: TrainingConfig, new: TrainingConfig) -> bool:
     """Whether the recipe asks for more than the run was given; a limit that is left out is endless."""
-    return (getattr(new, limit) or math.inf) > (getattr(old, limit) or math.inf)
+    return limit != "budget" and (getattr(new, limit) or math.inf) > (getattr(old, limit) or math.inf)
+
+
+def how_to_go_on(limit: Limit) -> str:
+    return "its budget is used" if limit == "budget" else f"raise training.{limit} to go on"
 
 
 def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> Corpora:
@@ -241,9 +339,10 @@ def make_trainer(
     model.model.to(device)
     model.model.compute_dtype = PRECISIONS[recipe.training.precision]
     batches = training_batches(model, corpora.train, listener)
+    steps_per_epoch = recipe.training.steps_per_epoch(batches.steps_per_epoch())
     listener.on_message(
         f"{len(batches.sources):,} training pairs, {len(corpora.valid):,} validation pairs; "
-        f"{batches.steps_per_epoch():,} steps an epoch, {100 * batches.padding_share():.1f} % padding; "
+        f"{steps_per_epoch:,} steps an epoch, {100 * batches.padding_share():.1f} % padding; "
         f"{model.count_parameters():,} parameters, {recipe.training.precision} on {device.type}"
     )
 
@@ -257,12 +356,19 @@ def make_trainer(
         recipe.training,
         run=run,
         write_model=write_model,
+        read_weights=read_weights,
         listener=listener,
         seed=recipe.seed,
         model_dim=recipe.model.model_dim,
         device=device,
         identity={"recipe": render(given), "data": corpora.sha256, "pairs": len(batches.sources)},
     )
+
+
+def read_weights(folder: Path) -> Weights:
+    """The parameters of a model folder by name; raises ModelError where it is no longer what was written."""
+    check_manifest(folder)
+    return load_file(folder / WEIGHTS)
 
 
 def training_batches(model: TranslationModel, pairs: ParallelText, listener: Listener) -> PairBatches:
@@ -282,6 +388,10 @@ def training_batches(model: TranslationModel, pairs: ParallelText, listener: Lis
         raise RunError(f"every training pair is longer than data.max_length = {max_length} pieces")
     if too_long:
         listener.on_message(f"{too_long:,} training pairs over data.max_length = {max_length} pieces dropped")
+    if not batches.pairs_per_epoch():
+        raise RunError("by their weights in data.train, an epoch holds no pair at all; raise a weight")
+    if batches.pairs_per_epoch() != len(batches.sources):
+        listener.on_message(f"an epoch holds {batches.pairs_per_epoch():,} pairs, by the weights of the corpora")
     return batches
 
 
@@ -322,6 +432,7 @@ def finish(run: RunFolder, trainer: TranslationTrainer, corpora: Corpora, listen
         raise RunError(
             f"the model in {run.path} could not be written: {reason}; the same command tries again"
         ) from error
+    record_outcome(trainer)
     run.write_status(RunStatus(last=progress.step, best=progress.best_step, finished=True))
     listener.on_message(f"best weights, of step {progress.best_step}, on the valid files with the recipe's decoding:")
     listener.on_message(evaluated.scores.table())

@@ -5,7 +5,7 @@ Translator        strings in, strings out
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,13 @@ from pydantic import ValidationError
 from weft.config import override
 from weft.data.batching import Batch, PairBatches, Sentences
 from weft.data.corpus import ParallelText
+from weft.decoding.ensemble import Ensemble
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis
-from weft.errors import ModelError, UsageError
+from weft.errors import ModelError, Problem, ProblemsError, UsageError
 from weft.metrics.translation import sacre_bleu
 from weft.models.transformer import Transformer
-from weft.runtime import choose_device
+from weft.runtime import choose_device, derive_seed
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.text.normalization import normalize
 from weft.text.tokenizer import Tokenizer
@@ -35,7 +36,7 @@ SAMPLES_SHOWN = 4
 LONGEST_SOURCE = 4096
 """Pieces of one source text."""
 
-CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "require")
+CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "data.tag", "require")
 """What can be set of a model that is already trained: how it translates, and how it is evaluated."""
 
 
@@ -50,12 +51,21 @@ class Translation:
 
 
 class Translator:
-    """Translates with one model. Answers do not depend on what else is translated in the same call."""
+    """Translates with one model, or with several as an ensemble, which settles everything but the scores by the first.
 
-    def __init__(self, model: TranslationModel, device: torch.device | None = None) -> None:
+    Answers do not depend on what else is translated in the same call.
+    """
+
+    def __init__(
+        self, model: TranslationModel, device: torch.device | None = None, *, others: Sequence[TranslationModel] = ()
+    ) -> None:
+        """Raises ProblemsError where one of the `others` translates other languages or has another vocabulary."""
         self.model = model
+        self.members = (model, *others)
+        refuse_strangers(self.members)
         self.device = device or choose_device()
-        self.model.model.to(self.device).eval()
+        for member in self.members:
+            member.model.to(self.device).eval()
         self.decoding = model.recipe.decoding
 
     def translate(self, texts: Sequence[str], **decoding: Any) -> list[Translation]:
@@ -72,24 +82,32 @@ class Translator:
         if isinstance(texts, str):
             raise UsageError("translate takes a list of texts, found one string; write [text]")
         texts = list(texts)
-        encoded = self.model.source_tokenizer.encode(texts)
-        refuse_too_long(encoded)
-        sources = Sentences([[*ids, END_ID] for ids in encoded])
+        read = [encode_sources(member, texts) for member in self.members]  # by each member's own vocabulary
         found: list[list[Translation]] = [[Translation(text, "", 0.0, 0.0)] for text in texts]
-        with computing_in(self.model.model, torch.float32):
-            for indices in batches_by_length(sources, config):
-                for index, hypotheses in zip(indices, self._search(sources, indices, config, best), strict=True):
+        with ExitStack() as precision:
+            for member in self.members:
+                precision.enter_context(computing_in(member.model, torch.float32))
+            for indices in batches_by_length(read[0], config):
+                for index, hypotheses in zip(indices, self._search(read, indices, config, best), strict=True):
                     found[index] = self._spell(texts[index], hypotheses)
         return found
 
     def _search(
-        self, sources: Sentences, indices: np.ndarray, config: DecodingConfig, best: int
+        self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int
     ) -> list[list[Hypothesis]]:
+        lengths = torch.from_numpy(read[0].lengths[indices] - 1).to(self.device)
+        seeds = sampling_seeds(read[0], indices, config)
         with torch.inference_mode():
-            source = sources.padded(indices, PADDING_ID).to(self.device)
-            lengths = torch.from_numpy(sources.lengths[indices] - 1).to(self.device)
-            state = self.model.model.start(source, config.rows_per_sentence)
-            return search(state, lengths, config, begin_id=BEGIN_ID, end_id=END_ID, best=best)
+            states = [
+                member.model.start(sources.padded(indices, PADDING_ID).to(self.device), config.rows_per_sentence)
+                for member, sources in zip(self.members, read, strict=True)
+            ]
+            state = states[0] if len(states) == 1 else Ensemble(states)
+            places = [member.model.config.longest_sentence for member in self.members]
+            longest = min((number - 1 for number in places if number is not None), default=None)  # <s> takes a place
+            return search(
+                state, lengths, config, begin_id=BEGIN_ID, end_id=END_ID, best=best, longest=longest, seeds=seeds
+            )
 
     def _spell(self, source: str, hypotheses: list[Hypothesis]) -> list[Translation]:
         texts = self.model.target_tokenizer.decode([hypothesis.tokens for hypothesis in hypotheses])
@@ -112,6 +130,53 @@ def load_translator(name: str | Path, overrides: Sequence[str] = ()) -> Translat
         model = load_model(find_model(name))  # a run that trains may just have replaced its best weights
     model.resolved = override(model.resolved, overrides, f"the recipe of {name}", CHANGEABLE)
     return Translator(model)
+
+
+def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
+    """Ids of each text, behind the model's data.tag if it has one; none for a text without a visible character.
+
+    Raises UsageError where a text is too long.
+    """
+    encoded = model.source_tokenizer.encode(texts)
+    refuse_too_long(encoded)
+    tag = tag_ids(model.source_tokenizer, model.recipe.data.tag)
+    return Sentences([[*tag, *ids, END_ID] if ids else [END_ID] for ids in encoded])
+
+
+def sampling_seeds(sources: Sentences, indices: np.ndarray, config: DecodingConfig) -> list[int]:
+    """What is drawn for a text follows from the text: a seed for each, or none where nothing is drawn."""
+    if config.method != "sample":
+        return []
+    return [derive_seed(config.sampling_seed, *sources[index].tolist()) for index in indices.tolist()]
+
+
+def tag_ids(tokenizer: Tokenizer, tag: str | None) -> list[int]:
+    """The tag as a list of ids, empty for None; raises UsageError where the vocabulary has no such tag."""
+    if tag is None:
+        return []
+    found = tokenizer.tag_id(tag)
+    if found is None:
+        raise UsageError(f"the source vocabulary has no tag {tag}; it learns the tags in data.train when it is made")
+    return [found]
+
+
+def refuse_strangers(members: Sequence[TranslationModel]) -> None:
+    """Probabilities of pieces can only be averaged where a piece is the same thing to all members."""
+    first, *others = members
+    problems = []
+    for number, other in enumerate(others, start=2):
+        for side in ("source", "target"):
+            ours, theirs = getattr(first.recipe.data, side), getattr(other.recipe.data, side)
+            if ours != theirs:
+                problems.append(Problem(f"model {number}", f"has the {side} language {theirs}, the first has {ours}"))
+        if first.target_tokenizer.model != other.target_tokenizer.model:
+            what = (
+                "has another target vocabulary than the first; train both on the same pairs with the same [tokenizer], "
+                "or one from the other by training.init"
+            )
+            problems.append(Problem(f"model {number}", what))
+    if problems:
+        raise ProblemsError("the ensemble", problems)
 
 
 def refuse_too_long(encoded: Sequence[Sequence[int]]) -> None:
@@ -162,7 +227,12 @@ class TranslationTask:
         self.translator = Translator(model)
         self.valid = valid
         self.valid_batches = pair_batches(
-            valid, model.source_tokenizer, model.target_tokenizer, batch_tokens=4096, seed=seed
+            valid,
+            model.source_tokenizer,
+            model.target_tokenizer,
+            batch_tokens=4096,
+            seed=seed,
+            tag=model.recipe.data.tag,
         )
         shown = np.random.default_rng(seed).permutation(len(valid))[:SAMPLES_SHOWN]
         self.shown = sorted(int(index) for index in shown)
@@ -191,8 +261,8 @@ class TranslationTask:
         references = reference_sets(self.valid.references)
         return Evaluation(
             metrics={
-                "valid_loss": sum(loss.nll for loss in losses) / tokens,
-                "valid_accuracy": sum(loss.correct for loss in losses) / tokens,
+                "valid_loss": sum(float(loss.nll) for loss in losses) / tokens,
+                "valid_accuracy": sum(float(loss.correct) for loss in losses) / tokens,
                 "valid_bleu": sacre_bleu(hypotheses, references, self.target_language).value,
             },
             samples=[
@@ -215,19 +285,26 @@ def pair_batches(
     batch_tokens: int | None = None,
     batch_sentences: int | None = None,
     max_length: int | None = None,
+    tag: str | None = None,
 ) -> PairBatches:
-    """Pairs as ids, ready for batching; those with more than `max_length` pieces on a side are left out."""
+    """Pairs as ids, ready for batching; those with more than `max_length` pieces on a side are left out.
+
+    The tag of its corpus stands before a source, or `tag` where the corpus has none.
+    """
     sources, targets = source_tokenizer.encode(pairs.sources), target_tokenizer.encode(pairs.targets)
     kept = range(len(pairs))
     if max_length is not None:
         kept = [i for i in kept if max(len(sources[i]), len(targets[i])) <= max_length]
+    tags = pairs.tags
+    before = {name: tag_ids(source_tokenizer, name or tag) for name in set(tags)}
     return PairBatches(
-        sources=Sentences([[*sources[i], END_ID] for i in kept]),
+        sources=Sentences([[*before[tags[i]], *sources[i], END_ID] for i in kept]),
         targets=Sentences([[BEGIN_ID, *targets[i], END_ID] for i in kept]),
         padding_id=PADDING_ID,
         seed=seed,
         batch_tokens=batch_tokens,
         batch_sentences=batch_sentences,
+        weights=np.array(pairs.weights)[list(kept)],
     )
 
 

@@ -45,6 +45,11 @@ class SentencePieceTokenizer:
         # ".
         return [self._processor.decode([int(i) for i in sentence]) for sentence in ids]
 
+    def tag_id(self, tag: str) -> int | None:
+        found = self._processor.piece_to_id(tag)
+        is_tag = self._processor.is_control(found) and tag not in SPECIAL_PIECES
+        return found if is_tag else None
+
     def pieces(self, text: str) -> list[str]:
         """The pieces as strings, for people to look at."""
         return self._processor.encode(self.normalize(text), out_type=str)
@@ -57,10 +62,10 @@ class SentencePieceTokenizer:
         """Read a model file; raises ModelError where it is none or has other special ids than weft's."""
         try:
             tokenizer = cls(path.read_bytes(), normalization=normalization, script=script)
-        except (OSError, RuntimeError) as error:
+            pieces = tokenizer._processor.id_to_piece(list(range(tokenizer.vocab_size)))
+        except (OSError, RuntimeError, UnicodeDecodeError) as error:  # the last for a piece that is no text
             raise ModelError(path, [Problem(path.name, f"is no SentencePiece model ({error})")]) from None
-        found = tuple(tokenizer._processor.id_to_piece(i) for i in range(min(4, tokenizer.vocab_size)))
-        if found != SPECIAL_PIECES:
+        if (found := tuple(pieces[:4])) != SPECIAL_PIECES:
             message = f"its first pieces are {found}, expected {SPECIAL_PIECES}"
             raise ModelError(path, [Problem(path.name, message)])
         return tokenizer
@@ -74,12 +79,13 @@ def train_sentencepiece(
     language: str,
     normalization: Normalization = "nfc",
     script: Script = "keep",
+    tags: Sequence[str] = (),
 ) -> tuple[SentencePieceTokenizer, str | None]:
     """Train on these texts; also a message where the vocabulary had to be made smaller or larger than asked.
 
-    A corpus with few distinct words cannot fill a large vocabulary, and a vocabulary must hold at least the characters
-    and the 256 bytes. The result is a function of the texts and the settings. Raises CorpusError where there is no
-    text at all.
+    A corpus with few distinct words cannot fill a large vocabulary, and a vocabulary must hold at least the characters,
+    the 256 bytes and the tags, each of which becomes a piece. The result is a function of the texts and the settings.
+    Raises CorpusError where there is no text at all.
     """
     normalized = [convert_script(normalize(text, normalization), script) for text in texts]
     asked, message = vocab_size, None
@@ -103,6 +109,7 @@ def train_sentencepiece(
                 bos_id=BEGIN_ID,
                 eos_id=END_ID,
                 pad_piece=SPECIAL_PIECES[PADDING_ID],
+                control_symbols=list(tags),  # unlike "user-defined" symbols, these are never found in a text
                 minloglevel=2,
             )
         except RuntimeError as error:

@@ -33,7 +33,11 @@ class Tokenizer(Protocol):
         ...
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each list of ids; special ids are left out."""
+        """The text of each list of ids; special ids and tags are left out."""
+        ...
+
+    def tag_id(self, tag: str) -> int | None:
+        """The id of a tag that the vocabulary was made with, which no text becomes; None for any other string."""
         ...
 
 

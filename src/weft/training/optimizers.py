@@ -1,22 +1,113 @@
-"""Which optimizer moves which parameters."""
+"""Which optimizer moves which parameters.
+
+In all of them only matrices decay: a bias or a gain that is pulled toward zero is no simpler for it. What decay means
+differs: sgd and adam add it to the gradient, the others take it from the weights themselves (Loshchilov and Hutter
+2019).
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 
+from weft.errors import UsageError
 
-def adamw(
-    model: nn.Module, *, learning_rate: float, betas: tuple[float, float], epsilon: float, weight_decay: float
+OPTIMIZER_KEYS = {
+    "momentum": ("sgd", "muon"),
+    "nesterov": ("sgd",),
+    "betas": ("adam", "adamw", "muon"),
+    "epsilon": ("adam", "adamw", "muon"),
+}
+"""Settings that not every optimizer has -> those that have it."""
+
+MOMENTUM = {"sgd": 0.9, "muon": 0.95}
+WEIGHT_DECAY = {"sgd": 0.0, "adam": 0.0, "adamw": 0.01, "adafactor": 0.0, "muon": 0.01}
+
+LOOKED_UP = re.compile(r"(\w+_)?(embedding|positions)|output")
+"""The parts of a model, by their names in it, whose matrices have a row for each token or position."""
+
+
+def make_optimizer(
+    model: nn.Module,
+    name: str,
+    *,
+    learning_rate: float,
+    momentum: float | None,
+    nesterov: bool,
+    betas: tuple[float, float],
+    epsilon: float,
+    weight_decay: float | None,
 ) -> torch.optim.Optimizer:
-    """AdamW (Loshchilov and Hutter 2019), fused into one pass over the parameters.
+    """Of the model's trainable parameters; all of them move in one fused pass where torch has one.
 
-    Only matrices decay: a bias or a gain that is pulled toward zero is no simpler for it.
+    Where `momentum` or `weight_decay` is None it is the optimizer's own, MOMENTUM[name] or WEIGHT_DECAY[name].
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
+    matrices, others = [p for p in parameters if p.dim() >= 2], [p for p in parameters if p.dim() < 2]
+    decay = WEIGHT_DECAY[name] if weight_decay is None else weight_decay
+    momentum = MOMENTUM.get(name, 0.0) if momentum is None else momentum
+    groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+    match name:
+        case "sgd":
+            return torch.optim.SGD(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=True)
+        case "adam":
+            return torch.optim.Adam(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
+        case "adamw":
+            return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
+        case "adafactor":
+            return torch.optim.Adafactor(groups, lr=learning_rate)
+        case "muon":
+            hidden = hidden_matrices(model)
+            muons = {id(matrix) for matrix in hidden}
+            groups[0]["params"] = [matrix for matrix in matrices if id(matrix) not in muons]
+            return Both(
+                torch.optim.Muon(
+                    hidden, lr=learning_rate, momentum=momentum, weight_decay=decay, adjust_lr_fn="match_rms_adamw"
+                ),
+                torch.optim.AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True),
+            )
+        case _:
+            raise ValueError(f"there is no optimizer {name}")
 
 
-OPTIMIZERS = {"adamw": adamw}
+def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """The matrices that turn hidden vectors into hidden vectors, for which Muon is made (Jordan et al. 2024).
+
+    An embedding, and the output over the vocabulary, is a list of vectors rather than a map.
+    """
+    looked_up = {
+        id(parameter)
+        for name, parameter in model.named_parameters(remove_duplicate=False)  # a tied matrix has two names
+        if LOOKED_UP.fullmatch(name.partition(".")[0])
+    }
+    hidden = [p for p in model.parameters() if p.requires_grad and p.dim() == 2 and id(p) not in looked_up]
+    if not hidden:
+        raise UsageError('training.optimizer = "muon" is for hidden matrices, and this model has none; use "adamw"')
+    return hidden
+
+
+class Both(torch.optim.Optimizer):
+    """Muon for some parameters and AdamW for the others, to the outside one optimizer.
+
+    One learning rate serves both, since Muon's updates are scaled to the size of AdamW's (Liu et al. 2025,
+    arXiv 2502.16982, section 2.2). Groups and state are the two optimizers' own, shared.
+    """
+
+    def __init__(self, muon: torch.optim.Muon, adamw: torch.optim.AdamW) -> None:
+        super().__init__([*muon.param_groups, *adamw.param_groups], defaults={})
+        self.muon, self.adamw = muon, adamw
+        self._share()
+
+    def _share(self) -> None:
+        self.muon.param_groups, self.adamw.param_groups = self.param_groups[:1], self.param_groups[1:]
+        self.muon.state = self.adamw.state = self.state
+
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        self.muon.step()
+        self.adamw.step()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)  # makes new groups and a new state
+        self._share()

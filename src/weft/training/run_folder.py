@@ -15,7 +15,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,8 +152,9 @@ class RunFolder:
         state: dict[str, Any],
         *,
         best: int | None,
+        keep: Iterable[int] = (),
     ) -> None:
-        """Commit a checkpoint, name it the last one, and remove those that are neither last nor best."""
+        """Commit a checkpoint, name it the last one, and remove those that are neither last nor best nor to be kept."""
 
         def write(folder: Path) -> None:
             write_model(folder)
@@ -163,7 +164,7 @@ class RunFolder:
         self.sync_logs()
         commit_folder(self.checkpoint(step), write)
         self.write_status(RunStatus(last=step, best=best))
-        self.sweep(keep={step, best})
+        self.sweep(keep={step, best, *keep})
 
     def write_status(self, status: RunStatus) -> None:
         write_atomically(self.path / "run.json", status.to_json())
@@ -264,3 +265,13 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
             _, index, name = key.split(".", 2)
             state.setdefault(int(index), {})[name] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def weight_tensors(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights as named tensors, for a checkpoint whose model folder holds others than training goes on with."""
+    return {f"weights.{name}": tensor for name, tensor in weights.items()}
+
+
+def weights_in(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What `weight_tensors` was given; empty in a checkpoint whose model folder holds the weights."""
+    return {name.removeprefix("weights."): tensor for name, tensor in tensors.items() if name.startswith("weights.")}

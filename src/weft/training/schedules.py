@@ -1,6 +1,7 @@
 """The learning rate as a function of the step, and of nothing else: a resumed run needs no scheduler state.
 
-Steps count updates from 1. `peak` is training.learning_rate.
+Steps count updates from 1. `peak` is training.learning_rate. Two schedules are lowered by what validations find; as a
+function of the step they are constant, and the factor below that is the Trainer's to know (`Progress.rate_scale`).
 """
 
 import math
@@ -12,11 +13,13 @@ ONE_CYCLE_START, ONE_CYCLE_END = 1 / 25, 1 / 10_000  # shares of the peak
 
 @dataclass(frozen=True)
 class Horizon:
-    """What a schedule needs to know of the run: steps in all, steps of warm-up, and the model's width."""
+    """What a schedule needs to know: the run's steps in all and of warm-up, the model's width, and what part of the
+    peak a falling rate ends at."""
 
     total_steps: int
     warmup_steps: int
     model_dim: int
+    final_share: float = 0.0
 
 
 def constant(step: int, peak: float, horizon: Horizon) -> float:
@@ -37,6 +40,31 @@ def noam(step: int, factor: float, horizon: Horizon) -> float:
     return factor * horizon.model_dim**-0.5 * min(step**-0.5, step * max(1, horizon.warmup_steps) ** -1.5)
 
 
+def inverse_sqrt(step: int, peak: float, horizon: Horizon) -> float:
+    """Up in a line to the peak, then peak * sqrt(warmup / step): Noam's curve, named by its highest point."""
+    warmup = max(1, horizon.warmup_steps)
+    return peak * min(step / warmup, math.sqrt(warmup / step))
+
+
+def cosine(step: int, peak: float, horizon: Horizon) -> float:
+    """Up in a line to the peak, then along half a cosine to final_share * peak (Loshchilov and Hutter 2017)."""
+    if step <= horizon.warmup_steps:
+        return constant(step, peak, horizon)
+    return along_cosine(peak, peak * horizon.final_share, share_of_fall(step, horizon))
+
+
+def linear(step: int, peak: float, horizon: Horizon) -> float:
+    """Up in a line to the peak, then in a line to final_share * peak."""
+    if step <= horizon.warmup_steps:
+        return constant(step, peak, horizon)
+    return peak * (1 - (1 - horizon.final_share) * share_of_fall(step, horizon))
+
+
+def share_of_fall(step: int, horizon: Horizon) -> float:
+    """0 at the end of the warm-up, 1 a step after the last one: no update is made with a rate of 0."""
+    return (step - horizon.warmup_steps) / (horizon.total_steps + 1 - horizon.warmup_steps)
+
+
 def along_cosine(begin: float, end: float, share: float) -> float:
     return end + (begin - end) * (1 + math.cos(math.pi * share)) / 2
 
@@ -45,4 +73,18 @@ SCHEDULES: dict[str, Callable[[int, float, Horizon], float]] = {
     "constant": constant,
     "onecycle": onecycle,
     "noam": noam,
+    "inverse-sqrt": inverse_sqrt,
+    "cosine": cosine,
+    "linear": linear,
+    "plateau": constant,
+    "plateau-trials": constant,
 }
+
+SCHEDULE_KEYS = {
+    "final_share": ("cosine", "linear"),
+    "plateau_factor": ("plateau", "plateau-trials"),
+    "plateau_patience": ("plateau",),
+    "min_learning_rate": ("plateau", "plateau-trials"),
+    "trials": ("plateau-trials",),
+}
+"""Settings that not every schedule has -> those that have it."""

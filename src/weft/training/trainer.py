@@ -2,8 +2,8 @@
 
 What a step does is in `Trainer.update`; when things happen is in `Trainer.train`. Everything that the future of a run
 depends on is the model, the optimizer and `Progress`: the learning rate, the dropout and the order of the data are
-functions of the step, the seed and the epoch. So a checkpoint is small, and a resumed run takes the very steps that
-an uninterrupted one would.
+functions of the step, the seed and the epoch, and of what validations found. So a checkpoint is small, and a resumed
+run takes the very steps that an uninterrupted one would.
 """
 
 import math
@@ -13,29 +13,33 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import torch
 from pydantic import Field, field_validator, model_validator
-from torch import nn
+from torch import Tensor, nn
 
-from weft.config import FieldProblem, Settings
+from weft.config import FieldProblem, FieldProblems, Settings
 from weft.errors import RunError, Stopped, WeftError
 from weft.runtime import derive_seed
-from weft.training.optimizers import OPTIMIZERS
-from weft.training.run_folder import RunFolder, optimizer_tensors, restore_optimizer
-from weft.training.schedules import SCHEDULES, Horizon
+from weft.training.averaging import Weights, follow, holding, mean, put, weights_of
+from weft.training.losses import Loss
+from weft.training.optimizers import OPTIMIZER_KEYS, make_optimizer
+from weft.training.run_folder import RunFolder, optimizer_tensors, restore_optimizer, weight_tensors, weights_in
+from weft.training.schedules import SCHEDULE_KEYS, SCHEDULES, Horizon
 from weft.training.task import Batches, Evaluation, Task
 
 INTERVAL = re.compile(r"(\d{1,9}(?:\.\d+)?) ?(steps?|epochs?|m|h)")
 
-# Which way each metric improves.
 SELECTABLE: dict[str, Literal["max", "min"]] = {"bleu": "max", "accuracy": "max", "loss": "min"}
+"""Which way each metric improves that a run can be led by: the choices of `select_by`, each a task's valid_NAME."""
 
 MOST_SKIPPED = 10
 """Updates in a row whose gradient may be infinite or NaN before the run gives up."""
 
+MOST_EPOCHS = 100_000
 
 DecayRate = Annotated[float, Field(ge=0, lt=1)]
 
@@ -45,28 +49,54 @@ class TrainingConfig(Settings):
     """Tokens a side and batch, padding counted (4096 where batch_sentences is left out too)."""
     batch_sentences: int | None = Field(default=None, ge=1, le=1_000_000)
     """Pairs in a batch, instead of batch_tokens."""
+    accumulate: int = Field(default=1, ge=1, le=100_000)
+    """Batches that an update is made from, as if they were one."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Of the activations; auto: bf16 where the hardware multiplies it natively. Parameters are always fp32."""
-    optimizer: Literal["adamw"] = "adamw"
+    optimizer: Literal["sgd", "adam", "adamw", "adafactor", "muon"] = "adamw"
     """How gradients become updates."""
     learning_rate: float = Field(default=1e-3, gt=0, le=100)
     """The highest rate of the schedule (for noam: its factor)."""
+    momentum: float | None = Field(default=None, ge=0, lt=1)
+    """What sgd and muon keep of the last step's direction (left out: 0.9 and 0.95)."""
+    nesterov: bool = False
+    """Whether sgd looks ahead along its momentum, as muon always does."""
     betas: tuple[DecayRate, DecayRate] = (0.9, 0.98)
-    """Decay rates of AdamW's two moments."""
+    """Decay rates of the two moments of adam and adamw."""
     epsilon: float = Field(default=1e-9, gt=0, le=1)
-    """Added to the root of AdamW's second moment."""
-    weight_decay: float = Field(default=0.01, ge=0, le=10)
-    """Share of each matrix, times the rate, that an update takes away."""
-    schedule: Literal["constant", "onecycle", "noam"] = "onecycle"
+    """Added to the root of the second moment of adam and adamw."""
+    weight_decay: float | None = Field(default=None, ge=0, le=10)
+    """Share of each matrix, times the rate, that an update takes away (left out: 0.01 for adamw and muon, else 0)."""
+    schedule: Literal[
+        "constant", "onecycle", "noam", "inverse-sqrt", "cosine", "linear", "plateau", "plateau-trials"
+    ] = "onecycle"
     """The learning rate over the steps."""
     warmup: float = Field(default=0.08, ge=0, le=1_000_000_000)
     """How long the rate rises: below 1 a share of all steps, from 1 on a number of steps."""
+    final_share: float = Field(default=0.0, ge=0, le=1)
+    """Part of the peak that is left of the rate at the end of cosine and linear."""
+    plateau_factor: float = Field(default=0.7, gt=0, lt=1)
+    """What plateau and plateau-trials multiply the rate by."""
+    plateau_patience: int = Field(default=5, ge=0)
+    """Validations in a row that may bring no improvement before plateau lowers the rate at the next such one."""
+    min_learning_rate: float = Field(default=1e-5, ge=0)
+    """What plateau and plateau-trials do not go below."""
+    trials: int = Field(default=5, ge=1)
+    """How often patience may be lost in plateau-trials: each time but the last, training goes back to the best."""
     clip_norm: float = Field(default=1.0, gt=0)
     """Longest gradient; a longer one is scaled down to it (inf: none is)."""
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
     """Share of the probability that is spread over the whole vocabulary."""
-    epochs: int = Field(default=20, ge=1, le=100_000)
+    ema_decay: float = Field(default=0.0, ge=0, lt=1)
+    """What a moving average of the weights keeps of itself at an update; it is validated and saved (0: no average)."""
+    average_last: int = Field(default=0, ge=0)
+    """Checkpoints, the last validated ones, whose mean is tried as the model at the end (0: none)."""
+    average_best: int = Field(default=0, ge=0)
+    """The same with the best validated ones."""
+    epochs: int = Field(default=20, ge=1, le=MOST_EPOCHS)
     """Passes over the training data, at most."""
+    steps: int | None = Field(default=None, ge=1)
+    """Updates, at most; they may end a run within an epoch. Left out: as many as the epochs have."""
     log_every: int = Field(default=20, ge=1)
     """Steps between two lines of metrics.jsonl."""
     validate_every: str = "1 epoch"
@@ -76,7 +106,9 @@ class TrainingConfig(Settings):
     select_by: Literal["bleu", "accuracy", "loss"] = "bleu"
     """The validation metric that chooses the best weights and stops early."""
     patience: int | None = Field(default=None, ge=1)
-    """Validations without improvement before training stops; left out: never."""
+    """Validations in a row without improvement before training stops; left out: never."""
+    keep_within: float | None = Field(default=None, ge=0, lt=1)
+    """Checkpoints whose metric is within this share of the best are kept too (0.005: half a percent)."""
     init: str | None = None
     """A model or run folder whose weights, vocabulary and model settings training begins with."""
 
@@ -88,10 +120,34 @@ class TrainingConfig(Settings):
         return values
 
     @model_validator(mode="after")
-    def _one_batch_size(self) -> "TrainingConfig":
-        if self.batch_tokens is not None and self.batch_sentences is not None:
-            raise FieldProblem("batch_sentences", "is given beside batch_tokens; give one of them")
+    def _fits_together(self) -> "TrainingConfig":
+        if problems := [*self._idle_keys(), *self._clashes()]:
+            raise FieldProblems(problems)
         return self
+
+    def _idle_keys(self) -> Iterator[FieldProblem]:
+        """What was set and would do nothing. A default, as a resolved recipe spells it out, counts as not set."""
+        for choice, keys in (("optimizer", OPTIMIZER_KEYS), ("schedule", SCHEDULE_KEYS)):
+            chosen = getattr(self, choice)
+            for key, users in keys.items():
+                if chosen not in users and getattr(self, key) != type(self).model_fields[key].default:
+                    yield FieldProblem(key, f'is not used by {choice} = "{chosen}" but by {", ".join(users)}')
+
+    def _clashes(self) -> Iterator[FieldProblem]:
+        if self.batch_tokens is not None and self.batch_sentences is not None:
+            yield FieldProblem("batch_sentences", "is given beside batch_tokens; give one of them")
+        if self.nesterov and self.momentum == 0:
+            yield FieldProblem("nesterov", "looks ahead along a momentum, which is 0")
+        if self.schedule in SCHEDULE_KEYS["min_learning_rate"] and self.min_learning_rate > self.learning_rate:
+            yield FieldProblem("min_learning_rate", f"is above learning_rate = {self.learning_rate:g}")
+        if self.schedule == "plateau-trials" and self.patience is None:
+            yield FieldProblem("patience", 'is needed by schedule = "plateau-trials"; losing it ends a trial')
+        given = [key for key in ("ema_decay", "average_last", "average_best") if getattr(self, key)]
+        for key in given[1:]:
+            yield FieldProblem(key, f"is given beside {given[0]}; give one of them")
+        for key in ("average_last", "average_best"):
+            if getattr(self, key) == 1:
+                yield FieldProblem(key, "must be 0 or at least 2: a mean is of several")
 
     @field_validator("validate_every", "checkpoint_every")
     @classmethod
@@ -100,11 +156,25 @@ class TrainingConfig(Settings):
             raise ValueError('expected a time such as "200 steps", "1 epoch" or "5m"')
         return text
 
+    def steps_per_epoch(self, batches_per_epoch: int) -> int:
+        """Updates; the last one of an epoch is made from the batches that are left."""
+        return math.ceil(batches_per_epoch / self.accumulate)
+
     def horizon(self, steps_per_epoch: int, model_dim: int) -> Horizon:
         """Steps in all and of warm-up, for the schedule."""
         total = self.epochs * steps_per_epoch
+        if self.steps is not None:
+            total = min(total, self.steps)
         warmup = self.warmup * total if self.warmup < 1 else self.warmup
-        return Horizon(total_steps=total, warmup_steps=max(1, round(warmup)), model_dim=model_dim)
+        return Horizon(total, max(1, round(warmup)), model_dim=model_dim, final_share=self.final_share)
+
+    def exhausted(self, validations_since_best: int, trials_lost: int) -> Literal["patience", "trials"] | None:
+        """What a run has no more of, so that it ends before its last step."""
+        if validations_since_best < (self.patience or math.inf):
+            return None
+        if self.schedule != "plateau-trials":
+            return "patience"
+        return "trials" if trials_lost + 1 >= self.trials else None
 
 
 class Interval:
@@ -125,16 +195,31 @@ class Interval:
 class Window:
     """Sums over the steps since the last line of metrics.jsonl."""
 
-    loss: float = 0.0
-    nll: float = 0.0
+    loss: float | Tensor = 0.0
+    nll: float | Tensor = 0.0
     tokens: int = 0
-    steps: int = 0
     seconds: float = 0.0
+
+    def add(self, loss: Loss) -> None:
+        """Add up in fp64 where the loss is: to look at a number of an accelerator is to wait for it."""
+        self.loss = self.loss + loss.total.detach().double()
+        self.nll = self.nll + loss.nll.double()
+        self.tokens += loss.tokens
+
+    def read(self) -> None:
+        """Make plain numbers of the sums."""
+        self.loss, self.nll = float(self.loss), float(self.nll)
 
 
 @dataclass
 class Progress:
-    """Where a run stands: with the model and the optimizer, all that a checkpoint holds."""
+    """Where a run stands: with the model and the optimizer, all that a checkpoint holds.
+
+    `epoch` and `batch` are the place in the data; `kept` lists (step, value of the metric) of validated checkpoints
+    that are wanted beside the last and the best. `rate_scale` is what validations have made of the learning rate,
+    `bad_validations` counts those without improvement since plateau last lowered it, and `trials_lost` how often
+    training went back to the best checkpoint.
+    """
 
     step: int = 0
     epoch: int = 0
@@ -146,11 +231,16 @@ class Progress:
     validated_at: float = 0.0
     checkpointed_at: float = 0.0
     skipped: int = 0
+    rate_scale: float = 1.0
+    bad_validations: int = 0
+    trials_lost: int = 0
+    kept: list[tuple[int, float]] = field(default_factory=list)
     window: Window = field(default_factory=Window)
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> "Progress":
-        return cls(**{**state, "window": Window(**state["window"])})
+        kept = [(step, value) for step, value in state["kept"]]
+        return cls(**{**state, "kept": kept, "window": Window(**state["window"])})
 
 
 @runtime_checkable
@@ -187,36 +277,45 @@ class Trainer(Generic[Model, Batch]):
         *,
         run: RunFolder,
         write_model: Callable[[Path, Progress], None],
+        read_weights: Callable[[Path], Weights],
         listener: Listener,
         seed: int,
         model_dim: int,
         device: torch.device,
         identity: dict[str, Any],
     ) -> None:
-        """`write_model(folder, progress)` writes a complete model folder; `identity` is kept in every checkpoint."""
+        """`write_model(folder, progress)` writes a complete model folder, of which `read_weights(folder)` gives the
+        parameters by name; `identity` is kept in every checkpoint."""
         self.model, self.task, self.batches, self.config = model, task, batches, config
-        self.run, self.write_model, self.listener = run, write_model, listener
+        self.run, self.write_model, self.read_weights, self.listener = run, write_model, read_weights, listener
         self.seed, self.device, self.identity = seed, device, identity
-        self.steps_per_epoch = batches.steps_per_epoch()
+        self.batches_per_epoch = batches.steps_per_epoch()
+        self.steps_per_epoch = config.steps_per_epoch(self.batches_per_epoch)
         self.horizon = config.horizon(self.steps_per_epoch, model_dim)
         self.validation_interval = Interval(config.validate_every, self.steps_per_epoch)
         self.checkpoint_interval = Interval(config.checkpoint_every or config.validate_every, self.steps_per_epoch)
-        self.optimizer = OPTIMIZERS[config.optimizer](
+        self.optimizer = make_optimizer(
             model,
+            config.optimizer,
             learning_rate=config.learning_rate,
+            momentum=config.momentum,
+            nesterov=config.nesterov,
             betas=config.betas,
             epsilon=config.epsilon,
             weight_decay=config.weight_decay,
         )
+        self.average: Weights | None = weights_of(model) if config.ema_decay else None
+        """What is validated and saved in place of the weights that training goes on with."""
         self.progress = Progress()
         self._clock = time.monotonic()
 
     def train(self, stop: "StopRequest") -> Progress:
         """Take all steps that are left; raises Stopped, with everything saved, when a signal asks for it."""
         while not self.is_finished():
-            for batch in self.batches.epoch(self.progress.epoch, self.progress.batch):
-                self.update(batch)
-                self.advance()
+            for batches in self.batches_of_updates():
+                self.go_back_when_lost()
+                self.update(*batches)
+                self.advance(len(batches))
                 self.log_when_due()
                 stops = stop.requested  # read once: a signal that comes later is for the next step
                 is_last = self.progress.step == self.horizon.total_steps
@@ -231,29 +330,44 @@ class Trainer(Generic[Model, Batch]):
                     break
         return self.progress
 
-    def update(self, batch: Batch) -> None:
-        """One step: forward, backward, clip, move."""
-        step = self.progress.step + 1
+    def batches_of_updates(self) -> Iterator[list[Batch]]:
+        """What is left of the epoch, as many batches at a time as one update is made from."""
+        batches = self.batches.epoch(self.progress.epoch, self.progress.batch)
+        while some := list(islice(batches, self.config.accumulate)):
+            yield some
+
+    def update(self, *batches: Batch) -> None:
+        """One step: forward and backward for each batch, clip, move."""
+        step, tokens = self.progress.step + 1, 0
         torch.manual_seed(derive_seed(self.seed, "step", step))
-        rate = SCHEDULES[self.config.schedule](step, self.config.learning_rate, self.horizon)
+        rate = self.progress.rate_scale * SCHEDULES[self.config.schedule](step, self.config.learning_rate, self.horizon)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
 
         self.model.train()
         self.optimizer.zero_grad()
-        loss = self.task.loss(self.model, batch.to(self.device))
-        (loss.total / loss.tokens).backward()
-        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm))
-        if math.isfinite(norm):
+        for batch in batches:
+            loss = self.task.loss(self.model, batch.to(self.device))
+            loss.total.backward()
+            tokens += loss.tokens
+            self.progress.window.add(loss)
+        norm = self.clip(tokens)
+        is_finite = bool(norm.isfinite())  # the one number of a step that an accelerator is waited for
+        if is_finite:
             self.optimizer.step()
-        self.count_skipped(is_skipped=not math.isfinite(norm))
-
-        window = self.progress.window
-        window.loss += float(loss.total.detach())
-        window.nll += loss.nll
-        window.tokens += loss.tokens
-        window.steps += 1
+            if self.average is not None:
+                follow(self.average, self.model, decay=self.config.ema_decay, step=step)
+        self.count_skipped(is_skipped=not is_finite)
         self.learning_rate, self.grad_norm = rate, norm
+
+    def clip(self, tokens: int) -> Tensor:
+        """Make the gradients of the summed loss those of its mean over the tokens, no longer than clip_norm, in one
+        pass over them; the length that they had before they were shortened."""
+        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        norm = nn.utils.get_total_norm(gradients) / tokens
+        scale = (self.config.clip_norm / (norm + 1e-6)).clamp(max=1.0) / tokens
+        torch._foreach_mul_(gradients, scale)  # pyright: ignore[reportPrivateImportUsage]
+        return norm
 
     def count_skipped(self, *, is_skipped: bool) -> None:
         """An update with an infinite or NaN gradient is left out; too many in a row end the run."""
@@ -265,12 +379,12 @@ class Trainer(Generic[Model, Batch]):
                 'lower training.learning_rate, or set training.precision = "fp32"; the last checkpoint is intact'
             )
 
-    def advance(self) -> None:
-        """Move the place in the data behind the batch just used, and the clock."""
+    def advance(self, batches: int = 1) -> None:
+        """Move the place in the data behind the batches just used, and the clock."""
         progress = self.progress
         progress.step += 1
-        progress.batch += 1
-        if progress.batch == self.steps_per_epoch:
+        progress.batch += batches
+        if progress.batch == self.batches_per_epoch:
             progress.epoch, progress.batch = progress.epoch + 1, 0
         passed = self.tick()
         progress.window.seconds += passed
@@ -286,22 +400,23 @@ class Trainer(Generic[Model, Batch]):
         return interval.is_due(self.progress.step, self.progress.seconds - since)
 
     def is_finished(self) -> bool:
-        """All steps taken, or patience lost."""
-        patience = self.config.patience
-        lost = patience is not None and self.progress.validations_since_best >= patience
-        return lost or self.progress.step >= self.horizon.total_steps
+        """All steps taken, or patience lost for good."""
+        progress = self.progress
+        exhausted = self.config.exhausted(progress.validations_since_best, progress.trials_lost)
+        return exhausted is not None or progress.step >= self.horizon.total_steps
 
     def log_when_due(self) -> None:
         progress, window = self.progress, self.progress.window
         if progress.step % self.config.log_every:
             return
+        window.read()
         row = {
             "step": progress.step,
             "epoch": round(progress.step / self.steps_per_epoch, 4),
             "loss": window.loss / window.tokens,
             "nll": window.nll / window.tokens,
             "learning_rate": self.learning_rate,
-            "grad_norm": self.grad_norm,
+            "grad_norm": float(self.grad_norm),
             "target_tokens_per_second": round(window.tokens / max(window.seconds, 1e-9), 1),
             "seconds": round(progress.seconds, 3),
         }
@@ -310,58 +425,167 @@ class Trainer(Generic[Model, Batch]):
         progress.window = Window()
 
     def validate(self) -> None:
-        """Measure the model on held-out data, and remember whether it is the best so far."""
-        self.model.eval()
-        with torch.inference_mode():
-            evaluation = self.task.evaluate(self.model)
-        self.tick()
+        """Measure the model on held-out data, remember whether it is the best so far, and draw the consequences."""
         progress = self.progress
-        is_best = self.is_better(evaluation)
+        evaluation, value = self.evaluate(self.average)
+        is_best = self.is_better(value)
         if is_best:
-            progress.best_value, progress.best_step = evaluation.metrics[self.selected_metric], progress.step
+            progress.best_value, progress.best_step = value, progress.step
         progress.validations_since_best = 0 if is_best else progress.validations_since_best + 1
         progress.validated_at = progress.seconds
-        place = {"step": progress.step, "epoch": round(progress.step / self.steps_per_epoch, 4)}
+        self.report(evaluation, is_best)
+        if self.config.schedule == "plateau":
+            self.lower_rate_on_plateau(is_best)
+        progress.kept.append((progress.step, value))
+        if self.is_finished():
+            self.try_mean_of_checkpoints()
+        progress.kept = self.wanted(progress.kept)
+
+    def evaluate(self, weights: Weights | None) -> tuple[Evaluation, float]:
+        """What the task finds out about the model, with other weights where they are given, and the metric to go by."""
+        self.model.eval()
+        with holding(weights, self.model), torch.inference_mode():
+            evaluation = self.task.evaluate(self.model)
+        self.tick()
+        metric = f"valid_{self.config.select_by}"
+        if metric not in evaluation.metrics:
+            there = ", ".join(evaluation.metrics)
+            raise WeftError(f"training.select_by goes by {metric}, which this task does not measure; it has {there}")
+        return evaluation, evaluation.metrics[metric]
+
+    def is_better(self, value: float) -> bool:
+        best = self.progress.best_value
+        if best is None or math.isnan(best):
+            return True
+        return value > best if SELECTABLE[self.config.select_by] == "max" else value < best
+
+    def report(self, evaluation: Evaluation, is_best: bool, mean_of: list[int] | None = None) -> None:
+        progress = self.progress
+        place: dict[str, Any] = {"step": progress.step, "epoch": round(progress.step / self.steps_per_epoch, 4)}
+        if mean_of is not None:
+            place["mean_of"] = mean_of
         row = {**place, **evaluation.metrics, "seconds": round(progress.seconds, 3)}
         self.run.append("metrics.jsonl", row)
         self.run.append("samples.jsonl", {**place, "samples": evaluation.samples})
         self.listener.on_validation(row, evaluation.samples, is_best)
 
-    @property
-    def selected_metric(self) -> str:
-        return f"valid_{self.config.select_by}"
+    def lower_rate_on_plateau(self, is_best: bool) -> None:
+        progress = self.progress
+        progress.bad_validations = 0 if is_best else progress.bad_validations + 1
+        if progress.bad_validations > self.config.plateau_patience:
+            progress.bad_validations = 0
+            self.lower_rate()
+            self.listener.on_message(
+                f"no improvement: the learning rate is times {progress.rate_scale:.3g} from here on"
+            )
 
-    def is_better(self, evaluation: Evaluation) -> bool:
-        value, best = evaluation.metrics[self.selected_metric], self.progress.best_value
-        if best is None or math.isnan(best):
-            return True
-        return value > best if SELECTABLE[self.config.select_by] == "max" else value < best
+    def lower_rate(self) -> None:
+        least = self.config.min_learning_rate / self.config.learning_rate
+        self.progress.rate_scale = max(least, self.config.plateau_factor * self.progress.rate_scale)
+
+    def go_back_when_lost(self) -> None:
+        """In plateau-trials a run that has lost patience, but not all trials, goes on from its best checkpoint."""
+        progress = self.progress
+        if progress.validations_since_best < (self.config.patience or math.inf):
+            return
+        assert progress.best_step is not None  # patience counts from there
+        self.load(progress.best_step)
+        progress.validations_since_best = 0
+        progress.trials_lost += 1
+        self.lower_rate()
+        self.listener.on_message(
+            f"patience is lost ({progress.trials_lost} of {self.config.trials}): back to the weights of step "
+            f"{progress.best_step}, the learning rate is times {progress.rate_scale:.3g} from here on"
+        )
+
+    def wanted(self, validated: list[tuple[int, float]]) -> list[tuple[int, float]]:
+        """Those of the validated checkpoints that are kept for their own sake or for a mean."""
+        best, share = self.progress.best_value, self.config.keep_within
+        wanted = set(self.in_mean(validated))
+        if best is not None and share is not None:
+            wanted |= {step for step, value in validated if abs(value - best) <= share * abs(best)}
+        return [(step, value) for step, value in validated if step in wanted]
+
+    def in_mean(self, validated: list[tuple[int, float]]) -> list[int]:
+        """The checkpoints that `average_last` or `average_best` would take now, by their steps."""
+        is_max = SELECTABLE[self.config.select_by] == "max"
+        ranked = sorted((entry for entry in validated if not math.isnan(entry[1])), key=lambda e: e[1], reverse=is_max)
+        last = validated[max(0, len(validated) - self.config.average_last) :]
+        return sorted(step for step, _ in ranked[: self.config.average_best] or last)
+
+    def try_mean_of_checkpoints(self) -> None:
+        """Where the recipe asks for it, measure the mean of some checkpoints; where it is better, it is the model."""
+        progress = self.progress
+        steps = self.in_mean(progress.kept)
+        if not steps:
+            return
+        average = mean(self.weights_at(step) for step in steps)
+        evaluation, value = self.evaluate(average)
+        is_best = self.is_better(value)
+        listed = ", ".join(map(str, steps))
+        outcome = "is better and becomes the model" if is_best else "is not better and is dropped"
+        self.listener.on_message(
+            f"the mean of the weights of steps {listed} {outcome}: "
+            f"{self.config.select_by} {value:.4g}, the best so far {progress.best_value:.4g}"
+        )
+        if is_best:
+            progress.best_value, progress.best_step = value, progress.step
+            self.average = average
+        self.report(evaluation, is_best, mean_of=steps)
 
     def checkpoint(self) -> None:
-        """Save everything; the time it takes is the run's, but no step's."""
+        """Save everything; the time it takes is the run's, but no step's.
+
+        The model folder holds the weights that were validated. Where training does not go on with these, those that it
+        goes on with are among the training tensors.
+        """
         progress = self.progress
         self.tick()
         progress.checkpointed_at = progress.seconds
-        state = {**self.identity, "progress": asdict(progress)}
-        self.run.save(
-            progress.step,
-            lambda folder: self.write_model(folder, progress),
-            optimizer_tensors(self.optimizer),
-            state,
-            best=progress.best_step,
-        )
+        progress.window.read()
+        with holding(self.average, self.model) as own:
+            self.run.save(
+                progress.step,
+                lambda folder: self.write_model(folder, progress),
+                {**optimizer_tensors(self.optimizer), **weight_tensors(own)},
+                {**self.identity, "progress": asdict(progress)},
+                best=progress.best_step,
+                keep=[step for step, _ in progress.kept],
+            )
         self.tick()
 
-    def restore(self, step: int) -> None:
-        """Go on from this checkpoint, whose weights the caller has put into the model."""
+    def weights_at(self, step: int) -> Weights:
+        """Those with which training went on from a validated step."""
+        if step == self.progress.step:
+            return weights_of(self.model)
+        tensors, _ = self.run.load(step)
+        return weights_in(tensors) or self.read_weights(self.run.checkpoint(step))
+
+    def load(self, step: int) -> dict[str, Any]:
+        """Take over a checkpoint's weights, averages and optimizer; returns the state beside them."""
         tensors, state = self.run.load(step)
+        saved = self.read_weights(self.run.checkpoint(step))
         try:
+            put(weights_in(tensors) or saved, self.model)
             restore_optimizer(self.optimizer, tensors)
+        except (KeyError, TypeError, ValueError) as error:
+            raise self.unfitting(step, error) from None
+        self.average = {name: t.to(self.device) for name, t in saved.items()} if self.config.ema_decay else None
+        return state
+
+    def restore(self, step: int) -> None:
+        """Go on from this checkpoint as if there had been no break."""
+        state = self.load(step)
+        try:
             self.progress = Progress.from_json(state["progress"])
         except (KeyError, TypeError, ValueError) as error:
-            raise RunError(f"{self.run.checkpoint(step)} does not fit this run: {error!r}") from None
+            raise self.unfitting(step, error) from None
+        self.run.sweep(keep={step, self.progress.best_step, *(kept for kept, _ in self.progress.kept)})
         self.run.cut_logs(step)
         self._clock = time.monotonic()
+
+    def unfitting(self, step: int, error: Exception) -> RunError:
+        return RunError(f"{self.run.checkpoint(step)} does not fit this run: {error!r}")
 
 
 class StopRequest:

@@ -1,0 +1,156 @@
+"""The grids that choices.py runs: each a base recipe, a budget, and named variants as overrides of the base.
+
+    budget        what every run gets: {"target_tokens": N}, </s> counted and padding not, or {"steps": N}
+    variants      the first is what the others are compared with
+    pairs         sizes of the training corpus; None is all of it
+    seeds         of the runs, unless --seeds names others
+    validations   in the course of a run, where a variant says no other; the best one counts
+    curves        whether lines keep the training loss over the steps, to be drawn
+
+Rates and factors are those that a person who makes the choice would take with it: an optimizer is not tried at the
+rate of another one, and post-norm gets the longer warm-up that it needs.
+"""
+
+from typing import Any
+
+TARGET_TOKENS = 3_200_000
+"""Eight minutes of the base on two cores with native bf16, about five epochs of zh-en-50k."""
+
+COURSE_ONECYCLE = [
+    "model.dropout=0.15",
+    "training.batch_sentences=48",
+    "training.learning_rate=5e-4",
+    "training.epsilon=1e-9",
+    "training.schedule=onecycle",
+    "training.warmup=0.1",
+    "training.label_smoothing=0.08",
+    "data.max_length=128",
+]
+
+NOAM_BASE = [
+    "tokenizer.shared=true",
+    "model.model_dim=512",
+    "model.encoder_layers=6",
+    "model.decoder_layers=6",
+    "model.ff_dim=2048",
+    "model.norm=post",
+    "model.tie=all",
+    "training.optimizer=adam",
+    "training.schedule=noam",
+    "training.learning_rate=1.0",
+    "training.warmup=2000",
+]
+
+GRIDS: dict[str, dict[str, Any]] = {
+    "choices": {
+        "base": "bench/base.toml",
+        "budget": {"target_tokens": TARGET_TOKENS},
+        "pairs": [None],
+        "seeds": [1],
+        "validations": 1,
+        "curves": False,
+        "variants": {
+            "base": [],
+            "adam": ["training.optimizer=adam"],
+            "sgd": ["training.optimizer=sgd", "training.learning_rate=0.3"],
+            "adafactor": ["training.optimizer=adafactor", "training.learning_rate=0.02"],
+            "muon": ["training.optimizer=muon"],
+            "beta2 0.95": ["training.betas=[0.9, 0.95]"],
+            "beta2 0.999": ["training.betas=[0.9, 0.999]"],
+            "rate 0.75e-3": ["training.learning_rate=0.75e-3"],
+            "rate 3e-3": ["training.learning_rate=3e-3"],
+            "constant": ["training.schedule=constant", "training.learning_rate=0.75e-3"],
+            "noam": ["training.schedule=noam", "training.learning_rate=0.2"],
+            "inverse-sqrt": ["training.schedule=inverse-sqrt"],
+            "cosine": ["training.schedule=cosine"],
+            "linear": ["training.schedule=linear"],
+            "plateau": [
+                "training.schedule=plateau",
+                "training.learning_rate=0.75e-3",
+                "training.plateau_patience=0",
+                "training.plateau_factor=0.5",
+                "training.validate_every=40 steps",
+            ],
+            "ema 0.999": ["training.ema_decay=0.999"],
+            "ema 0.999, constant": [
+                "training.ema_decay=0.999",
+                "training.schedule=constant",
+                "training.learning_rate=0.75e-3",
+            ],
+            "mean of 5": ["training.average_last=5", "training.validate_every=40 steps"],
+            "mean of 5, constant": [
+                "training.average_last=5",
+                "training.validate_every=40 steps",
+                "training.schedule=constant",
+                "training.learning_rate=0.75e-3",
+            ],
+            "post-norm": ["model.norm=post", "training.warmup=0.2", "training.learning_rate=0.75e-3"],
+            "rms-norm": ["model.norm_layer=rms"],
+            "scaled-sinusoidal": ["model.positions=scaled-sinusoidal"],
+            "learned positions": ["model.positions=learned", "model.max_positions=258"],
+            "rotary": ["model.positions=rotary"],
+            "elu": ["model.activation=elu"],
+            "gelu": ["model.activation=gelu"],
+            "silu": ["model.activation=silu"],
+            "swiglu": ["model.activation=swiglu", "model.ff_dim=680"],  # as many parameters as the base
+            "geglu": ["model.activation=geglu", "model.ff_dim=680"],
+            "untied": ["model.tie=none"],
+            "shared vocabulary": [
+                "tokenizer.shared=true",
+                "tokenizer.source_size=16000",
+                "tokenizer.target_size=16000",
+            ],
+            "all tied": [
+                "model.tie=all",
+                "tokenizer.shared=true",
+                "tokenizer.source_size=16000",
+                "tokenizer.target_size=16000",
+            ],
+            "smoothing 0": ["training.label_smoothing=0"],
+            "smoothing 0.2": ["training.label_smoothing=0.2"],
+            "dropout 0.1": ["model.dropout=0.1"],
+            "dropout 0.2": ["model.dropout=0.2"],
+            "no attention dropout": ["model.attention_dropout=0"],
+            "no activation dropout": ["model.activation_dropout=0"],
+            "layer dropout": ["model.layer_dropout=0.1"],
+            "batch 2048": ["training.batch_tokens=2048"],
+            "batch 8192": ["training.batch_tokens=8192"],
+            "2+2 layers": ["model.encoder_layers=2", "model.decoder_layers=2"],
+            "6+2 layers": ["model.encoder_layers=6", "model.decoder_layers=2"],
+            "8+1 layers": ["model.encoder_layers=8", "model.decoder_layers=1"],
+            "3+3 layers, 384 wide": [
+                "model.encoder_layers=3",
+                "model.decoder_layers=3",
+                "model.model_dim=384",
+                "model.ff_dim=1536",
+            ],
+            "4 heads": ["model.num_heads=4"],
+            "feed-forward 2048": ["model.ff_dim=2048"],
+        },
+    },
+    "precision": {
+        "base": "bench/base.toml",
+        "budget": {"steps": 1000},
+        "pairs": [None],
+        "seeds": [1, 2, 3],
+        "validations": 1,
+        "curves": True,
+        "variants": {
+            "fp32": ["training.precision=fp32"],
+            "bf16": ["training.precision=bf16"],
+        },
+    },
+    "sizes": {
+        "base": "bench/corpus.toml",
+        "budget": {"target_tokens": TARGET_TOKENS},
+        "pairs": [5_000, 10_000, 20_000, 47_500],
+        "seeds": [1],
+        "validations": 10,
+        "curves": False,
+        "variants": {
+            "by size": [],
+            "course-onecycle": COURSE_ONECYCLE,
+            "noam-base": NOAM_BASE,
+        },
+    },
+}

@@ -1,0 +1,96 @@
+"""What a figure was measured on, and with which weft; and where figures are kept: one JSON object a line."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from weft.runtime import choose_device, describe_machine
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "bench" / "results"
+
+WIDTHS = {"cpu": 2048, "cuda": 8192}
+"""Of the square matrices whose product counts as the most that a device can do."""
+
+Line = dict[str, Any]
+
+
+def circumstances() -> Line:
+    """What belongs to every figure: when, with which weft, on which machine."""
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": commit(),
+        "cores": os.cpu_count(),
+        **{key: value for key, value in describe_machine().items() if key not in ("threads", "system")},
+    }
+
+
+def commit() -> str:
+    """The commit that is checked out, with a + where files of src/ differ from it."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True).stdout
+
+    return git("rev-parse", "--short", "HEAD").strip() + ("+" if git("status", "--porcelain", "src").strip() else "")
+
+
+def environment(threads: int, data_root: Path) -> dict[str, str]:
+    """The environment of a program that is measured: this many threads, whichever library makes them."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return {**os.environ, **dict.fromkeys(names, str(threads)), "WEFT_DATA": str(data_root.resolve())}
+
+
+def peak_gflops(dtype: torch.dtype, threads: int, *, seconds: float = 3.0) -> float:
+    """The best of several products of two square matrices: 2 n^3 operations, in 10^9 a second."""
+    device = choose_device()
+    torch.set_num_threads(threads)
+    width = WIDTHS[device.type]
+    a, b = (torch.randn(width, width, device=device).to(dtype) for _ in range(2))
+    best, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        begin = time.perf_counter()
+        torch.mm(a, b)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - begin)
+    return 2 * width**3 / best / 1e9
+
+
+def read_lines(path: Path) -> list[Line]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+def append_line(path: Path, line: Line) -> None:
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def fill_page(name: str, marker: str, texts: dict[str, str]) -> None:
+    """Put a text for each language between `<!-- MARKER -->` and `<!-- end of MARKER -->` of docs/LANGUAGE/NAME."""
+    for language, text in texts.items():
+        path = ROOT / "docs" / language / name
+        before, begin, rest = path.read_text(encoding="utf-8").partition(f"<!-- {marker} -->\n")
+        _, end, after = rest.partition(f"<!-- end of {marker} -->")
+        if not (begin and end):
+            raise SystemExit(f"{path} has no place for {marker}")
+        path.write_text(f"{before}{begin}\n{text.strip()}\n\n{end}{after}", encoding="utf-8")
+
+
+def markdown_table(header: list[str], rows: list[list[str]], *, text_columns: int = 1) -> str:
+    """The first `text_columns` columns left-aligned, the numbers after them right-aligned."""
+    rule = ["---"] * text_columns + ["---:"] * (len(header) - text_columns)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, rule, *rows])
+
+
+def say(text: str) -> None:
+    """Progress, which is no data."""
+    print(text, file=sys.stderr, flush=True)

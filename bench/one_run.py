@@ -1,0 +1,127 @@
+"""One run of a grid in a process of its own: a request as JSON on stdin, what came of it as JSON on stdout.
+
+`python -m bench.one_run < request.json`; choices.py makes the requests. The run lives in a temporary folder and reads
+the train and valid files of its recipe, no other.
+"""
+
+import json
+import math
+import random
+import statistics
+import sys
+import tempfile
+import tomllib
+from itertools import count, islice
+from pathlib import Path
+from typing import cast
+
+from bench.machine import Line, read_lines
+from bench.peers.meter import CpuWatch
+
+from weft.config import Resolved, read_recipe
+from weft.data.batching import PairBatches
+from weft.errors import WeftError
+from weft.tasks.first_model import first_model
+from weft.tasks.recipes import TranslationRecipe
+from weft.tasks.training import Silent, read_all, train, training_batches
+
+SHUFFLE = 1
+"""Seed of the order from which the first pairs are taken: a smaller corpus is part of every larger one."""
+
+
+def main() -> None:
+    request = json.load(sys.stdin)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            print(json.dumps(run_once(request, Path(folder)), ensure_ascii=False))
+        except WeftError as error:
+            raise SystemExit(str(error)) from None
+
+
+def run_once(request: Line, folder: Path) -> Line:
+    """Train for the budget, and tell how good the model is, how long it took, and how undisturbed it was."""
+    recipe, data_root, overrides = Path(request["recipe"]), Path(request["data"]), list(request["overrides"])
+    if request["pairs"] is not None:
+        part = first_pairs(recipe, data_root, request["pairs"], folder / "train.tsv")
+        overrides.append(f'data.train=["{part}"]')
+    overrides.append(f"seed={request['seed']}")
+    batches, parameters = look_ahead(recipe, overrides, data_root)
+    steps, target_tokens = spend(request["budget"], batches)
+    overrides = [
+        f"training.validate_every={math.ceil(steps / request['validations'])} steps",  # unless the variant says another
+        *overrides,
+        f"training.steps={steps}",
+        "training.epochs=100000",  # the steps end it
+    ]
+    run = folder / "run"
+    watch = CpuWatch()
+    train(recipe, run=run, data=data_root, overrides=overrides, listener=Silent())
+    return {
+        "steps": steps,
+        "target_tokens": target_tokens,
+        "parameters": parameters,
+        **outcome(run),
+        "seconds": round(watch.seconds(), 1),
+        "others_cpu": watch.others(),
+    }
+
+
+def first_pairs(recipe: Path, data_root: Path, pairs: int, part: Path) -> Path:
+    """A TSV of the first pairs of the training file, shuffled."""
+    resolved = cast(Resolved[TranslationRecipe], read_recipe(recipe, TranslationRecipe, ()))
+    header, *rows = (data_root / str(resolved.recipe.data.train[0])).read_text(encoding="utf-8").split("\n")
+    rows = [row for row in rows if row]
+    random.Random(SHUFFLE).shuffle(rows)
+    if len(rows) < pairs:
+        raise SystemExit(f"the corpus has {len(rows):,} pairs, fewer than {pairs:,}")
+    part.write_text("".join(f"{row}\n" for row in [header, *rows[:pairs]]), encoding="utf-8")
+    return part
+
+
+def look_ahead(recipe: Path, overrides: list[str], data_root: Path) -> tuple[PairBatches, int]:
+    """The batches that the run will take, and the parameters of its model."""
+    resolved = cast(Resolved[TranslationRecipe], read_recipe(recipe, TranslationRecipe, overrides))
+    corpora = read_all(resolved.recipe, data_root, Silent())
+    model = first_model(resolved, corpora.train, Silent())
+    return training_batches(model, corpora.train, Silent()), model.count_parameters()
+
+
+def spend(budget: Line, batches: PairBatches) -> tuple[int, int]:
+    """(steps, target tokens) of a budget: so many `steps`, or as few as see so many `target_tokens`, </s> counted."""
+    lengths = batches.targets.lengths - 1  # <s> is not predicted
+    tokens_of_steps = (int(lengths[indices].sum()) for epoch in count() for indices in batches.order(epoch))
+    if "steps" in budget:
+        return budget["steps"], sum(islice(tokens_of_steps, budget["steps"]))
+    seen = 0
+    for step, tokens in enumerate(tokens_of_steps, start=1):
+        seen += tokens
+        if seen >= budget["target_tokens"]:
+            return step, seen
+    raise AssertionError("epochs never end")
+
+
+def outcome(run: Path) -> Line:
+    """What the run folder tells: the best validation, the scores of the recipe's decoding, the speed and the curve."""
+    best_step = int(json.loads((run / "run.json").read_text(encoding="utf-8"))["best"].rpartition("-")[2])
+    lines = read_lines(run / "metrics.jsonl")
+    trained = [line for line in lines if "nll" in line]
+    measured = [line for line in lines if "valid_loss" in line and line["step"] == best_step]
+    best = max(measured, key=lambda line: line["valid_bleu"])  # two, where a mean of checkpoints was tried as well
+    (scored,) = json.loads((run / "scores.json").read_text(encoding="utf-8"))
+    recipe = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))
+    return {
+        "precision": recipe["training"]["precision"],
+        "best_step": best_step,
+        "valid_loss": best["valid_loss"],
+        "valid_accuracy": best["valid_accuracy"],
+        "greedy_sacrebleu": best["valid_bleu"],
+        "scores": {name: score["value"] for name, score in scored["scores"].items()},
+        "signatures": {name: score["signature"] for name, score in scored["scores"].items()},
+        "decoding": scored["decoding"],
+        "target_tokens_per_second": statistics.median(line["target_tokens_per_second"] for line in trained),
+        "curve": [[line["step"], round(line["nll"], 4)] for line in trained],
+    }
+
+
+if __name__ == "__main__":
+    main()

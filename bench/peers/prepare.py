@@ -1,0 +1,48 @@
+"""weft's own pieces in the forms that the others read, so that all of them train on the very same tokens.
+
+    eole/      train.zh train.en valid.zh valid.en as pieces with spaces between them; vocab.zh vocab.en
+    joeynmt/   the same files as text, which JoeyNMT cuts itself with pieces.zh.model and pieces.en.model; vocab.*
+
+Reads the train and the valid file of weft.toml and no other.
+"""
+
+from pathlib import Path
+from typing import cast
+
+import sentencepiece
+
+from weft.config import Resolved, read_recipe
+from weft.data.corpus import ParallelText
+from weft.tasks.first_model import first_model
+from weft.tasks.model_folder import TranslationModel
+from weft.tasks.recipes import TranslationRecipe
+from weft.tasks.training import Silent, read_all
+from weft.text.vocabulary import SPECIAL_PIECES
+
+RECIPE = Path(__file__).with_name("weft.toml")
+
+
+def prepare(data_root: Path, folder: Path) -> tuple[TranslationModel, ParallelText]:
+    """Fill `folder` with eole/ and joeynmt/; return weft's model before its first step and the training pairs."""
+    resolved = cast(Resolved[TranslationRecipe], read_recipe(RECIPE, TranslationRecipe, ()))
+    corpora = read_all(resolved.recipe, data_root, Silent())
+    model = first_model(resolved, corpora.train, Silent())
+    eole, joeynmt = folder / "eole", folder / "joeynmt"
+    eole.mkdir()
+    joeynmt.mkdir()
+    sides = (("zh", "sources", model.source_tokenizer), ("en", "targets", model.target_tokenizer))
+    for language, side, tokenizer in sides:
+        spell = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model).id_to_piece
+        vocabulary = [spell(i) for i in range(len(SPECIAL_PIECES), tokenizer.vocab_size)]
+        write_lines(eole / f"vocab.{language}", [f"{piece}\t1" for piece in vocabulary])
+        write_lines(joeynmt / f"vocab.{language}", vocabulary)
+        tokenizer.save(joeynmt / f"pieces.{language}.model")
+        for split, pairs in (("train", corpora.train), ("valid", corpora.valid)):
+            texts = getattr(pairs, side)
+            write_lines(eole / f"{split}.{language}", [" ".join(tokenizer.pieces(text)) for text in texts])
+            write_lines(joeynmt / f"{split}.{language}", [tokenizer.normalize(text) for text in texts])
+    return model, corpora.train
+
+
+def write_lines(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")

@@ -1,0 +1,119 @@
+"""What the lines of a grid show: a Markdown table in either language, and loss curves as SVG."""
+
+import math
+import statistics
+from typing import Any
+
+from bench.machine import ROOT, Line, markdown_table
+from bench.variants import variants_of
+
+from weft.figures.line_chart import Series, line_chart
+
+HEADERS = {
+    "en": ["choice", "sacreBLEU, beam", "gain", "greedy", "valid loss", "accuracy", "parameters", "tokens a second"],
+    "zh": ["选项", "sacreBLEU（束搜索）", "增减", "贪心", "验证损失", "准确率", "参数", "词元数/秒"],
+}
+PAIRS = {"en": "{:,} pairs", "zh": "{:,} 句对"}
+CAPTIONS = {
+    "en": "zh-en-50k/valid after {budget}; base `{base}`. Gain: over `{first}`, in sacreBLEU, on the seeds that both "
+    "have. ± is the standard error over {seeds} seeds; without it, one seed. Signature `{signature}`.",
+    "zh": "zh-en-50k/valid，训练 {budget}后；基准配方 `{base}`。增减：相对于 `{first}` 的 sacreBLEU 之差，"
+    "只比较双方都有的种子。± 是 {seeds} 个种子的标准误；没有 ± 的只有一个种子。签名 `{signature}`。",
+}
+BUDGETS = {
+    "en": {"target_tokens": "{:,} target tokens", "steps": "{:,} steps"},
+    "zh": {"target_tokens": "{:,} 个目标词元", "steps": "{:,} 步"},
+}
+
+
+def table(name: str, lines: list[Line], language: str) -> str:
+    """The grid as Markdown, in the order of grids.py; what has not run yet is left out."""
+    variants = variants_of(name)
+    runs = {id(v): [line for line in lines if v.owns_run(line)] for v in variants}
+    rows = []
+    for variant in variants:
+        if not (mine := runs[id(variant)]):
+            continue
+        first = next(v for v in variants if v.pairs == variant.pairs)
+        speeds = [line["target_tokens_per_second"] for line in lines if variant.owns_speed(line)]
+        label = f"`{variant.name}`"
+        if variant.pairs is not None:
+            label = f"{PAIRS[language].format(variant.pairs)}, {label}"
+        rows.append(
+            [
+                label,
+                with_error([line["scores"]["sacrebleu"] for line in mine], ".2f"),
+                "" if variant is first else gain(mine, runs[id(first)]),
+                with_error([line["greedy_sacrebleu"] for line in mine], ".2f"),
+                with_error([line["valid_loss"] for line in mine], ".3f"),
+                with_error([100 * line["valid_accuracy"] for line in mine], ".1f"),
+                f"{mine[0]['parameters'] / 1e6:.1f} M",
+                f"{statistics.median(speeds):,.0f}" if speeds else "",
+            ]
+        )
+    if not rows:
+        raise SystemExit(f"no line of the grid {name} yet")
+    ((unit, amount),) = variants[0].budget.items()
+    any_run = next(line for mine in runs.values() for line in mine)
+    seeds = sorted({len(mine) for mine in runs.values() if len(mine) > 1})
+    caption = CAPTIONS[language].format(
+        budget=BUDGETS[language][unit].format(amount),
+        base=variants[0].base,
+        first=variants[0].name,
+        seeds="–".join(map(str, dict.fromkeys((seeds[0], seeds[-1])))) if seeds else "2+",
+        signature=any_run["signatures"]["sacrebleu"],
+    )
+    return f"{markdown_table(HEADERS[language], rows)}\n\n{caption}"
+
+
+def with_error(values: list[float], form: str) -> str:
+    """The mean, with its standard error where there are several values."""
+    error = f" ± {standard_error(values):{form}}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):{form}}{error}"
+
+
+def gain(mine: list[Line], base: list[Line]) -> str:
+    """The mean difference in sacreBLEU on the seeds that both have, with the standard error of a difference."""
+    ours, theirs = ({line["seed"]: line["scores"]["sacrebleu"] for line in lines} for lines in (mine, base))
+    shared = sorted(ours.keys() & theirs.keys())
+    if not shared:
+        return ""
+    mean = statistics.mean(ours[seed] - theirs[seed] for seed in shared)
+    if len(shared) == 1:
+        return f"{mean:+.2f}"
+    # Runs of one seed share the order of the data but little else, so the two are taken as independent.
+    error = math.hypot(*(standard_error([scores[seed] for seed in shared]) for scores in (ours, theirs)))
+    return f"{mean:+.2f} ± {error:.2f}"
+
+
+def standard_error(values: list[float]) -> float:
+    return statistics.stdev(values) / math.sqrt(len(values))
+
+
+CURVES = {
+    "en": {"title": "Training loss of {variants}, mean of {seeds} seeds", "x": "step", "y": "nats a target token"},
+    "zh": {"title": "{variants} 的训练损失，{seeds} 个种子的平均", "x": "步", "y": "每个目标词元的奈特数"},
+}
+
+
+def draw_curves(name: str, lines: list[Line], language: str) -> str:
+    """Write docs/figures/NAME-LANGUAGE.svg, a line for the mean of each variant, and return how a page shows it."""
+    runs = {v.name: [line["curve"] for line in lines if v.owns_run(line)] for v in variants_of(name)}
+    drawn = {variant: curves for variant, curves in runs.items() if curves}
+    words = CURVES[language]
+    title = words["title"].format(variants=", ".join(drawn), seeds=min(map(len, drawn.values())))
+    series = [Series(variant, *mean_curve(curves)) for variant, curves in drawn.items()]
+    path = ROOT / "docs" / "figures" / f"{name}-{language}.svg"
+    path.parent.mkdir(exist_ok=True)
+    svg = line_chart(series, title=title, x_label=words["x"], y_label=words["y"])
+    path.write_text(svg, encoding="utf-8")
+    return f"![{title}](../figures/{path.name})"
+
+
+def mean_curve(curves: list[list[Any]]) -> tuple[list[float], list[float]]:
+    """The steps that all curves have, and the mean of their values there."""
+    by_step: dict[int, list[float]] = {}
+    for step, value in (point for curve in curves for point in curve):
+        by_step.setdefault(step, []).append(value)
+    steps = [step for step, values in sorted(by_step.items()) if len(values) == len(curves)]
+    return [float(step) for step in steps], [statistics.mean(by_step[step]) for step in steps]

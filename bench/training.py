@@ -1,0 +1,231 @@
+"""How fast weft trains beside eole and JoeyNMT: `make bench-training`, or `python -m bench.training --peers DIR`.
+
+Every system trains the same model on the same pieces of zh-en-50k, in a process of its own, with as many threads, in
+turn with the others, round after round. After a warm-up the target tokens that it really trains on in a fixed time are
+counted (peers/meter.py). A figure is the median over the rounds with the least and the most beside it; a ratio is taken
+within each round first. Beside them, in every round: the fastest product of two large matrices that torch manages here,
+and the share of it that weft turns into training.
+
+Each measurement is a line of bench/results/training.jsonl; `--table` prints the last session's table from there, and
+`--docs` also puts it into docs/*/benchmarks.md.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.machine import (
+    RESULTS,
+    Line,
+    append_line,
+    circumstances,
+    environment,
+    fill_page,
+    markdown_table,
+    peak_gflops,
+    read_lines,
+    say,
+)
+from bench.peers.prepare import prepare
+
+from weft.data.corpus import ParallelText
+from weft.models.cost import PRODUCTS_IN_AN_UPDATE, multiply_adds_by_room
+from weft.runtime import PRECISIONS, choose_device, has_native_bf16
+from weft.tasks.model_folder import TranslationModel
+from weft.tasks.training import Silent, training_batches
+
+LINES = RESULTS / "training.jsonl"
+PEERS = Path(__file__).with_name("peers")
+
+SYSTEMS = ("weft", "eole", "joeynmt")
+
+System = tuple[str, str]  # name, precision
+
+
+def main() -> None:
+    options = parse_options()
+    if not options.table:
+        measure(options)
+    session = last_session(read_lines(LINES))
+    tables = {language: table(session, language) for language in HEADERS}
+    print(tables["en"])
+    if options.docs:
+        fill_page("benchmarks.md", "training", tables)
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.training", description="Training speed beside the peers.")
+    parser.add_argument("--peers", type=Path, default=Path(".peers"), help="where bench/peers/install put the others")
+    parser.add_argument(
+        "--data", type=Path, default=os.environ.get("WEFT_DATA"), help="folder of zh-en-50k; left out: WEFT_DATA"
+    )
+    parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=SYSTEMS, help="left out: all of them")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=60, help="measured in each round, of each system")
+    parser.add_argument("--warmup", type=float, default=15, help="seconds of training before that")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--table", action="store_true", help="measure nothing, print the last table")
+    parser.add_argument("--docs", action="store_true", help="also put the table into the docs")
+    options = parser.parse_args()
+    if options.data is None and not options.table:
+        parser.error("say where zh-en-50k lies: --data DIR, or WEFT_DATA in the environment")
+    return options
+
+
+def choose_systems() -> list[System]:
+    """Each system in fp32 and in the fastest precision that it supports on this device, weft before its peers."""
+    device = choose_device()
+    low: list[System] = [("weft", "bf16"), ("eole", "bf16")] if has_native_bf16(device) else []
+    if device.type == "cuda":
+        low.append(("joeynmt", "fp16"))
+    return [*low, ("weft", "fp32"), ("eole", "fp32"), ("joeynmt", "fp32")]
+
+
+def measure(options: argparse.Namespace) -> None:
+    """All rounds of one session, each figure written as soon as it is there."""
+    systems = [system for system in choose_systems() if system[0] in options.systems]
+    session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
+    with tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        say("cutting zh-en-50k into pieces")
+        work_a_token = multiply_adds_a_target_token(*prepare(options.data, work))
+        for number in range(1, options.rounds + 1):
+            for precision in dict.fromkeys(precision for _, precision in systems if precision in PRECISIONS):
+                gflops = round(peak_gflops(PRECISIONS[precision], options.threads), 1)
+                say(f"round {number}: product of two matrices, {precision}: {gflops:,.0f} GFLOP/s")
+                append_line(LINES, {**session, "round": number, "peak": precision, "gflops": gflops})
+            for system, precision in systems:
+                is_weft = system == "weft"
+                figures = train_for_a_while(
+                    system,
+                    Path(sys.executable) if is_weft else options.peers.absolute() / system / "bin" / "python",
+                    PEERS / f"{system}.{'toml' if is_weft else 'yaml'}",
+                    precision=precision,
+                    warmup=options.warmup,
+                    seconds=options.seconds,
+                    threads=options.threads,
+                    data=options.data,
+                    work=work,
+                )
+                say(f"round {number}: {system} {precision}: {figures['target_tokens_per_second']:,.0f} tokens a second")
+                place = {"round": number, "system": system, "precision": precision, "warmup": options.warmup}
+                # The session's facts describe weft's environment; a peer's torch is told by the peer.
+                line = {**session, **place, **figures, "multiply_adds_a_target_token": work_a_token}
+                append_line(LINES, line)
+
+
+def multiply_adds_a_target_token(model: TranslationModel, pairs: ParallelText) -> int:
+    """What an update takes for each target token of these pairs, by weft's own count (models/cost.py)."""
+    batches = training_batches(model, pairs, Silent())
+    sources, targets = batches.sources.lengths, batches.targets.lengths - 1  # <s> is not predicted
+    forward = sum(multiply_adds_by_room(model.model, sources, targets).values())
+    return round(PRODUCTS_IN_AN_UPDATE * forward / int(targets.sum()))
+
+
+def train_for_a_while(
+    system: str,
+    python: Path,
+    recipe: Path,
+    *,
+    precision: str = "auto",
+    warmup: float,
+    seconds: float,
+    threads: int,
+    data: Path,
+    work: Path,
+    overrides: Sequence[str] = (),
+) -> Line:
+    """What peers/meter.py counted in a process of its own; overrides are for weft alone.
+
+    `work` is the folder that the others' recipes find their files in.
+    """
+    with tempfile.TemporaryDirectory(dir=work) as temporary:
+        output = Path(temporary) / "figures.json"
+        words = [python, PEERS / f"drive_{system}.py", recipe, precision, warmup, seconds, output, *overrides]
+        with open(output.with_name("log"), "w+", encoding="utf-8") as log:
+            subprocess.run(
+                [str(word) for word in words],
+                cwd=work,
+                env=environment(threads, data),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+            if not output.exists():
+                log.seek(0)
+                raise SystemExit(f"{system} ended without a figure; the end of what it said:\n{log.read()[-3000:]}")
+        return json.loads(output.read_text(encoding="utf-8"))
+
+
+def last_session(lines: list[Line]) -> list[Line]:
+    if not lines:
+        raise SystemExit(f"{LINES} holds no measurement yet")
+    return [line for line in lines if line["session"] == lines[-1]["session"]]
+
+
+HEADERS = {
+    "en": ["system", "precision", "target tokens a second", "weft bf16 / it", "weft fp32 / it", "share of the peak"],
+    "zh": ["系统", "精度", "目标词元数/秒", "weft bf16 / 该系统", "weft fp32 / 该系统", "占峰值比例"],
+}
+CAPTIONS = {
+    "en": "Median over {rounds} rounds of {seconds:.0f} s, in brackets the least and the most. {threads} threads, "
+    "{processor}, torch {torch}, weft {commit}, {date}. Peak: {peaks}. Other programs took at most {others} of the "
+    "processor.",
+    "zh": "{rounds} 轮、每轮 {seconds:.0f} 秒的中位数，方括号内是最小值和最大值。{threads} 线程，{processor}，"
+    "torch {torch}，weft {commit}，{date}。峰值：{peaks}。其他程序最多占用处理器的 {others}。",
+}
+
+
+def table(session: list[Line], language: str) -> str:
+    """The session as a Markdown table with what has to be known about it below."""
+    speeds, peaks = by_round(session, "target_tokens_per_second"), by_round(session, "gflops")
+    rows = []
+    for (system, precision), rounds in speeds.items():
+        ratios = [
+            spread([speeds["weft", ours][r] / rounds[r] for r in rounds if r in speeds["weft", ours]], ".2f")
+            if ("weft", ours) in speeds
+            else "–"
+            for ours in ("bf16", "fp32")
+        ]
+        share = "–"
+        if system == "weft":
+            work = next(line["multiply_adds_a_target_token"] for line in session if "system" in line)
+            gflops = {r: 2 * work * rounds[r] / 1e9 for r in rounds}
+            share = spread([gflops[r] / peaks["peak", precision][r] for r in rounds], ".0%")
+        rows.append([system, precision, spread(list(rounds.values()), ",.0f"), *ratios, share])
+    trained = [line for line in session if "system" in line]
+    others = [line["others_cpu"] for line in trained if line["others_cpu"] is not None]
+    caption = CAPTIONS[language].format(
+        **{key: trained[0][key] for key in ("seconds", "threads", "processor", "commit", "date")},
+        torch=", ".join(sorted({line["torch"] for line in trained})),
+        rounds=max(line["round"] for line in trained),
+        peaks=", ".join(f"{p} {statistics.median(by.values()):,.0f} GFLOP/s" for (_, p), by in peaks.items()),
+        others=f"{max(others):.0%}" if others else "?",
+    )
+    return f"{markdown_table(HEADERS[language], rows, text_columns=2)}\n\n{caption}"
+
+
+def by_round(session: list[Line], figure: str) -> dict[System, dict[int, float]]:
+    """(system, precision) -> round -> this figure; of a peak the system is called "peak"."""
+    found: dict[System, dict[int, float]] = {}
+    for line in session:
+        if figure in line:
+            key = (line["system"], line["precision"]) if "system" in line else ("peak", line["peak"])
+            found.setdefault(key, {})[line["round"]] = line[figure]
+    return found
+
+
+def spread(values: list[float], form: str) -> str:
+    """The median with the least and the most."""
+    middle = format(statistics.median(values), form)
+    return f"{middle} [{min(values):{form}}, {max(values):{form}}]"
+
+
+if __name__ == "__main__":
+    main()

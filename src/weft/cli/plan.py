@@ -1,0 +1,56 @@
+"""`weft plan`: what a run will take, before anything is trained."""
+
+import json as json_format
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.files import refuse_replacing, write_atomically
+
+
+def plan(
+    recipe: Annotated[Path, typer.Argument(help="The recipe, a TOML file.")],
+    run: Annotated[
+        Path | None, typer.Option(help="The run folder; left out: runs/ and the recipe's name.", show_default=False)
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder that data paths are relative to; left out: WEFT_DATA, else the recipe's folder.",
+            show_default=False,
+        ),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="How long the trial takes.")] = 20.0,
+    trial: Annotated[bool, typer.Option("--trial/--no-trial", help="Whether steps are tried out and timed.")] = True,
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", help="Also write the plan to this file; - for stdout instead of the table."),
+    ] = None,
+) -> None:
+    """Say what training by a recipe will take: steps, parameters, multiply-adds, memory, and by a trial the time.
+
+    Nothing is written to the run folder. Of a run that has begun, the time is that of what is left.
+    """
+    from weft.cli.progress import PlainDisplay
+    from weft.tasks.plan import plan as plan_by_recipe
+
+    refuse_replacing("--json", json, [recipe])
+    planned = plan_by_recipe(
+        recipe,
+        run=run,
+        data=data,
+        overrides=overrides or (),
+        seconds=seconds if trial else None,
+        listener=PlainDisplay(),
+    )
+    as_json = json_format.dumps(planned.as_dict(), indent=1, ensure_ascii=False) + "\n"
+    if json == Path("-"):
+        typer.echo(as_json, nl=False)
+        return
+    if json is not None:
+        write_atomically(json, as_json)
+    typer.echo(planned.table())

@@ -1,0 +1,155 @@
+"""A text file that takes hours to make: it grows chunk by chunk, and is gone on with where it was left.
+
+    .bt.tsv.unfinished   the chunks so far; becomes bt.tsv in one step when all are written
+    bt.tsv.json          what the file is made of, how far it is, and its sha256 when it is whole
+
+A chunk counts from the moment that bt.tsv.json says so; whatever a killed process wrote behind that is cut off. Nothing
+here knows what the text means.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import weft
+from weft.errors import RunError, UsageError, WeftError
+from weft.files import sha256, sync, write_atomically
+
+
+@dataclass
+class GrowingFile:
+    """`made_of` holds all that the content follows from; a file that was made of something else is left alone.
+
+    `names` only helps people to see where that came from. `state` is what the maker said with the last chunk, and empty
+    before the first.
+    """
+
+    path: Path
+    made_of: dict[str, Any]
+    names: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
+    is_finished: bool = False
+
+    def __post_init__(self) -> None:
+        self.made_of = json.loads(json.dumps(self.made_of))  # as it comes back from a file: lists for tuples
+        self.manifest = self.path.with_name(f"{self.path.name}.json")
+        self.unfinished = self.path.with_name(f".{self.path.name}.unfinished")
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Keep every other process out, and find out how far the file is, also whether it `is_finished`.
+
+        Raises UsageError where it was made of something else or by something else, RunError where another is writing.
+        """
+        with self._locked() as self._file:
+            try:
+                self._find_state()
+                yield
+            finally:
+                if self.unfinished.exists() and not self.unfinished.stat().st_size:
+                    self.unfinished.unlink()
+
+    def append(self, text: str, state: dict[str, Any]) -> None:
+        """Write a chunk, for good. The file is cut where it was left, so a chunk that failed can be written again."""
+        try:
+            self._file.truncate(self._bytes)
+            self._file.seek(self._bytes)
+            self._file.write(text.encode())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise WeftError(f"{self.path} could not be written: {error.strerror}; the same command goes on") from error
+        self._bytes, self.state = self._file.tell(), state
+        self._write_manifest()
+
+    def finish(self) -> None:
+        """Give the file its name."""
+        self.is_finished = True
+        self._write_manifest(sha256=sha256(self.unfinished))
+        self._put_into_place()
+
+    @contextmanager
+    def _locked(self) -> Iterator[IO[bytes]]:
+        try:
+            import fcntl
+        except ImportError:
+            raise RunError("weft locks what it goes on with, for which this system has no means; use WSL") from None
+        try:
+            file = open(self.unfinished, "ab")  # noqa: SIM115 (held open as long as the lock is)
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_alone = os.path.samestat(os.fstat(file.fileno()), os.stat(self.unfinished))
+            except (BlockingIOError, FileNotFoundError):  # not found: who was in has just put it into place
+                is_alone = False
+            if not is_alone:
+                raise RunError(f"another process is writing {self.path}; wait for it, or name another file")
+            yield file
+
+    def _find_state(self) -> None:
+        known = self._read_manifest()
+        if known is None:
+            if self.path.exists():
+                raise UsageError(f"{self.path} exists, and nothing says how it was made; name another file")
+            known = {"made_of": self.made_of, "state": {}, "bytes": 0, "finished": False}
+        self._refuse_another(known["made_of"])
+        written = self.unfinished.stat().st_size
+        if known["finished"] and written and written == known["bytes"]:
+            self._put_into_place()
+        if known["finished"] and self.path.exists():
+            if sha256(self.path) != known["sha256"]:
+                raise UsageError(
+                    f"{self.path} was changed since it was made; name another file, or delete it to make it again"
+                )
+            self.is_finished, self.state = True, known["state"]
+            return
+        if self.path.exists():
+            raise UsageError(f"{self.path} exists and is not what {self.manifest} is about; name another file")
+        is_left = not known["finished"] and written >= known["bytes"]
+        self._bytes, self.state = (known["bytes"], known["state"]) if is_left else (0, {})
+
+    def _read_manifest(self) -> dict[str, Any] | None:
+        try:
+            known = json.loads(self.manifest.read_text(encoding="utf-8"))
+            if known.keys() >= {"made_of", "state", "bytes", "finished"} and isinstance(known["made_of"], dict):
+                return known
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, AttributeError, RecursionError):
+            pass
+        raise UsageError(f"{self.manifest} is in the way: it does not say how {self.path} was made; name another file")
+
+    def _refuse_another(self, made_of: dict[str, Any]) -> None:
+        changes = [
+            f"  {key}: was {made_of.get(key)!r}, is {self.made_of.get(key)!r}"
+            for key in {**made_of, **self.made_of}
+            if made_of.get(key) != self.made_of.get(key)
+        ]
+        if changes:
+            listed = "\n".join(changes)
+            raise UsageError(f"{self.path} was begun otherwise:\n{listed}\nundo the change, or name another file")
+
+    def _write_manifest(self, **more: Any) -> None:
+        known = {
+            "weft": weft.__version__,
+            "names": self.names,
+            "made_of": self.made_of,
+            "state": self.state,
+            "bytes": self._bytes,
+            "finished": self.is_finished,
+            **more,
+        }
+        write_atomically(self.manifest, json.dumps(known, indent=1, ensure_ascii=False) + "\n")
+
+    def _put_into_place(self) -> None:
+        try:
+            os.replace(self.unfinished, self.path)
+            sync(self.path.parent)
+        except OSError as error:
+            raise WeftError(f"{self.path} could not be written: {error.strerror}; the same command goes on") from error

@@ -1,0 +1,297 @@
+"""What a run will take, before anything is trained: steps, parameters, multiply-adds, memory, and by a trial the time.
+
+What can be counted is counted, the rest is measured. Nothing is written to the run folder. Of a run that has begun,
+the time is that of the steps that are left.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft.config import Resolved
+from weft.data.batching import Batch, PairBatches
+from weft.errors import RunError
+from weft.models.cost import PRODUCTS_IN_AN_UPDATE, multiply_adds_by_room, parameters_by_room
+from weft.runtime import keep_memory_pages
+from weft.tasks.budget import FITTED, duration
+from weft.tasks.first_model import first_model
+from weft.tasks.model_folder import TranslationModel
+from weft.tasks.recipes import TranslationRecipe
+from weft.tasks.training import (
+    Corpora,
+    Silent,
+    check_same_data,
+    check_same_recipe,
+    find_recipe,
+    how_to_go_on,
+    is_raised,
+    model_so_far,
+    read_all,
+    run_so_far,
+    trainer_for_a_trial,
+    what_ended,
+)
+from weft.tasks.trial import TranslationTrainer, Trial, run_seconds, target_tokens, times_due, try_out
+from weft.training.run_folder import RunFolder, optimizer_tensors
+from weft.training.trainer import Listener
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done, what it costs, and how long it takes where a trial has said so."""
+
+    run: str
+    pairs: int
+    """For training."""
+    valid_pairs: int
+    """For validation."""
+    batches: int
+    """In an epoch."""
+    accumulate: int
+    """Batches that a step is made from."""
+    padding: float
+    """Share of the tokens in the batches of an epoch."""
+    target_tokens: int
+    """To predict in an epoch, padding not counted."""
+    steps_per_epoch: int
+    epochs: int
+    steps: int
+    """Of the whole run, if neither patience nor a signal ends it before."""
+    steps_done: int
+    validations: int
+    """That are left."""
+    parameters: Mapping[str, int]
+    """By room."""
+    multiply_adds: Mapping[str, float]
+    """A target token in the forward pass, by room."""
+    device: str
+    """cpu or cuda."""
+    memory: Mapping[str, int]
+    """Bytes on it by what they are for: parameters, gradients, optimizer, activations."""
+    trial: Trial | None
+    seconds: Mapping[str, float] | None
+    """From start to exit by what they are for, if the run began, or went on, now."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        update = {room: PRODUCTS_IN_AN_UPDATE * count for room, count in self.multiply_adds.items()}
+        return {**asdict(self), "multiply_adds_of_an_update": update, "ends_at": self.ends_at()}
+
+    def ends_at(self) -> str | None:
+        """Local time in ISO 8601, to the minute; None without a trial."""
+        if self.seconds is None:
+            return None
+        end = datetime.now().astimezone() + timedelta(seconds=sum(self.seconds.values()))
+        return end.isoformat(sep=" ", timespec="minutes")
+
+    def table(self) -> str:
+        """For a terminal."""
+        parts = [self._work(), self._cost(), self._memory(), self._time()]
+        return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+    def _work(self) -> list[str]:
+        an_epoch = f"{self.batches:,}" if self.accumulate == 1 else f"ceil({self.batches:,} / {self.accumulate:,})"
+        by_epochs = f"{an_epoch} an epoch x {self.epochs:,} epochs"
+        is_cut = self.steps < self.steps_per_epoch * self.epochs
+        done = f"; {self.steps_done:,} steps are done" if self.steps_done else ""
+        return [
+            f"run          {self.run}",
+            f"pairs        {self.pairs:,} for training, {self.valid_pairs:,} for validation",
+            f"batches      {self.batches:,} an epoch, {100 * self.padding:.1f} % padding",
+            f"tokens       {self.target_tokens:,} target tokens an epoch, padding not counted",
+            f"steps        {self.steps:,} {'(training.steps) of' if is_cut else '='} {by_epochs}{done}",
+        ]
+
+    def _cost(self) -> list[str]:
+        total = {room: (self.parameters[room], self.multiply_adds[room]) for room in self.parameters}
+        total["all"] = sum(self.parameters.values()), sum(self.multiply_adds.values())
+        return [
+            f"{'':<12} {'parameters':>14} {'multiply-adds a target token':>33}",
+            f"{'':<12} {'':>14} {'forward':>16} {'update':>16}",
+            *(
+                f"{room:<12} {numbers:>14,} {forward:>16,.0f} {PRODUCTS_IN_AN_UPDATE * forward:>16,.0f}"
+                for room, (numbers, forward) in total.items()
+            ),
+        ]
+
+    def _memory(self) -> list[str]:
+        parts = ", ".join(f"{name} {mebibytes(count)}" for name, count in self.memory.items())
+        lines = [f"memory       {parts}: {mebibytes(sum(self.memory.values()))}"]
+        if self.trial is not None:
+            whose = "by this process, its libraries and the corpus with it" if self.device == "cpu" else "on the GPU"
+            lines += [f"peak         {mebibytes(self.trial.peak_bytes)} in the trial, {whose}"]
+        return lines
+
+    def _time(self) -> list[str]:
+        if self.trial is None or self.seconds is None:
+            return []
+        trial, pace = self.trial, self.trial.pace
+        parts = ", ".join(f"{name} {duration(seconds)}" for name, seconds in self.seconds.items())
+        return [
+            f"speed        {trial.target_tokens_per_second:,.0f} target tokens a second, "
+            f"{3600 / pace.step:,.0f} steps an hour (from {trial.steps} steps in {trial.seconds:.1f} s)",
+            f"validation   {pace.validation:.1f} s (from {trial.validated:,} of {self.valid_pairs:,} pairs), "
+            f"{self.validations:,} times",
+            f"time         {duration(sum(self.seconds.values()))}: {parts}",
+            f"end          {self.ends_at()}",
+        ]
+
+
+def plan(
+    recipe: str | Path | Mapping[str, Any],
+    *,
+    run: str | Path | None = None,
+    data: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    seconds: float | None = 20.0,
+    listener: Listener | None = None,
+) -> Plan:
+    """The plan of what `train` would do with these arguments; `seconds` are those of the trial, None leaves it out.
+
+    Raises what `train` would raise for them, and RunError for a run that is finished.
+    """
+    listener = listener or Silent()
+    keep_memory_pages()
+    began = time.monotonic()
+    resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
+    corpora = read_all(resolved.recipe, data_root, listener)
+    model, steps_done = model_to_train(resolved, corpora, RunFolder(run_path), listener)
+    with trainer_for_a_trial(model, corpora, listener) as trainer:
+        preparation = time.monotonic() - began
+        memory = memory_by_use(trainer)
+        trial = None
+        if seconds is not None:
+            is_trained = steps_done > 0 or model.recipe.training.init is not None
+            trial = try_out(trainer, corpora.valid, seconds=seconds, is_trained=is_trained)
+    batches = batches_of(trainer)
+    intervals = trainer.validation_interval, trainer.checkpoint_interval
+    left = trainer.horizon.total_steps - steps_done
+    tokens = target_tokens(batches)
+    lengths = [side.lengths[np.concatenate(batches.order(0))] for side in (batches.sources, batches.targets)]
+    counts = multiply_adds_by_room(model.model, lengths[0], lengths[1] - 1)
+    return Plan(
+        run=str(run_path),
+        pairs=len(lengths[0]),
+        valid_pairs=len(corpora.valid),
+        batches=trainer.batches_per_epoch,
+        accumulate=trainer.config.accumulate,
+        padding=batches.padding_share(),
+        target_tokens=tokens,
+        steps_per_epoch=trainer.steps_per_epoch,
+        epochs=trainer.config.epochs,
+        steps=trainer.horizon.total_steps,
+        steps_done=steps_done,
+        validations=times_due(intervals[0], left, trial.pace.step if trial else 0.0),
+        parameters=parameters_by_room(model.model),
+        multiply_adds={room: count / tokens for room, count in counts.items()},
+        device=trainer.device.type,
+        memory=memory,
+        trial=trial,
+        seconds=None if trial is None else {"preparation": preparation, **run_seconds(left, trial.pace, *intervals)},
+    )
+
+
+def model_to_train(
+    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: RunFolder, listener: Listener
+) -> tuple[TranslationModel, int]:
+    """The model as training would begin, or go on, with it, and how many steps it has taken."""
+    status = run.status()
+    if status is None:
+        return first_model(resolved, corpora.train, listener), 0
+    given, state = run_so_far(run, status)
+    check_same_data(state["data"], corpora, run)
+    check_same_recipe(given, resolved, run, status)
+    limit = what_ended(given.recipe.training, state)
+    if status.finished and not is_raised(limit, given.recipe.training, resolved.recipe.training):
+        raise RunError(
+            f"{run.path} is finished (step {status.last}); {how_to_go_on(limit)}, or plan a new run: --run {run.path}-2"
+        )
+    keeps = FITTED if "budget" in state else frozenset()
+    return model_so_far(resolved, run, status, keeps=keeps), status.last
+
+
+def batches_of(trainer: TranslationTrainer) -> PairBatches:
+    assert isinstance(trainer.batches, PairBatches)  # the Trainer itself only knows that they come in epochs
+    return trainer.batches
+
+
+# Memory
+
+
+def memory_by_use(trainer: TranslationTrainer) -> dict[str, int]:
+    """Bytes of the parameters, their gradients, the optimizer's state, their moving average if the recipe has one, and
+    the activations of the largest batch.
+
+    The activations are what the forward pass keeps for the backward pass. What comes and goes within either (a block
+    of logits, a gradient on its way down) is not in them.
+    """
+    parameters = sum(parameter.nbytes for parameter in trainer.model.parameters())
+    average = {} if trainer.average is None else {"average": sum(tensor.nbytes for tensor in trainer.average.values())}
+    return {
+        "parameters": parameters,
+        "gradients": parameters,
+        "optimizer": optimizer_bytes(trainer),
+        **average,
+        "activations": max(activation_bytes(trainer, batch) for batch in largest_batches(batches_of(trainer))),
+    }
+
+
+def optimizer_bytes(trainer: TranslationTrainer) -> int:
+    """The optimizer's state, which it makes in its first step; here one without any gradient."""
+    for parameter in trainer.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    trainer.optimizer.step()
+    trainer.optimizer.zero_grad()
+    return sum(tensor.nbytes for tensor in optimizer_tensors(trainer.optimizer).values())
+
+
+def largest_batches(batches: PairBatches) -> list[Batch]:
+    """The batch of the most tokens, padding counted, and that of the most pairs of tokens for attention to weigh."""
+
+    def tokens(indices: np.ndarray) -> int:
+        return int(batches.sources.lengths[indices].max() + batches.targets.lengths[indices].max())
+
+    order = batches.order(0)
+    return [
+        batches.collate(max(order, key=lambda indices: len(indices) * tokens(indices) ** power)) for power in (1, 2)
+    ]
+
+
+def activation_bytes(trainer: TranslationTrainer, batch: Batch) -> int:
+    """What a forward pass over the batch keeps for the way back.
+
+    All of it is proportional to the number of pairs but for what is kept once (weights in a lower precision, the
+    gradient of the output's), so an eighth and a quarter of a batch tell it without the memory that all would take.
+    """
+    pairs = len(batch.source)
+    if pairs < 16:
+        return kept_bytes(trainer, batch)
+    few, more = pairs // 8, pairs // 4
+    for_few, for_more = (kept_bytes(trainer, Batch(batch.source[:n], batch.target[:n])) for n in (few, more))
+    return for_few + (for_more - for_few) * (pairs - few) // (more - few)
+
+
+def kept_bytes(trainer: TranslationTrainer, batch: Batch) -> int:
+    """Bytes that autograd holds after the loss, each piece of memory counted once, the parameters left out."""
+    parameters = {parameter.untyped_storage().data_ptr() for parameter in trainer.model.parameters()}
+    held: dict[int, Tensor] = {}
+
+    def hold(tensor: Tensor) -> Tensor:
+        held[tensor.untyped_storage().data_ptr()] = tensor  # held, so that no later one gets its place in memory
+        return tensor
+
+    trainer.model.train()
+    with torch.autograd.graph.saved_tensors_hooks(hold, lambda tensor: tensor):
+        trainer.task.loss(trainer.model, batch.to(trainer.device))
+    return sum(tensor.untyped_storage().nbytes() for place, tensor in held.items() if place not in parameters)
+
+
+def mebibytes(count: int) -> str:
+    return f"{count / 2**20:,.0f} MiB"

@@ -1,0 +1,117 @@
+"""The grids of bench/: every variant can be trained, and the table says what the lines say."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.grids import GRIDS
+from bench.one_run import spend
+from bench.tables import gain, mean_curve, table, with_error
+from bench.training import table as training_table
+from bench.variants import Variant, refuse_wrong_recipes, variants_of
+
+from bench import machine
+from weft.data.batching import PairBatches, Sentences
+
+EVERY_GRID = pytest.mark.parametrize("grid", GRIDS)
+
+
+def finished(variant: Variant, seed: int, bleu: float) -> dict[str, Any]:
+    """A line as choices.py writes it, with this score."""
+    return {
+        **variant.facts(),
+        "seed": seed,
+        "scores": {"sacrebleu": bleu},
+        "signatures": {"sacrebleu": "nrefs:1"},
+        "greedy_sacrebleu": bleu - 1,
+        "valid_loss": 2.5,
+        "valid_accuracy": 0.5,
+        "parameters": 11_500_000,
+    }
+
+
+@EVERY_GRID
+def test_every_variant_is_a_recipe(grid: str) -> None:
+    refuse_wrong_recipes(variants_of(grid))
+
+
+@EVERY_GRID
+def test_no_two_variants_are_the_same(grid: str) -> None:
+    overrides = [tuple(sorted(variant)) for variant in GRIDS[grid]["variants"].values()]
+    assert len(set(overrides)) == len(overrides)
+
+
+def test_a_line_of_an_older_grid_belongs_nowhere() -> None:
+    variant = variants_of("choices")[0]
+    line = finished(variant, 1, 20.0)
+    assert variant.owns_run(line)
+    for key, value in (("base_sha256", "0"), ("overrides", ["training.clip_norm=2"]), ("budget", {"steps": 1})):
+        assert not variant.owns_run({**line, key: value})
+
+
+def test_a_budget_of_tokens_ends_with_the_first_step_that_reaches_it() -> None:
+    targets = Sentences([[2, 5, 3]] * 10)  # <s> x </s>: two predicted tokens a sentence
+    batches = PairBatches(Sentences([[5, 3]] * 10), targets, padding_id=0, seed=1, batch_sentences=4)
+    steps_of_an_epoch = [2 * len(indices) for indices in batches.order(0)]
+    assert sum(steps_of_an_epoch) == 20 and len(steps_of_an_epoch) == 3
+    assert spend({"steps": 3}, batches) == (3, 20)
+    assert spend({"target_tokens": 20}, batches) == (3, 20)
+    steps, tokens = spend({"target_tokens": 21}, batches)
+    assert (steps, tokens) == (4, 20 + 2 * len(batches.order(1)[0]))
+
+
+def test_the_gain_is_taken_on_the_seeds_that_both_have() -> None:
+    base, variant = variants_of("choices")[:2]
+    ours = [finished(variant, seed, bleu) for seed, bleu in ((1, 21.0), (2, 23.0))]
+    theirs = [finished(base, seed, bleu) for seed, bleu in ((1, 20.0), (2, 20.0), (3, 90.0))]
+    assert gain(ours, theirs) == "+2.00 ± 1.00"  # 21 and 23: a standard error of 1; 20 and 20: of 0
+    assert gain(ours[:1], theirs) == "+1.00"
+    assert gain(ours, []) == ""
+
+
+def test_a_mean_has_its_standard_error() -> None:
+    assert with_error([1.0, 2.0, 3.0], ".3f") == f"2.000 ± {1 / math.sqrt(3):.3f}"
+    assert with_error([2.0], ".1f") == "2.0"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_table_shows_what_has_run(language: str) -> None:
+    base, variant = variants_of("choices")[:2]
+    lines = [finished(base, 1, 20.0), finished(variant, 1, 20.5)]
+    lines.append({**variant.facts(), "undisturbed": True, "target_tokens_per_second": 6300.4})
+    lines.append({**base.facts(), "undisturbed": False, "target_tokens_per_second": 1.0})
+    rows = table("choices", lines, language).split("\n")
+    assert rows[2] == "| `base` | 20.00 |  | 19.00 | 2.500 | 50.0 | 11.5 M |  |"
+    assert rows[3] == f"| `{variant.name}` | 20.50 | +0.50 | 19.50 | 2.500 | 50.0 | 11.5 M | 6,300 |"
+    assert rows[4] == ""
+
+
+def test_curves_are_averaged_where_all_of_them_are() -> None:
+    assert mean_curve([[[20, 4.0], [40, 3.0]], [[20, 2.0], [40, 2.0], [60, 1.0]]]) == ([20.0, 40.0], [3.0, 2.5])
+
+
+def test_ratios_are_taken_within_a_round() -> None:
+    session = {"processor": "p", "commit": "c", "date": "d"}
+    trained = {**session, "seconds": 60, "threads": 2, "torch": "2", "others_cpu": 0.01}
+    lines: list[dict[str, Any]] = []
+    for number, (weft, eole, gflops) in enumerate([(4000, 1000, 100.0), (2000, 1000, 50.0), (9000, 3000, 180.0)], 1):
+        lines.append({**session, "round": number, "peak": "fp32", "gflops": gflops})
+        for system, speed in (("weft", weft), ("eole", eole)):
+            figures = {"target_tokens_per_second": speed, "multiply_adds_a_target_token": 5_000_000}
+            lines.append({**trained, "round": number, "system": system, "precision": "fp32", **figures})
+    rows = training_table(lines, "en").split("\n")
+    # 4000 tokens x 2 x 5 million operations are 40 GFLOP/s: 40 % of 100; then 20 of 50, 90 of 180.
+    assert rows[2].endswith("| 4,000 [2,000, 9,000] | – | 1.00 [1.00, 1.00] | 40% [40%, 50%] |")
+    assert rows[3] == "| eole | fp32 | 1,000 [1,000, 3,000] | – | 3.00 [2.00, 4.00] | – |"
+
+
+def test_a_page_is_filled_between_its_markers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine, "ROOT", tmp_path)
+    page = tmp_path / "docs" / "en" / "page.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("before\n<!-- t -->\n\nold\n\n<!-- end of t -->\nafter\n", encoding="utf-8")
+    machine.fill_page("page.md", "t", {"en": "new"})
+    assert page.read_text(encoding="utf-8") == "before\n<!-- t -->\n\nnew\n\n<!-- end of t -->\nafter\n"
+    with pytest.raises(SystemExit, match="no place for u"):
+        machine.fill_page("page.md", "u", {"en": "new"})

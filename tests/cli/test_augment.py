@@ -1,0 +1,73 @@
+"""`weft augment`: pairs into a file, everything else to standard error, and nothing replaced."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Weft = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def folder(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("mono.zh").write_text("我有一个苹果。\n我有两个杯子。\n", encoding="utf-8")
+    Path("pairs.tsv").write_text("zh\ten\n我有一个苹果。\tx\n我有两个杯子。\ty\n", encoding="utf-8")
+    return tiny_run / "run"
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "header"),
+    [
+        ("back-translate", ["--input", "mono.zh"], "en\tzh"),
+        ("self-train", ["--input", "mono.zh"], "zh\ten"),
+        ("distill", ["--data", "pairs.tsv"], "zh\ten"),
+    ],
+)
+def test_each_verb_writes_pairs_and_says_what_it_did(
+    weft: Weft, folder: Path, verb: str, given: list[str], header: str
+) -> None:
+    # Sampled, since the beam of a model of two steps finds nothing but the empty sentence.
+    command = ["augment", verb, "--model", str(folder), *given, "--output", "out.tsv", "--max-ratio", "99"]
+    exit_code, out, error = weft(*command, "--set", "decoding.method=sample")
+    assert (exit_code, out) == (0, "")
+    assert "out.tsv: 2 pairs of 2 texts; left out: none" in error
+    assert Path("out.tsv").read_text(encoding="utf-8").split("\n")[0] == header
+    exit_code, out, error = weft(*command, "--set", "decoding.method=sample")
+    assert (exit_code, out) == (0, "") and "out.tsv is finished" in error
+    exit_code, out, error = weft(*command, "--set", "decoding.method=greedy")
+    assert (exit_code, out) == (2, "") and "decoding.method: was 'sample', is 'greedy'" in error
+
+
+def test_back_translation_says_how_to_train_on_it(weft: Weft, folder: Path) -> None:
+    command = ["augment", "back-translate", "--model", str(folder), "--input", "mono.zh", "--output", "bt.tsv"]
+    _, _, error = weft(*command, "--max-ratio", "99", "--set", "decoding.method=sample")
+    assert '{ path = "bt.tsv", tag = "<bt>" }' in error
+
+
+def test_teachers_are_given_one_after_the_other(weft: Weft, folder: Path) -> None:
+    teachers = ["--model", str(folder), "--model", str(folder)]
+    exit_code, _, error = weft(
+        "augment", "distill", *teachers, "--data", "pairs.tsv", "--output", "kd.tsv", "--max-ratio", "99"
+    )
+    assert exit_code in (0, 1) and "of 2 texts" in error
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--model", "nowhere", "--input", "mono.zh", "--output", "bt.tsv"], "there is no model nowhere"),
+        (["--input", "mono.zh", "--output", "bt.tsv"], "--model"),
+        (["--model", "{model}", "--input", "mono.zh", "--output", "bt.txt"], "must be a TSV"),
+        (["--model", "{model}", "--input", "mono.zh", "--output", "pairs.tsv"], "nothing says how it was made"),
+        (["--model", "{model}", "--input", "mono.zh", "--output", "bt.tsv", "--max-ratio", "0.5"], "--max-ratio"),
+        (["--model", "{model}", "--input", "mono.zh", "--output", "bt.tsv", "--set", "model.ff_dim=8"], "model.ff_dim"),
+    ],
+)
+def test_a_wrong_command_is_refused_and_nothing_is_made(
+    weft: Weft, folder: Path, options: list[str], says: str
+) -> None:
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    exit_code, out, error = weft("augment", "back-translate", *(o.format(model=folder) for o in options))
+    assert (exit_code, out) == (2, "") and says in error
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before

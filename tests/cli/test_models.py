@@ -1,0 +1,245 @@
+"""`weft models`: what there is, what one is, whether it is whole; and models that come with weft, by their names."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import weft as package
+from weft.errors import UsageError
+from weft.tasks import model_folder
+from weft.tasks.model_folder import find_model, load_model
+from weft.tasks.model_summary import summarize
+
+Weft = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def shipped(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Models named zh-en and en-zh that come with weft, in an otherwise empty working directory beside them."""
+    for name in ("zh-en", "en-zh"):
+        copy_model(tiny_run, tmp_path / "pretrained" / name)
+    monkeypatch.setattr(model_folder, "PRETRAINED", tmp_path / "pretrained")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "pretrained"
+
+
+def copy_model(tiny_run: Path, folder: Path) -> Path:
+    """The model of the tiny run, without the run."""
+    folder.mkdir(parents=True)
+    for name in model_folder.model_files(tiny_run / "run"):
+        shutil.copy(tiny_run / "run" / name, folder)
+    return folder
+
+
+# By name
+
+
+def test_a_model_that_comes_with_weft_is_found_by_its_name(weft: Weft, shipped: Path) -> None:
+    assert find_model("zh-en") == shipped / "zh-en" and find_model(Path("en-zh")) == shipped / "en-zh"
+    assert package.load("zh-en").model.recipe.data.source == "zh"
+    exit_code, out, error = weft("translate", "--model", "zh-en", "我有一个梨。")
+    assert (exit_code, error) == (0, "") and out.count("\n") == 1
+
+
+def test_a_folder_comes_before_a_model_of_its_name_and_a_path_is_never_a_name(tiny_run: Path, shipped: Path) -> None:
+    mine = copy_model(tiny_run, Path("zh-en").absolute())
+    assert find_model("zh-en").absolute() == mine
+    for path in ("./en-zh", "en-zh/", "work/en-zh"):
+        with pytest.raises(UsageError, match="there is no model"):
+            find_model(path)
+
+
+def test_a_folder_that_hides_a_model_of_its_name_is_told_of(shipped: Path) -> None:
+    Path("zh-en").mkdir()
+    says = r"zh-en is neither a model folder .* nor a run .*; to use the model zh-en that comes with weft, rename"
+    with pytest.raises(UsageError, match=says):
+        find_model("zh-en")
+
+
+def test_an_unknown_name_is_answered_with_those_that_there_are_and_the_near_one(weft: Weft, shipped: Path) -> None:
+    for name, hint in (("zh-em", "; did you mean zh-en?"), ("de-fr", "")):
+        exit_code, out, error = weft("translate", "--model", name, "你好")
+        assert (exit_code, out) == (2, "")
+        assert error == (
+            f"weft: there is no model {name}; give a model folder or a run folder; with weft come en-zh, zh-en{hint}\n"
+        )
+
+
+def test_an_archive_for_a_model_is_answered_with_how_to_unpack_it(weft: Weft, shipped: Path) -> None:
+    Path("mine.zip").touch()
+    exit_code, out, error = weft("translate", "--model", "mine.zip", "你好")
+    assert (exit_code, out) == (2, "")
+    assert error == "weft: there is no model mine.zip: it is an archive; unpack it first: " + (
+        "weft models unpack mine.zip FOLDER\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["n" * 5000, "a\0b"])
+def test_a_name_that_no_file_can_have_is_an_error_like_any_other(weft: Weft, name: str) -> None:
+    exit_code, out, error = weft("translate", "--model", name, "你好")
+    assert (exit_code, out) == (2, "") and error.startswith("weft: the") and "defect" not in error
+
+
+# list
+
+
+def test_the_models_that_come_with_weft_are_listed(weft: Weft, shipped: Path) -> None:
+    exit_code, out, error = weft("models", "list")
+    assert (exit_code, error) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()] == ["en-zh", "zh-en"]
+
+
+def test_the_models_and_runs_in_a_folder_are_listed_and_nothing_inside_a_run(
+    weft: Weft, tiny_run: Path, shipped: Path
+) -> None:
+    shutil.copytree(tiny_run / "run", "here/runs/tiny")
+    copy_model(tiny_run, Path("here/mine"))
+    copy_model(tiny_run, Path("here/.hidden"))
+    os.symlink(Path("here/mine").absolute(), "here/again")
+    exit_code, out, error = weft("models", "list", "here")
+    assert (exit_code, error) == (0, "")
+    parameters = load_model(tiny_run / "run").count_parameters()
+    (name, *_, bleu), (run, *_, run_bleu) = (line.split("  ") for line in out.splitlines())
+    assert (name.strip(), run.strip()) == ("here/mine", "here/runs/tiny")
+    assert all(f"zh → en  {parameters:,} parameters  0.1 MB  " in line for line in out.splitlines())
+    assert "  model  " in out and "  finished run, step 2  " in out
+    assert bleu.strip() == run_bleu.strip() and bleu.strip().startswith("sacrebleu ")
+
+
+def test_one_damaged_model_hides_none_of_the_others(weft: Weft, tiny_run: Path, shipped: Path) -> None:
+    copy_model(tiny_run, Path("here/good"))
+    copy_model(tiny_run, Path("here/spoiled")).joinpath("config.toml").write_text("seed = 'x'\n")
+    exit_code, out, error = weft("models", "list", "here")
+    assert exit_code == 0 and out.startswith("here/good ") and out.count("\n") == 1
+    assert error.startswith("here/spoiled has 1 problem") and "seed" in error
+
+
+def test_a_list_is_also_json(weft: Weft, shipped: Path) -> None:
+    rows = json.loads(weft("models", "list", "--json")[1])
+    assert [row["name"] for row in rows] == ["en-zh", "zh-en"]
+    assert rows[0] == summarize("en-zh").as_dict()
+
+
+def test_where_there_is_none_that_is_said_and_is_no_failure(weft: Weft, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(model_folder, "PRETRAINED", tmp_path / "nothing")
+    assert weft("models", "list") == (0, "", "no model comes with this weft\n")
+    assert weft("models", "list", str(tmp_path)) == (0, "", f"no model or run in {tmp_path}\n")
+    assert weft("models", "list", str(tmp_path), "--json") == (0, "[]\n", "")
+    assert weft("models", "list", "nowhere") == (2, "", "weft: there is no folder nowhere\n")
+
+
+# show
+
+
+def test_a_model_is_shown_with_what_its_card_and_its_recipe_say(weft: Weft, tiny_run: Path) -> None:
+    exit_code, out, error = weft("models", "show", str(tiny_run / "run"))
+    assert (exit_code, error) == (0, "")
+    lines = dict(line.split("  ", 1) for line in out.splitlines() if "  " in line)
+    lines = {name: value.strip() for name, value in lines.items()}
+    model = load_model(tiny_run / "run")
+    assert lines["folder"] == f"{tiny_run / 'run'} (finished run, step 2)"
+    assert (lines["languages"], lines["licence"]) == ("zh → en", "unknown")
+    assert lines["parameters"] == f"{model.count_parameters():,}"
+    assert "model_dim 16, num_heads 2, encoder_layers 1, decoder_layers 1" in lines["model"]
+    digest = hashlib.sha256((tiny_run / "valid.tsv").read_bytes()).hexdigest()
+    assert f"valid valid.tsv (sha256 {digest})" in out
+    assert "valid.tsv, 5 sentences, method beam" in out and "tok:13a" in out
+
+
+def test_what_is_shown_as_json_agrees_with_the_scores_and_the_data_of_the_run(weft: Weft, tiny_run: Path) -> None:
+    shown = json.loads(weft("models", "show", str(tiny_run / "run"), "--json")[1])
+    (evaluation,) = json.loads((tiny_run / "run/scores.json").read_text(encoding="utf-8"))
+    assert {row["score"]: row["value"] for row in shown["scores"]} == {
+        name: round(score["value"], 4) for name, score in evaluation["scores"].items()
+    }
+    assert {row["signature"] for row in shown["scores"]} == {s["signature"] for s in evaluation["scores"].values()}
+    state = json.loads((tiny_run / "run/checkpoints/step-2/training.json").read_text(encoding="utf-8"))
+    listed = {
+        part: {row["file"]: row["sha256"] for row in shown["data"] if row["part"] == part} for part in state["data"]
+    }
+    assert listed == state["data"]
+    assert shown["parameters"] == evaluation["parameters"]
+    assert shown["bytes"] == sum(
+        (tiny_run / "run" / name).stat().st_size for name in model_folder.model_files(tiny_run / "run")
+    )
+    assert shown["recipe"]["model"]["ff_dim"] == 16
+
+
+def test_a_card_that_people_wrote_is_shown_as_far_as_it_goes(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
+    folder = copy_model(tiny_run, tmp_path / "model")
+    for card, licence in (
+        ("---\nlicense: cc-by-4.0\n---\n# Mine\n", "cc-by-4.0"),
+        ("license: not in a header\n", "unknown"),
+        ("---\nlicense: \x1b[2J\u202e\n---\n", "\\x1b[2J\\u202e"),
+        ("\ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "unknown"),
+    ):
+        (folder / "README.md").write_text(card, encoding="utf-8")
+        exit_code, out, _ = weft("models", "show", str(folder))
+        assert exit_code == 0 and f"licence     {licence}\n" in out
+    (folder / "README.md").unlink()
+    assert weft("models", "show", str(folder))[0] == 0
+
+
+# verify, pack, unpack
+
+
+def test_a_whole_model_is_verified_with_the_digest_of_each_file(weft: Weft, tiny_run: Path) -> None:
+    exit_code, out, error = weft("models", "verify", str(tiny_run / "run"))
+    assert (exit_code, error) == (0, f"{tiny_run / 'run'} is whole\n")
+    lines = [line.split("  ") for line in out.splitlines()]
+    assert {name for _, name in lines} == {
+        *("config.toml", "model.safetensors", "tokenizer.source.model", "tokenizer.target.model")
+    }
+    for digest, name in lines:
+        assert hashlib.sha256((tiny_run / "run" / name).read_bytes()).hexdigest() == digest
+
+
+def test_of_a_model_that_is_not_whole_every_file_that_is_wrong_is_named(
+    weft: Weft, tiny_run: Path, tmp_path: Path
+) -> None:
+    folder = copy_model(tiny_run, tmp_path / "model")
+    (folder / "tokenizer.source.model").unlink()
+    with open(folder / "config.toml", "a", encoding="utf-8") as file:
+        file.write("\n")
+    exit_code, out, error = weft("models", "verify", str(folder))
+    assert (exit_code, out) == (1, "")
+    assert error == (
+        f"weft: {folder} has 2 problems\n"
+        "  tokenizer.source.model  is missing\n"
+        "  config.toml             was changed or damaged: its sha256 is not the manifest's\n"
+    )
+
+
+def test_what_does_not_fit_together_is_not_whole_though_no_file_was_altered(
+    weft: Weft, tiny_run: Path, tmp_path: Path
+) -> None:
+    folder = copy_model(tiny_run, tmp_path / "model")
+    config = folder / "config.toml"
+    config.write_text(config.read_text(encoding="utf-8").replace("ff_dim = 16", "ff_dim = 24"), encoding="utf-8")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"]["config.toml"] = hashlib.sha256(config.read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    exit_code, _, error = weft("models", "verify", str(folder))
+    assert exit_code == 1 and "the recipe makes it [24, 16]" in error
+
+
+def test_a_model_goes_into_a_file_and_comes_out_again(weft: Weft, tiny_run: Path, shipped: Path) -> None:
+    exit_code, out, error = weft("models", "pack", "zh-en", "mine.zip")
+    assert (exit_code, out) == (0, "") and error.startswith("mine.zip holds the model ")
+    exit_code, out, error = weft("models", "unpack", "mine.zip", "mine")
+    assert (exit_code, out) == (0, "") and error == "mine is a model now: weft translate --model mine TEXT\n"
+    assert {f.name: f.read_bytes() for f in Path("mine").iterdir()} == {
+        f.name: f.read_bytes() for f in (shipped / "zh-en").iterdir()
+    }
+    assert weft("models", "unpack", "mine.zip", "mine") == (
+        *(2, ""),
+        "weft: mine is there already; name a new folder\n",
+    )
+    assert weft("models", "unpack", "yours.zip", "yours") == (2, "", "weft: there is no archive yours.zip\n")
+    assert weft("models", "pack", "zh-en", "mine.tar")[0] == 2

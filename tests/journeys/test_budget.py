@@ -1,0 +1,57 @@
+"""`weft train --budget`: from the starter corpus to a model, start to exit, within the time that was given."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from weft.data import starter
+
+BUDGET = 20.0
+
+RECIPE = """\
+[data]
+source = "zh"
+target = "en"
+train = ["train.tsv"]
+valid = ["valid.tsv"]
+[tokenizer]
+source_size = 600
+target_size = 600
+[model]
+model_dim = 32
+num_heads = 2
+encoder_layers = 1
+decoder_layers = 1
+ff_dim = 64
+[training]
+epochs = 1
+batch_tokens = 1024
+validate_every = "200 steps"
+[decoding]
+method = "greedy"
+"""
+
+
+@pytest.mark.timeout(180)
+def test_a_run_with_a_budget_uses_it_and_says_how_it_came_out(tmp_path: Path) -> None:
+    starter.write(tmp_path)
+    (tmp_path / "tiny.toml").write_text(RECIPE, encoding="utf-8")
+    command = [sys.executable, "-m", "weft", "train", "tiny.toml", "--run", "run", "--budget", f"{BUDGET:.0f}s"]
+    began = time.monotonic()
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    passed = time.monotonic() - began
+    assert (answer.returncode, answer.stdout) == (0, ""), answer.stderr
+    assert answer.stderr.splitlines()[-1].startswith("budget 20s, used ")
+
+    recorded = json.loads((tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+    assert recorded["budget_seconds"] == BUDGET
+    assert 0.3 * BUDGET < recorded["used_seconds"] < passed < 3 * BUDGET  # what else the machine does is not known here
+    recipe = (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
+    assert f"steps = {recorded['step']}  # measured\n" in recipe
+
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert again.returncode == 0 and "is finished" in again.stderr

@@ -1,0 +1,366 @@
+"""Models that mean harm: nothing in one runs, and whatever is wrong with one earns an error soon and in little memory.
+
+The long form of the third part: `python -m bench.reliability.fuzz_models`, 20,000 cases and more.
+"""
+
+import ast
+import hashlib
+import json
+import os
+import pickle
+import re
+import shutil
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from bench.reliability.fuzz_models import LONGEST_CASE, SPOILERS, attempts, make_model
+
+from weft.errors import ModelError
+from weft.tasks import model_folder
+from weft.tasks.model_folder import check_manifest, load_model, model_files
+
+Weft = Callable[..., tuple[int, str, str]]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def model(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a model, in the working directory."""
+    (tmp_path / "model").mkdir()
+    for name in model_files(tiny_run / "run"):
+        shutil.copy(tiny_run / "run" / name, tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "model"
+
+
+def put(model: Path, name: str, content: bytes) -> None:
+    """Replace a file and make the manifest true again, as somebody does who wants it to be read."""
+    (model / name).write_bytes(content)
+    manifest = json.loads((model / "manifest.json").read_text(encoding="utf-8"))
+    manifest["files"][name] = hashlib.sha256(content).hexdigest()
+    (model / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+
+# Nothing runs
+
+
+class Payload:
+    """What runs when its pickle is opened: it makes a file."""
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, ("touch owned",)
+
+
+def by_pickle(path: Path) -> None:
+    path.write_bytes(pickle.dumps(Payload()))
+
+
+def by_an_old_pickle(path: Path) -> None:
+    path.write_bytes(pickle.dumps(Payload(), protocol=0))
+
+
+def by_torch(path: Path) -> None:
+    with open(path, "wb") as file:
+        torch.save({"weight": Payload()}, file)
+
+
+def by_numpy(path: Path) -> None:
+    with open(path, "wb") as file:
+        np.save(file, np.array([Payload()], dtype=object), allow_pickle=True)
+
+
+MAKERS = [by_pickle, by_an_old_pickle, by_torch, by_numpy]
+
+
+def test_these_payloads_work(model: Path) -> None:
+    by_torch(Path("x.pt"))
+    torch.load("x.pt", weights_only=False)
+    assert Path("owned").exists()
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("name", ["x.pt", "x.pth", "x.bin", "x.ckpt", "x.pkl", "x.npy", "x.npz"])
+def test_a_pickle_for_a_model_is_refused_with_how_to_convert_it(
+    weft: Weft, model: Path, maker: Callable[[Path], None], name: str
+) -> None:
+    maker(Path(name))
+    for command in ("translate", "--model", name, "你好"), ("models", "show", name), ("models", "pack", name, "x.zip"):
+        exit_code, out, error = weft(*command)
+        assert (exit_code, out) == (2, "")
+        assert f"there is no model {name}: it may hold a pickle" in error and "safetensors.torch.save_file(" in error
+    Path("folder").mkdir()
+    shutil.move(name, "folder")
+    exit_code, out, error = weft("translate", "--model", "folder", "你好")
+    assert (exit_code, out) == (2, "") and f"{name} may hold a pickle" in error and "save_file(" in error
+    assert not Path("owned").exists()
+
+
+@pytest.mark.parametrize("is_sealed", [False, True], ids=["altered", "under a true manifest"])
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.source.model", "config.toml"])
+def test_a_pickle_under_another_name_is_refused(
+    weft: Weft, model: Path, maker: Callable[[Path], None], name: str, is_sealed: bool
+) -> None:
+    maker(model / name)
+    if is_sealed:
+        put(model, name, (model / name).read_bytes())
+    for command in ("translate", "--model", "model", "你好"), ("models", "verify", "model"):
+        exit_code, out, error = weft(*command)
+        assert (exit_code, out) == (1, "") and name in error and "defect" not in error
+    if name == "model.safetensors" and is_sealed and maker != by_an_old_pickle:
+        assert "it begins like a pickle" in error and "safetensors.torch.save_file(" in error
+    assert not Path("owned").exists()
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_run_does_not_go_on_from_a_pickle(
+    weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, maker: Callable[[Path], None]
+) -> None:
+    place = shutil.copytree(tiny_run, tmp_path / "place")
+    monkeypatch.chdir(place)
+    maker(place / "run/checkpoints/step-2/training.safetensors")
+    exit_code, _, error = weft("train", "tiny.toml", "--run", "run", "--set", "training.epochs=2")
+    assert exit_code == 1 and "training.safetensors or training.json" in error
+    assert not Path("owned").exists()
+
+
+# Nothing in this project could run it
+
+
+FORBIDDEN = {
+    "a module that runs what it reads": "import pickle",
+    "from such a module": "from marshal import loads",
+    "below such a module": "import joblib.memory",
+    "eval": "eval(text)",
+    "exec": "exec(text)",
+    "yaml.load": "yaml.load(text)",
+    "weights_only": "torch.load(path, weights_only=False)",
+    "allow_pickle": "np.load(path, allow_pickle=True)",
+    "a shell": "subprocess.run(command, shell=True)",
+    "a shell, the old way": "os.system(command)",
+}
+MODULES = {"pickle", "_pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
+SWITCHES = {("weights_only", False), ("allow_pickle", True), ("shell", True)}
+ALLOWED: dict[str, str] = {}
+"""path:line of what is forbidden elsewhere -> why it is right there."""
+
+
+def forbidden(tree: ast.AST) -> Iterator[int]:
+    """The lines of a program that could run what somebody else wrote."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names) if any(name.name.split(".")[0] in MODULES for name in names):
+                yield node.lineno
+            case ast.ImportFrom(module=str(module)) if module.split(".")[0] in MODULES:
+                yield node.lineno
+            case ast.Call(func=ast.Name(id="eval" | "exec")):
+                yield node.lineno
+            case ast.Attribute(value=ast.Name(id="yaml"), attr="load" | "unsafe_load" | "full_load"):
+                yield node.lineno
+            case ast.Attribute(value=ast.Name(id="os"), attr="system" | "popen"):
+                yield node.lineno
+            case ast.keyword(arg=str(name), value=ast.Constant(value=value)) if (name, value) in SWITCHES:
+                yield node.lineno
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_the_search_finds(name: str) -> None:
+    assert list(forbidden(ast.parse(FORBIDDEN[name]))) == [1]
+
+
+def test_the_search_leaves_alone_what_only_looks_like_it() -> None:
+    harmless = "model.eval()\nexecute(text)\n'eval(x), import pickle'\ntorch.load(path, weights_only=True)\n"
+    assert list(forbidden(ast.parse(harmless))) == []
+
+
+def test_no_program_of_this_project_could_run_what_it_reads() -> None:
+    found, seen = [], 0
+    for path in (path for room in ("src", "bench", "scripts") for path in sorted((ROOT / room).rglob("*"))):
+        place = str(path.relative_to(ROOT))
+        if not path.is_file() or "__pycache__" in place:
+            continue
+        if path.suffix == ".py":
+            seen += 1
+            found += [f"{place}:{line}" for line in forbidden(ast.parse(path.read_text(encoding="utf-8")))]
+        elif path.suffix in ("", ".sh"):
+            lines = path.read_text(encoding="utf-8").splitlines()
+            risky = r"\beval\b|\bpickle\b|shell=True|allow_pickle|weights_only=False"
+            found += [f"{place}:{number}" for number, line in enumerate(lines, start=1) if re.search(risky, line)]
+    assert [place for place in found if place not in ALLOWED] == []
+    assert seen > 50
+
+
+# Whatever the bytes are
+
+
+@pytest.fixture(scope="module")
+def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small")
+    make_model(folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", SPOILERS)
+def test_a_spoiled_file_earns_an_error_or_does_no_harm(small_model: Path, kind: str) -> None:
+    answers = list(attempts(small_model, kind, range(60), seed=2))
+    assert {answer["outcome"] for answer in answers} <= {"refused", "loaded"}
+    assert max(answer["seconds"] for answer in answers) < LONGEST_CASE
+    assert sum(answer["outcome"] == "refused" for answer in answers) > 30
+
+
+ENDLESS = {
+    "a key of many parts": b"a." * 100_000 + b"a = 1",
+    "a key of many quoted parts": b"\"=,#\" . '.'." * 20_000 + b"a = 1",
+    "a header of many parts": b"[" + b"a." * 100_000 + b"a]",
+    "many unknown keys": b"[model]\n" + b"".join(b"k%d = 1\n" % number for number in range(20_000)),
+    "many wrong values": b"[data]\ntrain = [" + b"1," * 100_000 + b"]",
+    "many wrong values in a list that is one of two kinds": b"[data]\ncolumns.target = [" + b"1," * 100_000 + b"]",
+    "one value on many lines": b'x = """\n' + (b"y" * 1000 + b"\n") * 200 + b'"""\n',
+    "many values on many lines": b"".join(b"k%d = [\n" % n + b"1,\n" * 150 + b"]\n" for n in range(400)),
+    "a number of many digits": b"seed = 0x" + b"f" * 200_000,
+    "a long name": b"[model]\n" + b"k" * 200_000 + b" = 1\n",
+    "brackets": b"x = " + b"[" * 200_000,
+    "tables": b"[[x]]\n" * 20_000,
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_configuration_that_takes_forever_to_read_is_given_up_soon(model: Path, name: str) -> None:
+    put(model, "config.toml", ENDLESS[name])
+    begin = time.process_time()
+    with pytest.raises(ModelError) as raised:
+        load_model(model)
+    assert time.process_time() - begin < 1
+    assert raised.value.problems[0].where == "config.toml" and len(str(raised.value)) < 10_000
+
+
+@pytest.mark.parametrize("name", ["config.toml", "manifest.json", "tokenizer.source.model"])
+def test_a_file_far_too_large_for_what_it_is_is_not_read(model: Path, name: str) -> None:
+    with open(model / name, "ab") as file:
+        file.truncate(1 << 40)
+    begin = time.process_time()
+    with pytest.raises(ModelError, match=rf"{re.escape(name)} +is larger than"):
+        load_model(model)
+    assert time.process_time() - begin < 0.1
+
+
+# Settings are numbers and words, looked up and bounded
+
+
+REFUSED_SETTINGS = {
+    "a class path for a model": ('kind = "transformer"', 'kind = "torch.nn.Transformer"'),
+    "a class path for a function": ('activation = "relu"', 'activation = "os.system"'),
+    "a module for a task": ('task = "translation"', 'task = "evil.module"'),
+    "a class path under a new key": ("[model]", '[model]\n_target_ = "os.system"'),
+    "a billion layers": ("encoder_layers = 1 ", "encoder_layers = 1000000000 "),
+    "a billion heads": ("num_heads = 2 ", "num_heads = 1000000000 "),
+    "a width below zero": ("model_dim = 16 ", "model_dim = -16 "),
+    "a width of nothing": ("ff_dim = 16 ", "ff_dim = 0 "),
+    "a beam of a billion": ("beam_size = 3 ", "beam_size = 1000000000 "),
+    "a width that is no number": ("ff_dim = 16 ", "ff_dim = inf "),
+    "a number beyond all machines": ("model_dim = 16 ", "model_dim = 0x" + "f" * 50 + " "),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_SETTINGS)
+def test_it_is_refused_before_anything_is_built_or_any_memory_taken(
+    model: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = REFUSED_SETTINGS[name]
+    config = (model / "config.toml").read_text(encoding="utf-8")
+    assert config.count(old) >= 1
+    put(model, "config.toml", config.replace(old, new, 1).encode())
+
+    def reached(*_: object) -> None:
+        pytest.fail("built something out of settings that cannot be")
+
+    monkeypatch.setattr(model_folder, "build_transformer", reached)
+    monkeypatch.setattr(model_folder, "load_tokenizers", reached)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelError, match=r"config\.toml"):
+            load_model(model)
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_largest_model_that_settings_may_ask_for_takes_no_memory_before_its_weights_are_there(model: Path) -> None:
+    config = (model / "config.toml").read_text(encoding="utf-8")
+    for old, new in (("_layers = 1 ", "_layers = 96 "), ("model_dim = 16 ", "model_dim = 8192 ")):
+        config = config.replace(old, new)
+    put(model, "config.toml", config.replace("ff_dim = 16 ", "ff_dim = 65536 ").encode())
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelError, match="is missing from the weights"):
+            load_model(model)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+# Altered, or leading elsewhere
+
+
+def test_one_byte_changed_in_any_file_is_refused_and_the_file_named(model: Path) -> None:
+    for name in json.loads((model / "manifest.json").read_text())["files"]:
+        content = (model / name).read_bytes()
+        for place in (0, len(content) // 2, len(content) - 1):
+            (model / name).write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+            with pytest.raises(ModelError) as raised:
+                load_model(model)
+            assert [problem.where for problem in raised.value.problems] == [name]
+        (model / name).write_bytes(content)
+    load_model(model)
+
+
+def test_one_byte_changed_in_the_manifest_is_refused_wherever_it_is(model: Path) -> None:
+    content = (model / "manifest.json").read_bytes()
+    names = {"manifest.json", *json.loads(content)["files"]}
+    for place in range(len(content)):
+        (model / "manifest.json").write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(ModelError) as raised:
+            check_manifest(model)
+        wrong = {problem.where for problem in raised.value.problems}
+        assert wrong & names or all(len(name) in map(len, names) for name in wrong)  # a letter of a name was changed
+
+
+@pytest.mark.parametrize("name", ["README.md", "manifest.json", "config.toml", "model.safetensors", "notes", "gone"])
+def test_a_link_anywhere_in_the_folder_is_refused(model: Path, name: str) -> None:
+    target = model.parent / "elsewhere"
+    if (model / name).exists():
+        (model / name).rename(target)
+    elif name != "gone":
+        target.write_text("private")
+    (model / name).symlink_to(target)
+    with pytest.raises(ModelError) as raised:
+        load_model(model)
+    assert [problem.where for problem in raised.value.problems] == [name]
+    assert "is a link" in str(raised.value)
+
+
+def test_the_folder_itself_may_be_reached_by_a_link(model: Path) -> None:
+    Path("link").symlink_to(model)
+    assert load_model(Path("link")).count_parameters() == load_model(model).count_parameters()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "manifest.json"])
+def test_a_pipe_for_a_file_is_refused_and_not_waited_for(model: Path, name: str) -> None:
+    (model / name).unlink()
+    os.mkfifo(model / name)
+    with pytest.raises(ModelError, match=re.escape(name)):
+        load_model(model)
+
+
+def test_what_a_file_is_called_in_an_error_steers_no_terminal(weft: Weft, model: Path) -> None:
+    manifest = json.loads((model / "manifest.json").read_text())
+    manifest["files"] |= {"\x1b[2J\u202egone": "0", "\ud800": "0", "n" * 100_000: "0"}
+    (model / "manifest.json").write_text(json.dumps(manifest))
+    exit_code, out, error = weft("translate", "--model", "model", "你好")
+    assert (exit_code, out) == (1, "") and len(error) < 2000
+    assert "\\x1b[2J\\u202egone" in error and "\\ud800" in error and "\x1b" not in error

@@ -1,0 +1,174 @@
+"""Steps that can be worked out by hand, and who moves what."""
+
+from typing import Any, Literal, get_args
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from weft.errors import UsageError
+from weft.models.transformer import Transformer, TransformerConfig
+from weft.training.optimizers import MOMENTUM, OPTIMIZER_KEYS, WEIGHT_DECAY, Both, hidden_matrices, make_optimizer
+from weft.training.trainer import TrainingConfig
+
+DEFAULTS: dict[str, Any] = {
+    "learning_rate": 0.1,
+    "momentum": None,
+    "nesterov": False,
+    "betas": (0.9, 0.98),
+    "epsilon": 1e-9,
+    "weight_decay": None,
+}
+
+
+def one_number(name: str, **settings: Any) -> tuple[Tensor, torch.optim.Optimizer]:
+    """A 1 x 1 matrix, which decays."""
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.ones_(model.weight)
+    return model.weight, make_optimizer(model, name, **{**DEFAULTS, **settings})
+
+
+def after_steps(number: Tensor, optimizer: torch.optim.Optimizer, gradients: list[float]) -> list[float]:
+    """Its value after each step down these gradients."""
+    values = []
+    for gradient in gradients:
+        number.grad = torch.full_like(number, gradient)
+        optimizer.step()
+        values.append(number.item())
+    return values
+
+
+def small_model() -> nn.Sequential:
+    torch.manual_seed(2)
+    return nn.Sequential(nn.Linear(4, 6), nn.LayerNorm(6), nn.Linear(6, 3))
+
+
+def take_steps(model: nn.Module, *optimizers: torch.optim.Optimizer, count: int = 3) -> list[Tensor]:
+    """The parameters after some steps."""
+    for step in range(count):
+        model.zero_grad()
+        (model(torch.linspace(-1, 1, 8).view(2, 4) + step) - 1).square().sum().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+    return [parameter.detach() for parameter in model.parameters()]
+
+
+# By hand
+
+
+def test_sgd_goes_on_along_its_momentum() -> None:
+    # v = 1, then 0.9 * 1 + 1 = 1.9, then 0.9 * 1.9 + 0 = 1.71; each times the rate of 0.1.
+    assert after_steps(*one_number("sgd"), [1.0, 1.0, 0.0]) == pytest.approx([0.9, 0.71, 0.539])
+
+
+def test_sgd_without_momentum_follows_the_gradient_alone() -> None:
+    assert after_steps(*one_number("sgd", momentum=0.0), [1.0, 1.0, 0.0]) == pytest.approx([0.9, 0.8, 0.8])
+
+
+def test_nesterov_looks_one_step_ahead() -> None:
+    # The gradient and 0.9 times v: 1 + 0.9 * 1 = 1.9, then 1 + 0.9 * 1.9 = 2.71.
+    assert after_steps(*one_number("sgd", nesterov=True), [1.0, 1.0]) == pytest.approx([0.81, 0.539])
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_adams_first_step_is_as_long_as_the_rate_whatever_the_gradient(name: str) -> None:
+    (value,) = after_steps(*one_number(name, weight_decay=0.0), [1e-3])
+    assert value == pytest.approx(0.9, rel=1e-5)
+
+
+def test_decay_is_taken_from_the_weights_in_adamw_and_added_to_the_gradient_in_adam_and_sgd() -> None:
+    assert after_steps(*one_number("adamw", weight_decay=0.5), [0.0]) == pytest.approx([0.95])  # 1 - 0.1 * 0.5
+    assert after_steps(*one_number("sgd", weight_decay=0.5), [0.0]) == pytest.approx(
+        [0.95]
+    )  # the same without momentum
+    assert after_steps(*one_number("adam", weight_decay=0.5), [0.0]) == pytest.approx(
+        [0.9]
+    )  # a gradient like any other
+
+
+@pytest.mark.parametrize("value", [1.0, 100.0])
+def test_adafactors_steps_are_the_rates_share_of_the_weights(value: float) -> None:
+    number, optimizer = one_number("adafactor")
+    nn.init.constant_(number, value)
+    assert after_steps(number, optimizer, [1e-3]) == pytest.approx([0.9 * value], rel=1e-5)
+
+
+def test_muons_first_step_turns_all_directions_of_the_gradient_into_equally_long_ones() -> None:
+    torch.manual_seed(4)
+    model = nn.Linear(24, 16, bias=False)
+    optimizer = make_optimizer(model, "muon", **{**DEFAULTS, "weight_decay": 0.0})
+    before = model.weight.detach().clone()
+    model.weight.grad = torch.randn(16, 24)
+    optimizer.step()
+    step = (before - model.weight.detach()) / 0.1
+    singular = torch.linalg.svdvals(step) / (0.2 * 24**0.5)
+    assert singular.min() > 0.5 and singular.max() < 1.5  # as near to 1 as five iterations in bf16 come
+    assert float(step.square().mean().sqrt()) == pytest.approx(0.2, rel=0.25)  # the size of AdamW's steps
+
+
+# Who moves what
+
+
+def test_muon_and_adamw_together_are_muon_and_adamw_apart() -> None:
+    together, apart = small_model(), small_model()
+    matrices = [parameter for parameter in apart.parameters() if parameter.dim() == 2]
+    vectors = [parameter for parameter in apart.parameters() if parameter.dim() == 1]
+    muon = torch.optim.Muon(matrices, lr=0.1, momentum=0.95, weight_decay=0.03, adjust_lr_fn="match_rms_adamw")
+    adamw = torch.optim.AdamW(vectors, lr=0.1, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, fused=True)
+    both = make_optimizer(together, "muon", **{**DEFAULTS, "weight_decay": 0.03})
+    assert isinstance(both, Both)
+    for mine, theirs in zip(take_steps(together, both), take_steps(apart, muon, adamw), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize("tie", ["none", "decoder"])
+def test_muon_moves_neither_embeddings_nor_positions_nor_the_output(tie: Literal["none", "decoder"]) -> None:
+    config = TransformerConfig(
+        model_dim=16, num_heads=2, encoder_layers=1, decoder_layers=1, ff_dim=24, positions="learned", tie=tie
+    )
+    model = Transformer(config, source_vocab_size=30, target_vocab_size=40, padding_id=0)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    moved = {names[id(matrix)] for matrix in hidden_matrices(model)}
+    matrices = {name for name, parameter in model.named_parameters() if parameter.dim() == 2}
+    assert moved == {name for name in matrices if name.startswith(("encoder.", "decoder."))}
+    assert "decoder.0.self_attention.output.weight" in moved
+    rows = {parameter.size(0) for name, parameter in model.named_parameters() if name in matrices - moved}
+    assert rows == {30, 40, 1024}  # tokens of either side and places
+
+
+def test_a_model_without_hidden_matrices_is_refused_by_muon() -> None:
+    model = nn.ModuleDict({"embedding": nn.Embedding(5, 3)})
+    with pytest.raises(UsageError, match="this model has none"):
+        make_optimizer(model, "muon", **DEFAULTS)
+
+
+@pytest.mark.parametrize("name", WEIGHT_DECAY)
+def test_only_matrices_decay(name: str) -> None:
+    optimizer = make_optimizer(small_model(), name, **{**DEFAULTS, "weight_decay": 0.02})
+    decays = {(p.dim(), group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]}
+    assert decays == {(2, 0.02), (1, 0.0)}
+
+
+@pytest.mark.parametrize("name", WEIGHT_DECAY)
+def test_every_parameter_moves_and_is_moved_by_one_optimizer(name: str) -> None:
+    model = small_model()
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    optimizer = make_optimizer(model, name, **DEFAULTS)
+    moved = [id(p) for group in optimizer.param_groups for p in group["params"]]
+    assert sorted(moved) == sorted(id(parameter) for parameter in model.parameters())
+    after = take_steps(model, optimizer, count=1)
+    assert not any(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("name", WEIGHT_DECAY)
+def test_what_is_left_out_is_the_optimizers_own(name: str) -> None:
+    (matrices, *_) = make_optimizer(small_model(), name, **DEFAULTS).param_groups
+    assert matrices["weight_decay"] == WEIGHT_DECAY[name]
+    assert matrices.get("momentum") == MOMENTUM.get(name)
+
+
+def test_a_recipe_can_choose_every_optimizer_and_no_other() -> None:
+    choices = set(get_args(TrainingConfig.model_fields["optimizer"].annotation))
+    assert choices == set(WEIGHT_DECAY)
+    assert {name for names in OPTIMIZER_KEYS.values() for name in names} <= choices
+    assert OPTIMIZER_KEYS.keys() <= TrainingConfig.model_fields.keys()
