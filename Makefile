@@ -1,9 +1,12 @@
 # make demo    install, then train the starter model, score it and translate with it
 # make test    install with the development tools, then run the tests
 # make check   format, lint, types, floors
-# make bench-training bench-choices bench-precision bench-sizes
+# make audit   known weaknesses of what is installed, and a list of it; asks pypi.org
+# make bench-training bench-parts bench-choices bench-precision bench-sizes
 #              measurements on zh-en-50k, hours all together (docs/en/benchmarks.md); WEFT_DATA says where it lies,
 #              PEERS where the other systems are installed, ARGS is handed on
+# make bench-reliability
+#              kills, full disks, bad numbers, a long run: half an hour (docs/en/reliability.md)
 #
 # PYTHON=python3.12 chooses the interpreter, TORCH_INDEX=URL where torch comes from (else pip's own index).
 
@@ -11,7 +14,8 @@ PYTHON ?= python3
 PEERS ?= .peers
 export PYTHON TORCH_INDEX
 
-.PHONY: demo test test-slow check install clean bench-training bench-choices bench-precision bench-sizes
+.PHONY: demo test test-slow check audit install clean bench-training bench-parts bench-choices bench-precision bench-sizes \
+	bench-reliability
 
 demo: .venv/installed
 	scripts/demo
@@ -25,12 +29,21 @@ test-slow: .venv/installed-dev
 check: .venv/installed-dev
 	scripts/check
 
+audit: .venv/installed-dev
+	scripts/audit
+
 bench-training: .venv/installed
 	bench/peers/install $(PEERS)
 	.venv/bin/python -m bench.training --peers $(PEERS) $(ARGS)
 
+bench-parts: .venv/installed
+	.venv/bin/python -m bench.parts $(ARGS)
+
 bench-choices bench-precision bench-sizes: .venv/installed
 	.venv/bin/python -m bench.choices $(@:bench-%=%) $(ARGS)
+
+bench-reliability: .venv/installed
+	.venv/bin/python -m bench.reliability $(ARGS)
 
 install: .venv/installed
 

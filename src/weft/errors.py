@@ -9,6 +9,9 @@ WeftError                 the work failed                                       
 │   └── ModelError        a folder that is not a complete, unaltered model         exit code 1
 ├── RunError              a run folder cannot be used as asked                     exit code 1
 ├── MissingExtraError     an optional library is needed and not installed          exit code 1
+├── MemoryRanOut          and no smaller batch would help                          exit code 1
+├── LostTouch             another process of the run is gone                       exit code 1
+├── FailedElsewhere       another process of the run has failed and says why       that one's exit code
 └── Stopped               a signal stopped the work; the same command goes on      exit code 3
 """
 
@@ -95,6 +98,29 @@ class MissingExtraError(WeftError):
 
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(f"{library} is needed for this; install it with: pip install 'weft[{extra}]'")
+
+
+class MemoryRanOut(WeftError):
+    """Memory does not suffice, and no smaller batch would help."""
+
+
+class LostTouch(WeftError):
+    """Another process of the same run has ended or does not answer."""
+
+    def __init__(self, rank: int, size: int, reason: str) -> None:
+        super().__init__(
+            f"process {rank} of {size} (counted from 0) has lost touch with another one, which has ended or does not "
+            "answer; what it said, if anything, stands above. What was saved is intact, and the same command goes on "
+            f"from there. ({reason.strip().splitlines()[0].partition('. ')[0]})"
+        )
+
+
+class FailedElsewhere(WeftError):
+    """Another process of the same run has failed; it says why, and this one ends in silence."""
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
 
 
 class Stopped(WeftError):

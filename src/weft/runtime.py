@@ -1,9 +1,12 @@
 """The machine: device, precision, threads, memory pages and seeds. Knows nothing of models or data."""
 
+import contextlib
 import ctypes
 import hashlib
+import os
 import platform
 import sys
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -14,6 +17,10 @@ PRECISIONS: dict[str, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloa
 
 # glibc's names for its two thresholds (malloc.h).
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+
+
+TORCH_THREADS = torch.get_num_threads()
+"""Torch's own choice, or the environment's, before anything here changed it."""
 
 
 def choose_device() -> torch.device:
@@ -45,6 +52,44 @@ def choose_precision(precision: Precision, device: torch.device) -> Literal["fp3
     if precision == "auto":
         return "bf16" if has_native_bf16(device) else "fp32"
     return precision
+
+
+def choose_threads() -> int:
+    """How many threads a matrix product shall use: torch's own choice, but no more than this process may run at once.
+
+    Torch counts the machine's cores. In a container or a batch job that was given two of sixty-four, sixty-four threads
+    would wait for each other.
+    """
+    return max(1, min(TORCH_THREADS, usable_cores()))
+
+
+def usable_cores() -> int:
+    """Cores that the scheduler may put this process on, or fewer where its control group has a quota of their time."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, cpu_quota(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")) or cores)
+
+
+def cpu_quota(memberships: Path, hierarchy: Path) -> int | None:
+    """The cores that a Linux control group of version 2 grants, rounded up; None where nothing limits them.
+
+    A line of `memberships` reads 0::/some/group; every group on the way up to the root of the `hierarchy` may have a
+    cpu.max such as "200000 100000" (microseconds of computing in so many microseconds) or "max 100000".
+    """
+    try:
+        lines = memberships.read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeError):
+        return None
+    name = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/")
+    group = hierarchy / name.lstrip("/")
+    quotas = []
+    for folder in [group, *group.parents]:
+        if not folder.is_relative_to(hierarchy):
+            break
+        with contextlib.suppress(OSError, ValueError):
+            granted, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+            if granted != "max":
+                quotas.append(-(-int(granted) // int(period)))
+    return max(1, min(quotas)) if quotas else None
 
 
 def keep_memory_pages() -> bool:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -144,7 +145,7 @@ def test_a_model_is_shown_with_what_its_card_and_its_recipe_say(weft: Weft, tiny
     lines = {name: value.strip() for name, value in lines.items()}
     model = load_model(tiny_run / "run")
     assert lines["folder"] == f"{tiny_run / 'run'} (finished run, step 2)"
-    assert (lines["languages"], lines["licence"]) == ("zh → en", "unknown")
+    assert (lines["languages"], lines["license"]) == ("zh → en", "unknown")
     assert lines["parameters"] == f"{model.count_parameters():,}"
     assert "model_dim 16, num_heads 2, encoder_layers 1, decoder_layers 1" in lines["model"]
     digest = hashlib.sha256((tiny_run / "valid.tsv").read_bytes()).hexdigest()
@@ -173,7 +174,7 @@ def test_what_is_shown_as_json_agrees_with_the_scores_and_the_data_of_the_run(we
 
 def test_a_card_that_people_wrote_is_shown_as_far_as_it_goes(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
     folder = copy_model(tiny_run, tmp_path / "model")
-    for card, licence in (
+    for card, license in (
         ("---\nlicense: cc-by-4.0\n---\n# Mine\n", "cc-by-4.0"),
         ("license: not in a header\n", "unknown"),
         ("---\nlicense: \x1b[2J\u202e\n---\n", "\\x1b[2J\\u202e"),
@@ -181,9 +182,17 @@ def test_a_card_that_people_wrote_is_shown_as_far_as_it_goes(weft: Weft, tiny_ru
     ):
         (folder / "README.md").write_text(card, encoding="utf-8")
         exit_code, out, _ = weft("models", "show", str(folder))
-        assert exit_code == 0 and f"licence     {licence}\n" in out
+        assert exit_code == 0 and f"license     {license}\n" in out
     (folder / "README.md").unlink()
     assert weft("models", "show", str(folder))[0] == 0
+
+
+def test_a_card_that_is_made_to_take_forever_is_read_like_any_other(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
+    folder = copy_model(tiny_run, tmp_path / "model")
+    (folder / "README.md").write_text("| a" + " | `a" * 40_000 + "\n" + "| a | 1.0 | `" * 10_000, encoding="utf-8")
+    begin = time.process_time()
+    assert weft("models", "show", str(folder))[0] == 0
+    assert time.process_time() - begin < 1
 
 
 # verify, pack, unpack

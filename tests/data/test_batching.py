@@ -1,6 +1,7 @@
 """Batches: every pair once an epoch, little padding, and an order that can be entered again anywhere."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -217,3 +218,62 @@ def test_a_weighted_epoch_entered_at_batch_k_is_the_tail_of_the_whole_one() -> N
     whole = list(batches.epoch(2))
     for start in (0, 1, len(whole) // 2, len(whole)):
         assert same(batches.epoch(2, start), whole[start:])
+
+
+def test_a_sum_of_weights_that_lies_between_two_counts_gives_one_count_in_all_epochs() -> None:
+    # 17 * 0.1 + 36 * 0.3 = 12.5, which a running sum rounds up or down by the order of the pairs
+    pairs = 53
+    batches = PairBatches(
+        sources=Sentences([[4] * (1 + i % 7) for i in range(pairs)]),
+        targets=Sentences([[4] * (1 + i % 5) for i in range(pairs)]),
+        padding_id=0,
+        seed=1,
+        batch_sentences=12,
+        weights=np.array([0.1] * 17 + [0.3] * 36),
+    )
+    sizes = {sum(map(len, batches.order(epoch))) for epoch in range(300)}
+    assert sizes == {batches.pairs_per_epoch()}
+
+
+def test_parts_joined_are_the_whole() -> None:
+    sentences = [[5, 6, 7], [], [8], [9, 4]]
+    whole, joined = (
+        Sentences(sentences),
+        Sentences.joined([Sentences(sentences[:1]), Sentences([]), Sentences(sentences[1:])]),
+    )
+    assert [joined[i].tolist() for i in range(4)] == [whole[i].tolist() for i in range(4)] == sentences
+    assert joined.ids.dtype == whole.ids.dtype
+    assert len(Sentences.joined([])) == 0
+
+
+def test_a_batch_knows_which_pairs_it_holds_also_where_some_of_the_corpus_were_left_out() -> None:
+    whole = pairs(100, batch_tokens=256)
+    kept = replace(whole, numbers=np.arange(100) * 2 + 5)
+    for batch, other in zip(whole.epoch(2), kept.epoch(2), strict=True):
+        assert batch.pairs is not None and other.pairs is not None
+        assert (batch.pairs + 1).tolist() == numbers(batch)
+        assert other.pairs.tolist() == [2 * pair + 5 for pair in batch.pairs.tolist()]
+        assert batch.to(torch.device("cpu")).pairs is batch.pairs
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5, 8, 1000])
+def test_the_parts_of_a_batch_are_its_rows_in_order(parts: int) -> None:
+    batch = next(pairs(100, batch_sentences=7).epoch(0))
+    chunks = batch.chunk(parts)
+    assert len(chunks) <= parts and [len(chunk.source) for chunk in chunks] == [
+        len(rows) for rows in torch.arange(7).chunk(parts)
+    ]
+    assert torch.equal(torch.cat([chunk.source for chunk in chunks]), batch.source)
+    assert torch.equal(torch.cat([chunk.target for chunk in chunks]), batch.target)
+
+
+def test_the_digest_tells_other_ids_and_other_batches_apart_and_nothing_else() -> None:
+    same_digest = {pairs(100, batch_tokens=256).sha256(), replace(pairs(100, batch_tokens=256), seed=9).sha256()}
+    others = [
+        pairs(99, batch_tokens=256),
+        pairs(100, batch_tokens=250),
+        pairs(100, batch_sentences=10),
+        pairs(100, seed=2, batch_tokens=256),  # other lengths
+        replace(pairs(100, batch_tokens=256), sources=pairs(100).targets),
+    ]
+    assert len({*same_digest, *(batches.sha256() for batches in others)}) == 1 + len(others)

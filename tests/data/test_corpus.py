@@ -14,6 +14,7 @@ from weft.data.corpus import (
     CorpusEntry,
     DataConfig,
     ParallelText,
+    Part,
     TrainingCorpus,
     read_corpora,
     read_monolingual,
@@ -274,6 +275,29 @@ def test_all_that_is_wrong_with_all_files_is_said_at_once(problems: Callable[...
         ["b.jsonl:", "line", "1"],
         ["c.tsv:", "the", "file"],
     ]
+
+
+# Where a pair comes from
+
+
+def test_a_pair_is_found_again_in_its_file_by_its_line(read: Callable[..., ParallelText]) -> None:
+    files = {
+        "a.tsv": tsv([PAIRS[0], ("", "Nobody said this."), PAIRS[1]]),
+        "b.jsonl.gz": jsonl(PAIRS[2:]),
+        "a.zh": "再见。\n\n你好。\n",
+        "a.en": "Goodbye.\n\nHello.\n",
+    }
+    text = read(files, "a.tsv", CorpusEntry(path="b.jsonl.gz"), TEXT_PAIR, empty_sides="drop")
+    found = [text.describe(pair) for pair in range(len(text))]
+    places = [("a.tsv", 2), ("a.tsv", 4), ("b.jsonl.gz", 1), ("a.zh", 1), ("a.zh", 3)]
+    assert [(pair["file"], pair["line"]) for pair in found] == places
+    assert [(pair["source"], pair["target"]) for pair in found] == [*PAIRS, PAIRS[2], PAIRS[0]]
+
+
+def test_a_pair_of_no_file_is_described_by_its_sides() -> None:
+    text = ParallelText(["一", "二"], [("one",), ("two",)], {}, parts=(Part(1), Part(1, file="b.tsv", lines=[7])))
+    assert text.describe(0) == {"source": "一", "target": "one"}
+    assert text.describe(1) == {"file": "b.tsv", "line": 7, "source": "二", "target": "two"}
 
 
 # Weights and tags

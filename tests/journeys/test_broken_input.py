@@ -548,6 +548,16 @@ RUNS = [
         ("run.json is damaged",),
         torn_run_json,
     ),
+    Case(
+        "one bit of the optimizer flipped",
+        (*GO_ON, "--set", "training.epochs=2"),
+        1,
+        ("step-2", "training.safetensors", "was changed or damaged"),
+        lambda place: place.write(
+            "run/checkpoints/step-2/training.safetensors",
+            one_byte_changed((place / "run/checkpoints/step-2/training.safetensors").read_bytes()),
+        ),
+    ),
     Case("a lost checkpoint", GO_ON, 1, ("checkpoints/step-2",), lost_checkpoint),
     Case("a file for a run folder", ("train", "tiny.toml", "--run", "train.tsv"), 1, ("train.tsv cannot be written",)),
     Case("a run folder below a file", ("train", "tiny.toml", "--run", "train.tsv/x"), 1, ("cannot be written",)),

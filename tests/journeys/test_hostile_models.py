@@ -249,6 +249,13 @@ def test_a_file_far_too_large_for_what_it_is_is_not_read(model: Path, name: str)
     assert time.process_time() - begin < 0.1
 
 
+def test_a_run_that_says_endless_things_of_itself_is_not_read(weft: Weft, model: Path) -> None:
+    with open(model / "run.json", "wb") as file:
+        file.truncate(1 << 40)
+    exit_code, _, error = weft("translate", "--model", "model", "你好")
+    assert exit_code == 2 and "model/run.json is larger than 256 KiB" in error
+
+
 # Settings are numbers and words, looked up and bounded
 
 

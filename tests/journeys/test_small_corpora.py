@@ -29,8 +29,8 @@ def recipe(**tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_one_pair_is_a_corpus(tmp_path: Path) -> None:
-    for name in ("train.tsv", "valid.tsv"):
-        (tmp_path / name).write_text("zh\ten\n你好\tHi\n", encoding="utf-8")
+    for name, pair in (("train.tsv", "你好\tHi"), ("valid.tsv", "你好！\tHi!")):
+        (tmp_path / name).write_text(f"zh\ten\n{pair}\n", encoding="utf-8")
     model = load_model(find_model(train(recipe(), run=tmp_path / "run", data=tmp_path)))
     assert model.source_tokenizer.vocab_size < 300
     assert model.recipe.tokenizer.source_size == model.source_tokenizer.vocab_size

@@ -75,7 +75,9 @@ def test_the_gradient_of_short_attention_is_the_slope_of_its_values():
     inputs = tuple(x.detach().double().requires_grad_() for x in random_heads(3, 5))
     allowed = padding_mask(torch.tensor([[4, 4, 4, 4, 4], [4, 4, 0, 0, 0]]), 0)
     # in double but for the soft-max, which is fp32: hence the wide steps and bounds
-    assert torch.autograd.gradcheck(lambda *x: attend_short(*x, allowed), inputs, eps=1e-2, atol=2e-3, rtol=1e-2)
+    assert torch.autograd.gradcheck(
+        lambda q, k, v: attend_short(q, k, v, allowed), inputs, eps=1e-2, atol=2e-3, rtol=1e-2
+    )
 
 
 def test_short_attention_drops_weights_and_keeps_their_mean():

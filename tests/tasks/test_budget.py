@@ -146,7 +146,7 @@ def test_a_budget_becomes_steps_that_are_written_down_as_measured(tiny_run: Path
     watcher = Watcher()
     run = train(recipe(epochs=1), run=tmp_path / "run", data=tiny_run, budget=f"{SECONDS}s", listener=watcher)
     assert steps_of(run) == list(range(1, STEPS + 1))
-    assert f"{STEPS} steps fit into 1m43s: 10.000 s a step" in watcher.messages[0]
+    assert any(f"{STEPS} steps fit into 1m43s: 10.000 s a step" in message for message in watcher.messages)
     training_table = load_model(run).resolved
     assert training_table.recipe.training.steps == STEPS
     assert training_table.recipe.training.epochs == -(-STEPS // STEPS_PER_EPOCH)  # the recipe's one epoch gives way

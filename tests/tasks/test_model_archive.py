@@ -305,6 +305,7 @@ HOSTILE: dict[str, tuple[Callable[[Path, Members], None], str]] = {
     "an altered file": (replaced("config.toml", b"seed = 2\n"), r"config\.toml .*was changed or damaged"),
     "settings that cannot be": (replaced("config.toml", b"[model]\nx = 1\n", sealed=True), "unknown key"),
     "an encrypted file": (patched(8, "<H", 1), "is encrypted"),
+    "a file that lies behind the end": (patched(42, "<L", 2**32 - 2), "does not lie in the archive"),
     "a size that is too small": (patched(24, "<L", 10), "cannot be read"),
     "a size that is too large": (patched(24, "<L", 5000), r"README\.md .*is not as large as the archive says"),
     "a packed size that is too large": (patched(20, "<L", 10**9, zipfile.ZIP_DEFLATED), "has less in it than it says"),

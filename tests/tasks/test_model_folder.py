@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from weft.config import changed
+from weft.errors import UsageError
 from weft.tasks.model_folder import (
     TranslationModel,
     build_transformer,
@@ -91,7 +92,8 @@ def test_the_configuration_says_where_every_value_comes_from(tiny_run: Path) -> 
     origins = {line.partition(" = ")[0]: line.rpartition("  # ")[2] for line in values}
     assert all("  # " in line for line in values)
     assert origins["model_dim"] == "recipe"
-    assert origins["dropout"] == "default"
+    assert origins["norm"] == "default"
+    assert origins["dropout"] == "corpus"
     assert origins["source_script"] == "language"
     assert origins["source_size"] in ("recipe", "corpus instead of 300")
 
@@ -130,6 +132,13 @@ def test_a_run_means_its_best_weights_while_it_trains_and_the_model_in_it_when_i
     shutil.rmtree(run / "checkpoints")
     assert find_model(run) == run
     assert Translator(load_model(run)).translate(TEXTS)
+
+
+def test_a_recipe_that_could_not_be_read_again_is_not_written(random_model: TranslationModel, tmp_path: Path) -> None:
+    files = tuple(f"{number}/a-file-with-a-long-name.tsv" for number in range(10_000))
+    endless = replace(random_model, resolved=changed(random_model.resolved, {"data.train": files}, "recipe"))
+    with pytest.raises(UsageError, match="more than 256 KiB; put the training pairs in fewer files"):
+        save_model(tmp_path, endless, "")
 
 
 def test_a_model_that_somebody_else_trained_needs_nothing_but_its_folder(

@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from safetensors.torch import load_file
 
 from weft.config import resolve
 from weft.data.corpus import read_corpora
-from weft.errors import RecipeError, RunError, Stopped, WeftError
+from weft.errors import CorpusError, RecipeError, RunError, Stopped, WeftError
 from weft.tasks.first_model import first_model
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.tasks.recipes import TranslationRecipe
@@ -429,3 +430,27 @@ def test_a_language_that_could_not_be_scored_is_refused_before_anything_is_made(
     with pytest.raises(WeftError, match="is not a language code"):
         train(recipe(data=data), run=tmp_path / "run", data=tiny_run)
     assert list(tmp_path.iterdir()) == []
+
+
+# What may not be measured on
+
+
+def test_a_file_that_is_trained_on_may_not_choose_the_weights_whatever_it_is_called(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    for name in ("train.tsv", "valid.tsv"):
+        shutil.copy(tiny_run / name, tmp_path)
+    shutil.copy(tiny_run / "train.tsv", tmp_path / "again.tsv")
+    given = recipe(data={"valid": ["valid.tsv", "again.tsv"]})
+    with pytest.raises(CorpusError, match=r"again\.tsv .*in data\.valid holds the same as train\.tsv in data\.train"):
+        train(given, run=tmp_path / "run", data=tmp_path)
+    assert not (tmp_path / "run").exists()
+
+
+def test_validation_pairs_that_are_also_trained_on_are_counted_aloud(tiny_run: Path, tmp_path: Path) -> None:
+    training, held_out = shutil.copy(tiny_run / "train.tsv", tmp_path), tmp_path / "valid.tsv"
+    header, *pairs = Path(training).read_text(encoding="utf-8").splitlines()
+    held_out.write_text("\n".join([header, *pairs[:3], "别的句子。\tAnother sentence."]) + "\n", encoding="utf-8")
+    watcher = Watcher()
+    train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tmp_path, listener=watcher)
+    assert "3 of 4 validation pairs are training pairs too: scores will flatter" in watcher.messages

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from weft.errors import CorpusError, ModelError
 from weft.text.sentencepiece_model import SentencePieceTokenizer, train_sentencepiece
 from weft.text.tokenizer import Tokenizer, TokenizerConfig, choose_scripts
-from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID, choose_vocabulary_size
+from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID
 
 Kind = Literal["bpe", "unigram"]
 KINDS: tuple[Kind, ...] = ("bpe", "unigram")
@@ -142,25 +142,6 @@ def test_rare_characters_of_one_language_of_a_shared_vocabulary_are_spelled_in_b
     assert len("".join(texts)) * 0.0005 > len(rare)  # the share of characters that may go without a piece of their own
     tokenizer = train("bpe", [*texts, rare], 420, "zh+en")
     assert all(piece.startswith("<0x") for piece in tokenizer.pieces(rare) if piece != "\u2581")
-
-
-@pytest.mark.parametrize(
-    ("pairs", "pieces"),
-    [
-        (50_000, 8_000),
-        (500_000, 16_000),
-        (5_000_000, 32_000),
-        (100_000_000, 32_000),
-        (5_000, 4_000),
-        (500, 2_000),
-        (20, 1_000),
-        (1, 1_000),
-        (0, 1_000),
-        (25_000, 6_500),  # 8000 * 2 ** log10(0.5) = 6493
-    ],
-)
-def test_vocabulary_sizes_for_corpora_of_many_sizes(pairs: int, pieces: int) -> None:
-    assert choose_vocabulary_size(pairs) == pieces
 
 
 # Chinese script

@@ -152,6 +152,28 @@ def test_a_full_disk_is_one_clear_error_and_what_was_saved_is_intact(run: RunFol
     assert names(run.checkpoints) == {"step-1"}
 
 
+def test_a_folder_that_may_no_longer_be_written_is_one_clear_error_wherever_it_is_met(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.append("metrics.jsonl", {"step": 1})
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    for owner, name in ((Path, "mkdir"), (os, "fsync"), (os, "rename"), (Path, "rename"), (os, "replace")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, refused)
+            with pytest.raises(WeftError, match="could not be written: Permission denied"):
+                save(run, 2, best=None)
+        run.sweep(keep={1, 2})
+        shutil.rmtree(run.checkpoint(2), ignore_errors=True)
+        assert is_as_saved(run, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refused)
+        with pytest.raises(RunError, match="could not be written: Permission denied"):
+            run.clear()
+
+
 @pytest.mark.parametrize(
     "damage", ["", "{", "[]", '{"last": 3}', '{"last": "step", "best": null, "finished": false}', "[" * 100_000]
 )
@@ -164,6 +186,14 @@ def test_a_damaged_run_json_is_said_to_be_one(run: RunFolder, damage: str) -> No
 def test_a_damaged_checkpoint_is_said_to_be_one(run: RunFolder) -> None:
     (run.checkpoint(1) / "training.safetensors").write_bytes(b"\x00" * 20)
     with pytest.raises(ModelError, match="cannot be read"):
+        run.load(1)
+
+
+def test_one_bit_of_the_optimizer_flipped_is_noticed(run: RunFolder) -> None:
+    path = run.checkpoint(1) / "training.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(ModelError, match=r"training\.safetensors  was changed or damaged: its sha256 is not that in"):
         run.load(1)
 
 

@@ -1,13 +1,14 @@
 """When the Trainer steps, validates, saves and stops; on a task of four numbers, so that all of it is quick."""
 
 import copy
+import dataclasses
 import json
 import math
 import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,7 +24,6 @@ from weft.training.losses import Loss
 from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.task import Evaluation
 from weft.training.trainer import (
-    MOST_SKIPPED,
     SELECTABLE,
     Interval,
     Progress,
@@ -54,23 +54,37 @@ class Numbers:
 
 
 class Fit:
-    """Fits a number through dropout; validations find the given metrics, one after the other."""
+    """Fits a number through dropout; validations find the given metrics, one after the other.
+
+    Things go wrong where a test says so: in batches, by (epoch, place); in epochs whose training loss is set; where a
+    batch has more rows than fit into memory.
+    """
 
     def __init__(self, metrics: list[dict[str, float]] | None = None) -> None:
         self.metrics = iter(metrics) if metrics is not None else None
         self.steps: list[int] = []
         self.validated: list[list[Tensor]] = []
-        self.poisoned: set[int] = set()
         self.signal_at: int | None = None
+        self.poisoned: set[int] = set()
+        self.bad_batches: set[tuple[int, int]] = set()
+        self.nll_of_epoch: dict[int, float] = {}
+        self.most_rows = 1_000_000
 
     def loss(self, model: nn.Module, batch: Tensor) -> Loss:
         self.steps.append(len(self.steps) + 1)
         if self.steps[-1] == self.signal_at:
             os.kill(os.getpid(), signal.SIGTERM)
+        if len(batch) > self.most_rows:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
         total = (model(batch) - 3).square().sum()
+        nll = total.detach()
+        if self.bad_batches or self.nll_of_epoch:
+            epoch, place = int(batch[0, 0]) - 1, int(batch[0, 1]) - 2
+            total = total * math.nan if (epoch, place) in self.bad_batches else total
+            nll = nll * 0 + 2 * len(batch) * self.nll_of_epoch.get(epoch, 1.0)
         if self.steps[-1] in self.poisoned:
             total = total * math.nan
-        return Loss(total=total, nll=total.detach(), correct=torch.tensor(0.0), tokens=2 * len(batch))
+        return Loss(total=total, nll=nll, correct=torch.tensor(0.0), tokens=2 * len(batch))
 
     def evaluate(self, model: nn.Module) -> Evaluation:
         assert not model.training
@@ -120,6 +134,7 @@ def make_trainer(
         run=run,
         write_model=write_model,
         read_weights=lambda folder: load_file(folder / "weights.safetensors"),
+        describe_batch=lambda batch: [{"numbers": row} for row in batch.tolist()],
         listener=Watcher(),
         seed=1,
         model_dim=2,
@@ -150,6 +165,12 @@ def same(left: list[Tensor], right: list[Tensor]) -> bool:
 def logged(trainer: Trainer[nn.Module, Tensor]) -> list[dict[str, Any]]:
     text = (trainer.run.path / "metrics.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
+
+
+def skipped(trainer: Trainer[nn.Module, Tensor]) -> list[dict[str, Any]]:
+    """The lines of skipped.jsonl."""
+    path = trainer.run.path / "skipped.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
 def watched(trainer: Trainer[nn.Module, Tensor]) -> Watcher:
@@ -204,18 +225,28 @@ RECIPES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_resumed_run_is_an_uninterrupted_one_with_every_recipe(tmp_path: Path, name: str, stop_after: int) -> None:
     losses = [{"valid_loss": loss} for loss in (5.0, 3.0, 4.0, 6.0, 2.5, 3.5, 2.0, 2.0)]
-    settings = {"epochs": 5, **RECIPES[name]}
-    straight = make_trainer(tmp_path / "straight", Fit(losses), **settings)
+    assert_resumes(tmp_path, lambda validated: Fit(losses[validated:]), stop_after, {"epochs": 5, **RECIPES[name]})
+
+
+def assert_resumes(
+    tmp_path: Path,
+    task_after: Callable[[int], Fit],
+    stop_after: int,
+    settings: dict[str, Any],
+    batches: Numbers | None = None,
+) -> Trainer[nn.Module, Tensor]:
+    """A run stopped in the batch `stop_after` and resumed is a straight one, which is returned; `task_after(n)` is the
+    task with what is left of its metrics after n validations."""
+    straight = make_trainer(tmp_path / "straight", task_after(0), batches=batches, **settings)
     train(straight)
 
-    task = Fit(losses)
+    task = task_after(0)
     task.signal_at = stop_after
-    first = make_trainer(tmp_path / "run", task, **settings)
+    first = make_trainer(tmp_path / "run", task, batches=batches, **settings)
     with pytest.raises(Stopped):
         train(first)
     assert first.progress.step < straight.progress.step
-    rest = Fit(losses[len(watched(first).validated) :])
-    resumed = make_trainer(tmp_path / "run", rest, **settings)
+    resumed = make_trainer(tmp_path / "run", task_after(len(watched(first).validated)), batches=batches, **settings)
     resumed.restore(first.progress.step)
     train(resumed)
 
@@ -230,6 +261,8 @@ def test_a_resumed_run_is_an_uninterrupted_one_with_every_recipe(tmp_path: Path,
     clocks = {"seconds", "target_tokens_per_second"}
     rows = [[{k: v for k, v in row.items() if k not in clocks} for row in logged(t)] for t in (resumed, straight)]
     assert rows[0] == rows[1]
+    assert skipped(resumed) == skipped(straight)
+    return straight
 
 
 def test_the_first_signal_asks_and_the_second_interrupts() -> None:
@@ -319,7 +352,121 @@ def test_an_update_looks_at_one_number_of_the_device(tmp_path: Path, settings: d
         assert reads.count == 1
 
 
-# Gradients that are no numbers
+# Losses and gradients that are no numbers
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("where", ["loss", "gradient", "loss alone"])
+def test_an_update_whose_loss_or_gradient_is_no_number_moves_nothing(tmp_path: Path, where: str, number: float) -> None:
+    task = Fit()
+    trainer = make_trainer(tmp_path, task)
+    trainer.update(next(Numbers().epoch(0)))
+    usual = task.loss
+
+    def spoiled(model: nn.Module, batch: Tensor) -> Loss:
+        loss = usual(model, batch)
+        if where == "gradient":
+            loss.total.register_hook(lambda gradient: gradient * number)
+            return loss
+        return dataclasses.replace(loss, total=loss.total * number if where == "loss" else loss.total + number)
+
+    task.loss = spoiled  # type: ignore[method-assign]
+    before, moments = weights(trainer), copy.deepcopy(trainer.optimizer.state_dict())
+    window = dataclasses.replace(trainer.progress.window)
+    trainer.update(next(Numbers().epoch(0, 1)))
+    assert same(weights(trainer), before)
+    assert str(trainer.optimizer.state_dict()) == str(moments)
+    assert trainer.progress.window == window
+    assert trainer.progress.skipped == 1
+    assert watched(trainer).messages == [
+        f"step 1 is left out, since its {'gradient' if where == 'gradient' else 'loss'} is infinite or NaN; "
+        f"what was in it is in {tmp_path / 'skipped.jsonl'}"
+    ]
+
+
+def test_the_batch_that_was_left_out_is_named_with_its_content(tmp_path: Path) -> None:
+    task = Fit()
+    task.bad_batches = {(1, 2)}
+    trainer = make_trainer(tmp_path, task)
+    train(trainer)
+    assert skipped(trainer) == [
+        {"step": 7, "epoch": 2, "batch": 3, "loss": None, "grad_norm": None, "pairs": [{"numbers": [2.0, 4.0]}]}
+    ]
+    counts = [row["skipped"] for row in logged(trainer) if "loss" in row]
+    assert counts == [0] * 6 + [1] * 6
+
+
+def test_of_several_accumulated_batches_only_the_bad_one_is_named(tmp_path: Path) -> None:
+    task = Fit()
+    task.bad_batches = {(0, 1), (2, 0), (2, 2)}
+    trainer = make_trainer(tmp_path, task, accumulate=3)
+    train(trainer)
+    assert [(row["step"], row["epoch"], row["batch"]) for row in skipped(trainer)] == [(1, 1, 2), (5, 3, 1), (5, 3, 3)]
+
+
+def test_where_only_the_gradient_is_no_number_every_batch_of_the_update_is_named(tmp_path: Path) -> None:
+    task = Fit()
+    trainer = make_trainer(tmp_path, task, accumulate=2)
+    with torch.no_grad():
+        for parameter in trainer.model.parameters():
+            parameter.register_hook(lambda gradient: gradient * math.inf)
+    trainer.update(*Numbers().epoch(0, 2))
+    assert [row["batch"] for row in skipped(trainer)] == [1, 2]
+    assert all(row["loss"] > 0 and row["grad_norm"] is None for row in skipped(trainer))
+
+
+def test_a_line_of_the_log_is_the_mean_of_the_updates_that_were_made(tmp_path: Path) -> None:
+    task = Fit()
+    task.bad_batches = {(0, 1), *((1, place) for place in range(4))}
+    trainer = make_trainer(tmp_path, task, log_every=4, dropout=0.0, learning_rate=1e-30)
+    train(trainer)
+    first, second, third = (row for row in logged(trainer) if "loss" in row)
+    with torch.no_grad():
+        means = [
+            float((trainer.model(torch.cat([*batches])) - 3).square().mean()) / 2
+            for batches in ([batch for place, batch in enumerate(Numbers().epoch(0)) if place != 1], Numbers().epoch(2))
+        ]
+    assert [first["loss"], third["loss"]] == pytest.approx(means, rel=1e-5)
+    assert second["loss"] is None and second["target_tokens_per_second"] == 0  # no update at all
+    assert [row["skipped"] for row in (first, second, third)] == [1, 5, 5]
+
+
+@pytest.mark.parametrize("stop_after", [6, 7, 8, 9])
+def test_updates_that_were_left_out_are_left_out_again_when_a_run_is_resumed(tmp_path: Path, stop_after: int) -> None:
+    def task(validated: int) -> Fit:
+        fit = Fit()
+        fit.bad_batches = {(1, 1), (1, 2), (2, 3)}
+        return fit
+
+    straight = assert_resumes(tmp_path, task, stop_after, {"validate_every": "3 steps", "most_skipped": 3})
+    assert straight.progress.skipped == 3 and straight.progress.skipped_in_a_row == 1
+
+
+def test_updates_left_out_in_a_row_are_counted_across_a_break(tmp_path: Path) -> None:
+    task = Fit()
+    task.bad_batches = {(0, 2), (0, 3), (1, 0)}
+    task.signal_at = 4
+    first = make_trainer(tmp_path, task, most_skipped=3)
+    with pytest.raises(Stopped):
+        train(first)
+    task.signal_at = None
+    resumed = make_trainer(tmp_path, task, most_skipped=3)
+    resumed.restore(4)
+    with pytest.raises(WeftError, match="in 3 updates in a row, the last at step 5"):
+        train(resumed)
+
+
+def test_weights_that_hold_no_numbers_are_never_saved(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, Fit())
+    train(trainer)
+    before = saved(trainer, 12)
+    with torch.no_grad():
+        next(trainer.model.parameters())[0, 0] = math.inf
+    trainer.progress.step += 1
+    with pytest.raises(WeftError, match=r"at step 13 the weights 0\.weight hold infinite numbers or NaN"):
+        trainer.checkpoint()
+    status = trainer.run.status()
+    assert status is not None and status.last == 12 and same(saved(trainer, 12), before)
 
 
 def test_an_update_with_a_nan_gradient_is_left_out(tmp_path: Path) -> None:
@@ -331,10 +478,10 @@ def test_an_update_with_a_nan_gradient_is_left_out(tmp_path: Path) -> None:
     task.poisoned = {2}
     trainer.update(second)
     assert same(weights(trainer), before)
-    assert trainer.progress.skipped == 1 and math.isnan(trainer.grad_norm)
+    assert trainer.progress.skipped == trainer.progress.skipped_in_a_row == 1 and math.isnan(trainer.grad_norm)
     trainer.update(third)
     assert not same(weights(trainer), before)
-    assert trainer.progress.skipped == 0
+    assert trainer.progress.skipped == 1 and trainer.progress.skipped_in_a_row == 0
 
 
 def test_too_many_nan_gradients_in_a_row_end_the_run_with_one_message_and_the_weights_as_they_were(
@@ -342,15 +489,256 @@ def test_too_many_nan_gradients_in_a_row_end_the_run_with_one_message_and_the_we
 ) -> None:
     task = Fit()
     task.poisoned = set(range(3, 100))
-    trainer = make_trainer(tmp_path, task, epochs=10, validate_every="2 steps")
+    trainer = make_trainer(tmp_path, task, epochs=10, validate_every="2 steps", most_skipped=7)
     with pytest.raises(WeftError) as caught:
         train(trainer)
-    assert f"in {MOST_SKIPPED} updates in a row, the last at step {2 + MOST_SKIPPED}" in str(caught.value)
+    assert "in 7 updates in a row, the last at step 9; the last checkpoint is intact" in str(caught.value)
     assert "lower training.learning_rate" in str(caught.value)
-    assert len(task.steps) == 2 + MOST_SKIPPED
+    assert len(task.steps) == 9
     last = trainer.run.status()
     assert last is not None
     assert same(weights(trainer), saved(trainer, last.last))
+
+
+# Memory that does not suffice
+
+FOUR_ROWS = Numbers((4, 4, 4, 4))
+
+
+def limited(most_rows: int) -> Fit:
+    task = Fit()
+    task.most_rows = most_rows
+    return task
+
+
+@pytest.mark.parametrize(("most_rows", "parts"), [(1, 4), (2, 2), (3, 2), (4, 1)])
+def test_a_batch_that_does_not_fit_into_memory_is_computed_in_parts_with_the_same_gradient(
+    tmp_path: Path, most_rows: int, parts: int
+) -> None:
+    settings: dict[str, Any] = {"batches": FOUR_ROWS, "dropout": 0.0, "accumulate": 2, "learning_rate": 0.01}
+    whole = make_trainer(tmp_path / "whole", Fit(), **settings)
+    train(whole)
+    trainer = make_trainer(tmp_path / "parts", limited(most_rows), **settings)
+    train(trainer)
+    assert trainer.progress.parts == parts and trainer.progress.skipped == 0
+    for mine, theirs in zip(weights(trainer), weights(whole), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+    for mine, theirs in zip(logged(trainer), logged(whole), strict=True):
+        for key in mine.keys() & {"step", "loss", "nll", "grad_norm", "valid_loss"}:
+            assert mine[key] == pytest.approx(theirs[key], rel=1e-4)
+
+
+def test_what_was_computed_before_memory_ran_out_counts_only_once(tmp_path: Path) -> None:
+    batches = list(FOUR_ROWS.epoch(0))
+    whole = make_trainer(tmp_path / "whole", Fit(), dropout=0.0)
+    whole.update(*batches)
+    task = Fit()
+    trainer = make_trainer(tmp_path / "parts", task, dropout=0.0)
+    usual = task.loss
+
+    def runs_out_in_the_third(model: nn.Module, batch: Tensor) -> Loss:
+        loss = usual(model, batch)
+        if len(task.steps) == 3:
+            raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: not enough memory")
+        return loss
+
+    task.loss = runs_out_in_the_third  # type: ignore[method-assign]
+    trainer.update(*batches)
+    assert len(task.steps) == 3 + 8
+    assert trainer.progress.window.tokens == whole.progress.window.tokens == 32
+    for mine, theirs in zip(trainer.model.parameters(), whole.model.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-5, atol=1e-7)
+    assert watched(trainer).messages == [
+        "memory ran out in step 1: from here on each batch is computed in 2 parts, whose gradients are added up to "
+        "that of the whole"
+    ]
+
+
+@pytest.mark.parametrize("stop_after", [3, 10, 14])
+def test_a_run_out_of_memory_is_resumed_bit_for_bit(tmp_path: Path, stop_after: int) -> None:
+    straight = assert_resumes(
+        tmp_path, lambda _: limited(2), stop_after, {"validate_every": "2 epochs"}, batches=FOUR_ROWS
+    )
+    assert straight.progress.parts == 2
+
+
+def test_the_parts_are_saved_at_once_and_kept_where_memory_suffices_again(tmp_path: Path) -> None:
+    straight = make_trainer(tmp_path / "straight", limited(2), batches=FOUR_ROWS)
+    train(straight)
+    first = make_trainer(tmp_path / "run", limited(2), batches=FOUR_ROWS)
+    first.validate = lambda: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        train(first)  # killed in step 4, with nothing saved since the first
+    assert first.run.status() == RunStatus(last=1)
+    resumed = make_trainer(tmp_path / "run", limited(4), batches=FOUR_ROWS)
+    resumed.restore(1)
+    train(resumed)
+    assert same(weights(resumed), weights(straight))
+
+
+def test_memory_for_not_even_a_row_is_one_clear_error(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, limited(0), batches=FOUR_ROWS)
+    with pytest.raises(WeftError, match="memory ran out in step 1, even with one row of a batch at a time"):
+        train(trainer)
+    assert trainer.progress.parts == 4
+
+
+def test_an_error_of_another_kind_is_not_taken_for_a_lack_of_memory(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, Fit(), batches=FOUR_ROWS)
+    trainer.task.loss = lambda model, batch: model(batch.T)  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        train(trainer)
+    assert trainer.progress.parts == 1
+
+
+def test_a_validation_without_memory_is_one_clear_error(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, Fit())
+
+    def evaluate(model: nn.Module) -> Evaluation:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    trainer.task.evaluate = evaluate  # type: ignore[method-assign]
+    with pytest.raises(WeftError, match=r"in a validation \(lower decoding\.batch_tokens\)"):
+        train(trainer)
+
+
+# Divergence
+
+
+@pytest.fixture
+def judged_by_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The training loss is looked at once an epoch and not every fifty updates."""
+    monkeypatch.setattr("weft.training.recovery.JUDGED_OVER", STEPS_PER_EPOCH)
+
+
+def diverging(nll: list[float], valid: list[float], validated: int = 0) -> Fit:
+    """Training losses by epoch, and validation losses one after the other, of which some have been found."""
+    task = Fit([{"valid_loss": loss} for loss in valid[validated:]])
+    task.nll_of_epoch = dict(enumerate(nll))
+    return task
+
+
+@pytest.mark.usefixtures("judged_by_epoch")
+def test_a_run_that_diverges_goes_back_to_its_best_weights_and_on_at_half_the_rate(tmp_path: Path) -> None:
+    task = diverging([3.0, 2.0, 3.1, 2.0], [4.0, 3.0, 4.1, 2.9])
+    trainer = make_trainer(tmp_path, task, schedule="constant", warmup=1, learning_rate=0.01, epochs=4)
+    train(trainer)
+    assert watched(trainer).messages == [
+        "training has diverged (validation loss 4.1 after 3 at step 8): back to the weights of that step, the learning "
+        "rate is times 0.5 from here on (1 of 4)"
+    ]
+    assert [row.get("back_to") for row in logged(trainer) if "valid_loss" in row] == [None, None, 8, None]
+    assert trainer.run.status() == RunStatus(last=16, best=16)
+    # The same by hand: from the weights and moments of step 8 on, the batches of steps 13 to 16 at half the rate.
+    straight = make_trainer(tmp_path / "twin", Fit(), schedule="constant", warmup=1, learning_rate=0.01, epochs=2)
+    train(straight)
+    twin = make_trainer(tmp_path / "twin", Fit(), schedule="constant", warmup=1, learning_rate=0.005, epochs=4)
+    twin.load(8)
+    twin.progress.step = 12
+    for batch in Numbers().epoch(3):
+        twin.update(batch)
+        twin.advance()
+    assert same(weights(trainer), weights(twin))
+
+
+@pytest.mark.usefixtures("judged_by_epoch")
+def test_the_checkpoint_of_a_step_that_diverged_holds_the_best_weights(tmp_path: Path) -> None:
+    task = diverging([2.0, 9.0], [3.0, 9.0])
+    trainer = make_trainer(tmp_path, task, epochs=2)
+    train(trainer)
+    assert kept(trainer) == {4, 8} and same(saved(trainer, 8), saved(trainer, 4))
+
+
+@pytest.mark.usefixtures("judged_by_epoch")
+@pytest.mark.parametrize(
+    ("nll", "valid"),
+    [
+        ([3.0, 2.0, 1.0, 0.5], [3.0, 2.5, 4.0, 6.0]),  # learns its corpus by heart
+        ([3.0, 2.0, 3.2, 4.4], [3.0, 2.5, 3.0, 3.4]),  # a trained model whose rate was raised anew
+        ([3.0, 2.0, 2.9, 3.0], [3.0, 2.5, 3.5, 3.4]),  # a little worse in both
+    ],
+    ids=["overfitting", "a higher rate", "within the bounds"],
+)
+def test_what_is_no_divergence_is_left_alone(tmp_path: Path, nll: list[float], valid: list[float]) -> None:
+    trainer = make_trainer(tmp_path, diverging(nll, valid), epochs=4)
+    train(trainer)
+    assert watched(trainer).messages == [] and trainer.progress.fallbacks == 0
+    assert trainer.progress.rate_scale == 1.0
+
+
+@pytest.mark.usefixtures("judged_by_epoch")
+def test_a_training_loss_that_explodes_is_validated_at_once(tmp_path: Path) -> None:
+    task = diverging([2.0, 2.0, 9.0, 2.0, 2.0, 2.0], [3.0, 9.0, 2.5])
+    trainer = make_trainer(tmp_path, task, epochs=6, validate_every="2 epochs")
+    task.metrics = iter([{"valid_loss": loss} for loss in (3.0, 9.0, 2.5, 2.4)])
+    train(trainer)
+    assert watched(trainer).validated == [8, 12, 16, 24]
+    assert trainer.progress.fallbacks == 1
+
+
+@pytest.mark.usefixtures("judged_by_epoch")
+def test_an_alarm_that_the_validation_does_not_confirm_is_raised_only_once(tmp_path: Path) -> None:
+    task = diverging([2.0, 2.0, 4.0, 4.0, 4.5, 4.0], [3.0] * 9)
+    trainer = make_trainer(tmp_path, task, epochs=6, validate_every="2 epochs")
+    train(trainer)
+    assert watched(trainer).validated == [8, 12, 16, 24]
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_validation_loss_that_is_no_number_is_a_divergence(tmp_path: Path, loss: float) -> None:
+    trainer = make_trainer(tmp_path, Fit([{"valid_loss": value} for value in (3.0, loss, 2.0)]))
+    train(trainer)
+    assert trainer.progress.fallbacks == 1 and trainer.run.status() == RunStatus(last=12, best=12)
+
+
+def test_before_there_are_best_weights_there_is_nothing_to_go_back_to(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, Fit([{"valid_loss": value} for value in (math.nan, math.nan, 2.0)]))
+    train(trainer)
+    assert trainer.progress.fallbacks == 0 and trainer.run.status() == RunStatus(last=12, best=12)
+
+
+@pytest.mark.usefixtures("judged_by_epoch")
+def test_a_run_that_diverges_again_and_again_ends_with_one_clear_error_and_its_best_weights(tmp_path: Path) -> None:
+    epochs = 20
+    task = diverging([2.0, 9.0] * epochs, [3.0] + [9.0] * epochs)
+    trainer = make_trainer(tmp_path, task, epochs=epochs)
+    with pytest.raises(WeftError) as caught:
+        train(trainer)
+    assert "has diverged for the 5th time, at step 40" in str(caught.value)
+    assert "with the learning rate at 0.0625 of the recipe's" in str(caught.value)
+    status = trainer.run.status()
+    assert status == RunStatus(last=36, best=4)
+    assert watched(trainer).messages[-1].endswith("the learning rate is times 0.0625 from here on (4 of 4)")
+
+
+@pytest.mark.usefixtures("judged_by_epoch")
+def test_infinite_divergence_is_none(tmp_path: Path) -> None:
+    task = diverging([2.0, 9.0, 9.0], [3.0, 9.0, math.nan])
+    trainer = make_trainer(tmp_path, task, divergence=math.inf)
+    train(trainer)
+    assert trainer.progress.fallbacks == 0 and watched(trainer).validated == [4, 8, 12]
+
+
+DIVERGING_RECIPES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "averaged": {"ema_decay": 0.8},
+    "muon": {"optimizer": "muon", "learning_rate": 0.01},
+    "mean of the best": {"average_best": 2},
+    "trials": {"schedule": "plateau-trials", "patience": 2, "trials": 9},
+}
+
+
+@pytest.mark.usefixtures("judged_by_epoch")
+@pytest.mark.parametrize("stop_after", [8, 11, 12, 13])
+@pytest.mark.parametrize("name", DIVERGING_RECIPES)
+def test_a_run_that_diverged_is_resumed_bit_for_bit(tmp_path: Path, name: str, stop_after: int) -> None:
+    nll, valid = [2.0, 1.9, 9.0, 2.2, 2.0, 2.0], [3.0, 2.5, 9.0, 2.4, 9.0, 9.0, 2.0]
+
+    def task(validated: int) -> Fit:
+        return diverging(nll, valid, validated)
+
+    straight = assert_resumes(tmp_path, task, stop_after, {"epochs": 6, **DIVERGING_RECIPES[name]})
+    assert straight.progress.fallbacks == 1
 
 
 # Validation, the best weights, patience

@@ -11,7 +11,9 @@ from weft.files import refuse_replacing, write_atomically
 
 
 def evaluate(
-    model: Annotated[str, typer.Option("--model", help="A model folder or a run folder.")],
+    model: Annotated[
+        str, typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft.")
+    ],
     data: Annotated[Path, typer.Option("--data", help="Pairs to translate and compare: TSV or JSONL; .gz too.")],
     json: Annotated[
         Path | None,

@@ -19,7 +19,7 @@ from weft.cli.report import report
 from weft.cli.score import score
 from weft.cli.train import train
 from weft.cli.translate import translate
-from weft.errors import WeftError
+from weft.errors import FailedElsewhere, WeftError
 
 app = typer.Typer(
     help="Train, evaluate and use small translation models. Start with: weft corpus get starter",
@@ -69,6 +69,8 @@ def run() -> None:
             stream.reconfigure(encoding="utf-8", errors=stream.errors)
     try:
         app()
+    except FailedElsewhere as error:
+        sys.exit(error.exit_code)
     except WeftError as error:
         fail(str(error), error.exit_code)
     except Exception as error:

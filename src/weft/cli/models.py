@@ -51,7 +51,7 @@ def list_models(
 
 @app.command()
 def show(model: Model, as_json: Json = False) -> None:
-    """Say what a model is: languages, size, main settings, data, scores, licence."""
+    """Say what a model is: languages, size, main settings, data, scores, license."""
     from weft.tasks.model_summary import summarize
 
     summary = summarize(model)

@@ -10,6 +10,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
+from weft.tasks.training import Silent
+from weft.training.distributed import is_first_process
 from weft.training.trainer import Listener
 
 PLAIN_EVERY = 10.0
@@ -18,8 +20,10 @@ PLAIN_EVERY = 10.0
 
 @contextlib.contextmanager
 def choose_display() -> Iterator[Listener]:
-    """The display that suits stderr, for as long as the block runs."""
-    if sys.stderr.isatty():
+    """The display that suits stderr, for as long as the block runs; of several processes the first one shows it."""
+    if not is_first_process():
+        yield Silent()
+    elif sys.stderr.isatty():
         with LiveDisplay() as display:
             yield display
     else:

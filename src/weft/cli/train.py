@@ -33,17 +33,20 @@ def train(
 ) -> None:
     """Train a model; the same command goes on with a run that was stopped.
 
-    Ctrl-C once saves and stops, twice quits.
+    Ctrl-C once saves and stops, twice quits. On several devices: torchrun --nproc-per-node 2 -m weft train ...
     """
     began = time.monotonic()  # before the imports, which take seconds of a budget
     from weft.analysis.report import write_report
     from weft.cli.progress import choose_display
     from weft.tasks.budget import Budget, describe_outcome
     from weft.tasks.training import train as train_by_recipe
+    from weft.training.distributed import is_first_process
 
     given = None if budget is None else Budget.parse(budget, began)
     with choose_display() as display:
         folder = train_by_recipe(recipe, run=run, data=data, overrides=overrides or (), budget=given, listener=display)
+    if not is_first_process():
+        return
     trained = time.monotonic()
     write_report(folder)
     typer.echo(f"report: {folder / 'report.html'}", err=True)

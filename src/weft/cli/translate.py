@@ -24,7 +24,9 @@ LINES_AT_ONCE = 1024
 
 def translate(
     text: Annotated[list[str] | None, typer.Argument(help="Sentences to translate.")] = None,
-    model: Annotated[str, typer.Option("--model", help="A model folder or a run folder.")] = "",
+    model: Annotated[
+        str, typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft.")
+    ] = "",
     input_file: Annotated[
         Path | None, typer.Option("--input", help="A text file, one sentence a line; .gz too.", show_default=False)
     ] = None,

@@ -19,7 +19,7 @@ MOST_REREAD = 1 << 18
 """Characters that are read again while the ends of statements are looked for; it costs the square of a long one."""
 MOST_BITS = 1024
 """Of a whole number; a hexadecimal one may have any, and Python refuses to write it in decimal."""
-SIMPLE_KEY = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.){0,200}+"|'[^'\n]{0,200}+')"""
+SIMPLE_KEY = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.){0,100}+"|'[^'\n]{0,100}+')"""
 DEEP_KEY = re.compile(rf"(?<![\w-])(?:{SIMPLE_KEY}[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
 """The beginning of a dotted key with so many parts: `tomllib` takes the square of their number in time and memory."""
 

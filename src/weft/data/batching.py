@@ -4,6 +4,8 @@ The order of an epoch is a function of (seed, epoch) alone, so a run that stoppe
 again.
 """
 
+import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,9 +29,15 @@ class Batch:
 
     source: Int[Tensor, "batch source"]
     target: Int[Tensor, "batch target"]
+    pairs: Int[np.ndarray, " batch"] | None = None
+    """Which pair of the corpus each row is."""
 
     def to(self, device: torch.device) -> "Batch":
-        return Batch(self.source.to(device), self.target.to(device))
+        return Batch(self.source.to(device), self.target.to(device), self.pairs)
+
+    def chunk(self, parts: int) -> list["Batch"]:
+        """Its rows in at most so many batches, as torch.chunk cuts them, without their pairs."""
+        return [Batch(*sides) for sides in zip(self.source.chunk(parts), self.target.chunk(parts), strict=True)]
 
 
 class Sentences:
@@ -39,6 +47,15 @@ class Sentences:
         self.lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
         self.ids = np.fromiter((i for sentence in sentences for i in sentence), np.int32, int(self.offsets[-1]))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Sentences"]) -> "Sentences":
+        """One after the other; a large corpus is encoded in parts, so that few of its ids are ever Python objects."""
+        whole = cls([])
+        whole.lengths = np.concatenate([whole.lengths, *(part.lengths for part in parts)])
+        whole.offsets = np.concatenate([[0], np.cumsum(whole.lengths)])
+        whole.ids = np.concatenate([whole.ids, *(part.ids for part in parts)])
+        return whole
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -75,6 +92,10 @@ class PairBatches:
     batch_tokens: int | None = None
     batch_sentences: int | None = None
     weights: Float[np.ndarray, " pairs"] | None = None
+    numbers: Int[np.ndarray, " pairs"] | None = None
+    """Which pair of its corpus each one is; left out: all of them in order."""
+    part: tuple[int, int] = (0, 1)
+    """Which rows of every batch are this process's: the first, and how many further the next one is."""
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of one epoch from number `start` on."""
@@ -101,7 +122,23 @@ class PairBatches:
         return [batches[i] for i in random.permutation(len(batches))]
 
     def collate(self, indices: np.ndarray) -> Batch:
-        return Batch(self.sources.padded(indices, self.padding_id), self.targets.padded(indices, self.padding_id))
+        """This process's rows of a batch of these pairs.
+
+        Where there are fewer pairs than processes, the last ones take part with a row that has no target token.
+        """
+        first, every = self.part
+        if first >= len(indices):
+            row = self.padded(indices[:1])
+            row.target[:, 1:] = self.padding_id
+            return Batch(row.source, row.target)
+        return self.padded(indices[first::every])
+
+    def padded(self, indices: np.ndarray) -> Batch:
+        return Batch(
+            self.sources.padded(indices, self.padding_id),
+            self.targets.padded(indices, self.padding_id),
+            indices if self.numbers is None else self.numbers[indices],
+        )
 
     def steps_per_epoch(self) -> int:
         return len(self._borders) + 1
@@ -109,6 +146,14 @@ class PairBatches:
     def pairs_per_epoch(self) -> int:
         """Pairs that an epoch holds, repeated ones counted each time."""
         return len(self._longest)
+
+    def sha256(self) -> str:
+        """A digest of what decides which ids each batch of each epoch holds, but for the seed and the weights."""
+        digest = hashlib.sha256(np.array(self._borders, dtype=np.int64).tobytes())
+        for side in (self.sources, self.targets):
+            digest.update(side.offsets.tobytes())
+            digest.update(side.ids.tobytes())
+        return digest.hexdigest()
 
     def padding_share(self) -> float:
         """What part of all tokens in the batches of an epoch is padding."""
@@ -131,9 +176,13 @@ class PairBatches:
         the first of them `offset` (above 0, at most 1) of a distance from the beginning.
         """
         ends = np.cumsum(self._fraction[row])
-        count = round(ends[-1])
-        points = (np.arange(count) + offset) * (ends[-1] / max(count, 1))
+        points = (np.arange(self._draws) + offset) * (ends[-1] / max(self._draws, 1))
         return row[np.searchsorted(ends, np.minimum(points, ends[-1]))]
+
+    @cached_property
+    def _draws(self) -> int:
+        """Pairs that fractions of weights bring into every epoch; of a sum whose rounding knows no order of pairs."""
+        return round(math.fsum(self._fraction))
 
     @cached_property
     def _whole(self) -> np.ndarray:

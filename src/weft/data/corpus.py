@@ -7,10 +7,11 @@ gzipped. Monolingual text is a file of sentences or one column of a file of pair
 
 import json
 import re
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -105,11 +106,13 @@ class DataConfig(Settings):
 
 @dataclass(frozen=True)
 class Part:
-    """So many pairs in a row that have the weight and the tag of the corpus that they come from."""
+    """So many pairs in a row that come from one corpus: its weight and tag, and the file and lines they stand in."""
 
     pairs: int
     weight: float = 1.0
     tag: str | None = None
+    file: str = ""
+    lines: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,16 @@ class ParallelText:
     def tags(self) -> list[str | None]:
         """The tag of each pair."""
         return [part.tag for part in self._parts() for _ in range(part.pairs)]
+
+    def describe(self, pair: int) -> dict[str, Any]:
+        """What a person needs to find a pair again: its file and line, counted from 1, and its two sides."""
+        sides = {"source": self.sources[pair], "target": self.references[pair][0]}
+        before = 0
+        for part in self.parts:
+            if part.lines and before <= pair < before + part.pairs:
+                return {"file": part.file, "line": part.lines[pair - before], **sides}
+            before += part.pairs
+        return sides
 
     def _parts(self) -> tuple[Part, ...]:
         return self.parts or (Part(len(self)),)
@@ -201,11 +214,13 @@ def read_entry(entry: CorpusEntry, config: DataConfig, root: Path) -> ParallelTe
             columns = config.columns or (by_language if config.header else Columns(source="1", target="2"))
             rows = read_tsv(root / entry.path, columns, config.header, reading)
     sources, references = [], []
+    lines = array("I")
     dropped = 0
     for number, source, targets in rows:
         if source.strip() and targets[0].strip():
             sources.append(source)
             references.append(targets)
+            lines.append(number)
         elif config.empty_sides == "drop":
             dropped += 1
         else:
@@ -214,7 +229,8 @@ def read_entry(entry: CorpusEntry, config: DataConfig, root: Path) -> ParallelTe
     reading.raise_problems()
     if not sources:
         raise CorpusError(names[0], [Problem("the whole file", "holds no sentence pair")])
-    part = Part(len(sources), entry.weight, entry.tag) if isinstance(entry, TrainingCorpus) else Part(len(sources))
+    weight, tag = (entry.weight, entry.tag) if isinstance(entry, TrainingCorpus) else (1.0, None)
+    part = Part(len(sources), weight, tag, names[0], lines)
     return ParallelText(sources, references, {name: sha256(root / name) for name in names}, dropped, (part,))
 
 

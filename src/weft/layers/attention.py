@@ -57,11 +57,12 @@ def attend_fused(
     dropout: float = 0.0,
 ) -> Float[Tensor, "batch heads query head_dim"]:
     """The same in one kernel; `dropout` is the probability of dropping an attention weight."""
-    attended = F.scaled_dot_product_attention(query, key, value, attn_mask=allowed_mask, dropout_p=dropout)
     if allowed_mask is None:
-        return attended
-    # Kernels differ in what they give a query that may see nothing.
-    return attended.masked_fill(~allowed_mask.any(-1, keepdim=True), 0.0)
+        return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
+    # Kernels differ in what they give a query that may see nothing, NaN among it: it sees all, and is set to zero.
+    sees_any = allowed_mask.any(-1, keepdim=True)
+    attended = F.scaled_dot_product_attention(query, key, value, attn_mask=allowed_mask | ~sees_any, dropout_p=dropout)
+    return attended.masked_fill(~sees_any, 0.0)
 
 
 def attend_short(
@@ -106,7 +107,7 @@ class ShortAttention(torch.autograd.Function):
         if dropped:
             kept = kept_mask(w, dropped)
             w = scale_kept(w, kept, dropped)
-        ctx.save_for_backward(q, k, v, p, w, kept)
+        ctx.save_for_backward(q, k, v, p, w, kept)  # type: ignore[arg-type] (None where nothing is dropped)
         ctx.dropped, ctx.keys = dropped, key.size(2)  # type: ignore[attr-defined]
         return heads_inside(torch.bmm(w.flatten(0, 1), v.flatten(0, 1)).unflatten(0, q.shape[:2]))
 
@@ -119,7 +120,7 @@ class ShortAttention(torch.autograd.Function):
         d_w = torch.bmm(d_out, v.flatten(0, 1).mT).view_as(p)
         if kept is not None:
             d_w = scale_kept(d_w, kept, ctx.dropped)  # type: ignore[attr-defined]
-        d_scores = torch._softmax_backward_data(d_w.float(), p, -1, torch.float32).to(q.dtype).flatten(0, 1)
+        d_scores = torch.ops.aten._softmax_backward_data(d_w.float(), p, -1, torch.float32).to(q.dtype).flatten(0, 1)
         d_q = torch.bmm(d_scores, k.flatten(0, 1)).view_as(q).mul_(q.size(-1) ** -0.5)
         d_k = torch.bmm(d_scores.mT, q.flatten(0, 1)).view_as(k)  # q already holds 1 / sqrt(head_dim)
         return heads_inside(d_q), heads_inside(d_k[:, :, :keys]), heads_inside(d_v[:, :, :keys]), None, None
@@ -199,7 +200,7 @@ class MultiHeadAttention(nn.Module):
         return self.output(attended.transpose(1, 2).flatten(2))
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, allowed_mask: Tensor | None) -> Tensor:
-        """Whichever of the three forms is fastest here; see `bench/attention.py`."""
+        """Whichever of the three forms is fastest here; see `bench/attention.py` and its results."""
         dropout = self.dropout.probability if self.training else 0.0
         if query.device.type != "cpu":
             return attend_fused(query, key, value, allowed_mask, dropout)

@@ -201,9 +201,12 @@ class Transformer(nn.Module):
     """Scores of the next target token given a source sentence and the target tokens so far.
 
     `compute_dtype` is the precision of the activations; the parameters are fp32 whatever it is (see layers/linear.py).
+    `layer_generator` draws the layers that a training step leaves out: torch's own, unless several processes that train
+    together have one that draws the same in all of them.
     """
 
     compute_dtype: torch.dtype = torch.float32
+    layer_generator: torch.Generator | None = None
 
     def __init__(
         self, config: TransformerConfig, *, source_vocab_size: int, target_vocab_size: int, padding_id: int
@@ -291,7 +294,8 @@ class Transformer(nn.Module):
         skipped = self.config.layer_dropout
         if skipped == 0 or not self.training:
             return layers
-        return compress(layers, (torch.rand(len(layers), device="cpu") >= skipped).tolist())
+        draws = torch.rand(len(layers), device="cpu", generator=self.layer_generator)
+        return compress(layers, (draws >= skipped).tolist())
 
 
 class TransformerState:

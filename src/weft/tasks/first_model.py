@@ -12,13 +12,14 @@ import torch
 from weft.config import Resolved, changed
 from weft.data.corpus import ParallelText
 from weft.errors import Problem, RecipeError
-from weft.runtime import choose_device, choose_precision, derive_seed
-from weft.tasks.model_folder import TranslationModel, build_transformer, find_model, load_model
+from weft.models.transformer import TransformerConfig
+from weft.runtime import choose_device, choose_precision, choose_threads, derive_seed
+from weft.tasks.defaults import choose_open_settings, describe
+from weft.tasks.model_folder import TranslationModel, build_transformer, check_model, find_model, load_model
 from weft.tasks.recipes import TranslationRecipe
 from weft.text.chinese import Script, convert_script
 from weft.text.sentencepiece_model import SentencePieceTokenizer, train_sentencepiece
-from weft.text.tokenizer import choose_scripts
-from weft.text.vocabulary import choose_vocabulary_size
+from weft.text.tokenizer import TokenizerConfig, choose_scripts
 from weft.training.trainer import Listener
 
 
@@ -31,15 +32,22 @@ def first_model(resolved: Resolved[TranslationRecipe], pairs: ParallelText, list
 
 
 def with_machine_choices(resolved: Resolved[TranslationRecipe]) -> Resolved[TranslationRecipe]:
-    if resolved.recipe.training.precision != "auto":
-        return resolved
-    precision = choose_precision("auto", choose_device())
-    return changed(resolved, {"training.precision": precision}, "measured")
+    training = resolved.recipe.training
+    chosen: dict[str, Any] = {}
+    if training.precision == "auto":
+        chosen["training.precision"] = choose_precision("auto", choose_device())
+    if training.threads is None:
+        chosen["training.threads"] = choose_threads()
+    return changed(resolved, chosen, "measured")
 
 
 def from_scratch(resolved: Resolved[TranslationRecipe], pairs: ParallelText, listener: Listener) -> TranslationModel:
-    resolved = with_corpus_choices(resolved, len(pairs), listener)
-    source_tokenizer, target_tokenizer, resolved = train_tokenizers(resolved, pairs, listener)
+    if resolved.recipe.training.teachers:
+        source_tokenizer, target_tokenizer, resolved = tokenizers_of_teacher(resolved, listener)
+        resolved = with_corpus_choices(resolved, len(pairs), listener)
+    else:
+        resolved = with_corpus_choices(resolved, len(pairs), listener)
+        source_tokenizer, target_tokenizer, resolved = train_tokenizers(resolved, pairs, listener)
     torch.manual_seed(derive_seed(resolved.recipe.seed, "weights"))
     weights = build_transformer(resolved.recipe, source_tokenizer.vocab_size, target_tokenizer.vocab_size)
     return TranslationModel(resolved, weights, source_tokenizer, target_tokenizer)
@@ -52,16 +60,10 @@ def with_corpus_choices(
     recipe = resolved.recipe
     scripts = choose_scripts(recipe.tokenizer, recipe.data.source)
     resolved = changed(resolved, {f"tokenizer.{key}": value for key, value in scripts.items()}, "language")
-    keys = ("source_size",) if recipe.tokenizer.shared else ("source_size", "target_size")
-    left_out = [key for key in keys if getattr(recipe.tokenizer, key) is None]
-    if left_out:
-        size = choose_vocabulary_size(pairs)
-        listener.on_message(
-            f"vocabulary of {size:,} pieces a language, chosen for {pairs:,} pairs: 8,000 suit 50,000 pairs, "
-            "and ten times the pairs carry twice the pieces"
-        )
-        resolved = changed(resolved, {f"tokenizer.{key}": size for key in left_out}, "corpus")
-    return resolved
+    settings = choose_open_settings(resolved, pairs)
+    if settings:
+        listener.on_message(describe(settings, pairs))
+    return changed(resolved, settings, "corpus")
 
 
 def train_tokenizers(
@@ -110,6 +112,22 @@ def train_tokenizers(
     return source, target, resolved
 
 
+def tokenizers_of_teacher(
+    resolved: Resolved[TranslationRecipe], listener: Listener
+) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer, Resolved[TranslationRecipe]]:
+    """The first teacher's tokenizers and their settings: what it says about pieces, only a model with the same pieces
+    can learn."""
+    name = resolved.recipe.training.teachers[0]
+    other, source, target = check_model(find_model(name))
+    keys = [f"tokenizer.{key}" for key in TokenizerConfig.model_fields]
+    problems = disagreements(resolved, other, keys, f"the teacher {name}", "its vocabulary is taken over")
+    problems += missing_tags(resolved.recipe, source, f"the teacher {name}")
+    if problems:
+        raise RecipeError("the recipe with training.teachers", problems)
+    listener.on_message(f"vocabulary from the teacher {name}")
+    return source, target, changed(resolved, {key: value_of(other.recipe, key) for key in keys}, "teacher")
+
+
 def from_another_model(resolved: Resolved[TranslationRecipe], init: Path, listener: Listener) -> TranslationModel:
     """Another model's weights, vocabularies and shape, under this recipe's other settings.
 
@@ -118,33 +136,51 @@ def from_another_model(resolved: Resolved[TranslationRecipe], init: Path, listen
     other = load_model(find_model(init))
     places = ("embedding_", "attention_", "activation_", "residual_", "layer_", "")
     free = {f"model.{place}dropout" for place in places}
-    theirs = {
-        f"{table}.{key}": value
-        for table in ("model", "tokenizer")
-        for key, value in getattr(other.recipe, table)
-        if f"{table}.{key}" not in free
-    }
-    ours = {key: getattr(getattr(resolved.recipe, key.split(".")[0]), key.split(".")[1]) for key in theirs}
-    problems = [
-        Problem(
-            f"{key} = {ours[key]}", f"the model {init} has {value}; weights cannot be carried over; leave the key out"
-        )
-        for key, value in theirs.items()
-        if resolved.origins.get(key) != "default" and ours[key] not in (value, "auto")
-    ]
-    for side in ("source", "target"):
-        mine, its = getattr(resolved.recipe.data, side), getattr(other.recipe.data, side)
-        if mine != its:
-            problems.append(Problem(f"data.{side} = {mine}", f"the model {init} was trained with {its}"))
-    problems += [
-        Problem(f"the tag {tag}", f"the vocabulary of the model {init} lacks it and cannot grow; leave it out")
-        for tag in resolved.recipe.data.tags
-        if other.source_tokenizer.tag_id(tag) is None
-    ]
+    tables = {"model": TransformerConfig, "tokenizer": TokenizerConfig}
+    keys = [f"{table}.{key}" for table, model in tables.items() for key in model.model_fields]
+    keys = [key for key in keys if key not in free]
+    problems = disagreements(resolved, other.resolved, keys, f"the model {init}", "weights cannot be carried over")
+    problems += missing_tags(resolved.recipe, other.source_tokenizer, f"the model {init}")
     if problems:
         raise RecipeError(f"the recipe with training.init = {init}", problems)
-    resolved = changed(resolved, theirs, "init")
+    resolved = changed(resolved, {key: value_of(other.recipe, key) for key in keys}, "init")
     weights = build_transformer(resolved.recipe, other.source_tokenizer.vocab_size, other.target_tokenizer.vocab_size)
     weights.load_state_dict(other.model.state_dict())
     listener.on_message(f"weights and vocabulary from {init}")
     return TranslationModel(resolved, weights, other.source_tokenizer, other.target_tokenizer)
+
+
+def disagreements(
+    resolved: Resolved[TranslationRecipe],
+    other: Resolved[TranslationRecipe],
+    keys: Sequence[str],
+    whose: str,
+    why: str,
+) -> list[Problem]:
+    """Where a recipe says something else than that of another model, with which it must agree about these keys and the
+    languages. A vocabulary may be as small as the other's corpus made it."""
+    problems = []
+    for key in keys:
+        ours, theirs = value_of(resolved.recipe, key), value_of(other.recipe, key)
+        agrees = ours in (theirs, "auto") or other.origins[key] == f"corpus instead of {ours}"
+        if resolved.origins.get(key) != "default" and not agrees:
+            problems.append(Problem(f"{key} = {ours}", f"{whose} has {theirs}; {why}; leave the key out"))
+    for side in ("source", "target"):
+        ours, theirs = getattr(resolved.recipe.data, side), getattr(other.recipe.data, side)
+        if ours != theirs:
+            problems.append(Problem(f"data.{side} = {ours}", f"{whose} was trained with {theirs}"))
+    return problems
+
+
+def missing_tags(recipe: TranslationRecipe, tokenizer: SentencePieceTokenizer, whose: str) -> list[Problem]:
+    """Tags of the recipe's corpora that a finished vocabulary has no piece for."""
+    return [
+        Problem(f"the tag {tag}", f"the vocabulary of {whose} lacks it and cannot grow; leave it out")
+        for tag in recipe.data.tags
+        if tokenizer.tag_id(tag) is None
+    ]
+
+
+def value_of(recipe: TranslationRecipe, key: str) -> Any:
+    table, _, name = key.partition(".")
+    return getattr(getattr(recipe, table), name)

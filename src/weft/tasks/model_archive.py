@@ -128,12 +128,14 @@ def check_members(zipped: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInf
         raise ModelError(
             archive, [Problem("the archive", f"holds {len(members):,} files; a model has at most {MOST_FILES}")]
         )
-    problems = []
+    problems, archive_size = [], archive.stat().st_size
     if (size := sum(member.file_size for member in members)) > LARGEST_MODEL:
         problems.append(Problem("the archive", f"would take {size:,} bytes, more than {LARGEST_MODEL:,}"))
-    if sum(member.compress_size for member in members) > archive.stat().st_size:
+    if sum(member.compress_size for member in members) > archive_size:
         problems.append(Problem("the archive", "has less in it than it says: its files overlap, or are cut short"))
-    problems += [Problem(member.orig_filename, what) for member in members for what in member_problems(member)]
+    problems += [
+        Problem(member.orig_filename, what) for member in members for what in member_problems(member, archive_size)
+    ]
     names = [member.orig_filename.casefold() for member in members]
     problems += [
         Problem(member.orig_filename, "has the name of another file, but for upper and lower case at most")
@@ -145,7 +147,7 @@ def check_members(zipped: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInf
     return members
 
 
-def member_problems(member: zipfile.ZipInfo) -> list[str]:
+def member_problems(member: zipfile.ZipInfo, archive_size: int) -> list[str]:
     """What is wrong with one member, as far as the table of contents tells."""
     problems = []
     if not PLAIN_NAME.fullmatch(member.orig_filename):
@@ -156,8 +158,8 @@ def member_problems(member: zipfile.ZipInfo) -> list[str]:
         problems.append("is encrypted")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         problems.append("is compressed in a way that weft does not read; use deflate, or none")
-    if member.header_offset < 0:
-        problems.append("lies before the beginning of the archive")
+    if not 0 <= member.header_offset < archive_size:
+        problems.append("does not lie in the archive")
     if member.file_size > MOST_GROWTH * member.compress_size:
         problems.append(f"would grow from {member.compress_size:,} to {member.file_size:,} bytes")
     if member.orig_filename.endswith(PICKLED):

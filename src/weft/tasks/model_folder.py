@@ -37,7 +37,7 @@ CONFIG, WEIGHTS, CARD, MANIFEST = "config.toml", "model.safetensors", "README.md
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """Where the models lie that come with weft, each in a folder of its name."""
 
-LARGEST_TEXT_FILE, LARGEST_OTHER_FILE = 1 << 20, 64 << 20
+LARGEST_TEXT_FILE, LARGEST_OTHER_FILE = 256 << 10, 64 << 20
 """Bytes that config.toml, manifest.json and the card may have, and any other file but the weights."""
 LARGEST_HEADER = 4 << 20
 """Bytes of the table of names and shapes before the weights; 96 + 96 layers need half of one."""
@@ -80,8 +80,15 @@ def build_transformer(recipe: TranslationRecipe, source_vocab_size: int, target_
 
 
 def save_model(folder: Path, model: TranslationModel, card: str) -> None:
-    """Write a model folder's files into an existing folder; the caller makes it visible in one step."""
+    """Write a model folder's files into an existing folder; the caller makes it visible in one step.
+
+    Raises UsageError for a recipe that is too long to be read again.
+    """
     (folder / CONFIG).write_text(render(model.resolved), encoding="utf-8")
+    if (folder / CONFIG).stat().st_size > LARGEST_TEXT_FILE:
+        raise UsageError(
+            f"the recipe takes more than {LARGEST_TEXT_FILE >> 10} KiB; put the training pairs in fewer files"
+        )
     save_file({name: tensor.contiguous() for name, tensor in stored_weights(model.model).items()}, folder / WEIGHTS)
     for name, tokenizer in tokenizer_files(model).items():
         tokenizer.save(folder / name)
@@ -213,7 +220,7 @@ def read_manifest(folder: Path) -> tuple[dict[str, object], list[Problem]]:
         )
         raise ModelError(folder, [Problem(MANIFEST, what)])
     if path.stat().st_size > LARGEST_TEXT_FILE:
-        raise ModelError(folder, [Problem(MANIFEST, f"is larger than {LARGEST_TEXT_FILE >> 20} MiB")])
+        raise ModelError(folder, [Problem(MANIFEST, f"is larger than {LARGEST_TEXT_FILE >> 10} KiB")])
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         version, digests = manifest["format"], manifest["files"]
@@ -237,7 +244,7 @@ def check_file(folder: Path, name: str) -> list[Problem]:
         return [Problem(name, "is a link or no plain file" if path.exists() else "is missing")]
     largest = {WEIGHTS: None, CONFIG: LARGEST_TEXT_FILE}.get(name, LARGEST_OTHER_FILE)
     if largest is not None and path.stat().st_size > largest:
-        return [Problem(name, f"is larger than {largest >> 20} MiB")]
+        return [Problem(name, f"is larger than {largest >> 10} KiB")]
     return []
 
 
@@ -307,6 +314,8 @@ def find_model(name: str | Path) -> Path:
 
 
 def model_of_run(run: Path) -> Path:
+    if (run / "run.json").stat().st_size > LARGEST_TEXT_FILE:
+        raise UsageError(f"{run / 'run.json'} is larger than {LARGEST_TEXT_FILE >> 10} KiB; a run's is a few lines")
     status = RunStatus.read(run / "run.json")
     if status.best is None:
         raise UsageError(f"the run {run} has not been validated yet, so it has no best weights")

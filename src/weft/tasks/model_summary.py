@@ -1,6 +1,6 @@
-"""What a model says about itself without being loaded: languages, size, recipe, data, scores, licence.
+"""What a model says about itself without being loaded: languages, size, recipe, data, scores, license.
 
-The data, the scores and the licence are those of the model card, which people may edit. Digests are not compared here.
+The data, the scores and the license are those of the model card, which people may edit. Digests are not compared here.
 """
 
 import re
@@ -52,7 +52,7 @@ class ModelSummary:
         return f"{self.recipe.data.source} → {self.recipe.data.target}"
 
     @property
-    def licence(self) -> str:
+    def license(self) -> str:
         """What the card's header says."""
         header = re.match(r"---\n(.*?)^---$", self.card, re.DOTALL | re.MULTILINE)
         found = re.search(r"^license: (.+)$", header[1], re.MULTILINE) if header else None
@@ -61,7 +61,7 @@ class ModelSummary:
     @property
     def data(self) -> list[dict[str, str]]:
         """The files that the card lists: part, file, sha256."""
-        rows = re.findall(r"^\| (.+?) \| `(.+)` \| `([0-9a-f]{64})` \|$", self.card, re.MULTILINE)
+        rows = re.findall(r"^\| ([^|\n]+) \| `([^`\n]+)` \| `([0-9a-f]{64})` \|$", self.card, re.MULTILINE)
         return [dict(zip(("part", "file", "sha256"), row, strict=True)) for row in rows]
 
     @property
@@ -70,7 +70,7 @@ class ModelSummary:
         found, on = [], ""
         for line in self.card.splitlines():
             on = line.removesuffix(":") if line.endswith(":") else on
-            if row := re.fullmatch(r"\| (\S+) \| (-?\d+\.\d+) \| `(.+)` \|", line):
+            if row := re.fullmatch(r"\| (\S+) \| (-?\d+\.\d+) \| `([^`]+)` \|", line):
                 found.append({"on": on, "score": row[1], "value": float(row[2]), "signature": row[3]})
         return found
 
@@ -89,7 +89,7 @@ class ModelSummary:
             "target": self.recipe.data.target,
             "parameters": self.parameters,
             "bytes": self.size,
-            "licence": self.licence,
+            "license": self.license,
             "seed": self.recipe.seed,
             "recipe": self.main_settings(),
             "data": self.data,
@@ -109,7 +109,7 @@ class ModelSummary:
             ("languages", self.languages),
             ("parameters", f"{self.parameters:,}"),
             ("size", megabytes(self.size)),
-            ("licence", self.licence),
+            ("license", self.license),
             ("seed", str(self.recipe.seed)),
         ]
         for table, settings in self.main_settings().items():

@@ -37,9 +37,11 @@ from weft.tasks.training import (
     run_so_far,
     trainer_for_a_trial,
     what_ended,
+    with_chosen_epochs,
 )
 from weft.tasks.trial import TranslationTrainer, Trial, run_seconds, target_tokens, times_due, try_out
-from weft.training.run_folder import RunFolder, optimizer_tensors
+from weft.training.distributed import ALONE, SharedRunFolder
+from weft.training.run_folder import optimizer_tensors
 from weft.training.trainer import Listener
 
 
@@ -162,7 +164,7 @@ def plan(
     began = time.monotonic()
     resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
     corpora = read_all(resolved.recipe, data_root, listener)
-    model, steps_done = model_to_train(resolved, corpora, RunFolder(run_path), listener)
+    model, steps_done = model_to_train(resolved, corpora, SharedRunFolder(run_path, ALONE), listener)
     with trainer_for_a_trial(model, corpora, listener) as trainer:
         preparation = time.monotonic() - began
         memory = memory_by_use(trainer)
@@ -199,17 +201,18 @@ def plan(
 
 
 def model_to_train(
-    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: RunFolder, listener: Listener
+    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: SharedRunFolder, listener: Listener
 ) -> tuple[TranslationModel, int]:
     """The model as training would begin, or go on, with it, and how many steps it has taken."""
     status = run.status()
     if status is None:
         return first_model(resolved, corpora.train, listener), 0
     given, state = run_so_far(run, status)
+    now = with_chosen_epochs(resolved, state)
     check_same_data(state["data"], corpora, run)
-    check_same_recipe(given, resolved, run, status)
+    check_same_recipe(given, now, run, status)
     limit = what_ended(given.recipe.training, state)
-    if status.finished and not is_raised(limit, given.recipe.training, resolved.recipe.training):
+    if status.finished and not is_raised(limit, given.recipe.training, now.recipe.training):
         raise RunError(
             f"{run.path} is finished (step {status.last}); {how_to_go_on(limit)}, or plan a new run: --run {run.path}-2"
         )

@@ -7,11 +7,12 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
@@ -25,12 +26,12 @@ from weft.config import (
     render,
     resolve,
 )
-from weft.data.batching import PairBatches
+from weft.data.batching import Batch, PairBatches
 from weft.data.corpus import ParallelText, read_corpora
-from weft.errors import CorpusError, RunError, UsageError
+from weft.errors import CorpusError, Problem, RunError, UsageError
 from weft.files import sync, write_atomically
 from weft.metrics.translation import sacre_bleu
-from weft.runtime import PRECISIONS, choose_device, keep_memory_pages
+from weft.runtime import PRECISIONS, choose_device, choose_threads, keep_memory_pages
 from weft.tasks.budget import (
     FITTED,
     Budget,
@@ -53,28 +54,33 @@ from weft.tasks.model_folder import (
     save_model,
 )
 from weft.tasks.recipes import RECIPES, TranslationRecipe
+from weft.tasks.teachers import load_teachers, teacher_digests
 from weft.tasks.translation import TranslationTask, Translator, pair_batches
 from weft.tasks.trial import TranslationTrainer, try_out
 from weft.training.averaging import Weights
+from weft.training.distributed import ALONE, Ranks, SharedRunFolder, joined
 from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.trainer import Listener, Progress, Trainer, TrainingConfig, stop_on_signal
 
-MAY_CHANGE = {*FITTED, "training.patience", "training.trials"}
-"""Keys that may be raised when a run goes on: they say how long it trains."""
+MAY_CHANGE = {*FITTED, "training.patience", "training.trials", "training.most_skipped", "training.divergence"}
+"""Keys that may be changed when a run goes on: they say how long it trains, and when it gives up."""
 
 Limit = Literal["epochs", "steps", "patience", "trials", "budget"]
 
 
 @dataclass(frozen=True)
 class Corpora:
-    """The pairs to train on and the pairs to choose by, and what their files were when they were read."""
+    """What a run learns from and is chosen by: pairs, and teachers if it has any; and what they were when read."""
 
     train: ParallelText
     valid: ParallelText
+    teachers: Mapping[str, str] = field(default_factory=dict)
+    """Name -> sha256 of the manifest."""
 
     @property
     def sha256(self) -> dict[str, dict[str, str]]:
-        return {"train": self.train.sha256, "valid": self.valid.sha256}
+        teachers = {"teacher": dict(self.teachers)} if self.teachers else {}
+        return {"train": self.train.sha256, "valid": self.valid.sha256, **teachers}
 
 
 class Silent:
@@ -101,15 +107,21 @@ def train(
     `run` is runs/ and the recipe's name where it is left out (a dict needs it); `data` is the folder that data paths
     are relative to: else the environment's WEFT_DATA, else the recipe's own folder. Each override is "KEY=VALUE".
     A `budget`, such as "30m", makes the run as long as fits between now and the end of this call.
+
+    Where torchrun has started several processes they train together; only the first one reads, writes and tells.
     """
-    resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
-    return train_translation(
-        resolved,
-        data_root=data_root,
-        run_path=run_path,
-        budget=Budget.parse(budget) if isinstance(budget, str) else budget,
-        listener=listener or Silent(),
-    )
+    with joined() as ranks:
+        resolved, data_root, run_path = ranks.from_first(
+            lambda: find_recipe(recipe, run=run, data=data, overrides=overrides)
+        )
+        return train_translation(
+            resolved,
+            data_root=data_root,
+            run_path=run_path,
+            budget=Budget.parse(budget) if isinstance(budget, str) else budget,
+            listener=listener if listener is not None and ranks.is_first else Silent(),
+            ranks=ranks,
+        )
 
 
 def find_recipe(
@@ -136,7 +148,13 @@ def find_recipe(
 
 
 def train_translation(
-    resolved: Resolved[TranslationRecipe], *, data_root: Path, run_path: Path, budget: Budget | None, listener: Listener
+    resolved: Resolved[TranslationRecipe],
+    *,
+    data_root: Path,
+    run_path: Path,
+    budget: Budget | None,
+    listener: Listener,
+    ranks: Ranks,
 ) -> Path:
     """Train in this run folder until the recipe is fulfilled, and return the folder, which then is also a model.
 
@@ -145,48 +163,61 @@ def train_translation(
     keep_memory_pages()
     if budget is not None:
         refuse_two_lengths(resolved)
-    run = RunFolder(run_path)
-    with run.locked(), stop_on_signal() as stop:
+    run = SharedRunFolder(run_path, ranks)
+    with run.locked(), stop_on_signal(second_interrupts=ranks.size == 1) as stop:
         status = run.status()
-        corpora = read_all(resolved.recipe, data_root, listener)
+        corpora = ranks.from_first(read_all, resolved.recipe, data_root, listener)
         if status is None:
             trainer = begin(resolved, corpora, run, budget, listener)
         else:
-            given, state = run_so_far(run, status)
+            given, state = ranks.from_first(run_so_far, run, status)
+            now = with_chosen_epochs(resolved, state)
             check_same_data(state["data"], corpora, run)
-            check_same_recipe(given, resolved, run, status)
+            check_same_recipe(given, now, run, status)
             budget = same_budget(state.get("budget"), budget, run)
             limit = what_ended(given.recipe.training, state)
-            if status.finished and not is_raised(limit, given.recipe.training, resolved.recipe.training):
+            if status.finished and not is_raised(limit, given.recipe.training, now.recipe.training):
                 listener.on_message(f"{run_path} is finished (step {status.last}); {how_to_go_on(limit)}")
                 return run_path
-            trainer = go_on(resolved, corpora, run, status, budget, listener)
-        stop.honor("stopped before the first step of this sitting")
+            trainer = go_on(resolved, corpora, run, status, state["batches"], budget, listener)
+        if trainer.agree(stop):
+            stop.honor("stopped before the first step of this sitting")
         trainer.train(stop)
-        finish(run, trainer, corpora, listener)
+        ranks.from_first(finish, run, trainer, corpora, listener)
     return run_path
 
 
 def run_so_far(run: RunFolder, status: RunStatus) -> tuple[Resolved[TranslationRecipe], dict[str, Any]]:
-    """The recipe as the user gave it when the run was begun or last gone on with, and the last checkpoint's state."""
+    """The recipe as the user gave it when the run was begun or last gone on with, completed by the epochs that were
+    chosen, and the last checkpoint's state."""
     _, state = run.load(status.last)
-    if missing := {"recipe", "data", "progress"} - state.keys():
+    if missing := {"recipe", "data", "batches", "progress"} - state.keys():
         raise RunError(f"{run.checkpoint(status.last)} lacks {', '.join(sorted(missing))}; it was damaged")
-    return parse_rendered(state["recipe"], TranslationRecipe, run.checkpoint(status.last)), state
+    given = parse_rendered(state["recipe"], TranslationRecipe, run.checkpoint(status.last))
+    return with_chosen_epochs(given, state), state
+
+
+def with_chosen_epochs(resolved: Resolved[TranslationRecipe], state: Mapping[str, Any]) -> Resolved[TranslationRecipe]:
+    """The recipe with the epochs that the run of this state chose for its corpus, where the recipe leaves them out."""
+    if "chosen_epochs" not in state or resolved.origins["training.epochs"] != "default":
+        return resolved
+    return changed(resolved, {"training.epochs": state["chosen_epochs"]}, "corpus")
 
 
 def begin(
     resolved: Resolved[TranslationRecipe],
     corpora: Corpora,
-    run: RunFolder,
+    run: SharedRunFolder,
     budget: Budget | None,
     listener: Listener,
 ) -> TranslationTrainer:
     """A fresh run: make the vocabularies and the weights, and save all of it as step 0."""
-    run.sweep(keep=set())
-    for name in ("metrics.jsonl", "samples.jsonl"):
-        (run.path / name).unlink(missing_ok=True)
-    model = first_model(resolved, corpora.train, listener)
+    if known := pairs_in_both(corpora.train, corpora.valid):
+        listener.on_message(
+            f"{known:,} of {len(corpora.valid):,} validation pairs are training pairs too: scores will flatter"
+        )
+    run.clear()
+    model = run.ranks.from_first(first_model, resolved, corpora.train, listener)
     if budget is not None:
         model.resolved = fitted(model, corpora, run, budget, listener)
     trainer = make_trainer(model, corpora, resolved, run, listener)
@@ -196,16 +227,17 @@ def begin(
 
 
 def fitted(
-    model: TranslationModel, corpora: Corpora, run: RunFolder, budget: Budget, listener: Listener
+    model: TranslationModel, corpora: Corpora, run: SharedRunFolder, budget: Budget, listener: Listener
 ) -> Resolved[TranslationRecipe]:
     """The model's recipe with the steps that a budget has time for, by a trial on a copy of the model."""
-    began = time.monotonic()
+    began, ranks = time.monotonic(), run.ranks
     on_a_copy = replace(model, model=copy.deepcopy(model.model))
-    with trainer_for_a_trial(on_a_copy, corpora, Silent(), beside=run.checkpoints) as trainer:
+    with trainer_for_a_trial(on_a_copy, corpora, Silent(), beside=run.checkpoints, ranks=ranks) as trainer:
         making = time.monotonic() - began  # the run's own trainer will take as long
         is_trained = model.recipe.training.init is not None
         trial = try_out(trainer, corpora.valid, seconds=budget.trial_seconds, is_trained=is_trained)
-        resolved = with_fitting_steps(model.resolved, trial, trainer, budget.seconds - budget.spent() - making)
+        left = budget.seconds - budget.spent() - making
+        resolved = ranks.from_first(with_fitting_steps, model.resolved, trial, trainer, left)
     steps = resolved.recipe.training.steps
     listener.on_message(
         f"{steps:,} steps fit into {duration(budget.seconds)}: {trial.pace.step:.3f} s a step, "
@@ -216,26 +248,37 @@ def fitted(
 
 @contextmanager
 def trainer_for_a_trial(
-    model: TranslationModel, corpora: Corpora, listener: Listener, *, beside: Path | None = None
+    model: TranslationModel,
+    corpora: Corpora,
+    listener: Listener,
+    *,
+    beside: Path | None = None,
+    ranks: Ranks = ALONE,
 ) -> Iterator[TranslationTrainer]:
     """A trainer whose run folder is gone after the block; `beside` is a folder on the disk that is tried out too."""
-    with tempfile.TemporaryDirectory(prefix=".", dir=beside) as folder:
-        run = RunFolder(Path(folder))
-        run.checkpoints.mkdir()
+    with ExitStack() as stack:
+        made = ranks.from_first(lambda: stack.enter_context(tempfile.TemporaryDirectory(prefix=".", dir=beside)))
+        run = SharedRunFolder(Path(made), ranks)
+        ranks.from_first(run.checkpoints.mkdir)
         yield make_trainer(model, corpora, model.resolved, run, listener)
 
 
 def go_on(
     resolved: Resolved[TranslationRecipe],
     corpora: Corpora,
-    run: RunFolder,
+    run: SharedRunFolder,
     status: RunStatus,
+    batches: str,
     budget: Budget | None,
     listener: Listener,
 ) -> TranslationTrainer:
-    """The run as its last checkpoint left it; with more epochs than before, the schedule is that of the longer run."""
+    """The run as its last checkpoint left it; with more epochs than before, the schedule is that of the longer run.
+
+    `batches` is the digest of those that it began with.
+    """
     model = model_so_far(resolved, run, status, keeps=FITTED if budget is not None else frozenset())
     trainer = make_trainer(model, corpora, resolved, run, listener)
+    check_same_batches(batches, trainer)
     trainer.restore(status.last)
     note_budget(trainer, budget)
     listener.on_message(f"going on from step {status.last} of {trainer.horizon.total_steps}")
@@ -243,11 +286,16 @@ def go_on(
 
 
 def model_so_far(
-    resolved: Resolved[TranslationRecipe], run: RunFolder, status: RunStatus, *, keeps: Set[str]
+    resolved: Resolved[TranslationRecipe], run: SharedRunFolder, status: RunStatus, *, keeps: Set[str]
 ) -> TranslationModel:
-    """The last checkpoint's model, with the limits that the recipe gives now, but for those that the run `keeps`."""
-    model = load_model(run.checkpoint(status.last))
+    """The last checkpoint's model with the limits that the recipe gives now.
+
+    The run keeps those in `keeps`, and those that its corpus chose and the recipe still leaves out.
+    """
+    model = run.ranks.from_first(load_model, run.checkpoint(status.last))
     for key in MAY_CHANGE - keeps:
+        if (model.resolved.origins[key], resolved.origins[key]) == ("corpus", "default"):
+            continue
         value = getattr(resolved.recipe.training, key.split(".")[1])
         model.resolved = changed(model.resolved, {key: value}, resolved.origins[key])
     return model
@@ -285,6 +333,16 @@ def check_same_data(known: Mapping[str, Mapping[str, str]], corpora: Corpora, ru
     )
 
 
+def check_same_batches(known: str, trainer: TranslationTrainer) -> None:
+    """Refuse to go on with other ids or other batches than the run began with, where recipe and files are the same."""
+    if known != trainer.identity["batches"]:
+        raise RunError(
+            f"{trainer.run.path} cannot go on: from the same recipe and the same files now come other pieces or other "
+            "batches, as after a change of the vocabulary in its checkpoint, of weft or of SentencePiece; put the old "
+            f"one back, or begin a new run: --run {trainer.run.path}-2"
+        )
+
+
 def what_ended(training: TrainingConfig, state: Mapping[str, Any]) -> Limit:
     """Which limit the finished run of this last checkpoint has come to."""
     progress = state["progress"]
@@ -306,7 +364,7 @@ def how_to_go_on(limit: Limit) -> str:
 
 
 def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> Corpora:
-    """The pairs to train on and to choose by; raises CorpusError with the problems of both.
+    """The pairs to train on and to choose by; raises CorpusError with the problems of both, or for a file in both.
 
     Raises UsageError or WeftError where validation could not score the target language: better now than an epoch later.
     """
@@ -320,48 +378,87 @@ def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> 
     if problems:
         raise CorpusError("the corpus", problems)
     train, valid = parts
+    refuse_shared_files(train, valid)
     dropped = train.dropped_empty + valid.dropped_empty
     if dropped:
         listener.on_message(f"{dropped:,} pairs with an empty side dropped")
-    return Corpora(train, valid)
+    return Corpora(train, valid, teacher_digests(recipe))
+
+
+def refuse_shared_files(train: ParallelText, valid: ParallelText) -> None:
+    """A file that a model is trained on cannot say how good it is, under whatever name it stands there again."""
+    trained_on = {digest: name for name, digest in train.sha256.items()}
+    problems = [
+        Problem(name, f"in data.valid holds the same as {trained_on[digest]} in data.train; hold some pairs out")
+        for name, digest in valid.sha256.items()
+        if digest in trained_on
+    ]
+    if problems:
+        raise CorpusError("the corpus", problems)
+
+
+def pairs_in_both(train: ParallelText, valid: ParallelText) -> int:
+    """How many validation pairs are training pairs, sign for sign on both sides."""
+    held_out = set(zip(valid.sources, valid.targets, strict=True))
+    shared = {pair for pair in zip(train.sources, train.targets, strict=True) if pair in held_out}
+    return sum(pair in shared for pair in zip(valid.sources, valid.targets, strict=True))
 
 
 def make_trainer(
     model: TranslationModel,
     corpora: Corpora,
     given: Resolved[TranslationRecipe],
-    run: RunFolder,
+    run: SharedRunFolder,
     listener: Listener,
 ) -> TranslationTrainer:
     """`given` is the recipe as the user gave it, before anything was filled in; a later run is compared with it."""
-    recipe = model.recipe
+    recipe, ranks = model.recipe, run.ranks
     device = choose_device()
+    torch.set_num_threads(recipe.training.threads or choose_threads())
     model.model.to(device)
     model.model.compute_dtype = PRECISIONS[recipe.training.precision]
-    batches = training_batches(model, corpora.train, listener)
+    model.model.layer_generator = ranks.common
+    batches = replace(ranks.from_first(training_batches, model, corpora.train, listener), part=ranks.part)
     steps_per_epoch = recipe.training.steps_per_epoch(batches.steps_per_epoch())
     listener.on_message(
         f"{len(batches.sources):,} training pairs, {len(corpora.valid):,} validation pairs; "
         f"{steps_per_epoch:,} steps an epoch, {100 * batches.padding_share():.1f} % padding; "
         f"{model.count_parameters():,} parameters, {recipe.training.precision} on {device.type}"
+        + (f", {ranks.size} processes" if ranks.size > 1 else "")
     )
 
     def write_model(folder: Path, progress: Progress) -> None:
         save_model(folder, model, card_of(model, corpora.sha256, len(batches.sources), progress.step, progress, []))
 
+    def describe_batch(batch: Batch) -> list[dict[str, Any]]:
+        return [] if batch.pairs is None else [corpora.train.describe(pair) for pair in batch.pairs.tolist()]
+
+    teachers = ranks.from_first(load_teachers, model, corpora.valid.sha256, listener)
+    for teacher in teachers:
+        teacher.to(device)
+    is_chosen = model.resolved.origins["training.epochs"] == "corpus"
+    chosen_epochs = {"chosen_epochs": recipe.training.epochs} if is_chosen else {}
     return Trainer(
         model.model,
-        TranslationTask(model, corpora.valid, seed=recipe.seed),
+        TranslationTask(model, corpora.valid, seed=recipe.seed, ranks=ranks, teachers=teachers),
         batches,
         recipe.training,
         run=run,
         write_model=write_model,
-        read_weights=read_weights,
+        read_weights=lambda folder: ranks.from_first(read_weights, folder),
+        describe_batch=describe_batch,
         listener=listener,
         seed=recipe.seed,
         model_dim=recipe.model.model_dim,
         device=device,
-        identity={"recipe": render(given), "data": corpora.sha256, "pairs": len(batches.sources)},
+        identity={
+            "recipe": render(given),
+            "data": corpora.sha256,
+            "pairs": len(batches.sources),
+            "batches": batches.sha256(),
+            **chosen_epochs,
+        },
+        ranks=ranks,
     )
 
 
@@ -417,10 +514,10 @@ def finish(run: RunFolder, trainer: TranslationTrainer, corpora: Corpora, listen
     evaluated = evaluate(Translator(model), corpora.valid)
     scores = [evaluated.as_dict()]
     write_atomically(run.path / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
-    (run.path / MANIFEST).unlink(missing_ok=True)  # written last: the folder is a model only when it is whole
     card = card_of(model, corpora.sha256, trainer.identity["pairs"], progress.best_step, progress, scores)
     try:
-        with tempfile.TemporaryDirectory(dir=run.checkpoints) as staged:  # a wreck in there is swept up
+        (run.path / MANIFEST).unlink(missing_ok=True)  # written last: the folder is a model only when it is whole
+        with tempfile.TemporaryDirectory(prefix=".", dir=run.checkpoints) as staged:  # a wreck in there is swept up
             save_model(Path(staged), model, card)
             for file in Path(staged).iterdir():
                 sync(file)

@@ -6,13 +6,15 @@ Translator        strings in, strings out
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from pydantic import ValidationError
+from torch import Tensor
 
 from weft.config import override
 from weft.data.batching import Batch, PairBatches, Sentences
@@ -23,15 +25,19 @@ from weft.decoding.step import Hypothesis
 from weft.errors import ModelError, Problem, ProblemsError, UsageError
 from weft.metrics.translation import sacre_bleu
 from weft.models.transformer import Transformer
-from weft.runtime import choose_device, derive_seed
+from weft.runtime import choose_device, choose_threads, derive_seed
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.text.normalization import normalize
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
-from weft.training.losses import Loss, blocked_cross_entropy
+from weft.training.distributed import ALONE, Ranks
+from weft.training.losses import Loss, Teaching, blocked_cross_entropy, blocked_guided_cross_entropy
 from weft.training.task import Evaluation
 
 SAMPLES_SHOWN = 4
+
+ENCODED_AT_ONCE = 10_000
+"""Pairs whose ids are Python objects at a time: some hundred bytes a token, against four in the end."""
 
 LONGEST_SOURCE = 4096
 """Pieces of one source text."""
@@ -122,6 +128,7 @@ def load_translator(name: str | Path, overrides: Sequence[str] = ()) -> Translat
 
     Overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError or RecipeError.
     """
+    torch.set_num_threads(min(torch.get_num_threads(), choose_threads()))
     try:
         model = load_model(find_model(name))
     except (FileNotFoundError, ModelError):
@@ -221,8 +228,19 @@ def computing_in(model: Transformer, dtype: torch.dtype) -> Iterator[None]:
 class TranslationTask:
     """The loss of a batch of pairs, and loss, token accuracy, BLEU and samples on held-out pairs."""
 
-    def __init__(self, model: TranslationModel, valid: ParallelText, *, seed: int) -> None:
-        self.label_smoothing = model.recipe.training.label_smoothing
+    def __init__(
+        self,
+        model: TranslationModel,
+        valid: ParallelText,
+        *,
+        seed: int,
+        ranks: Ranks = ALONE,
+        teachers: Sequence[Transformer] = (),
+    ) -> None:
+        """The teachers (teachers.py) are only asked in `loss`."""
+        self.ranks = ranks
+        self.teachers = teachers
+        self.training = model.recipe.training
         self.target_language = model.recipe.data.target
         self.translator = Translator(model)
         self.valid = valid
@@ -234,35 +252,62 @@ class TranslationTask:
             seed=seed,
             tag=model.recipe.data.tag,
         )
+        self.valid_batches = replace(self.valid_batches, part=ranks.part)
         shown = np.random.default_rng(seed).permutation(len(valid))[:SAMPLES_SHOWN]
         self.shown = sorted(int(index) for index in shown)
 
     def loss(self, model: Transformer, batch: Batch) -> Loss:
-        """Cross-entropy of every target token given those before it; padding is taken out before the vocabulary."""
-        return self._loss(model, batch, self.label_smoothing)
+        """Cross-entropy of every target token given those before it, and what the recipe sets beside it: z-loss, a
+        second pass with other dropout (R-Drop), teachers."""
+        assert len(self.teachers) == len(self.training.teachers)
+        if self.training.r_drop or self.teachers:
+            return self._guided_loss(model, batch)
+        return self._loss(model, batch, self.training.label_smoothing, self.training.z_loss)
 
-    def _loss(self, model: Transformer, batch: Batch, smoothing: float) -> Loss:
-        given, expected = batch.target[:, :-1], batch.target[:, 1:]
-        memory, source_mask = model.encode(batch.source)
-        hidden = model.decode(given, memory, source_mask)
-        is_token = expected != PADDING_ID
-        return blocked_cross_entropy(hidden[is_token], model.output.weight, expected[is_token], smoothing)
+    def _loss(self, model: Transformer, batch: Batch, smoothing: float, z_loss: float = 0.0) -> Loss:
+        hidden, labels = states_and_labels(model, batch)
+        return blocked_cross_entropy(hidden, model.output.weight, labels, smoothing, z_loss)
+
+    def _guided_loss(self, model: Transformer, batch: Batch) -> Loss:
+        training, passes = self.training, 2 if self.training.r_drop else 1
+        # The batch and once more the batch, in one pass: dropout is another for each.
+        repeated = Batch(batch.source.repeat(passes, 1), batch.target.repeat(passes, 1))
+        hidden, labels = states_and_labels(model, repeated)
+        tokens = len(labels) // passes
+        return blocked_guided_cross_entropy(
+            hidden.unflatten(0, (passes, tokens)),
+            model.output.weight,
+            labels[:tokens],
+            training.label_smoothing,
+            training.z_loss,
+            r_drop=training.r_drop,
+            teaching=self._teaching(batch) if self.teachers else None,
+        )
+
+    def _teaching(self, batch: Batch) -> Teaching:
+        with torch.inference_mode():
+            hidden = tuple(states_and_labels(teacher, batch)[0] for teacher in self.teachers)
+        weights = tuple(teacher.output.weight.detach() for teacher in self.teachers)
+        return Teaching(hidden, weights, self.training.distill_weight, self.training.distill_temperature)
 
     def evaluate(self, model: Transformer) -> Evaluation:
-        """In fp32, whatever the precision of training; valid_bleu is sacreBLEU of greedy translations."""
+        """In fp32, whatever the precision of training; valid_bleu is sacreBLEU of greedy translations.
+
+        Where several processes train, each takes its share of the pairs, and all find the same.
+        """
         with computing_in(model, torch.float32):
             losses = [
                 self._loss(model, batch.to(self.translator.device), 0.0) for batch in self.valid_batches.in_order()
             ]
-        tokens = sum(loss.tokens for loss in losses)
-        hypotheses = [
-            translation.text for translation in self.translator.translate(self.valid.sources, method="greedy")
-        ]
+        sums = self.ranks.add_up([(loss.nll, loss.correct, loss.tokens) for loss in losses])
+        tokens = sum(count for _, _, count in sums)
+        share = self.translator.translate(self.ranks.dealt_out(self.valid.sources), method="greedy")
+        hypotheses = self.ranks.together([translation.text for translation in share])
         references = reference_sets(self.valid.references)
         return Evaluation(
             metrics={
-                "valid_loss": sum(float(loss.nll) for loss in losses) / tokens,
-                "valid_accuracy": sum(float(loss.correct) for loss in losses) / tokens,
+                "valid_loss": sum(float(nll) for nll, _, _ in sums) / tokens,
+                "valid_accuracy": sum(float(correct) for _, correct, _ in sums) / tokens,
                 "valid_bleu": sacre_bleu(hypotheses, references, self.target_language).value,
             },
             samples=[
@@ -274,6 +319,16 @@ class TranslationTask:
                 for index in self.shown
             ],
         )
+
+
+def states_and_labels(model: Transformer, batch: Batch) -> tuple[Float[Tensor, "tokens model"], Int[Tensor, " tokens"]]:
+    """The decoder's last vector before each target token, and that token. Padding is taken out, so it costs no product
+    with the vocabulary."""
+    given, expected = batch.target[:, :-1], batch.target[:, 1:]
+    memory, source_mask = model.encode(batch.source)
+    hidden = model.decode(given, memory, source_mask)
+    is_token = expected != PADDING_ID
+    return hidden[is_token], expected[is_token]
 
 
 def pair_batches(
@@ -291,20 +346,32 @@ def pair_batches(
 
     The tag of its corpus stands before a source, or `tag` where the corpus has none.
     """
-    sources, targets = source_tokenizer.encode(pairs.sources), target_tokenizer.encode(pairs.targets)
-    kept = range(len(pairs))
-    if max_length is not None:
-        kept = [i for i in kept if max(len(sources[i]), len(targets[i])) <= max_length]
     tags = pairs.tags
     before = {name: tag_ids(source_tokenizer, name or tag) for name in set(tags)}
+    kept: list[int] = []
+    sources: list[Sentences] = []
+    targets: list[Sentences] = []
+    for begin in range(0, len(pairs), ENCODED_AT_ONCE):
+        part = range(begin, min(begin + ENCODED_AT_ONCE, len(pairs)))
+        source_ids = source_tokenizer.encode(pairs.sources[part.start : part.stop])
+        target_ids = target_tokenizer.encode(pairs.targets[part.start : part.stop])
+        fitting = [
+            (i, source, target)
+            for i, source, target in zip(part, source_ids, target_ids, strict=True)
+            if max_length is None or max(len(source), len(target)) <= max_length
+        ]
+        kept += [i for i, _, _ in fitting]
+        sources.append(Sentences([[*before[tags[i]], *source, END_ID] for i, source, _ in fitting]))
+        targets.append(Sentences([[BEGIN_ID, *target, END_ID] for _, _, target in fitting]))
     return PairBatches(
-        sources=Sentences([[*before[tags[i]], *sources[i], END_ID] for i in kept]),
-        targets=Sentences([[BEGIN_ID, *targets[i], END_ID] for i in kept]),
+        sources=Sentences.joined(sources),
+        targets=Sentences.joined(targets),
         padding_id=PADDING_ID,
         seed=seed,
         batch_tokens=batch_tokens,
         batch_sentences=batch_sentences,
-        weights=np.array(pairs.weights)[list(kept)],
+        weights=np.array(pairs.weights)[kept],
+        numbers=np.array(kept, dtype=np.int64),
     )
 
 

@@ -24,6 +24,7 @@ from weft.models.transformer import Transformer
 from weft.tasks.evaluation import evaluate
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.translation import TranslationTask, Translator
+from weft.training.distributed import ALONE, Ranks
 from weft.training.trainer import Interval, Trainer
 
 TranslationTrainer = Trainer[Transformer, Batch]
@@ -117,18 +118,20 @@ def try_out(trainer: TranslationTrainer, valid: ParallelText, *, seconds: float,
     assert isinstance(trainer.task, TranslationTask) and isinstance(trainer.batches, PairBatches)
     model, batches = trainer.task.translator.model, trainer.batches
     steps, passed, tokens = try_steps(trainer, batches, 0.6 * seconds)
-    checkpoint = timed(trainer.checkpoint)
+    checkpoint = timed(trainer.checkpoint, trainer.ranks)
     if not is_trained:
         model = replace(model, resolved=with_lengths_of_references(model.resolved, batches))
 
     def validation_of(pairs: ParallelText) -> Callable[[], object]:
-        task = TranslationTask(model, pairs, seed=model.recipe.seed)
+        task = TranslationTask(model, pairs, seed=model.recipe.seed, ranks=trainer.ranks)
         return lambda: task.evaluate(model.model)
 
     model.model.eval()
     with torch.inference_mode():
-        validation, validated = extrapolated(validation_of, valid, 0.2 * seconds)
-        last_scores, _ = extrapolated(lambda pairs: lambda: evaluate(Translator(model), pairs), valid, 0.2 * seconds)
+        validation, validated = extrapolated(validation_of, valid, 0.2 * seconds, trainer.ranks)
+        last_scores, _ = extrapolated(
+            lambda pairs: lambda: evaluate(Translator(model), pairs), valid, 0.2 * seconds, trainer.ranks
+        )
     tries_a_mean = trainer.config.average_last or trainer.config.average_best
     return Trial(
         pace=Pace(
@@ -151,7 +154,7 @@ def try_steps(trainer: TranslationTrainer, batches: PairBatches, seconds: float)
 
     def steps_until(end: float) -> tuple[int, float, int]:
         begin, step, tokens = time.monotonic(), progress.step, progress.window.tokens
-        while progress.step < step + LEAST_STEPS or time.monotonic() < end:
+        while progress.step < step + LEAST_STEPS or trainer.ranks.as_first(time.monotonic() < end):
             trainer.update(*itertools.islice(given, at_once))
             trainer.advance(at_once)
         return progress.step - step, time.monotonic() - begin, progress.window.tokens - tokens
@@ -186,20 +189,20 @@ def with_lengths_of_references(
 
 
 def extrapolated(
-    work_on: Callable[[ParallelText], Callable[[], object]], pairs: ParallelText, seconds: float
+    work_on: Callable[[ParallelText], Callable[[], object]], pairs: ParallelText, seconds: float, ranks: Ranks = ALONE
 ) -> tuple[float, int]:
     """Seconds of a work on all pairs, and on how many it was timed: about as many as fit into the seconds.
 
     `work_on(pairs)` makes everything ready and returns the work. Few pairs fill no batch, and most of their time goes
     into what a batch takes whatever its size; so the line through the times of few and of more leads to that of all.
     """
-    timed(work_on(every(pairs, max(1, len(pairs) // 8))))  # the first time of all is never like the others
+    timed(work_on(every(pairs, max(1, len(pairs) // 8))), ranks)  # the first time of all is never like the others
     few = every(pairs, max(1, len(pairs) // FIRST_PAIRS))
-    for_few = timed(work_on(few))
+    for_few = timed(work_on(few), ranks)
     if len(few) == len(pairs):
         return for_few, len(few)
     more = every(pairs, max(1, int(len(pairs) / len(few) / max(2, seconds / for_few - 1))))
-    for_more = timed(work_on(more))
+    for_more = timed(work_on(more), ranks)
     for_another = max(0.0, for_more - for_few) / (len(more) - len(few))
     return for_more + for_another * (len(pairs) - len(more)), len(more)
 
@@ -209,11 +212,11 @@ def every(pairs: ParallelText, stride: int) -> ParallelText:
     return replace(pairs, sources=pairs.sources[::stride], references=pairs.references[::stride], parts=())
 
 
-def timed(work: Callable[[], object]) -> float:
-    """Seconds that the work takes."""
+def timed(work: Callable[[], object], ranks: Ranks = ALONE) -> float:
+    """Seconds that the work takes, by the first process's clock."""
     begin = time.monotonic()
     work()
-    return time.monotonic() - begin
+    return ranks.as_first(time.monotonic() - begin)
 
 
 def peak_bytes(device: torch.device) -> int:

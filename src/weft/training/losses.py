@@ -4,8 +4,12 @@ Cross-entropy over the vocabulary stands here twice. `cross_entropy` is the defi
 `blocked_cross_entropy` starts one product earlier, at the hidden vectors, and works through them in blocks: the fp32
 soft-max of a whole batch, which is the largest tensor of a training step by far, never exists, and neither do the
 five passes over it that autograd would make. A test proves both equal, values and gradients.
+
+So does the cross-entropy that is guided by more than the labels: by a second pass over the batch (R-Drop), by what
+teachers say (distillation), or both: `guided_cross_entropy` and `blocked_guided_cross_entropy`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,7 +24,8 @@ class Loss:
     """Sums over the target tokens of a batch; divide by `tokens` for the mean.
 
     `total` is minimized (label-smoothed) and carries the gradient; `nll` is the plain negative log-likelihood in
-    nats; `correct` counts tokens that the model ranks first. Both stay on the device: counting waits for nothing.
+    nats; `correct` counts tokens above which the model ranks no other. Both stay where they are: counting waits for
+    nothing.
     """
 
     total: Float[Tensor, ""]
@@ -45,8 +50,59 @@ def cross_entropy(
     total = (1 - smoothing) * nll - smoothing * log_probs.mean(-1).sum()
     if z_loss:
         total = total + z_loss * torch.logsumexp(logits.float(), -1).square().sum()
-    correct = (logits.argmax(-1) == labels).sum().float()
+    correct = (logits.gather(1, labels[:, None]) == logits.amax(1, keepdim=True)).sum().float()
     return Loss(total=total, nll=nll.detach(), correct=correct, tokens=len(labels))
+
+
+def guided_cross_entropy(
+    logits: Float[Tensor, "passes tokens vocab"],
+    labels: Int[Tensor, " tokens"],
+    smoothing: float,
+    z_loss: float = 0.0,
+    *,
+    r_drop: float = 0.0,
+    teacher_logits: Sequence[Float[Tensor, "tokens vocab"]] = (),
+    teacher_share: float = 0.0,
+    temperature: float = 1.0,
+) -> Loss:
+    """The mean over one or two passes of (1 - teacher_share) `cross_entropy` + teacher_share `distillation`, and, of
+    two passes, r_drop / 2 times their `divergence`.
+
+    Without teachers this is half of Liang et al. 2021 (arXiv 2106.14448), equation 4: r_drop is their alpha, and the
+    loss is on the scale of one pass. `nll` and `correct` are means over the passes, so the tokens count once.
+    """
+    losses = [cross_entropy(one, labels, smoothing, z_loss) for one in logits]
+    total = mean_of([loss.total for loss in losses])
+    if teacher_logits:
+        taught = mean_of([distillation(one, teacher_logits, temperature) for one in logits])
+        total = (1 - teacher_share) * total + teacher_share * taught
+    if r_drop:
+        total = total + r_drop / 2 * divergence(*logits)
+    nll, correct = mean_of([loss.nll for loss in losses]), mean_of([loss.correct for loss in losses])
+    return Loss(total=total, nll=nll, correct=correct, tokens=len(labels))
+
+
+def divergence(one: Float[Tensor, "tokens vocab"], other: Float[Tensor, "tokens vocab"]) -> Float[Tensor, ""]:
+    """The mean of the Kullback-Leibler divergences in both directions, summed over the tokens."""
+    log_p, log_r = F.log_softmax(one.float(), -1), F.log_softmax(other.float(), -1)
+    return ((log_p.exp() - log_r.exp()) * (log_p - log_r)).sum() / 2
+
+
+def distillation(
+    logits: Float[Tensor, "tokens vocab"], teacher_logits: Sequence[Float[Tensor, "tokens vocab"]], temperature: float
+) -> Float[Tensor, ""]:
+    """Cross-entropy against the mean of the teachers' distributions over the whole vocabulary (Kim and Rush 2016,
+    section 3.1), summed over the tokens.
+
+    A temperature above 1 flattens theirs and the student's alike; its square keeps the gradient's size (Hinton et al.
+    2015, section 2).
+    """
+    taught = mean_of([torch.softmax(each.float() / temperature, -1) for each in teacher_logits])
+    return -(temperature**2) * (taught * F.log_softmax(logits.float() / temperature, -1)).sum()
+
+
+def mean_of(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.stack(list(tensors)).mean(0)
 
 
 def blocked_cross_entropy(
@@ -118,3 +174,118 @@ class BlockedCrossEntropy(torch.autograd.Function):
         hidden_gradient, weight_gradient = ctx.saved_tensors  # type: ignore[attr-defined]
         above = gradients[0]
         return hidden_gradient * above, weight_gradient * above, None, None, None
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """What teachers make of a batch: each one's last vectors and output matrix, whose product are its logits.
+
+    Teachers may be of any width, but their vocabulary is the student's.
+    """
+
+    hidden: tuple[Float[Tensor, "tokens _"], ...]
+    weights: tuple[Float[Tensor, "vocab _"], ...]
+    share: float
+    """Part of the loss that comes from them, above 0 and at most 1."""
+    temperature: float = 1.0
+
+    def probabilities(self, rows: slice) -> Float[Tensor, "rows vocab"]:
+        """The mean of their distributions for some of the tokens, at the temperature, in fp32."""
+        total = None
+        for hidden, weight in zip(self.hidden, self.weights, strict=True):
+            logits = (hidden[rows] @ weight.T.to(hidden.dtype)).float()
+            one = torch.softmax(logits.div_(self.temperature), -1)
+            total = one if total is None else total.add_(one)
+        assert total is not None  # nobody is taught by no one
+        return total.div_(len(self.hidden))
+
+
+def blocked_guided_cross_entropy(
+    hidden: Float[Tensor, "passes tokens model"],
+    weight: Float[Tensor, "vocab model"],
+    labels: Int[Tensor, " tokens"],
+    smoothing: float,
+    z_loss: float = 0.0,
+    *,
+    r_drop: float = 0.0,
+    teaching: Teaching | None = None,
+) -> Loss:
+    """`guided_cross_entropy(hidden @ weight.T, ...)` without its logits, as `blocked_cross_entropy` does it."""
+    total, nll, correct = BlockedGuidedCrossEntropy.apply(hidden, weight, labels, smoothing, z_loss, r_drop, teaching)
+    return Loss(total=total, nll=nll, correct=correct, tokens=len(labels))
+
+
+class BlockedGuidedCrossEntropy(torch.autograd.Function):
+    """As in BlockedCrossEntropy the gradients are made on the way forward, from a block's gradient of its logits z.
+
+    With p = softmax(z) of one pass, r that of the other, g = log p - log r, s the share and t the mean of the teachers,
+    both at the temperature T, the parts of that gradient are
+
+        labels       (1 - s) (p - q)            q the smoothed target; of it only the label's part is made in the block
+        teachers     s T (softmax(z / T) - t)
+        R-Drop       alpha / 2 (p (g - sum(p g)) + p - r)       for the other pass with p and r, and so g, changed over
+
+    and the mean over the passes is taken of all.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        hidden: Tensor,
+        weight: Tensor,
+        labels: Tensor,
+        smoothing: float,
+        z_loss: float,
+        r_drop: float,
+        teaching: Teaching | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        (passes, tokens, _), vocab_size = hidden.shape, weight.size(0)
+        block = BlockedCrossEntropy.block // passes if hidden.device.type == "cpu" else max(1, tokens)
+        from_labels = 1.0 if teaching is None else 1 - teaching.share
+        low = weight.to(hidden.dtype)
+        hidden_sum, mean_row = hidden.sum((0, 1), dtype=torch.float32), low.mean(0, dtype=torch.float32)
+        total = -from_labels * smoothing * (hidden_sum @ mean_row)
+        nll, correct = torch.zeros_like(total), torch.zeros_like(total)
+        hidden_gradient = torch.empty_like(hidden)
+        differences = hidden.new_empty(passes, tokens, vocab_size)
+        for begin in range(0, tokens, block):
+            rows = slice(begin, begin + block)
+            label = labels[rows].expand(passes, -1)[..., None]
+            z = (hidden[:, rows] @ low.T).float()  # (passes, rows, vocab)
+            log_mass = z.logsumexp(-1, keepdim=True)
+            z_label = z.gather(-1, label)
+            nll += (log_mass - z_label).sum()
+            correct += (z_label == z.amax(-1, keepdim=True)).sum()
+            total += from_labels * (log_mass - (1 - smoothing) * z_label + z_loss * log_mass.square()).sum()
+            log_p = z - log_mass
+            p = log_p.exp()
+            change = from_labels * (1 + 2 * z_loss * log_mass) * p
+            change.scatter_add_(-1, label, change.new_full(label.shape, from_labels * (smoothing - 1)))
+            if teaching is not None:
+                taught = teaching.probabilities(rows)
+                log_soft = torch.log_softmax(z / teaching.temperature, -1) if teaching.temperature != 1 else log_p
+                total -= teaching.share * teaching.temperature**2 * (taught * log_soft).sum()
+                change.add_(log_soft.exp().sub_(taught), alpha=teaching.share * teaching.temperature)
+            if r_drop:
+                gap = log_p[0] - log_p[1]
+                for own, other, sign in ((0, 1, 1), (1, 0, -1)):
+                    weighed = sign * p[own] * gap
+                    mean_gap = weighed.sum(-1, keepdim=True)
+                    total += r_drop / 2 * mean_gap.sum()
+                    change[own].add_(weighed - p[own] * mean_gap + p[own] - p[other], alpha=r_drop / 2)
+            differences[:, rows] = change
+            hidden_gradient[:, rows] = differences[:, rows] @ low
+        hidden_gradient -= (from_labels * smoothing * mean_row).to(hidden.dtype)
+        flat = differences.flatten(0, 1)
+        weight_gradient = (flat.T @ hidden.flatten(0, 1)).float()
+        weight_gradient.sub_(hidden_sum, alpha=from_labels * smoothing / vocab_size)
+        ctx.save_for_backward(hidden_gradient.div_(passes), weight_gradient.div_(passes))
+        nll, correct = nll / passes, correct / passes
+        ctx.mark_non_differentiable(nll, correct)  # type: ignore[attr-defined]
+        return total / passes, nll, correct
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None, None, None]:  # type: ignore[override]
+        hidden_gradient, weight_gradient = ctx.saved_tensors  # type: ignore[attr-defined]
+        above = gradients[0]
+        return hidden_gradient * above, weight_gradient * above, None, None, None, None, None

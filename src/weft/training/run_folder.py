@@ -3,7 +3,7 @@ write.
 
     checkpoints/step-N/   a complete model folder, training.safetensors and training.json
     run.json              names `last` and `best`
-    metrics.jsonl samples.jsonl
+    metrics.jsonl samples.jsonl skipped.jsonl
 
 A checkpoint is staged beside its place, synced to the disk, and renamed into place once. A folder whose name is
 `step-N` is therefore always whole, and whatever else lies in checkpoints/ is the wreck of a killed process.
@@ -26,10 +26,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from weft.errors import ModelError, Problem, RunError
-from weft.files import sync, write_atomically
+from weft.files import sha256, sync, write_atomically
 
 TENSORS, STATE = "training.safetensors", "training.json"
-BEGUN = re.compile(r"lock|checkpoints|metrics\.jsonl|samples\.jsonl|\..*\.partial")
+SKIPPED = "skipped.jsonl"
+LOGS = ("metrics.jsonl", "samples.jsonl", SKIPPED)
+BEGUN = re.compile(r"lock|checkpoints|(metrics|samples|skipped)\.jsonl|\..*\.partial")
 """What a run that was killed before its first checkpoint can have left."""
 
 
@@ -154,31 +156,39 @@ class RunFolder:
         best: int | None,
         keep: Iterable[int] = (),
     ) -> None:
-        """Commit a checkpoint, name it the last one, and remove those that are neither last nor best nor to be kept."""
+        """Commit a checkpoint, name it the last one, and remove those that are neither last nor best nor to be kept.
+
+        Raises WeftError where the disk is full or the folder can no longer be written.
+        """
 
         def write(folder: Path) -> None:
             write_model(folder)
             save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, folder / TENSORS)
-            (folder / STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
+            sealed = {**state, "sha256": {TENSORS: sha256(folder / TENSORS)}}
+            (folder / STATE).write_text(json.dumps(sealed, indent=1), encoding="utf-8")
 
-        self.sync_logs()
-        commit_folder(self.checkpoint(step), write)
-        self.write_status(RunStatus(last=step, best=best))
-        self.sweep(keep={step, best, *keep})
+        with saying_what_was_not_written(self.path):
+            self.sync_logs()
+            commit_folder(self.checkpoint(step), write)
+            self.write_status(RunStatus(last=step, best=best))
+            self.sweep(keep={step, best, *keep})
 
     def write_status(self, status: RunStatus) -> None:
         write_atomically(self.path / "run.json", status.to_json())
 
     def load(self, step: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The tensors and the state that `save` was given."""
+        """The tensors and the state that `save` was given; raises ModelError where they are no longer that."""
         folder = self.checkpoint(step)
         try:
             tensors, state = load_file(folder / TENSORS), json.loads((folder / STATE).read_text(encoding="utf-8"))
             if not isinstance(state, dict):
                 raise ValueError("training.json holds no object")
-            return tensors, state
-        except (OSError, ValueError, RecursionError, SafetensorError) as error:
+            is_sound = state.pop("sha256") == {TENSORS: sha256(folder / TENSORS)}
+        except (OSError, ValueError, KeyError, RecursionError, SafetensorError) as error:
             raise ModelError(folder, [Problem(f"{TENSORS} or {STATE}", f"cannot be read: {error}")]) from None
+        if not is_sound:
+            raise ModelError(folder, [Problem(TENSORS, f"was changed or damaged: its sha256 is not that in {STATE}")])
+        return tensors, state
 
     def sweep(self, keep: set[int | None]) -> None:
         """Remove checkpoints that nobody needs and what killed processes left half written.
@@ -197,7 +207,7 @@ class RunFolder:
             file.unlink(missing_ok=True)
 
     def append(self, name: str, row: dict[str, Any]) -> None:
-        """Add a line to metrics.jsonl or samples.jsonl; a number that JSON does not know (NaN, infinity) is null."""
+        """Add a line to one of the LOGS; a number that JSON does not know (NaN, infinity) is null."""
         known = {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
         try:
             with open(self.path / name, "a", encoding="utf-8") as file:
@@ -207,14 +217,21 @@ class RunFolder:
                 f"{self.path / name} could not be written: {error.strerror}; the last checkpoint is intact"
             ) from error
 
+    def clear(self) -> None:
+        """Remove what a run that has no checkpoint yet can have left."""
+        with saying_what_was_not_written(self.path):
+            self.sweep(keep=set())
+            for name in LOGS:
+                (self.path / name).unlink(missing_ok=True)
+
     def sync_logs(self) -> None:
-        for name in ("metrics.jsonl", "samples.jsonl"):
+        for name in LOGS:
             if (self.path / name).exists():
                 sync(self.path / name)
 
     def cut_logs(self, step: int) -> None:
         """Take back the lines after this step, which the run will write again, and a torn last line."""
-        for name in ("metrics.jsonl", "samples.jsonl"):
+        for name in LOGS:
             path = self.path / name
             if path.exists():
                 kept = [line for line in path.read_bytes().split(b"\n") if line and step_of(line) <= step]
@@ -233,19 +250,27 @@ def commit_folder(target: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a folder beside `target`, sync it, and rename it into place in one step."""
     staged = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.rmtree(staged, ignore_errors=True)
-    staged.mkdir(parents=True)
     try:
-        write(staged)
-        for file in staged.iterdir():
-            sync(file)
-        sync(staged)
-        os.rename(staged, target)
+        with saying_what_was_not_written(target):
+            staged.mkdir(parents=True)
+            write(staged)
+            for file in staged.iterdir():
+                sync(file)
+            sync(staged)
+            os.rename(staged, target)
+            sync(target.parent)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def saying_what_was_not_written(target: Path) -> Iterator[None]:
+    """Where the disk is full, or no longer lets this process write, the block ends in a RunError that says so."""
+    try:
+        yield
     except (OSError, SafetensorError) as error:  # safetensors has its own error for a full disk
         reason = getattr(error, "strerror", None) or error
         raise RunError(f"{target} could not be written: {reason}; what was saved before is intact") from error
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
-    sync(target.parent)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

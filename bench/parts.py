@@ -1,0 +1,176 @@
+"""What each fast part of a training step is worth: `make bench-parts`, or `python -m bench.parts`.
+
+The steps of bench/base.toml, on the same batches of zh-en-50k, as they are and with one fast part at a time replaced by
+its plain form, which computes the same thing. The forms take turns, round after round; a ratio is that of the medians
+of the times. Each form is a line of bench/results/parts.jsonl; `--docs` puts the table of the last session into
+docs/*/benchmarks.md.
+"""
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+from unittest.mock import patch
+
+from bench.machine import RESULTS, ROOT, Line, append_line, circumstances, fill_page, markdown_table, read_lines, say
+from torch import Tensor
+from torch.nn import functional as F
+
+from weft.config import Resolved, read_recipe
+from weft.data.batching import Batch
+from weft.layers.attention import MultiHeadAttention, attend_explicit
+from weft.layers.dropout import Dropout
+from weft.runtime import choose_threads, keep_memory_pages
+from weft.tasks.first_model import first_model
+from weft.tasks.recipes import TranslationRecipe
+from weft.tasks.training import Silent, read_all, trainer_for_a_trial
+from weft.training.losses import Loss, cross_entropy
+
+LINES = RESULTS / "parts.jsonl"
+WARMUP, STEPS, ROUNDS = 3, 8, 5
+
+
+def main() -> None:
+    options = parse_options()
+    if not options.table:
+        measure(options.data)
+    lines = read_lines(LINES)
+    session = [line for line in lines if line["session"] == lines[-1]["session"]]
+    tables = {language: table(session, language) for language in HEADERS}
+    print(tables["en"])
+    if options.docs:
+        fill_page("benchmarks.md", "parts", tables)
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.parts", description="What each fast part is worth.")
+    parser.add_argument(
+        "--data", type=Path, default=os.environ.get("WEFT_DATA"), help="folder of zh-en-50k; left out: WEFT_DATA"
+    )
+    parser.add_argument("--table", action="store_true", help="measure nothing, print the last session's table")
+    parser.add_argument("--docs", action="store_true", help="also put the table into the docs")
+    options = parser.parse_args()
+    if options.data is None and not options.table:
+        parser.error("say where zh-en-50k lies: --data DIR, or WEFT_DATA in the environment")
+    return options
+
+
+def measure(data: Path) -> None:
+    keep_memory_pages()
+    recipe = cast(Resolved[TranslationRecipe], read_recipe(ROOT / "bench" / "base.toml", TranslationRecipe, ()))
+    corpora = read_all(recipe.recipe, data, Silent())
+    model = first_model(recipe, corpora.train, Silent())
+    with trainer_for_a_trial(model, corpora, Silent()) as trainer:
+        batches = list(islice(trainer.batches.epoch(0), WARMUP + STEPS))
+        times: dict[str, list[float]] = {name: [] for name in PLAIN}
+        for number in range(ROUNDS):
+            for name, plain in PLAIN.items():
+                with plain():
+                    times[name].append(seconds_a_step(trainer, batches))
+            say(f"round {number + 1} of {ROUNDS}")
+    tokens = sum(int((batch.target[:, 1:] != 0).sum()) for batch in batches[WARMUP:]) / STEPS
+    session = datetime.now(UTC).isoformat(timespec="seconds")
+    for name, seconds in times.items():
+        line: Line = {
+            "session": session,
+            "plain": name,
+            "milliseconds": [round(1000 * s, 1) for s in seconds],
+            "target_tokens_per_second": round(tokens / statistics.median(seconds), 1),
+            "threads": choose_threads(),
+        }
+        append_line(LINES, {**line, **circumstances()})
+
+
+def seconds_a_step(trainer: Any, batches: list[Batch]) -> float:
+    """The mean over the batches after the first WARMUP ones."""
+    for batch in batches[:WARMUP]:
+        trainer.update(batch)
+    begin = time.perf_counter()
+    for batch in batches[WARMUP:]:
+        trainer.update(batch)
+    return (time.perf_counter() - begin) / (len(batches) - WARMUP)
+
+
+@contextmanager
+def nothing() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    def attend(self: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        return attend_explicit(query, key, value, mask, self.dropout)
+
+    with patch.object(MultiHeadAttention, "attend", attend):
+        yield
+
+
+@contextmanager
+def plain_dropout() -> Iterator[None]:
+    def forward(self: Dropout, x: Tensor, onto: Tensor | None = None) -> Tensor:
+        dropped = F.dropout(x, self.probability, self.training)
+        return dropped if onto is None else onto + dropped
+
+    with patch.object(Dropout, "forward", forward):
+        yield
+
+
+@contextmanager
+def plain_loss() -> Iterator[None]:
+    def loss(hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float, z_loss: float = 0.0) -> Loss:
+        return cross_entropy(hidden @ weight.to(hidden.dtype).T, labels, smoothing, z_loss)
+
+    with patch("weft.tasks.translation.blocked_cross_entropy", loss):
+        yield
+
+
+@contextmanager
+def all_plain() -> Iterator[None]:
+    with plain_attention(), plain_dropout(), plain_loss():
+        yield
+
+
+PLAIN = {
+    "none": nothing,
+    "attention": plain_attention,
+    "dropout": plain_dropout,
+    "loss": plain_loss,
+    "all three": all_plain,
+}
+
+HEADERS = {
+    "en": ["plain form of", "milliseconds a step", "least to most", "target tokens a second", "speed left"],
+    "zh": ["换成朴素写法的部分", "每步毫秒", "最少到最多", "目标词元数/秒", "剩下的速度"],
+}
+NAMES = {
+    "en": {"none": "nothing", "all three": "all three"},
+    "zh": {"none": "无", "attention": "注意力", "dropout": "dropout", "loss": "损失", "all three": "三者"},
+}
+
+
+def table(session: list[Line], language: str) -> str:
+    fast = statistics.median(session[0]["milliseconds"])
+    rows = []
+    for line in session:
+        times = line["milliseconds"]
+        median = statistics.median(times)
+        rows.append(
+            [
+                NAMES[language].get(line["plain"], line["plain"]),
+                f"{median:.0f}",
+                f"{min(times):.0f}–{max(times):.0f}",
+                f"{line['target_tokens_per_second']:,.0f}",
+                f"{fast / median:.0%}",
+            ]
+        )
+    return markdown_table(HEADERS[language], rows)
+
+
+if __name__ == "__main__":
+    main()

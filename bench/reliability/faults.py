@@ -1,0 +1,61 @@
+"""A run whose task goes wrong on purpose: the loss of a batch passes through a function that may spoil it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from weft.data.batching import Batch
+from weft.models.transformer import Transformer
+from weft.tasks.training import Silent, begin, find_recipe, go_on, read_all
+from weft.tasks.trial import TranslationTrainer
+from weft.training.distributed import ALONE, SharedRunFolder
+from weft.training.losses import Loss
+from weft.training.trainer import Progress, StopRequest
+
+Spoiler = Callable[[TranslationTrainer, Batch, Callable[[], Loss]], Loss]
+"""Is given the trainer, a batch, and what computes the loss of it."""
+
+
+class Messages(Silent):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def on_message(self, text: str) -> None:
+        self.said.append(text)
+
+
+@contextmanager
+def spoiled_run(folder: Path, run: str, spoil: Spoiler, *overrides: str) -> Iterator[TranslationTrainer]:
+    """A trainer of the recipe in the folder, begun or gone on with, whose losses go through `spoil`."""
+    recipe = folder / "tiny.toml"
+    resolved, data_root, path = find_recipe(recipe, run=folder / run, data=None, overrides=overrides)
+    run_folder, listener = SharedRunFolder(path, ALONE), Messages()
+    with run_folder.locked():
+        corpora, status = read_all(resolved.recipe, data_root, listener), run_folder.status()
+        if status is None:
+            trainer = begin(resolved, corpora, run_folder, None, listener)
+        else:
+            _, state = run_folder.load(status.last)
+            trainer = go_on(resolved, corpora, run_folder, status, state["batches"], None, listener)
+        usual = trainer.task.loss
+
+        def loss(model: Transformer, batch: Batch) -> Loss:
+            return spoil(trainer, batch, lambda: usual(model, batch))
+
+        trainer.task.loss = loss
+        yield trainer
+
+
+def train_on(trainer: TranslationTrainer) -> Progress:
+    return trainer.train(StopRequest())
+
+
+def messages_of(trainer: TranslationTrainer) -> list[str]:
+    assert isinstance(trainer.listener, Messages)
+    return trainer.listener.said
+
+
+def weights_are_finite(trainer: TranslationTrainer) -> bool:
+    return all(bool(torch.isfinite(parameter).all()) for parameter in trainer.model.parameters())

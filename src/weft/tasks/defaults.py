@@ -1,0 +1,153 @@
+"""What a recipe leaves open, chosen from the number of training pairs: vocabulary, shape, dropout, batch, rate, epochs.
+
+`TABLE` holds all of it. Between two of its rows the values are interpolated over the logarithm of the pairs; beyond its
+ends the first or the last row counts. Which way each column goes is known from studies of small corpora:
+
+- Few sentences teach few rare pieces: smaller vocabularies (Sennrich and Zhang 2019, "Revisiting Low-Resource Neural
+  Machine Translation"; Gowda and May 2020, "Finding the Optimal Vocabulary Size").
+- Few sentences are soon known by heart: fewer layers, narrower ones with fewer heads, more dropout (Araabi and Monz
+  2020, "Optimizing Transformer for Low-Resource Neural Machine Translation").
+- Few sentences make few updates: smaller batches (Sennrich and Zhang 2019) and more epochs. Warm-up is a share of all
+  updates, so it follows by itself.
+- Wider networks want lower rates: with the root of the width, as in Vaswani et al. 2017, equation 3.
+
+The numbers are weft's own; `make bench-sizes` measures them.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.config import Resolved
+from weft.models.transformer import TransformerConfig
+from weft.tasks.recipes import TranslationRecipe
+
+
+@dataclass(frozen=True)
+class Size:
+    """What suits a corpus of so many pairs."""
+
+    pairs: int
+    vocabulary: int
+    """Pieces a language."""
+    layers: int
+    """Of the encoder, and as many of the decoder."""
+    model_dim: int
+    dropout: float
+    batch_tokens: int
+    learning_rate: float
+    """At this width."""
+    epochs: int
+
+
+# fmt: off
+TABLE = [
+    #         pairs  pieces layers width dropout  batch    rate epochs
+    Size(     1_000,  1_000,     2,  128,   0.30,  1_024, 2.0e-3, 200),
+    Size(     5_000,  2_000,     3,  256,   0.30,  2_048, 1.5e-3, 100),
+    Size(    20_000,  4_000,     3,  256,   0.25,  3_072, 1.5e-3,  50),
+    Size(    50_000,  8_000,     4,  256,   0.15,  4_096, 1.5e-3,  30),
+    Size(   200_000, 12_000,     5,  384,   0.10,  8_192, 1.2e-3,  20),
+    Size( 1_000_000, 16_000,     6,  512,   0.10, 16_384, 1.0e-3,  12),
+    Size(10_000_000, 32_000,     6,  512,   0.10, 32_768, 1.0e-3,   4),
+]
+# fmt: on
+HEAD_DIM = 64
+"""Width of a head, as near as the model's width allows."""
+FF_FACTOR = 4
+"""Inner width of the feed-forward networks in widths of the model."""
+
+
+def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int) -> dict[str, Any]:
+    """Dotted key -> value for everything that this recipe leaves open and the number of pairs decides.
+
+    What the recipe gives stays, and the rest is chosen to go with it.
+    """
+    recipe, size = resolved.recipe, size_for(pairs)
+    is_open = {key for key, origin in resolved.origins.items() if origin == "default"}
+    width = width_for(recipe.model, size, is_open)
+    settings: dict[str, Any] = {
+        "tokenizer.source_size": size.vocabulary,
+        "tokenizer.target_size": size.vocabulary,
+        "model.model_dim": width,
+        "model.num_heads": heads_for(recipe.model, width),
+        "model.encoder_layers": size.layers,
+        "model.decoder_layers": size.layers,
+        "model.ff_dim": FF_FACTOR * width,
+        "model.dropout": size.dropout,
+        "training.batch_tokens": size.batch_tokens,
+        "training.learning_rate": two_digits(size.learning_rate * math.sqrt(size.model_dim / width)),
+        "training.epochs": size.epochs,
+    }
+    return {key: settings[key] for key in settings if key in is_open - set(keys_without_use(recipe))}
+
+
+def keys_without_use(recipe: TranslationRecipe) -> list[str]:
+    """Keys that something else in the recipe takes the place of, or gives another meaning."""
+    training = recipe.training
+    keys = ["tokenizer.target_size"] if recipe.tokenizer.shared else []
+    keys += ["training.batch_tokens"] if training.batch_sentences is not None else []
+    keys += ["training.epochs"] if training.steps is not None else []
+    if training.optimizer not in ("adam", "adamw") or training.schedule == "noam":
+        keys.append("training.learning_rate")
+    return keys
+
+
+def width_for(model: TransformerConfig, size: Size, is_open: set[str]) -> int:
+    """The recipe's width; else the table's, or where heads are given the nearest that gives them 8, 16, ... each."""
+    if "model.model_dim" not in is_open:
+        return model.model_dim
+    if "model.num_heads" in is_open:
+        return size.model_dim
+    return to_step(size.model_dim, 8 * model.num_heads)
+
+
+def heads_for(model: TransformerConfig, width: int) -> int:
+    """How many heads share this width evenly, each about HEAD_DIM wide; rotary positions turn pairs of dimensions."""
+    unit = 2 if model.positions == "rotary" else 1
+    fitting = [heads for heads in range(1, width // 8 + 1) if width % (unit * heads) == 0]
+    return min(fitting, key=lambda heads: abs(heads - width / HEAD_DIM))
+
+
+def size_for(pairs: int) -> Size:
+    """The row of the table for any number of pairs, in round numbers."""
+
+    def between(column: str, scale: Any = math.log, back: Any = math.exp) -> float:
+        """The column's value: in equal ratios between two rows, or on another scale."""
+        places = [math.log(row.pairs) for row in TABLE]
+        return back(float(np.interp(math.log(max(1, pairs)), places, [scale(getattr(row, column)) for row in TABLE])))
+
+    return Size(
+        pairs=pairs,
+        vocabulary=to_step(between("vocabulary"), 500),
+        layers=round(between("layers", float, float)),
+        model_dim=to_step(between("model_dim"), 128),
+        dropout=round(between("dropout", float, float), 2),
+        batch_tokens=to_step(between("batch_tokens"), 512),
+        learning_rate=two_digits(between("learning_rate")),
+        epochs=round(between("epochs")),
+    )
+
+
+def to_step(number: float, step: int) -> int:
+    """The nearest multiple of the step, but not 0."""
+    return step * max(1, round(number / step))
+
+
+def two_digits(number: float) -> float:
+    return float(f"{number:.1e}")
+
+
+def describe(settings: dict[str, Any], pairs: int) -> str:
+    """The message that says what was chosen, and why."""
+    tables: dict[str, list[str]] = {}
+    for key, value in settings.items():
+        table, _, name = key.partition(".")
+        tables.setdefault(table, []).append(f"{name} = {value}")
+    chosen = "; ".join(f"[{table}] {', '.join(values)}" for table, values in tables.items())
+    return (
+        f"left open by the recipe and chosen for {pairs:,} training pairs: {chosen} (the fewer the pairs, the fewer "
+        "pieces and parameters they can fill, the sooner they are known by heart, and the more often they must be seen)"
+    )

@@ -1,0 +1,400 @@
+"""Several processes that train one model, one a device, as torchrun starts them (RANK, WORLD_SIZE, LOCAL_RANK).
+
+    joined     finds the others; without torchrun a process is alone, and all of this costs it nothing
+    Ranks      what they do together: add up, agree, be told
+    Learner    where the weights are: all of them on every rank (Replica), or dealt out (sharding.py)
+
+Each rank takes its rows of every batch (data/batching.py). Gradients, losses and tokens are added up over all ranks
+before anything is divided or decided, so every rank takes the step that one process would take on the whole batch, and
+none depends on which rank has how many rows. What a step depends on is the same everywhere; what is a matter of clocks,
+signals or files is the first rank's to decide (`Ranks.from_first`), which alone reads and writes.
+
+Why the gradients are added up by hand and not by torch's DistributedDataParallel: that wraps one `forward`, and our
+losses call a model's parts (encode, decode, the output matrix for the blocked loss) directly. It divides by the number
+of ranks where we divide by the tokens of all; it adds up after every backward pass where we do so once an update; and
+it must be told of layers that a step leaves out. What it has ahead of us is that it sends gradients while the backward
+pass still computes others.
+
+This room knows neither files' contents nor text, and no model beyond what nn.Module promises.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from weft.errors import FailedElsewhere, LostTouch, MemoryRanOut, UsageError, WeftError
+from weft.runtime import choose_device, derive_seed
+from weft.training.losses import Loss
+from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors, restore_optimizer
+from weft.training.task import Task
+
+PROMPT = timedelta(seconds=45)
+"""How long a rank waits for the others in a step, where all have the same to do; then it takes one of them for dead."""
+PATIENT = timedelta(hours=2)
+"""How long it waits while the first rank alone trains a tokenizer, reads, writes or scores, and until all have
+validated their shares. A process that ends is noticed at once all the same: its connections close."""
+
+BUCKET = 1 << 23
+"""Numbers (32 MiB) that are added up over the ranks at a time: many small messages take longer than a few large."""
+
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+Model = TypeVar("Model", bound=nn.Module)
+Batch = TypeVar("Batch")
+GivenBatch = TypeVar("GivenBatch", contravariant=True)
+
+
+def is_first_process() -> bool:
+    """Whether this process is the one that speaks; without torchrun every process is."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def joined() -> Iterator["Ranks"]:
+    """The processes that were started together with this one, for as long as the block runs.
+
+    What all ranks find wrong alike is said by the first one; the others raise FailedElsewhere. Raises LostTouch where
+    another process has ended or does not answer.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield ALONE
+        return
+    try:
+        yield join()
+    except (FailedElsewhere, LostTouch):
+        raise
+    except MemoryRanOut as error:
+        raise MemoryRanOut(f"process {os.environ['RANK']}: {error}") from error
+    except WeftError as error:
+        if is_first_process():
+            raise
+        raise FailedElsewhere(str(error), error.exit_code) from error
+    except RuntimeError as error:
+        if not is_about_connections(error):
+            raise
+        raise LostTouch(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), str(error)) from error
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()  # whose threads would abort a process that ends
+
+
+def join() -> "Ranks":
+    """Find the other processes by what torchrun has put into the environment."""
+    if missing := [name for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
+        raise UsageError(f"WORLD_SIZE is set but not {', '.join(missing)}; start several processes with torchrun")
+    device = choose_device()
+    if device.type == "cuda":
+        here, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
+        if here > gpus:
+            raise UsageError(f"torchrun has started {here} processes for {gpus} GPUs; give --nproc-per-node {gpus}")
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    # Gloo carries what lies in memory (decisions, objects), NCCL what lies on GPUs (gradients).
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=PATIENT)
+    prompt = dist.new_group(backend=backend, timeout=PROMPT)
+    assert isinstance(prompt, dist.ProcessGroup)  # no rank stands outside
+    return Ranks(dist.get_rank(), dist.get_world_size(), prompt, torch.Generator())
+
+
+def is_about_connections(error: RuntimeError) -> bool:
+    """Whether this is how Gloo, NCCL or the store says that another process is gone."""
+    words = ("gloo", "Gloo", "NCCL", "Connection ", "ProcessGroup", "timed out")
+    return isinstance(error, dist.DistError) or any(word in str(error) for word in words)
+
+
+@dataclass
+class Ranks:
+    """The processes of a run, of which this one has the number `rank`; by default it is alone.
+
+    `prompt` connects them in a step, `common` draws what must be the same on all of them. Both are None where a
+    process is alone.
+    """
+
+    rank: int = 0
+    size: int = 1
+    prompt: dist.ProcessGroup | None = None
+    common: torch.Generator | None = None
+    _is_inside: bool = field(default=False, init=False)
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """The rows that are this rank's: number `rank` and every `size`-th after it."""
+        return self.rank, self.size
+
+    def seed(self, seed: int) -> None:
+        """Begin a step's random numbers: dropout masks, from torch's own generators, are each rank's own."""
+        if self.common is None:
+            torch.manual_seed(seed)
+        else:
+            torch.manual_seed(derive_seed(seed, "rank", self.rank))
+            self.common.manual_seed(seed)
+
+    def from_first(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Let the first rank work; every rank gets what it returns.
+
+        Where it fails the first rank raises its error and the others raise FailedElsewhere. Inside such work the first
+        rank is alone: what it calls there may use this method too.
+        """
+        if self.size == 1 or self._is_inside:
+            return work(*arguments)
+        if not self.is_first:
+            outcome = self._hear()
+            if isinstance(outcome, Failure):
+                raise FailedElsewhere(outcome.text, outcome.exit_code)
+            return outcome
+        self._is_inside = True
+        try:
+            result = work(*arguments)
+        except Exception as error:
+            self._tell(Failure(str(error), getattr(error, "exit_code", 1)))
+            raise
+        finally:
+            self._is_inside = False
+        self._tell(result)
+        return result
+
+    def _tell(self, outcome: object) -> None:
+        """From the first rank to all others, which are waiting by now: one that is not there soon is dead."""
+        calls = [dist.isend(torch.zeros(1), rank) for rank in range(1, self.size)]
+        for call in calls:
+            assert call is not None  # the first rank calls the others only
+            call.wait(PROMPT)
+        dist.broadcast_object_list([outcome], src=0)
+
+    def _hear(self) -> Any:
+        dist.recv(torch.zeros(1), src=0)
+        told: list[Any] = [None]
+        dist.broadcast_object_list(told, src=0)
+        return told[0]
+
+    def as_first(self, value: Result) -> Result:
+        """The first rank's value of what is not the same everywhere, such as a reading of a clock."""
+        return self.from_first(lambda: value)
+
+    def largest(self, *numbers: int) -> list[int]:
+        """The largest that any rank has of each."""
+        if self.size == 1:
+            return list(numbers)
+        found = torch.tensor(numbers)
+        dist.all_reduce(found, dist.ReduceOp.MAX, group=self.prompt)
+        return found.tolist()
+
+    def add_up(self, rows: Sequence[tuple[float | Tensor, float | Tensor, int]]) -> list[tuple[Any, Any, int]]:
+        """Rows of two sums and a count, each added up over all ranks in fp64.
+
+        The sums stay on their device. The counts travel apart, so that no step waits for an accelerator to count.
+        """
+        if self.size == 1:
+            return list(rows)
+        sums = torch.stack([torch.as_tensor(x).double() for *pair, _ in rows for x in pair])
+        counts = torch.tensor([count for *_, count in rows])
+        for tensor in (sums, counts):
+            dist.all_reduce(tensor, group=self.prompt)
+        return [(sums[2 * i], sums[2 * i + 1], count) for i, count in enumerate(counts.tolist())]
+
+    def add_up_in_place(self, tensors: Sequence[Tensor]) -> None:
+        """Make each of these fp32 tensors, which have the same shapes everywhere, the sum over all ranks."""
+        if self.size == 1:
+            return
+        sent = []
+        for bucket in buckets(tensors, BUCKET):
+            flat = torch.cat([tensor.flatten() for tensor in bucket])
+            sent.append((bucket, flat, dist.all_reduce(flat, group=self.prompt, async_op=True)))
+        for bucket, flat, message in sent:
+            assert message is not None  # no rank stands outside
+            message.wait()
+            pieces = flat.split([tensor.numel() for tensor in bucket])
+            for tensor, piece in zip(bucket, pieces, strict=True):
+                tensor.copy_(piece.view_as(tensor))
+
+    def dealt_out(self, items: Sequence[Item]) -> Sequence[Item]:
+        """This rank's share of a list."""
+        return items[self.rank :: self.size]
+
+    def together(self, share: list[Item]) -> list[Item]:
+        """The whole of a list that was dealt out, from what each rank has made of its share; on every rank."""
+        if self.size == 1:
+            return share
+        shares: list[list[Item]] = [[] for _ in range(self.size)]
+        dist.all_gather_object(shares, share)
+        whole: list[Any] = [None] * sum(map(len, shares))
+        for rank, one in enumerate(shares):
+            whole[rank :: self.size] = one
+        return whole
+
+
+ALONE = Ranks()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What the others are told of an error of the first rank."""
+
+    text: str
+    exit_code: int
+
+
+def buckets(tensors: Iterable[Tensor], most: int) -> Iterator[list[Tensor]]:
+    """The tensors in their order, as many at a time as hold `most` numbers together; a larger one stands alone."""
+    bucket: list[Tensor] = []
+    numbers = 0
+    for tensor in tensors:
+        if bucket and numbers + tensor.numel() > most:
+            yield bucket
+            bucket, numbers = [], 0
+        bucket.append(tensor)
+        numbers += tensor.numel()
+    if bucket:
+        yield bucket
+
+
+@runtime_checkable
+class Learner(Protocol[GivenBatch]):
+    """Where the weights are that an update moves, and how the ranks' gradients become one: `Replica` and `Shards`."""
+
+    can_split: bool
+    """Whether a rank may compute its rows in parts of its own choice."""
+
+    @property
+    def moved(self) -> nn.Module:
+        """The parameters that the optimizer moves."""
+        ...
+
+    def loss(self, batch: GivenBatch) -> Loss:
+        """That of this rank's rows; its `total` carries the gradient."""
+        ...
+
+    def gradients(self) -> list[Tensor]:
+        """Those of the loss summed over all ranks; what is done to them in place is done to what the optimizer sees."""
+        ...
+
+    def norm(self, gradients: Sequence[Tensor]) -> Tensor:
+        """The length of these gradients, of all ranks together."""
+        ...
+
+    def gather(self) -> None:
+        """Let the model have the weights that were trained."""
+        ...
+
+    def scatter(self) -> None:
+        """Train the weights that the model has from here on."""
+        ...
+
+    def optimizer_tensors(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+        """Its state by name, whole; on the first rank, which writes it."""
+        ...
+
+    def restore_optimizer(self, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+        """Put back what `optimizer_tensors` gave."""
+        ...
+
+
+def make_learner(
+    parallel: Literal["ddp", "fsdp"], ranks: Ranks, model: Model, task: Task[Model, Batch], device: torch.device
+) -> Learner[Batch]:
+    """By the recipe's `training.parallel`; a process that is alone has nobody to deal its model out to."""
+    if parallel == "ddp" or ranks.size == 1:
+        return Replica(ranks, model, task)
+    from weft.training.sharding import Shards  # what it imports takes half a second
+
+    return Shards(ranks, model, task, device)
+
+
+class Replica(Generic[Model, Batch]):
+    """The whole model on this rank; where there are others, they hold the same and take the same steps.
+
+    A parameter that a step leaves out (its gradient is None) must be left out by all ranks.
+    """
+
+    can_split = True
+
+    def __init__(self, ranks: Ranks, model: Model, task: Task[Model, Batch]) -> None:
+        self.ranks, self.model, self.task = ranks, model, task
+
+    @property
+    def moved(self) -> nn.Module:
+        return self.model
+
+    def loss(self, batch: Batch) -> Loss:
+        return self.task.loss(self.model, batch)
+
+    def gradients(self) -> list[Tensor]:
+        found = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        self.ranks.add_up_in_place(found)
+        return found
+
+    def norm(self, gradients: Sequence[Tensor]) -> Tensor:
+        return nn.utils.get_total_norm(gradients)
+
+    def gather(self) -> None: ...
+
+    def scatter(self) -> None: ...
+
+    def optimizer_tensors(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+        return optimizer_tensors(optimizer)
+
+    def restore_optimizer(self, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+        restore_optimizer(optimizer, tensors)
+
+
+class SharedRunFolder(RunFolder):
+    """The run folder of several processes: the first one reads and writes, the others wait and are told what it read.
+
+    So they need not see the same disk.
+    """
+
+    def __init__(self, path: Path, ranks: Ranks) -> None:
+        super().__init__(path)
+        self.ranks = ranks
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            self.ranks.from_first(stack.enter_context, super().locked())
+            yield
+
+    def status(self) -> RunStatus | None:
+        return self.ranks.from_first(super().status)
+
+    def save(
+        self,
+        step: int,
+        write_model: Callable[[Path], None],
+        tensors: dict[str, Tensor],
+        state: dict[str, Any],
+        *,
+        best: int | None,
+        keep: Iterable[int] = (),
+    ) -> None:
+        save = super().save
+        self.ranks.from_first(lambda: save(step, write_model, tensors, state, best=best, keep=keep))
+
+    def write_status(self, status: RunStatus) -> None:
+        self.ranks.from_first(super().write_status, status)
+
+    def load(self, step: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return self.ranks.from_first(super().load, step)
+
+    def sweep(self, keep: set[int | None]) -> None:
+        self.ranks.from_first(super().sweep, keep)
+
+    def clear(self) -> None:
+        self.ranks.from_first(super().clear)
+
+    def append(self, name: str, row: dict[str, Any]) -> None:
+        self.ranks.from_first(super().append, name, row)
+
+    def cut_logs(self, step: int) -> None:
+        self.ranks.from_first(super().cut_logs, step)

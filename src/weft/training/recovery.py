@@ -1,0 +1,97 @@
+"""What training recovers from by itself, and how it is told: memory that does not suffice, and a loss that explodes.
+
+The Trainer acts on what stands here; nothing here knows a model, a clock or a file.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from weft.errors import MemoryRanOut
+
+JUDGED_OVER = 50
+"""Updates whose mean loss is one judgement: single batches differ by a nat, means of fifty hardly do."""
+
+MOST_FALLBACKS = 4
+"""How often a run that diverges goes back to its best weights before it gives up ..."""
+FALLBACK_FACTOR = 0.5
+"""... and what each time becomes of the learning rate: a sixteenth of it is left in the end."""
+
+NO_MEMORY = ("out of memory", "not enough memory", "DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED")
+"""What torch writes into a RuntimeError, on one system or another, where memory does not suffice."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether this error says that memory did not suffice.
+
+    A Linux kernel that ran out of memory itself says nothing: it kills a process (`kill -9`).
+    """
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in NO_MEMORY)
+
+
+@contextmanager
+def naming_lack_of_memory() -> Iterator[None]:
+    """Memory that runs out inside the block, where no smaller batch would help, is one clear error."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise MemoryRanOut(
+            "memory ran out where smaller training batches do not help: in a validation (lower decoding.batch_tokens), "
+            "or for the optimizer (make the model smaller); what was saved before is intact"
+        ) from error
+
+
+@dataclass
+class LossLevel:
+    """The training loss in nats a token, as a mean over JUDGED_OVER updates: the newest mean, and the lowest so far.
+
+    Why it takes more than a validation loss to tell that a run diverges: that one also rises when a model learns its
+    corpus by heart, while the training loss falls. Why more than a training loss: that one also rises, from a low
+    level, when the learning rate of a trained model is raised anew, while the validation loss rises little.
+    """
+
+    nll: float | Tensor = 0.0
+    tokens: int = 0
+    updates: int = 0
+    newest: float | None = None
+    lowest: float | None = None
+
+    def add(self, nll: float | Tensor, tokens: int) -> None:
+        """One more update; its loss stays on its device until fifty of them are looked at."""
+        self.nll = self.nll + nll
+        self.tokens += tokens
+        self.updates += 1
+        if self.updates == JUDGED_OVER:
+            self.newest = float(self.nll) / self.tokens
+            self.lowest = self.newest if self.lowest is None else min(self.lowest, self.newest)
+            self.nll, self.tokens, self.updates = 0.0, 0, 0
+
+    def has_risen(self, by: float) -> bool:
+        """Whether the newest mean lies more than so many nats above the lowest one."""
+        return self.newest is not None and self.lowest is not None and self.newest > self.lowest + by
+
+    def accept(self) -> None:
+        """Judge by the newest mean from here on: a validation has found nothing wrong with it."""
+        self.lowest = self.newest
+
+    def read(self) -> None:
+        """Make a plain number of the sum."""
+        self.nll = float(self.nll)
+
+
+def is_much_worse(valid_loss: float, best_loss: float | None, by: float) -> bool:
+    """Whether a validation loss is infinite or NaN, or more than so many nats above that of the best weights.
+
+    False where there are no best weights to go back to, or where theirs was no number either.
+    """
+    if best_loss is None or not math.isfinite(best_loss):
+        return False
+    return not math.isfinite(valid_loss) or valid_loss > best_loss + by

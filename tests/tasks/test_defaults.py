@@ -1,0 +1,197 @@
+"""What weft chooses where a recipe says nothing: smooth in the number of pairs, fitting to what the recipe does say."""
+
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft.config import Resolved, changed, read_recipe, resolve
+from weft.errors import RunError, Stopped
+from weft.tasks.defaults import TABLE, Size, choose_open_settings, size_for
+from weft.tasks.model_folder import read_config
+from weft.tasks.recipes import TranslationRecipe
+from weft.tasks.training import Silent, train
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted(path.name for path in (ROOT / "recipes").glob("*.toml"))
+DATA = {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]}
+
+
+def recipe(**tables: dict[str, Any]) -> Resolved[TranslationRecipe]:
+    return resolve({"data": DATA, **tables}, TranslationRecipe, "the recipe of a test")
+
+
+# The table
+
+
+def test_a_corpus_of_the_size_of_a_row_gets_what_the_row_says() -> None:
+    assert [size_for(row.pairs) for row in TABLE] == TABLE
+
+
+def test_beyond_the_ends_of_the_table_its_ends_count() -> None:
+    first, last = (vars(row) for row in (TABLE[0], TABLE[-1]))
+    for pairs in (0, 1, 999):
+        assert vars(size_for(pairs)) == {**first, "pairs": pairs}
+    assert vars(size_for(10**9)) == {**last, "pairs": 10**9}
+
+
+def test_between_two_rows_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [Size(10_000, 4_000, 3, 256, 0.3, 2_048, 2e-3, 80), Size(1_000_000, 16_000, 6, 512, 0.1, 8_192, 1e-3, 20)]
+    monkeypatch.setattr("weft.tasks.defaults.TABLE", rows)
+    # Ten times the one and a tenth of the other: roots of products, but for layers and dropout, which are differences.
+    assert size_for(100_000) == Size(
+        pairs=100_000,
+        vocabulary=8_000,
+        layers=4,  # 4.5, to the even number
+        model_dim=384,  # 362, to a multiple of 128
+        dropout=0.2,
+        batch_tokens=4_096,
+        learning_rate=1.4e-3,  # 1.414e-3, to two digits
+        epochs=40,
+    )
+
+
+def test_every_column_goes_one_way() -> None:
+    sizes = [size_for(int(pairs)) for pairs in np.geomspace(500, 2e7, 400)]
+    for column in ("vocabulary", "layers", "model_dim", "batch_tokens"):
+        assert (np.diff([getattr(size, column) for size in sizes]) >= 0).all(), column
+    for column in ("dropout", "learning_rate", "epochs"):
+        assert (np.diff([getattr(size, column) for size in sizes]) <= 0).all(), column
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_guide_shows_the_table(language: str) -> None:
+    text = (ROOT / "docs" / language / "recipes.md").read_text(encoding="utf-8")
+    cells = [re.findall(r"[\d.,]+", line) for line in text.splitlines() if re.match(r"\| [\d,]+ \| [\d,]+ \| \d", line)]
+    shown = [[float(cell.replace(",", "")) for cell in row] for row in cells]
+    assert shown == [
+        [s.pairs, s.vocabulary, s.layers, s.model_dim, s.dropout, s.batch_tokens, s.learning_rate, s.epochs]
+        for s in TABLE
+    ]
+
+
+# What a recipe leaves open
+
+
+def test_a_recipe_of_nothing_but_data_gets_all_of_it() -> None:
+    size = size_for(20_000)
+    assert choose_open_settings(recipe(), 20_000) == {
+        "tokenizer.source_size": size.vocabulary,
+        "tokenizer.target_size": size.vocabulary,
+        "model.model_dim": size.model_dim,
+        "model.num_heads": size.model_dim // 64,
+        "model.encoder_layers": size.layers,
+        "model.decoder_layers": size.layers,
+        "model.ff_dim": 4 * size.model_dim,
+        "model.dropout": size.dropout,
+        "training.batch_tokens": size.batch_tokens,
+        "training.learning_rate": size.learning_rate,
+        "training.epochs": size.epochs,
+    }
+
+
+def test_what_a_recipe_gives_stays_even_where_it_is_the_default() -> None:
+    given = recipe(model={"model_dim": 256, "dropout": 0.1}, training={"epochs": 20}, tokenizer={"target_size": 700})
+    chosen = choose_open_settings(given, 50_000)
+    assert not chosen.keys() & {"model.model_dim", "model.dropout", "training.epochs", "tokenizer.target_size"}
+    assert chosen["model.num_heads"] == 4 and chosen["model.ff_dim"] == 1024  # of the width that is given
+
+
+def test_a_width_that_is_given_changes_the_rate_by_its_root() -> None:
+    size = size_for(50_000)
+    given = recipe(model={"model_dim": 4 * size.model_dim})
+    assert choose_open_settings(given, 50_000)["training.learning_rate"] == pytest.approx(size.learning_rate / 2)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+@pytest.mark.parametrize("pairs", [1_000, 50_000, 10_000_000])
+@pytest.mark.parametrize(
+    "model",
+    [*({"model_dim": width} for width in (16, 48, 80, 272, 384, 1024)), *({"num_heads": h} for h in (1, 2, 16, 32))],
+    ids=str,
+)
+def test_width_and_heads_fit_whichever_of_them_is_given(model: dict[str, Any], pairs: int, positions: str) -> None:
+    given = recipe(model={**model, "positions": positions})
+    found = changed(given, choose_open_settings(given, pairs), "corpus").recipe.model  # is checked like any recipe
+    assert found.model_dim % found.num_heads == 0 and found.ff_dim == 4 * found.model_dim
+    if "num_heads" not in model:
+        assert 16 <= found.model_dim / found.num_heads <= 96
+
+
+@pytest.mark.parametrize(
+    ("tables", "key"),
+    [
+        ({"training": {"batch_sentences": 48}}, "training.batch_tokens"),
+        ({"training": {"steps": 5}}, "training.epochs"),
+        ({"training": {"optimizer": "sgd"}}, "training.learning_rate"),
+        ({"training": {"schedule": "noam"}}, "training.learning_rate"),
+        ({"tokenizer": {"shared": True}}, "tokenizer.target_size"),
+    ],
+    ids=str,
+)
+def test_nothing_is_chosen_that_has_another_meaning_or_none(tables: dict[str, Any], key: str) -> None:
+    assert key in choose_open_settings(recipe(), 5_000)
+    assert choose_open_settings(recipe(**tables), 5_000).keys() == choose_open_settings(recipe(), 5_000).keys() - {key}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_recipes_that_come_with_weft_leave_nothing_open_or_all_of_it(name: str) -> None:
+    resolved = read_recipe(ROOT / "recipes" / name, TranslationRecipe)
+    found = choose_open_settings(resolved, 10_000)
+    assert found == (choose_open_settings(recipe(), 10_000) if name == "multi30k-en-de.toml" else {})
+
+
+# In a run
+
+
+class Watcher(Silent):
+    def __init__(self, signal_at: int | None = None) -> None:
+        self.messages: list[str] = []
+        self.signal_at = signal_at
+
+    def on_message(self, text: str) -> None:
+        self.messages.append(text)
+
+    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
+        if row["step"] == self.signal_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+OPEN: dict[str, Any] = {
+    "data": DATA,
+    "tokenizer": {"source_size": 300, "target_size": 300},
+    "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
+    "training": {"batch_sentences": 30, "precision": "fp32", "log_every": 1, "validate_every": "1000 steps"},
+}
+
+
+def test_a_run_goes_on_with_the_epochs_that_it_chose(tiny_run: Path, tmp_path: Path) -> None:
+    run, watcher = tmp_path / "run", Watcher(signal_at=2)
+    with pytest.raises(Stopped):
+        train(OPEN, run=run, data=tiny_run, listener=watcher)
+    said = [message for message in watcher.messages if "chosen for 42 training pairs" in message]
+    assert len(said) == 1
+    epochs = TABLE[0].epochs
+    assert f"[model] dropout = {TABLE[0].dropout}; [training] learning_rate = 0.00" in said[0]
+    assert f", epochs = {epochs} (the fewer the pairs, the fewer pieces" in said[0]
+    chosen = read_config(run / "checkpoints" / "step-2")
+    assert {key for key, origin in chosen.origins.items() if origin == "corpus"} >= {"model.dropout", "training.epochs"}
+
+    again = Watcher(signal_at=3)
+    with pytest.raises(Stopped):
+        train(OPEN, run=run, data=tiny_run, listener=again)
+    assert f"going on from step 2 of {2 * epochs}" in again.messages and not any(
+        "chosen for" in m for m in again.messages
+    )
+    assert read_config(run / "checkpoints" / "step-3").recipe == chosen.recipe
+
+    with pytest.raises(RunError, match=rf"training\.epochs: was {epochs}, is {epochs - 1}"):
+        train(OPEN, run=run, data=tiny_run, overrides=[f"training.epochs={epochs - 1}"])
+    longer = Watcher(signal_at=4)
+    with pytest.raises(Stopped):
+        train(OPEN, run=run, data=tiny_run, overrides=["training.epochs=1000"], listener=longer)
+    assert "going on from step 3 of 2000" in longer.messages
