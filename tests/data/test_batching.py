@@ -277,3 +277,25 @@ def test_the_digest_tells_other_ids_and_other_batches_apart_and_nothing_else() -
         replace(pairs(100, batch_tokens=256), sources=pairs(100).targets),
     ]
     assert len({*same_digest, *(batches.sha256() for batches in others)}) == 1 + len(others)
+
+
+@pytest.mark.parametrize("processes", [2, 3, 8])
+def test_the_rows_of_all_processes_together_are_the_batch(processes: int) -> None:
+    whole = pairs(100, batch_sentences=7)  # the last batch has two rows
+    shares = [replace(whole, part=(process, processes)).epoch(3) for process in range(processes)]
+    for batch, *others in zip(whole.epoch(3), *shares, strict=True):
+        for process, other in enumerate(others):
+            rows = slice(process, None, processes)
+            if process < len(batch.source):
+                assert numbers(other) == numbers(batch)[rows]
+                assert other.pairs is not None and batch.pairs is not None
+                assert other.pairs.tolist() == batch.pairs[rows].tolist()
+        assert sum(len(other.pairs) for other in others if other.pairs is not None) == len(batch.source)
+
+
+def test_a_process_without_a_row_takes_part_with_one_that_has_no_token_to_predict() -> None:
+    whole = pairs(1, batch_sentences=7)
+    (batch,) = replace(whole, part=(1, 2)).epoch(0)
+    assert len(batch.source) == len(batch.target) == 1 and batch.pairs is None
+    assert (batch.source != PADDING).any() and batch.target[0, 0] != PADDING
+    assert (batch.target[:, 1:] == PADDING).all()

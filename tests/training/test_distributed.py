@@ -21,7 +21,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from weft.config import FieldProblems
-from weft.errors import FailedElsewhere, RunError, Stopped, UsageError
+from weft.errors import (
+    FailedElsewhere,
+    LostTouch,
+    MemoryRanOut,
+    MissingExtraError,
+    RunError,
+    Stopped,
+    UsageError,
+)
 from weft.training import distributed
 from weft.training.distributed import ALONE, Ranks, SharedRunFolder, buckets, join, joined
 from weft.training.losses import Loss
@@ -395,12 +403,52 @@ def test_half_an_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
         join()
 
 
+@pytest.mark.parametrize(
+    ("rank", "local_rank", "error", "raised"),
+    [
+        (0, 0, RunError("the folder is taken"), RunError),
+        (4, 0, RunError("the folder is taken"), FailedElsewhere),  # the first says it
+        (4, 0, MemoryRanOut("in this process"), MemoryRanOut),
+        (4, 0, MissingExtraError("jieba", "zh"), MissingExtraError),
+        (4, 0, RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:1. A hint."), LostTouch),
+        (4, 0, RuntimeError("shapes do not match"), RuntimeError),
+    ],
+    ids=str,
+)
+def test_what_all_find_wrong_the_first_process_says_and_what_one_finds_that_one(
+    monkeypatch: pytest.MonkeyPatch, rank: int, local_rank: int, error: Exception, raised: type[Exception]
+) -> None:
+    as_process(monkeypatch, rank, local_rank)
+    monkeypatch.setattr(distributed, "join", lambda: Ranks(rank, 8))
+    with pytest.raises(raised) as caught, joined():
+        raise error
+    assert type(caught.value) is raised
+    if raised is LostTouch:
+        assert str(caught.value).startswith("process 4 of 8 (counted from 0) has lost touch with another one")
+        assert "Connection closed by peer [::1]:1)" in str(caught.value) and "A hint" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("local_rank", "raised"), [(0, UsageError), (1, FailedElsewhere)])
+def test_what_is_wrong_with_a_machine_its_first_process_says(
+    monkeypatch: pytest.MonkeyPatch, local_rank: int, raised: type[Exception]
+) -> None:
+    as_process(monkeypatch, 4 + local_rank, local_rank)
+    monkeypatch.delenv("MASTER_PORT")
+    with pytest.raises(raised, match="not MASTER_PORT"), joined():
+        pass
+
+
+def as_process(monkeypatch: pytest.MonkeyPatch, rank: int, local_rank: int) -> None:
+    """What torchrun tells a process of eight."""
+    world = {"WORLD_SIZE": 8, "RANK": rank, "LOCAL_RANK": local_rank, "LOCAL_WORLD_SIZE": 4, "MASTER_PORT": 1}
+    for name, value in {**world, "MASTER_ADDR": "here"}.items():
+        monkeypatch.setenv(name, str(value))
+
+
 def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributed, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    for name, value in {"RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "x", "MASTER_PORT": "1"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    as_process(monkeypatch, 0, 0)
     with pytest.raises(UsageError, match="4 processes for 2 GPUs; give --nproc-per-node 2"):
         join()
 

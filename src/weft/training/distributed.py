@@ -15,7 +15,7 @@ of ranks where we divide by the tokens of all; it adds up after every backward p
 it must be told of layers that a step leaves out. What it has ahead of us is that it sends gradients while the backward
 pass still computes others.
 
-This room knows neither files' contents nor text, and no model beyond what nn.Module promises.
+Nothing here knows text, or more of a model than nn.Module promises.
 """
 
 import os
@@ -30,7 +30,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from weft.errors import FailedElsewhere, LostTouch, MemoryRanOut, UsageError, WeftError
+from weft.errors import FailedElsewhere, LostTouch, MemoryRanOut, MissingExtraError, UsageError, WeftError
 from weft.runtime import choose_device, derive_seed
 from weft.training.losses import Loss
 from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors, restore_optimizer
@@ -61,20 +61,21 @@ def is_first_process() -> bool:
 def joined() -> Iterator["Ranks"]:
     """The processes that were started together with this one, for as long as the block runs.
 
-    What all ranks find wrong alike is said by the first one; the others raise FailedElsewhere. Raises LostTouch where
-    another process has ended or does not answer.
+    What all ranks find wrong alike is said by the first one, and what is wrong with a machine by the first one there;
+    the others raise FailedElsewhere. Raises LostTouch where another process has ended or does not answer.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return
+    number = "LOCAL_RANK"
     try:
-        yield join()
-    except (FailedElsewhere, LostTouch):
+        ranks = join()
+        number = "RANK"
+        yield ranks
+    except (MemoryRanOut, MissingExtraError):  # which others need not have met
         raise
-    except MemoryRanOut as error:
-        raise MemoryRanOut(f"process {os.environ['RANK']}: {error}") from error
     except WeftError as error:
-        if is_first_process():
+        if os.environ.get(number, "0") == "0":
             raise
         raise FailedElsewhere(str(error), error.exit_code) from error
     except RuntimeError as error:
@@ -166,15 +167,17 @@ class Ranks:
         return result
 
     def _tell(self, outcome: object) -> None:
-        """From the first rank to all others, which are waiting by now: one that is not there soon is dead."""
-        calls = [dist.isend(torch.zeros(1), rank) for rank in range(1, self.size)]
-        for call in calls:
-            assert call is not None  # the first rank calls the others only
-            call.wait(PROMPT)
+        """From the first rank to all others, which are waiting by now: one that does not answer soon is dead."""
+        others = range(1, self.size)
+        calls = [dist.isend(torch.zeros(1), rank) for rank in others]
+        for message in [*calls, *(dist.irecv(torch.zeros(1), rank) for rank in others)]:
+            assert message is not None  # no rank stands outside
+            message.wait(PROMPT)
         dist.broadcast_object_list([outcome], src=0)
 
     def _hear(self) -> Any:
         dist.recv(torch.zeros(1), src=0)
+        dist.send(torch.zeros(1), dst=0)
         told: list[Any] = [None]
         dist.broadcast_object_list(told, src=0)
         return told[0]

@@ -1,7 +1,7 @@
 """The model dealt out among several processes, by PyTorch's FSDP2 (Zhao et al. 2023, arXiv 2304.11277).
 
 Of each weight, its gradient and its optimizer state a rank keeps some rows; a layer's weights come together for as long
-as it computes. So far FSDP; what stands here is how it meets the Trainer, whose checkpoints are whole: a run can go on
+as it computes. That is FSDP's part. Here stands how it meets the Trainer, whose checkpoints are whole: a run can go on
 with another number of processes, or with one.
 """
 
