@@ -1,7 +1,7 @@
 # make demo    install, then train the starter model, score it and translate with it
 # make test    install with the development tools, then run the tests
 # make check   format, lint, types, floors
-# make audit   known weaknesses of what is installed, and a list of it; asks pypi.org
+# make audit   known weaknesses of what is installed, and a list of it; asks the package index
 # make bench-training bench-parts bench-choices bench-precision bench-sizes
 #              measurements on zh-en-50k, hours all together (docs/en/benchmarks.md); WEFT_DATA says where it lies,
 #              PEERS where the other systems are installed, ARGS is handed on
