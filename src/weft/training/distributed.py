@@ -18,6 +18,7 @@ pass still computes others.
 Nothing here knows text, or more of a model than nn.Module promises.
 """
 
+import gc
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -85,6 +86,7 @@ def joined() -> Iterator["Ranks"]:
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()  # whose threads would abort a process that ends
+            gc.collect()  # and those of groups that only a finished trainer still holds
 
 
 def join() -> "Ranks":
