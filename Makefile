@@ -5,6 +5,8 @@
 # make bench-training bench-parts bench-choices bench-precision bench-sizes
 #              measurements on zh-en-50k, hours all together (docs/en/benchmarks.md); WEFT_DATA says where it lies,
 #              PEERS where the other systems are installed, ARGS is handed on
+# make bench-shipped
+#              trains the models that come with weft, an hour (bench/shipped.py)
 # make bench-reliability
 #              kills, full disks, bad numbers, a long run: half an hour (docs/en/reliability.md)
 #
@@ -15,7 +17,7 @@ PEERS ?= .peers
 export PYTHON TORCH_INDEX
 
 .PHONY: demo test test-slow check audit install clean bench-training bench-parts bench-choices bench-precision bench-sizes \
-	bench-reliability
+	bench-shipped bench-reliability
 
 demo: .venv/installed
 	scripts/demo
@@ -41,6 +43,9 @@ bench-parts: .venv/installed
 
 bench-choices bench-precision bench-sizes: .venv/installed
 	.venv/bin/python -m bench.choices $(@:bench-%=%) $(ARGS)
+
+bench-shipped: .venv/installed
+	.venv/bin/python -m bench.shipped $(ARGS)
 
 bench-reliability: .venv/installed
 	.venv/bin/python -m bench.reliability $(ARGS)

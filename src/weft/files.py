@@ -67,6 +67,14 @@ def refuse_replacing(option: str, path: Path | None, inputs: Iterable[Path]) -> 
         raise UsageError(f"{option} {path} would overwrite an input; name another file")
 
 
+def refuse_existing_folder(folder: Path) -> None:
+    """Raise UsageError where a folder that is to be made is there already, or has no place."""
+    if folder.exists() or folder.is_symlink():
+        raise UsageError(f"{folder} is there already; name a new folder")
+    if not folder.resolve().parent.is_dir():
+        raise UsageError(f"{folder} cannot be made: {folder.resolve().parent} is no folder")
+
+
 def write_atomically(path: Path, text: str) -> None:
     """The file holds either its old content or all of the new one, whenever the process dies; "\\n" stays "\\n".
 

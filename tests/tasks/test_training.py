@@ -454,3 +454,16 @@ def test_validation_pairs_that_are_also_trained_on_are_counted_aloud(tiny_run: P
     watcher = Watcher()
     train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tmp_path, listener=watcher)
     assert "3 of 4 validation pairs are training pairs too: scores will flatter" in watcher.messages
+
+
+def test_a_validation_pair_longer_than_the_positions_is_named_before_anything_is_trained(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    learned = ['model.positions="learned"', "model.max_positions=20", "data.max_length=18"]
+    pairs = ["我有一个梨。\tI have a pear.", f"{'我有一个梨，' * 9}\tI have pears."]
+    (tmp_path / "valid.tsv").write_text("\n".join(["zh\ten", *pairs, ""]), encoding="utf-8")
+    overrides = [*learned, f'data.valid=["{tmp_path / "valid.tsv"}"]']
+    says = r"the validation corpus has 1 problem\n  valid\.tsv, line 3 +has \d+ tokens; the model learns 20 positions"
+    with pytest.raises(CorpusError, match=says):
+        train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=overrides)
+    assert not list((tmp_path / "run").glob("checkpoints/*"))

@@ -276,6 +276,19 @@ def test_the_first_signal_asks_and_the_second_interrupts() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_where_torchrun_ends_the_others_an_error_is_still_said() -> None:
+    """It sends SIGTERM to all as soon as one has ended, and that may come before this one has said why it ends."""
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        with pytest.raises(ValueError, match="lost touch"), stop_on_signal(second_interrupts=False):
+            raise ValueError("lost touch")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGTERM):
+            os.kill(os.getpid(), number)  # by default each ends the process, or interrupts it
+    finally:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+            signal.signal(number, handler)
+
+
 def test_a_signal_in_the_last_step_stops_with_everything_saved(tmp_path: Path) -> None:
     task = Fit()
     task.signal_at = 12

@@ -1,4 +1,5 @@
-"""`weft models`: which models there are, what one is, whether it is whole, and one as a single file.
+"""`weft models`: which models there are, what one is, whether it is whole; a copy of one, and one as a single
+file.
 
 What a model folder is stands in weft.tasks.model_folder; what is read of it without loading it in model_summary.py.
 """
@@ -11,7 +12,7 @@ import typer
 
 from weft.errors import UsageError, WeftError
 
-app = typer.Typer(help="List, show, check, pack and unpack models.", no_args_is_help=True)
+app = typer.Typer(help="List, show, check, copy, pack and unpack models.", no_args_is_help=True)
 
 Model = Annotated[
     str,
@@ -68,6 +69,19 @@ def verify(model: Model) -> None:
     for name, digest in read_manifest(folder)[0].items():
         typer.echo(f"{digest}  {name}")
     typer.echo(f"{folder} is whole", err=True)
+
+
+@app.command()
+def copy(
+    model: Model,
+    folder: Annotated[Path, typer.Argument(help="The folder to make.")],
+    half: Annotated[bool, typer.Option("--half", help="Store the weights in fp16: half the bytes.")] = False,
+) -> None:
+    """Write a model into a folder of its own, without the run it came from."""
+    from weft.tasks.model_copy import copy_model
+
+    source = copy_model(model, folder, half=half)
+    typer.echo(f"{folder} holds the model {source}{', its weights in fp16' if half else ''}", err=True)
 
 
 @app.command()

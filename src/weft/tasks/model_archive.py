@@ -16,7 +16,7 @@ from io import FileIO
 from pathlib import Path
 
 from weft.errors import ModelError, Problem, UsageError, WeftError
-from weft.files import refuse_replacing, sync
+from weft.files import refuse_existing_folder, refuse_replacing, sync
 from weft.tasks.model_folder import (
     CARD,
     HOW_TO_CONVERT,
@@ -84,10 +84,7 @@ def add(zipped: zipfile.ZipFile, file: Path) -> None:
 
 def unpack(archive: Path, folder: Path) -> None:
     """Make a new model folder of a .zip, or nothing at all; raises ModelError with what is wrong in the archive."""
-    if folder.exists() or folder.is_symlink():
-        raise UsageError(f"{folder} is there already; name a new folder")
-    if not folder.resolve().parent.is_dir():
-        raise UsageError(f"{folder} cannot be made: {folder.resolve().parent} is no folder")
+    refuse_existing_folder(folder)
     if not archive.is_file():
         raise UsageError(f"there is no archive {archive}")
     try:

@@ -1,7 +1,7 @@
 """A model on disk: a folder that carries everything it needs and nothing that runs.
 
     config.toml         the resolved recipe with the origin of every value
-    model.safetensors   the weights, fp32
+    model.safetensors   the weights, fp32 (fp16 in a copy made to be small)
     tokenizer.*.model   one vocabulary for each language, or tokenizer.model for both
     manifest.json       format version and the sha256 of the files above
     README.md           the model card, which people may edit
@@ -14,6 +14,7 @@ import difflib
 import json
 import re
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -37,6 +38,8 @@ CONFIG, WEIGHTS, CARD, MANIFEST = "config.toml", "model.safetensors", "README.md
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """Where the models lie that come with weft, each in a folder of its name."""
 
+STORED_TYPES = ("F32", "F16")
+"""What weights may be stored in, by safetensors' names; computed with is fp32."""
 LARGEST_TEXT_FILE, LARGEST_OTHER_FILE = 256 << 10, 64 << 20
 """Bytes that config.toml, manifest.json and the card may have, and any other file but the weights."""
 LARGEST_HEADER = 4 << 20
@@ -94,8 +97,12 @@ def save_model(folder: Path, model: TranslationModel, card: str) -> None:
         tokenizer.save(folder / name)
     (folder / CARD).write_text(card, encoding="utf-8")
     shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors writes for the owner alone
-    files = [CONFIG, WEIGHTS, *tokenizer_files(model)]
-    manifest = {"format": FORMAT_VERSION, "files": {name: sha256(folder / name) for name in files}}
+    write_manifest(folder, [CONFIG, WEIGHTS, *tokenizer_files(model)])
+
+
+def write_manifest(folder: Path, names: Iterable[str]) -> None:
+    """List these files, as they are now."""
+    manifest = {"format": FORMAT_VERSION, "files": {name: sha256(folder / name) for name in names}}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 
 
@@ -272,7 +279,11 @@ def check_weights(folder: Path, recipe: TranslationRecipe, vocab_sizes: tuple[in
         for name, shape in expected.items()
         if name in found and found[name][0] != shape
     ]
-    problems += [Problem(name, "is not fp32") for name, (_, dtype) in found.items() if dtype != "F32"]
+    problems += [
+        Problem(name, f"is stored as {dtype}; weft reads {' and '.join(STORED_TYPES)}")
+        for name, (_, dtype) in found.items()
+        if dtype not in STORED_TYPES
+    ]
     if problems:
         raise ModelError(folder, problems)
 

@@ -22,7 +22,7 @@ from weft.data.corpus import ParallelText
 from weft.decoding.ensemble import Ensemble
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis
-from weft.errors import ModelError, Problem, ProblemsError, UsageError
+from weft.errors import CorpusError, ModelError, Problem, ProblemsError, UsageError
 from weft.metrics.translation import sacre_bleu
 from weft.models.transformer import Transformer
 from weft.runtime import choose_device, choose_threads, derive_seed
@@ -237,7 +237,10 @@ class TranslationTask:
         ranks: Ranks = ALONE,
         teachers: Sequence[Transformer] = (),
     ) -> None:
-        """The teachers (teachers.py) are only asked in `loss`."""
+        """The teachers (teachers.py) are only asked in `loss`.
+
+        Raises CorpusError where a validation pair is longer than the positions that the model learns.
+        """
         self.ranks = ranks
         self.teachers = teachers
         self.training = model.recipe.training
@@ -252,6 +255,7 @@ class TranslationTask:
             seed=seed,
             tag=model.recipe.data.tag,
         )
+        refuse_pairs_without_positions(model.recipe.model.longest_sentence, self.valid_batches, valid)
         self.valid_batches = replace(self.valid_batches, part=ranks.part)
         shown = np.random.default_rng(seed).permutation(len(valid))[:SAMPLES_SHOWN]
         self.shown = sorted(int(index) for index in shown)
@@ -373,6 +377,24 @@ def pair_batches(
         weights=np.array(pairs.weights)[kept],
         numbers=np.array(kept, dtype=np.int64),
     )
+
+
+def refuse_pairs_without_positions(longest: int | None, batches: PairBatches, pairs: ParallelText) -> None:
+    """Raise CorpusError, before anything is trained, for pairs with more tokens on a side than the model has positions.
+
+    Of training pairs those have been left out.
+    """
+    if longest is None:
+        return
+    lengths = np.maximum(batches.sources.lengths, batches.targets.lengths - 1)  # </s> is not read by the decoder
+    problems = []
+    for index in np.flatnonzero(lengths > longest).tolist():
+        found = pairs.describe(index)
+        where = f"{found['file']}, line {found['line']}" if "file" in found else f"pair {index + 1}"
+        what = f"has {lengths[index]:,} tokens; the model learns {longest:,} positions (raise model.max_positions)"
+        problems.append(Problem(where, what))
+    if problems:
+        raise CorpusError("the validation corpus", problems)
 
 
 def reference_sets(references: Sequence[tuple[str, ...]]) -> list[list[str]]:

@@ -821,7 +821,8 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
     """Turn the first SIGINT or SIGTERM into a request that can be honored in a good moment; a second one interrupts.
 
     Where a batch system signals every process and torchrun passes its own signal on, a second one says no more than the
-    first: `second_interrupts=False`.
+    first: `second_interrupts=False`. There torchrun also sends SIGTERM to the other processes as soon as one has ended;
+    so that they can still say why they end, signals stay caught where an error leaves this.
     """
     stop = StopRequest()
 
@@ -836,6 +837,10 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
         previous = {}
     try:
         yield stop
+    except Exception:
+        if not second_interrupts:
+            previous = {}
+        raise
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -1,0 +1,174 @@
+"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; an hour on two cores.
+
+    cut      tatoeba-zh-en into train.tsv and valid.tsv, and the Tatoeba rows of zh-en-50k/valid.tsv beside them
+    train    recipes/tatoeba-zh-en.toml and tatoeba-en-zh.toml; a run that was stopped goes on
+    ship     the weights in fp16 into src/weft/pretrained, with a card that says license, sources and scores
+
+Only Tatoeba's sentences (CC BY 2.0 FR) are in them: the rest of zh-en-50k may not be used commercially, so no weight of
+these models has seen it. The weights are chosen on valid.tsv, which shares no sentence with train.tsv on either side;
+the scores are those on the Tatoeba rows of zh-en-50k, which nothing was chosen on.
+"""
+
+import argparse
+import gzip
+import hashlib
+import os
+import shutil
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from bench.machine import RESULTS, ROOT, append_line, circumstances, say
+from bench.one_run import look_ahead, spend
+
+from weft.data.corpus import read_corpora
+from weft.files import write_atomically
+from weft.tasks.evaluation import EvaluatedSet, evaluate
+from weft.tasks.model_card import model_card, recorded_files
+from weft.tasks.model_copy import copy_model
+from weft.tasks.model_folder import CARD, PRETRAINED, load_model
+from weft.tasks.training import train
+from weft.tasks.translation import Translator
+from weft.text.chinese import convert_script
+from weft.training.run_folder import RunStatus
+
+LINES = RESULTS / "shipped.jsonl"
+MODELS = {"zh-en": ("zh", "en"), "en-zh": ("en", "zh")}
+HELD_OUT = 500
+LARGEST = 16_000_000
+"""Bytes that a model may take in the repository."""
+
+Pair = tuple[str, str]  # Chinese, English
+
+ATTRIBUTION = """\
+The sentences are from [Tatoeba](https://tatoeba.org) and its contributors, licensed CC BY 2.0 FR, as selected and
+packed by [manythings.org/anki](https://www.manythings.org/anki/) (Mandarin and English); so is this model, which was
+made from them by training. `train.tsv` and `valid.tsv` are a cut of those pairs without any that share a sentence with the
+validation or test pairs of zh-en-50k, and with no sentence in both files: `python -m bench.shipped` makes them again.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.shipped", description="Make the models that come with weft.")
+    parser.add_argument("--data", type=Path, default=os.environ.get("WEFT_DATA"), help="left out: WEFT_DATA")
+    parser.add_argument("--work", type=Path, default=Path("runs/shipped"), help="where the cut and the runs lie")
+    parser.add_argument("--only", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the recipe")
+    options = parser.parse_args()
+    if options.data is None:
+        parser.error("say where tatoeba-zh-en and zh-en-50k lie: --data DIR, or WEFT_DATA in the environment")
+    cut(options.data, options.work)
+    for name in options.only:
+        run = train(
+            ROOT / "recipes" / f"tatoeba-{name}.toml",
+            run=options.work / name,
+            data=options.work,
+            overrides=options.set,
+        )
+        ship(name, run, options.work)
+
+
+def cut(data: Path, work: Path) -> None:
+    """Write train.tsv, valid.tsv and, for each direction, the rows that the models are scored on."""
+    work.mkdir(parents=True, exist_ok=True)
+    pairs = read_pairs(data / "tatoeba-zh-en" / "train.tsv")
+    scored = tatoeba_rows(data / "zh-en-50k", "valid")
+    known = {key for pair in [*scored, *tatoeba_rows(data / "zh-en-50k", "test")] for key in keys(pair)}
+    if any(key in known for pair in pairs for key in keys(pair)):
+        raise SystemExit("a sentence of tatoeba-zh-en stands in the held-out rows of zh-en-50k")
+    training, valid = held_out(pairs, HELD_OUT)
+    write_pairs(work / "train.tsv", training)
+    write_pairs(work / "valid.tsv", valid)
+    write_pairs(work / "tatoeba.zh-en.tsv", scored)
+    # A model that writes Simplified Chinese is compared with Simplified references.
+    write_pairs(work / "tatoeba.en-zh.tsv", [(convert_script(zh, "simplified"), en) for zh, en in scored])
+    say(f"{len(training):,} training pairs, {len(valid):,} validation pairs, {len(scored):,} to score on")
+
+
+def held_out(pairs: list[Pair], count: int) -> tuple[list[Pair], list[Pair]]:
+    """The pairs without so many, and those, both of whose sentences stand in no other pair.
+
+    The order of the sha256 of their keys draws them: the same ones from whatever order the file has.
+    """
+    occurrences = Counter(key for pair in pairs for key in set(keys(pair)))
+    alone = [pair for pair in pairs if all(occurrences[key] == 1 for key in keys(pair))]
+    drawn = set(sorted(alone, key=lambda pair: hashlib.sha256("\t".join(keys(pair)).encode()).digest())[:count])
+    return [pair for pair in pairs if pair not in drawn], [pair for pair in pairs if pair in drawn]
+
+
+def keys(pair: Pair) -> list[str]:
+    """What a sentence is known by: its letters and digits, in lower case, Simplified, composed."""
+    folded = (convert_script(unicodedata.normalize("NFKC", text), "simplified").lower() for text in pair)
+    return ["".join(c for c in text if unicodedata.category(c)[0] in "LN") for text in folded]
+
+
+def tatoeba_rows(corpus: Path, part: str) -> list[Pair]:
+    """The pairs of this part of zh-en-50k that come from Tatoeba."""
+    with gzip.open(corpus / f"{part}.attribution.tsv.gz", "rt", encoding="utf-8", newline="\n") as file:
+        sources = [line.partition("\t")[0] for line in file][1:]
+    pairs = read_pairs(corpus / f"{part}.tsv")
+    return [pair for pair, source in zip(pairs, sources, strict=True) if source == "tatoeba"]
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """The columns zh and en, which stand first."""
+    _, *rows = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    return [(zh, en) for zh, en, *_ in (row.split("\t") for row in rows)]
+
+
+def write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
+    write_atomically(path, "zh\ten\n" + "".join(f"{zh}\t{en}\n" for zh, en in pairs))
+
+
+def score(folder: Path, file: Path) -> EvaluatedSet:
+    translator = Translator(load_model(folder))
+    return evaluate(translator, read_corpora([str(file)], translator.model.recipe.data, Path()))
+
+
+def ship(name: str, run: Path, work: Path) -> None:
+    """Put the model of a finished run into the package, with its card; one line of results says what it scores."""
+    staged = work / f"{name}.shipped"
+    shutil.rmtree(staged, ignore_errors=True)
+    copy_model(run, staged, half=True)
+    model, evaluated = load_model(staged), score(staged, work / f"tatoeba.{name}.tsv")
+    steps = RunStatus.read(run / "run.json").last
+    old = (run / CARD).read_text(encoding="utf-8")
+    card = model_card(
+        model,
+        data={
+            part: {file: digest for digest, file in recorded_files(old, part).items()} for part in ("train", "valid")
+        },
+        pairs=len(read_pairs(work / "train.tsv")),
+        steps=steps,
+        validation=None,
+        evaluations=[evaluated.as_dict()],
+    )
+    write_atomically(staged / CARD, with_license(card))
+    if (size := sum(file.stat().st_size for file in staged.iterdir())) > LARGEST:
+        raise SystemExit(f"{name} takes {size:,} bytes; a model in the repository may have {LARGEST:,}")
+    PRETRAINED.mkdir(exist_ok=True)
+    shutil.rmtree(PRETRAINED / name, ignore_errors=True)
+    shutil.copytree(staged, PRETRAINED / name)
+    _, tokens = spend({"steps": steps}, look_ahead(run / "config.toml", [], work)[0])
+    facts = {"model": name, "bytes": size, "steps": steps, "target_tokens": tokens}
+    append_line(LINES, {**circumstances(), **facts, **evaluated.as_dict()})
+    say(f"{name}: {size:,} bytes\n{evaluated.table()}")
+
+
+def with_license(card: str) -> str:
+    """The card with the license and the sources of these models."""
+    changes = {
+        "license: unknown": "license: cc-by-2.0",
+        "The licence of the weights follows from these files; put it into the header before you pass the model on.\n": (
+            ATTRIBUTION
+        ),
+    }
+    for old, new in changes.items():
+        assert old in card
+        card = card.replace(old, new)
+    return card
+
+
+if __name__ == "__main__":
+    main()
