@@ -23,6 +23,8 @@ from bench.tables import HEADERS, draw_curves, table
 from bench.training import train_for_a_while
 from bench.variants import Variant, refuse_wrong_recipes, variants_of
 
+from weft.cli.start import with_whole_heap
+
 SPEED_WARMUP, SPEED_SECONDS = 10, 30
 QUIET = 0.05
 """Share of the processor that other programs may take for a speed to count as undisturbed."""
@@ -117,13 +119,14 @@ def run(variant: Variant, seed: int, options: argparse.Namespace) -> Line:
         "budget": variant.budget,
         "validations": grid["validations"],
     }
+    world = environment(options.threads, options.data)
     finished = subprocess.run(
         [sys.executable, "-m", "bench.one_run"],
         input=json.dumps(request),
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env=environment(options.threads, options.data),
+        env=with_whole_heap(world) or world,  # as the `weft` command does
         check=True,
     )
     came_of_it = json.loads(finished.stdout)

@@ -35,6 +35,7 @@ from bench.machine import (
 )
 from bench.peers.prepare import prepare
 
+from weft.cli.start import with_whole_heap
 from weft.data.corpus import ParallelText
 from weft.models.cost import PRODUCTS_IN_AN_UPDATE, multiply_adds_by_room
 from weft.runtime import PRECISIONS, choose_device, has_native_bf16
@@ -69,7 +70,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=SYSTEMS, help="left out: all of them")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60, help="measured in each round, of each system")
-    parser.add_argument("--warmup", type=float, default=15, help="seconds of training before that")
+    parser.add_argument("--warmup", type=float, default=60, help="seconds of training before that")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--table", action="store_true", help="measure nothing, print the last table")
     parser.add_argument("--docs", action="store_true", help="also put the table into the docs")
@@ -146,6 +147,9 @@ def train_for_a_while(
 
     `work` is the folder that the others' recipes find their files in.
     """
+    world = environment(threads, data)
+    if system == "weft":
+        world = with_whole_heap(world) or world  # as the `weft` command does
     with tempfile.TemporaryDirectory(dir=work) as temporary:
         output = Path(temporary) / "figures.json"
         words = [python, PEERS / f"drive_{system}.py", recipe, precision, warmup, seconds, output, *overrides]
@@ -153,7 +157,7 @@ def train_for_a_while(
             subprocess.run(
                 [str(word) for word in words],
                 cwd=work,
-                env=environment(threads, data),
+                env=world,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )

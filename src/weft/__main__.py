@@ -1,5 +1,5 @@
 """`python -m weft` is the `weft` command."""
 
-from weft.cli.main import run
+from weft.cli.start import start
 
-run()
+start()

@@ -1,0 +1,42 @@
+"""How the `weft` command begins: where it will train, with a setting of the C library that is read at a start alone.
+
+glibc keeps freed small chunks of memory at hand wherever they lie, some of each size, and does not join what is free
+around them. A training step takes and frees thousands of tensors; those chunks cut the heap into ever more pieces, and
+tensors lie ever farther apart. Without that cache a run takes a gigabyte less and its steps do not become slower with
+time (bench/results/tried.jsonl).
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+
+TRAINS = {"train", "plan", "augment"}
+"""The verbs that train, or make as many tensors."""
+TUNABLES, CACHE = "GLIBC_TUNABLES", "glibc.malloc.tcache_count"
+
+
+def start() -> None:
+    """The entry point of the command."""
+    if TRAINS & set(sys.argv[1:3]) and (environment := with_whole_heap(os.environ)) is not None:
+        with contextlib.suppress(OSError):  # without it all goes well too, only slower
+            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # the same process anew
+    from weft.cli.main import run
+
+    run()
+
+
+def with_whole_heap(environment: Mapping[str, str]) -> dict[str, str] | None:
+    """The environment with the setting in it; None where it says something about that, or the library is another."""
+    given = environment.get(TUNABLES, "")
+    if CACHE in given or not is_glibc():
+        return None
+    return {**environment, TUNABLES: f"{given}:{CACHE}=0".lstrip(":")}
+
+
+def is_glibc() -> bool:
+    """Whether the C library is the one of most Linux systems."""
+    try:
+        return bool(os.confstr("CS_GNU_LIBC_VERSION"))
+    except (AttributeError, OSError, ValueError):
+        return False

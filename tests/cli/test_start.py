@@ -1,0 +1,84 @@
+"""Before it trains the command starts anew with a setting that glibc reads only then; once, and for that alone."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from weft.cli import main, start
+
+pytestmark = pytest.mark.skipif(not start.is_glibc(), reason="the C library is not glibc")
+SETTING = "glibc.malloc.tcache_count=0"
+
+
+class Began(Exception):
+    """Instead of a new program."""
+
+
+@pytest.fixture
+def began(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the command went on with: the tunables of a new start, or `run`."""
+    found: list[str] = []
+
+    def execve(path: str, arguments: list[str], environment: dict[str, str]) -> None:
+        assert path == sys.executable and arguments == [sys.executable, *sys.orig_argv[1:]]
+        found.append(environment["GLIBC_TUNABLES"])
+        raise Began
+
+    monkeypatch.setattr(os, "execve", execve)
+    monkeypatch.setattr(main, "run", lambda: found.append("run"))
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    return found
+
+
+def begin(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["weft", *arguments])
+    with contextlib.suppress(Began):
+        start.start()
+
+
+@pytest.mark.parametrize("arguments", [("train", "a.toml"), ("--debug", "train", "a.toml"), ("plan",), ("augment",)])
+def test_what_trains_starts_anew(began: list[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
+    begin(monkeypatch, *arguments)
+    assert began == [SETTING]
+
+
+@pytest.mark.parametrize("arguments", [(), ("translate", "--model", "train"), ("--help",)])
+def test_nothing_else_does(began: list[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
+    begin(monkeypatch, *arguments)
+    assert began == ["run"]
+
+
+def test_other_settings_stay_and_a_choice_of_the_users_own_counts(
+    began: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
+    begin(monkeypatch, "train")
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=4")
+    begin(monkeypatch, "train")
+    assert began == [f"glibc.malloc.hugetlb=1:{SETTING}", "run"]
+
+
+def test_the_new_program_is_the_same_process_with_the_same_arguments(tmp_path: Path) -> None:
+    """In earnest: a stand-in for the command's rooms that says what it was begun with."""
+    room = tmp_path / "weft" / "cli"
+    room.mkdir(parents=True)
+    (tmp_path / "weft" / "__init__.py").touch()
+    (room / "__init__.py").touch()
+    (room / "start.py").write_text(Path(start.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "weft" / "__main__.py").write_text("from weft.cli.start import start\nstart()\n", encoding="utf-8")
+    tell = "import os, sys\ndef run(): print(os.getpid(), os.environ['GLIBC_TUNABLES'], *sys.argv[1:])\n"
+    (room / "main.py").write_text(tell, encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "weft", "train", "ä b.toml"],
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        said, _ = process.communicate(timeout=60)
+    assert said == f"{process.pid} {SETTING} train ä b.toml\n"
