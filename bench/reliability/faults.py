@@ -12,7 +12,8 @@ from weft.tasks.training import Silent, begin, find_recipe, go_on, read_all
 from weft.tasks.trial import TranslationTrainer
 from weft.training.distributed import ALONE, SharedRunFolder
 from weft.training.losses import Loss
-from weft.training.trainer import Progress, StopRequest
+from weft.training.progress import Progress
+from weft.training.signals import StopRequest
 
 Spoiler = Callable[[TranslationTrainer, Batch, Callable[[], Loss]], Loss]
 """Is given the trainer, a batch, and what computes the loss of it."""

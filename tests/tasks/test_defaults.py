@@ -89,7 +89,8 @@ def test_a_recipe_of_nothing_but_data_gets_all_of_it() -> None:
         "model.ff_dim": 4 * size.model_dim,
         "model.dropout": size.dropout,
         "training.batch_tokens": size.batch_tokens,
-        "training.learning_rate": size.learning_rate,
+        "training.optimizer": "muon",
+        "training.learning_rate": 2 * size.learning_rate,
         "training.epochs": size.epochs,
     }
 
@@ -103,8 +104,25 @@ def test_what_a_recipe_gives_stays_even_where_it_is_the_default() -> None:
 
 def test_a_width_that_is_given_changes_the_rate_by_its_root() -> None:
     size = size_for(50_000)
-    given = recipe(model={"model_dim": 4 * size.model_dim})
+    given = recipe(model={"model_dim": 4 * size.model_dim}, training={"optimizer": "adamw"})
     assert choose_open_settings(given, 50_000)["training.learning_rate"] == pytest.approx(size.learning_rate / 2)
+
+
+@pytest.mark.parametrize(("optimizer", "factor"), [("adam", 1), ("adamw", 1), ("muon", 2)])
+def test_an_optimizer_that_is_given_gets_its_own_rate(optimizer: str, factor: int) -> None:
+    chosen = choose_open_settings(recipe(training={"optimizer": optimizer}), 50_000)
+    assert chosen["training.learning_rate"] == factor * size_for(50_000).learning_rate
+
+
+def test_a_rate_that_is_given_keeps_the_optimizer_that_it_was_meant_for() -> None:
+    chosen = choose_open_settings(recipe(training={"learning_rate": 5e-4}), 50_000)
+    assert not chosen.keys() & {"training.optimizer", "training.learning_rate"}
+
+
+def test_matrices_that_are_dealt_out_keep_adamw_and_its_rate() -> None:
+    chosen = choose_open_settings(recipe(training={"parallel": "fsdp"}), 50_000)
+    assert "training.optimizer" not in chosen
+    assert chosen["training.learning_rate"] == size_for(50_000).learning_rate
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
@@ -123,19 +141,20 @@ def test_width_and_heads_fit_whichever_of_them_is_given(model: dict[str, Any], p
 
 
 @pytest.mark.parametrize(
-    ("tables", "key"),
+    ("tables", "keys"),
     [
-        ({"training": {"batch_sentences": 48}}, "training.batch_tokens"),
-        ({"training": {"steps": 5}}, "training.epochs"),
-        ({"training": {"optimizer": "sgd"}}, "training.learning_rate"),
-        ({"training": {"schedule": "noam"}}, "training.learning_rate"),
-        ({"tokenizer": {"shared": True}}, "tokenizer.target_size"),
+        ({"training": {"batch_sentences": 48}}, {"training.batch_tokens"}),
+        ({"training": {"steps": 5}}, {"training.epochs"}),
+        ({"training": {"optimizer": "sgd"}}, {"training.optimizer", "training.learning_rate"}),
+        ({"training": {"schedule": "noam"}}, {"training.optimizer", "training.learning_rate"}),
+        ({"tokenizer": {"shared": True}}, {"tokenizer.target_size"}),
     ],
     ids=str,
 )
-def test_nothing_is_chosen_that_has_another_meaning_or_none(tables: dict[str, Any], key: str) -> None:
-    assert key in choose_open_settings(recipe(), 5_000)
-    assert choose_open_settings(recipe(**tables), 5_000).keys() == choose_open_settings(recipe(), 5_000).keys() - {key}
+def test_nothing_is_chosen_that_has_another_meaning_or_none(tables: dict[str, Any], keys: set[str]) -> None:
+    everything = choose_open_settings(recipe(), 5_000).keys()
+    assert keys <= everything
+    assert choose_open_settings(recipe(**tables), 5_000).keys() == everything - keys
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -176,7 +195,7 @@ def test_a_run_goes_on_with_the_epochs_that_it_chose(tiny_run: Path, tmp_path: P
     said = [message for message in watcher.messages if "chosen for 42 training pairs" in message]
     assert len(said) == 1
     epochs = TABLE[0].epochs
-    assert f"[model] dropout = {TABLE[0].dropout}; [training] learning_rate = 0.00" in said[0]
+    assert f"[model] dropout = {TABLE[0].dropout}; [training] optimizer = muon, learning_rate = 0.0" in said[0]
     assert f", epochs = {epochs} (the fewer the pairs, the fewer pieces" in said[0]
     chosen = read_config(run / "checkpoints" / "step-2")
     assert {key for key, origin in chosen.origins.items() if origin == "corpus"} >= {"model.dropout", "training.epochs"}

@@ -116,7 +116,9 @@ def test_a_finished_run_and_a_changed_recipe_are_refused_as_training_would(tiny_
 @pytest.fixture
 def planning(tiny_run: Path, tmp_path: Path):
     """A trainer, as `plan` has it, whose batches hold up to 20 pairs."""
-    resolved, root, _ = find_recipe(recipe(batch_sentences=20), run=tmp_path / "run", data=tiny_run, overrides=())
+    resolved, root, _ = find_recipe(
+        recipe(batch_sentences=20, optimizer="adamw"), run=tmp_path / "run", data=tiny_run, overrides=()
+    )
     corpora: Corpora = read_all(resolved.recipe, root, Silent())
     with trainer_for_a_trial(first_model(resolved, corpora.train, Silent()), corpora, Silent()) as trainer:
         yield trainer

@@ -30,7 +30,7 @@ from weft.tasks.trial import (
     try_out,
     with_lengths_of_references,
 )
-from weft.training.trainer import Interval
+from weft.training.config import Interval
 
 PACE = Pace(step=0.5, validation=10.0, checkpoint=1.0, ending=20.0)
 

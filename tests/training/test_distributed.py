@@ -31,11 +31,13 @@ from weft.errors import (
     UsageError,
 )
 from weft.training import distributed
+from weft.training.config import TrainingConfig
 from weft.training.distributed import ALONE, Ranks, SharedRunFolder, buckets, join, joined
 from weft.training.losses import Loss
 from weft.training.run_folder import RunFolder
+from weft.training.signals import stop_on_signal
 from weft.training.task import Evaluation
-from weft.training.trainer import Trainer, TrainingConfig, stop_on_signal
+from weft.training.trainer import Trainer
 
 ROWS = (5, 1, 4, 3)
 """Of the batches of an epoch: one process of two has fewer rows than the other, or none."""

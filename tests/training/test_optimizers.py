@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from weft.errors import UsageError
 from weft.models.transformer import Transformer, TransformerConfig
+from weft.training.config import TrainingConfig
 from weft.training.optimizers import MOMENTUM, OPTIMIZER_KEYS, WEIGHT_DECAY, Both, hidden_matrices, make_optimizer
-from weft.training.trainer import TrainingConfig
 
 DEFAULTS: dict[str, Any] = {
     "learning_rate": 0.1,

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler
 
+from weft.training.config import TrainingConfig
 from weft.training.schedules import (
     SCHEDULE_KEYS,
     SCHEDULES,
@@ -19,7 +20,6 @@ from weft.training.schedules import (
     noam,
     onecycle,
 )
-from weft.training.trainer import TrainingConfig
 
 HORIZON = Horizon(total_steps=1000, warmup_steps=100, model_dim=512)
 

@@ -20,17 +20,13 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from weft.errors import Stopped, WeftError
+from weft.training.config import SELECTABLE, Interval, TrainingConfig
 from weft.training.losses import Loss
+from weft.training.progress import Progress
 from weft.training.run_folder import RunFolder, RunStatus
+from weft.training.signals import stop_on_signal
 from weft.training.task import Evaluation
-from weft.training.trainer import (
-    SELECTABLE,
-    Interval,
-    Progress,
-    Trainer,
-    TrainingConfig,
-    stop_on_signal,
-)
+from weft.training.trainer import Trainer
 
 STEPS_PER_EPOCH = 4
 

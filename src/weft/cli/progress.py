@@ -12,7 +12,7 @@ from rich.text import Text
 
 from weft.tasks.training import Silent
 from weft.training.distributed import is_first_process
-from weft.training.trainer import Listener
+from weft.training.task import Listener
 
 PLAIN_EVERY = 10.0
 """Seconds between two plain lines."""

@@ -27,7 +27,7 @@ from weft.tasks.model_card import recorded_files
 from weft.tasks.model_folder import CARD, MANIFEST, find_model, load_model
 from weft.tasks.translation import LONGEST_SOURCE, Translator, load_translator
 from weft.text.normalization import normalize
-from weft.training.trainer import stop_on_signal
+from weft.training.signals import stop_on_signal
 
 ALWAYS_ALLOWED = 5
 """Pieces that one side may have more than the other whatever the ratio, since short sentences are unequal."""

@@ -15,8 +15,8 @@ from weft.config import Resolved, changed
 from weft.errors import RunError, UsageError
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.trial import TranslationTrainer, Trial, fit_steps, run_seconds
+from weft.training.config import MOST_EPOCHS
 from weft.training.run_folder import RunFolder
-from weft.training.trainer import MOST_EPOCHS
 
 FITTED = frozenset({"training.epochs", "training.steps"})
 """Keys that a budget decides."""

@@ -1,4 +1,4 @@
-"""What a recipe leaves open, chosen from the number of training pairs: vocabulary, shape, dropout, batch, rate, epochs.
+"""What a recipe leaves open, chosen from the number of training pairs: vocabulary, shape, dropout, batch, epochs.
 
 `TABLE` holds all of it. Between two of its rows the values are interpolated over the logarithm of the pairs; beyond its
 ends the first or the last row counts. Which way each column goes is known from studies of small corpora:
@@ -10,6 +10,9 @@ ends the first or the last row counts. Which way each column goes is known from 
 - Few sentences make few updates: smaller batches (Sennrich and Zhang 2019) and more epochs. Warm-up is a share of all
   updates, so it follows by itself.
 - Wider networks want lower rates: with the root of the width, as in Vaswani et al. 2017, equation 3.
+
+The optimizer is Muon at every size: it learns in fewer steps than AdamW by far more than a step of it is slower (`make
+bench-choices`). A rate that a recipe gives was meant for the optimizer that stands in the tables, so it keeps that one.
 
 The numbers are weft's own; `make bench-sizes` measures them.
 """
@@ -38,7 +41,7 @@ class Size:
     dropout: float
     batch_tokens: int
     learning_rate: float
-    """At this width."""
+    """Of Adam and AdamW at this width."""
     epochs: int
 
 
@@ -48,7 +51,7 @@ TABLE = [
     Size(     1_000,  1_000,     2,  128,   0.30,  1_024, 2.0e-3, 200),
     Size(     5_000,  2_000,     3,  256,   0.30,  2_048, 1.5e-3, 100),
     Size(    20_000,  4_000,     3,  256,   0.25,  3_072, 1.5e-3,  50),
-    Size(    50_000,  8_000,     4,  256,   0.15,  4_096, 1.5e-3,  30),
+    Size(    50_000,  8_000,     4,  256,   0.25,  4_096, 1.5e-3,  25),
     Size(   200_000, 12_000,     5,  384,   0.10,  8_192, 1.2e-3,  20),
     Size( 1_000_000, 16_000,     6,  512,   0.10, 16_384, 1.0e-3,  12),
     Size(10_000_000, 32_000,     6,  512,   0.10, 32_768, 1.0e-3,   4),
@@ -58,6 +61,8 @@ HEAD_DIM = 64
 """Width of a head, as near as the model's width allows."""
 FF_FACTOR = 4
 """Inner width of the feed-forward networks in widths of the model."""
+RATE_FACTORS = {"adam": 1, "adamw": 1, "muon": 2}
+"""Rates of the optimizers in the table's. The other optimizers' are of another kind, and none is chosen for them."""
 
 
 def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int) -> dict[str, Any]:
@@ -67,7 +72,10 @@ def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int) -> d
     """
     recipe, size = resolved.recipe, size_for(pairs)
     is_open = {key for key, origin in resolved.origins.items() if origin == "default"}
+    to_choose = is_open - set(keys_without_use(recipe, is_open))
     width = width_for(recipe.model, size, is_open)
+    optimizer = "muon" if "training.optimizer" in to_choose else recipe.training.optimizer
+    rate = size.learning_rate * math.sqrt(size.model_dim / width) * RATE_FACTORS.get(optimizer, 1)
     settings: dict[str, Any] = {
         "tokenizer.source_size": size.vocabulary,
         "tokenizer.target_size": size.vocabulary,
@@ -78,20 +86,23 @@ def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int) -> d
         "model.ff_dim": FF_FACTOR * width,
         "model.dropout": size.dropout,
         "training.batch_tokens": size.batch_tokens,
-        "training.learning_rate": two_digits(size.learning_rate * math.sqrt(size.model_dim / width)),
+        "training.optimizer": optimizer,
+        "training.learning_rate": two_digits(rate),
         "training.epochs": size.epochs,
     }
-    return {key: settings[key] for key in settings if key in is_open - set(keys_without_use(recipe))}
+    return {key: settings[key] for key in settings if key in to_choose}
 
 
-def keys_without_use(recipe: TranslationRecipe) -> list[str]:
+def keys_without_use(recipe: TranslationRecipe, is_open: set[str]) -> list[str]:
     """Keys that something else in the recipe takes the place of, or gives another meaning."""
     training = recipe.training
     keys = ["tokenizer.target_size"] if recipe.tokenizer.shared else []
     keys += ["training.batch_tokens"] if training.batch_sentences is not None else []
     keys += ["training.epochs"] if training.steps is not None else []
-    if training.optimizer not in ("adam", "adamw") or training.schedule == "noam":
+    if training.optimizer not in RATE_FACTORS or training.schedule == "noam":
         keys.append("training.learning_rate")
+    if "training.learning_rate" not in is_open or training.schedule == "noam" or training.parallel == "fsdp":
+        keys.append("training.optimizer")
     return keys
 
 
@@ -147,7 +158,11 @@ def describe(settings: dict[str, Any], pairs: int) -> str:
         table, _, name = key.partition(".")
         tables.setdefault(table, []).append(f"{name} = {value}")
     chosen = "; ".join(f"[{table}] {', '.join(values)}" for table, values in tables.items())
+    muon = (
+        "; Muon learns more from as many tokens than Adam does" if settings.get("training.optimizer") == "muon" else ""
+    )
     return (
         f"left open by the recipe and chosen for {pairs:,} training pairs: {chosen} (the fewer the pairs, the fewer "
-        "pieces and parameters they can fill, the sooner they are known by heart, and the more often they must be seen)"
+        "pieces and parameters they can fill, the sooner they are known by heart, and the more often they must be seen"
+        f"{muon})"
     )

@@ -20,7 +20,7 @@ from weft.tasks.recipes import TranslationRecipe
 from weft.text.chinese import Script, convert_script
 from weft.text.sentencepiece_model import SentencePieceTokenizer, train_sentencepiece
 from weft.text.tokenizer import TokenizerConfig, choose_scripts
-from weft.training.trainer import Listener
+from weft.training.task import Listener
 
 
 def first_model(resolved: Resolved[TranslationRecipe], pairs: ParallelText, listener: Listener) -> TranslationModel:

@@ -42,7 +42,7 @@ from weft.tasks.training import (
 from weft.tasks.trial import TranslationTrainer, Trial, run_seconds, target_tokens, times_due, try_out
 from weft.training.distributed import ALONE, SharedRunFolder
 from weft.training.run_folder import optimizer_tensors
-from weft.training.trainer import Listener
+from weft.training.task import Listener
 
 
 @dataclass(frozen=True)

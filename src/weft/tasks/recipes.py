@@ -10,7 +10,7 @@ from weft.decoding.search import DecodingConfig
 from weft.metrics.requirements import RequirementsConfig
 from weft.models.transformer import TransformerConfig
 from weft.text.tokenizer import TokenizerConfig
-from weft.training.trainer import TrainingConfig
+from weft.training.config import TrainingConfig
 
 
 class TranslationRecipe(Settings):

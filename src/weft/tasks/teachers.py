@@ -15,7 +15,7 @@ from weft.runtime import PRECISIONS
 from weft.tasks.model_card import recorded_files
 from weft.tasks.model_folder import CARD, MANIFEST, TranslationModel, find_model, load_model
 from weft.tasks.recipes import TranslationRecipe
-from weft.training.trainer import Listener
+from weft.training.task import Listener
 
 
 def teacher_digests(recipe: TranslationRecipe) -> dict[str, str]:

@@ -58,9 +58,13 @@ from weft.tasks.teachers import load_teachers, teacher_digests
 from weft.tasks.translation import TranslationTask, Translator, pair_batches
 from weft.tasks.trial import TranslationTrainer, try_out
 from weft.training.averaging import Weights
+from weft.training.config import TrainingConfig
 from weft.training.distributed import ALONE, Ranks, SharedRunFolder, joined
+from weft.training.progress import Progress
 from weft.training.run_folder import RunFolder, RunStatus
-from weft.training.trainer import Listener, Progress, Trainer, TrainingConfig, stop_on_signal
+from weft.training.signals import stop_on_signal
+from weft.training.task import Listener
+from weft.training.trainer import Trainer
 
 MAY_CHANGE = {*FITTED, "training.patience", "training.trials", "training.most_skipped", "training.divergence"}
 """Keys that may be changed when a run goes on: they say how long it trains, and when it gives up."""

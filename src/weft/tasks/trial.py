@@ -24,8 +24,9 @@ from weft.models.transformer import Transformer
 from weft.tasks.evaluation import evaluate
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.translation import TranslationTask, Translator
+from weft.training.config import Interval
 from weft.training.distributed import ALONE, Ranks
-from weft.training.trainer import Interval, Trainer
+from weft.training.trainer import Trainer
 
 TranslationTrainer = Trainer[Transformer, Batch]
 

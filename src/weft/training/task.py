@@ -1,9 +1,10 @@
-"""The contract between the Trainer, which knows how to improve, and a task, which knows what is good."""
+"""What the Trainer asks of others: a task that knows what is good, batches, and somebody who watches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import torch
 from torch import nn
 
 from weft.training.losses import Loss
@@ -41,3 +42,27 @@ class Batches(Protocol[MadeBatch]):
     def steps_per_epoch(self) -> int:
         """Batches in an epoch, the same in every one."""
         ...
+
+
+@runtime_checkable
+class BatchOfRows(Protocol):
+    """What the Trainer asks of a batch; a tensor is one."""
+
+    def to(self, device: torch.device) -> Any:
+        """The same batch on a device."""
+        ...
+
+    def chunk(self, parts: int, /) -> Sequence[Any]:
+        """Its rows in at most so many batches, which together have the loss of this one."""
+        ...
+
+
+@runtime_checkable
+class Listener(Protocol):
+    """Whoever shows a person how training goes. Listeners watch, they do not steer."""
+
+    def on_message(self, text: str) -> None: ...
+
+    def on_log(self, row: dict[str, Any], total_steps: int) -> None: ...
+
+    def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None: ...

@@ -1,0 +1,195 @@
+"""The settings of training: the recipe's table `[training]`, and the times that it names."""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from weft.config import FieldProblem, FieldProblems, Settings
+from weft.training.optimizers import OPTIMIZER_KEYS
+from weft.training.schedules import SCHEDULE_KEYS, Horizon
+
+INTERVAL = re.compile(r"(\d{1,9}(?:\.\d+)?) ?(steps?|epochs?|m|h)")
+
+SELECTABLE: dict[str, Literal["max", "min"]] = {"bleu": "max", "accuracy": "max", "loss": "min"}
+"""Which way each metric improves that a run can be led by: the choices of `select_by`, each a task's valid_NAME."""
+
+MOST_EPOCHS = 100_000
+
+DecayRate = Annotated[float, Field(ge=0, lt=1)]
+
+
+class TrainingConfig(Settings):
+    batch_tokens: int | None = Field(default=None, ge=16, le=10_000_000)
+    """Tokens a side and batch, padding counted (4096 where batch_sentences is left out too)."""
+    batch_sentences: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Pairs in a batch, instead of batch_tokens."""
+    accumulate: int = Field(default=1, ge=1, le=100_000)
+    """Batches that an update is made from, as if they were one."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Of the activations; auto: bf16 where the hardware multiplies it natively. Parameters are always fp32."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """Several processes (torchrun) hold the whole model each (ddp), or deal it out among themselves (fsdp)."""
+    threads: int | None = Field(default=None, ge=1, le=1024)
+    """Of a matrix product on a CPU; left out: as many as this process may use. More or fewer round differently."""
+    optimizer: Literal["sgd", "adam", "adamw", "adafactor", "muon"] = "adamw"
+    """How gradients become updates."""
+    learning_rate: float = Field(default=1e-3, gt=0, le=100)
+    """The highest rate of the schedule (for noam: its factor)."""
+    momentum: float | None = Field(default=None, ge=0, lt=1)
+    """What sgd and muon keep of the last step's direction (left out: 0.9 and 0.95)."""
+    nesterov: bool = False
+    """Whether sgd looks ahead along its momentum, as muon always does."""
+    betas: tuple[DecayRate, DecayRate] = (0.9, 0.98)
+    """Decay rates of the two moments of adam and adamw."""
+    epsilon: float = Field(default=1e-9, gt=0, le=1)
+    """Added to the root of the second moment of adam and adamw."""
+    weight_decay: float | None = Field(default=None, ge=0, le=10)
+    """Share of each matrix, times the rate, that an update takes away (left out: 0.01 for adamw and muon, else 0)."""
+    schedule: Literal[
+        "constant", "onecycle", "noam", "inverse-sqrt", "cosine", "linear", "plateau", "plateau-trials"
+    ] = "onecycle"
+    """The learning rate over the steps."""
+    warmup: float = Field(default=0.08, ge=0, le=1_000_000_000)
+    """How long the rate rises: below 1 a share of all steps, from 1 on a number of steps."""
+    final_share: float = Field(default=0.0, ge=0, le=1)
+    """Part of the peak that is left of the rate at the end of cosine and linear."""
+    plateau_factor: float = Field(default=0.7, gt=0, lt=1)
+    """What plateau and plateau-trials multiply the rate by."""
+    plateau_patience: int = Field(default=5, ge=0)
+    """Validations in a row that may bring no improvement before plateau lowers the rate at the next such one."""
+    min_learning_rate: float = Field(default=1e-5, ge=0)
+    """What plateau and plateau-trials do not go below."""
+    trials: int = Field(default=5, ge=1)
+    """How often patience may be lost in plateau-trials: each time but the last, training goes back to the best."""
+    clip_norm: float = Field(default=1.0, gt=0)
+    """Longest gradient; a longer one is scaled down to it (inf: none is)."""
+    label_smoothing: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the probability that is spread over the whole vocabulary."""
+    z_loss: float = Field(default=0.0, ge=0, le=10)
+    """Weight of the squared logarithm of the sum of exp(logits), which keeps logits from drifting away (0: none)."""
+    r_drop: float = Field(default=0.0, ge=0, le=1000)
+    """Weight of the divergence between two passes over each batch with different dropout (0: one pass)."""
+    teachers: tuple[str, ...] = ()
+    """Model or run folders whose word-by-word distributions, averaged, the model learns from beside the references."""
+    distill_weight: float = Field(default=0.5, gt=0, le=1)
+    """Share of the loss that comes from the teachers."""
+    distill_temperature: float = Field(default=1.0, gt=0, le=1000)
+    """What logits are divided by, the teachers' and the model's, where the model learns from teachers."""
+    ema_decay: float = Field(default=0.0, ge=0, lt=1)
+    """What a moving average of the weights keeps of itself at an update; it is validated and saved (0: no average)."""
+    average_last: int = Field(default=0, ge=0)
+    """Checkpoints, the last validated ones, whose mean is tried as the model at the end (0: none)."""
+    average_best: int = Field(default=0, ge=0)
+    """The same with the best validated ones."""
+    epochs: int = Field(default=20, ge=1, le=MOST_EPOCHS)
+    """Passes over the training data, at most."""
+    steps: int | None = Field(default=None, ge=1)
+    """Updates, at most; they may end a run within an epoch. Left out: as many as the epochs have."""
+    log_every: int = Field(default=20, ge=1)
+    """Steps between two lines of metrics.jsonl."""
+    validate_every: str = "1 epoch"
+    """Time between validations, such as "200 steps", "1 epoch", "5m"; the last step is always validated."""
+    checkpoint_every: str | None = None
+    """Time between checkpoints, in the same words; every validation writes one anyway."""
+    select_by: Literal["bleu", "accuracy", "loss"] = "bleu"
+    """The validation metric that chooses the best weights and stops early."""
+    patience: int | None = Field(default=None, ge=1)
+    """Validations in a row without improvement before training stops; left out: never."""
+    keep_within: float | None = Field(default=None, ge=0, lt=1)
+    """Checkpoints whose metric is within this share of the best are kept too (0.005: half a percent)."""
+    most_skipped: int = Field(default=10, ge=1)
+    """Updates in a row, left out because their loss or gradient is infinite or NaN, with which the run gives up."""
+    divergence: float = Field(default=1.0, gt=0)
+    """Nats by which training and validation loss must both be worse for a fall-back to the best weights (inf: none)."""
+    init: str | None = None
+    """A model or run folder whose weights, vocabulary and model settings training begins with."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _some_batch_size(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("batch_tokens") is None and values.get("batch_sentences") is None:
+            return {**values, "batch_tokens": 4096}
+        return values
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "TrainingConfig":
+        if problems := [*self._idle_keys(), *self._clashes()]:
+            raise FieldProblems(problems)
+        return self
+
+    def _idle_keys(self) -> Iterator[FieldProblem]:
+        """What was set and would do nothing. A default, as a resolved recipe spells it out, counts as not set."""
+        for choice, keys in (("optimizer", OPTIMIZER_KEYS), ("schedule", SCHEDULE_KEYS)):
+            chosen = getattr(self, choice)
+            for key, users in keys.items():
+                if chosen not in users and getattr(self, key) != type(self).model_fields[key].default:
+                    yield FieldProblem(key, f'is not used by {choice} = "{chosen}" but by {", ".join(users)}')
+        for key in ("distill_weight", "distill_temperature"):
+            if not self.teachers and getattr(self, key) != type(self).model_fields[key].default:
+                yield FieldProblem(key, "is only used with teachers")
+
+    def _clashes(self) -> Iterator[FieldProblem]:
+        if self.batch_tokens is not None and self.batch_sentences is not None:
+            yield FieldProblem("batch_sentences", "is given beside batch_tokens; give one of them")
+        if self.nesterov and self.momentum == 0:
+            yield FieldProblem("nesterov", "looks ahead along a momentum, which is 0")
+        if self.schedule in SCHEDULE_KEYS["min_learning_rate"] and self.min_learning_rate > self.learning_rate:
+            yield FieldProblem("min_learning_rate", f"is above learning_rate = {self.learning_rate:g}")
+        if self.schedule == "plateau-trials" and self.patience is None:
+            yield FieldProblem("patience", 'is needed by schedule = "plateau-trials"; losing it ends a trial')
+        if self.parallel == "fsdp" and self.optimizer in ("adafactor", "muon"):
+            yield FieldProblem(
+                "parallel", f'deals out matrices that optimizer = "{self.optimizer}" must see whole; "ddp"'
+            )
+        if self.parallel == "fsdp" and self.ema_decay:
+            yield FieldProblem("ema_decay", 'needs parallel = "ddp"; average_last and average_best go with "fsdp" too')
+        given = [key for key in ("ema_decay", "average_last", "average_best") if getattr(self, key)]
+        for key in given[1:]:
+            yield FieldProblem(key, f"is given beside {given[0]}; give one of them")
+        for key in ("average_last", "average_best"):
+            if getattr(self, key) == 1:
+                yield FieldProblem(key, "must be 0 or at least 2: a mean is of several")
+
+    @field_validator("validate_every", "checkpoint_every")
+    @classmethod
+    def _is_an_interval(cls, text: str | None) -> str | None:
+        if text is not None and (not (match := INTERVAL.fullmatch(text)) or float(match[1]) == 0):
+            raise ValueError('expected a time such as "200 steps", "1 epoch" or "5m"')
+        return text
+
+    def steps_per_epoch(self, batches_per_epoch: int) -> int:
+        """Updates; the last one of an epoch is made from the batches that are left."""
+        return math.ceil(batches_per_epoch / self.accumulate)
+
+    def horizon(self, steps_per_epoch: int, model_dim: int) -> Horizon:
+        """Steps in all and of warm-up, for the schedule."""
+        total = self.epochs * steps_per_epoch
+        if self.steps is not None:
+            total = min(total, self.steps)
+        warmup = self.warmup * total if self.warmup < 1 else self.warmup
+        return Horizon(total, max(1, round(warmup)), model_dim=model_dim, final_share=self.final_share)
+
+    def exhausted(self, validations_since_best: int, trials_lost: int) -> Literal["patience", "trials"] | None:
+        """What a run has no more of, so that it ends before its last step."""
+        if validations_since_best < (self.patience or math.inf):
+            return None
+        if self.schedule != "plateau-trials":
+            return "patience"
+        return "trials" if trials_lost + 1 >= self.trials else None
+
+
+class Interval:
+    """A recipe's "200 steps", "0.5 epoch" or "5m"."""
+
+    def __init__(self, text: str, steps_per_epoch: int) -> None:
+        match = INTERVAL.fullmatch(text)
+        assert match is not None  # TrainingConfig has checked it
+        number, unit = float(match[1]), match[2]
+        self.seconds = number * {"m": 60, "h": 3600}[unit] if unit in ("m", "h") else None
+        self.steps = max(1, round(number * (steps_per_epoch if unit.startswith("epoch") else 1)))
+
+    def is_due(self, step: int, seconds_since: float) -> bool:
+        return step % self.steps == 0 if self.seconds is None else seconds_since >= self.seconds

@@ -1,0 +1,48 @@
+"""Stopping where everything is saved, when a signal asks for it."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from weft.errors import Stopped
+
+
+class StopRequest:
+    """Whether a signal has asked the work to stop."""
+
+    requested = False
+
+    def honor(self, what_happened: str) -> None:
+        """Raise Stopped where a signal has asked for it; called where all that matters is on disk."""
+        if self.requested:
+            raise Stopped(f"{what_happened}; the same command goes on from here")
+
+
+@contextmanager
+def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
+    """Turn the first SIGINT or SIGTERM into a request that can be honored in a good moment; a second one interrupts.
+
+    Where a batch system signals every process and torchrun passes its own signal on, a second one says no more than the
+    first: `second_interrupts=False`. There torchrun also sends SIGTERM to the other processes as soon as one has ended;
+    so that they can still say why they end, signals stay caught where an error leaves this.
+    """
+    stop = StopRequest()
+
+    def ask(number: int, frame: object) -> None:
+        if stop.requested and second_interrupts:
+            raise KeyboardInterrupt
+        stop.requested = True
+
+    try:
+        previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread, where Python delivers no signals
+        previous = {}
+    try:
+        yield stop
+    except Exception:
+        if not second_interrupts:
+            previous = {}
+        raise
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
