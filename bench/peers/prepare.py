@@ -36,7 +36,7 @@ def prepare(data_root: Path, folder: Path) -> tuple[TranslationModel, ParallelTe
         vocabulary = [spell(i) for i in range(len(SPECIAL_PIECES), tokenizer.vocab_size)]
         write_lines(eole / f"vocab.{language}", [f"{piece}\t1" for piece in vocabulary])
         write_lines(joeynmt / f"vocab.{language}", vocabulary)
-        tokenizer.save(joeynmt / f"pieces.{language}.model")
+        (joeynmt / f"pieces.{language}.model").write_bytes(tokenizer.model)
         for split, pairs in (("train", corpora.train), ("valid", corpora.valid)):
             texts = getattr(pairs, side)
             write_lines(eole / f"{split}.{language}", [" ".join(tokenizer.pieces(text)) for text in texts])

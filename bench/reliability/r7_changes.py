@@ -69,7 +69,7 @@ def other_vocabulary(folder: Path) -> None:
     name, manifest = "tokenizer.source.model", folder / CHECKPOINT / MANIFEST
     size = load_model(folder / CHECKPOINT).source_tokenizer.vocab_size
     tokenizer, _ = train_sentencepiece(sentences + more_often, kind="bpe", vocab_size=size, language="zh")
-    tokenizer.save(folder / CHECKPOINT / name)
+    (folder / CHECKPOINT / name).write_bytes(tokenizer.model)
     listed = json.loads(manifest.read_text(encoding="utf-8"))
     listed["files"][name] = hashlib.sha256((folder / CHECKPOINT / name).read_bytes()).hexdigest()
     manifest.write_text(json.dumps(listed), encoding="utf-8")

@@ -5,6 +5,7 @@ import hashlib
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
@@ -18,9 +19,23 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 def read_bytes(path: Path) -> bytes:
     """The file's content, unzipped where its name ends with .gz; CorpusError where it cannot be had."""
+    with naming_unreadable(path), open_bytes(path) as file:
+        return file.read()
+
+
+def lines_of(path: Path) -> Iterator[bytes]:
+    """The file's lines one after the other, without the "\\n" that ends them (see `split_lines`), unzipped where its
+    name ends with .gz; CorpusError where they cannot be had."""
+    with naming_unreadable(path), open_bytes(path) as file:
+        for line in file:
+            yield line.removesuffix(b"\n")
+
+
+@contextmanager
+def naming_unreadable(path: Path) -> Iterator[None]:
     try:
-        with open_bytes(path) as file:
-            return file.read()
+        yield
+        return
     except FileNotFoundError:
         what = f"does not exist (looked in {path.parent.resolve()})"
     except IsADirectoryError:
@@ -40,12 +55,12 @@ def split_lines(data: bytes) -> list[bytes]:
     return lines[:-1] if lines[-1] == b"" else lines
 
 
-def decode_lines(lines: Iterable[bytes], problems: list[Problem]) -> Iterator[tuple[int, str]]:
-    """(number from 1, text) of each line; one that is not UTF-8 becomes a problem and is left out.
+def decode_lines(lines: Iterable[bytes], problems: list[Problem], first: int = 1) -> Iterator[tuple[int, str]]:
+    """(number, text) of each line, from number `first` on; one that is not UTF-8 becomes a problem and is left out.
 
     A byte order mark before the first line is not part of it, nor is a carriage return at the end of any.
     """
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=first):
         try:
             yield number, line.removesuffix(b"\r").decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:

@@ -97,6 +97,9 @@ def run(tmp_path: Path) -> Path:
         },
     }
     (folder / "scores.json").write_text(json.dumps([evaluation]))
+    leak = {"severity": "error", "title": "leaked pairs", "count": 96, "share": 0.0032, "cost": "scores flatter"}
+    diagnosis = {"files": {"train.tsv": 30_000}, "remarks": [], "findings": [{**leak, "details": ["96 of test"]}]}
+    (folder / "doctor.json").write_text(json.dumps(diagnosis))
     return folder
 
 
@@ -190,6 +193,17 @@ def test_of_many_versions_of_a_translation_the_first_the_last_and_ten_between_ar
     shown = [int(version) for version in re.findall(r"version (\d+)\.", changes)]
     assert shown == [1, 10, 19, 28, 37, 46, 55, 64, 73, 82, 91, 100]
     assert "12 of its 100 versions are shown" in changes
+
+
+def test_what_the_quick_checks_found_in_the_corpus_stands_with_its_cost(run):
+    text = seen(page(run))
+    assert "Found by the quick checks of train.tsv (30,000 pairs)" in text
+    assert "error" in text and "leaked pairs96 of test960.32%scores flatter".replace(" ", "") in text.replace(" ", "")
+
+
+def test_a_corpus_in_which_nothing_was_found_is_said_to_be_so(run):
+    (run / "doctor.json").write_text(json.dumps({"files": {"train.tsv": 3}, "findings": []}))
+    assert "Nothing was found by the quick checks of train.tsv (3 pairs)" in seen(page(run))
 
 
 def test_the_recipe_is_shown_as_it_is_with_its_comments(run):

@@ -12,7 +12,8 @@ from bench.training import table as training_table
 from bench.variants import Variant, refuse_wrong_recipes, variants_of
 
 from bench import machine
-from weft.data.batching import PairBatches, Sentences
+from weft.data.batching import PairBatches
+from weft.data.sentences import Sentences
 
 EVERY_GRID = pytest.mark.parametrize("grid", GRIDS)
 

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.data.batching import Batch, PairBatches, Sentences
+from weft.data.batching import Batch, PairBatches
+from weft.data.sentences import Sentences
 
 PADDING = 0
 

@@ -290,6 +290,7 @@ def test_weights_that_do_not_fit_are_refused_with_every_reason(tiny_run: Path, t
         {"model": {"norm": "post", "tie": "none", "activation": "silu"}},
         {"training": {"schedule": "noam", "learning_rate": 0.2, "warmup": 4}},
         {"training": {"batch_sentences": None, "batch_tokens": 128}},
+        {"augmentation": {"token_dropout": 0.3, "token_dropout_by": "mask", "punctuation": 0.3, "joining": 0.2}},
         {"training": {"precision": "bf16"}},
         {"training": {"optimizer": "muon", "ema_decay": 0.3}},
         {"training": {"optimizer": "sgd", "nesterov": True, "learning_rate": 0.5, "schedule": "plateau"}},
@@ -301,6 +302,7 @@ def test_weights_that_do_not_fit_are_refused_with_every_reason(tiny_run: Path, t
         "post-norm",
         "noam",
         "token batches",
+        "augmented",
         "bf16",
         "muon, averaged",
         "sgd, plateau",
@@ -453,7 +455,10 @@ def test_validation_pairs_that_are_also_trained_on_are_counted_aloud(tiny_run: P
     held_out.write_text("\n".join([header, *pairs[:3], "别的句子。\tAnother sentence."]) + "\n", encoding="utf-8")
     watcher = Watcher()
     train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tmp_path, listener=watcher)
-    assert "3 of 4 validation pairs are training pairs too: scores will flatter" in watcher.messages
+    said = next(message for message in watcher.messages if "held-out" in message)
+    assert said.startswith("data error: training pairs of which a side stands in the held-out files: 3 pairs")
+    assert said.endswith("(3 source and 3 target sides of 4 pairs of valid stand in train)")
+    assert json.loads((tmp_path / "run" / "doctor.json").read_text(encoding="utf-8"))["with_error"] == 3
 
 
 def test_a_validation_pair_longer_than_the_positions_is_named_before_anything_is_trained(

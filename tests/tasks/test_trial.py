@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from weft.config import read_recipe
-from weft.data.batching import PairBatches, Sentences
+from weft.data.batching import PairBatches
 from weft.data.corpus import ParallelText
+from weft.data.sentences import Sentences
 from weft.tasks import trial
 from weft.tasks.first_model import first_model
 from weft.tasks.recipes import TranslationRecipe

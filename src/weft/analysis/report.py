@@ -1,8 +1,8 @@
 """A run folder -> report.html: what was trained, how it went, how good it is, in one file that needs no network.
 
-Reads only what a run leaves behind (run.json, metrics.jsonl, samples.jsonl, scores.json, config.toml) and knows no
-model and no trainer. The page is a header and the SECTIONS at the end of this file; to add to the report, write one
-more function from a Run to HTML and name it there.
+Reads only what a run leaves behind (run.json, metrics.jsonl, samples.jsonl, scores.json, doctor.json, config.toml) and
+knows no model and no trainer. The page is a header and the SECTIONS at the end of this file; to add to the report,
+write one more function from a Run to HTML and name it there.
 """
 
 import json
@@ -40,6 +40,8 @@ class Run:
     """The lines of samples.jsonl, one a validation."""
     evaluations: Sequence[Line]
     """The entries of scores.json."""
+    doctor: Line
+    """doctor.json: what the quick checks of the corpus found when the run began."""
     recipe: str
     """The text of config.toml, empty where there is none yet."""
 
@@ -81,6 +83,7 @@ def _read_run(run: Path) -> Run:
         validations=[line for line in metrics if line.keys() & {"valid_loss", "valid_accuracy", "valid_bleu"}],
         samples=_read_lines(run / "samples.jsonl") if (run / "samples.jsonl").is_file() else [],
         evaluations=_read_json(run / "scores.json", list, []) if state.get("finished", True) else [],
+        doctor=_read_json(run / "doctor.json", dict, {}),
         recipe=_read_recipe(run, state),
     )
 
@@ -391,6 +394,35 @@ def _steps(first: Line, last: Line) -> str:
     return f"step {start}" if start == end else f"step {start} to {end}"
 
 
+def data(run: Run) -> str | None:
+    """What the quick checks of the corpus found when the run began."""
+    if not run.doctor:
+        return None
+    files = ", ".join(f"{_text(name)} ({_count(pairs)} pairs)" for name, pairs in run.doctor.get("files", {}).items())
+    remarks = "".join(f"<br>{_text(remark)}" for remark in run.doctor.get("remarks", []))
+    findings = run.doctor.get("findings", [])
+    rows = "\n".join(_finding(finding) for finding in findings)
+    numbers = "".join(f'<th class="number">{name}</th>' for name in ("Pairs", "Share"))
+    table = f"""<table class="findings">
+<thead><tr><th>Severity</th><th>Finding</th>{numbers}<th>Costs</th></tr></thead>
+<tbody>
+{rows}
+</tbody></table>"""
+    tells = "Nothing was found by the quick checks" if not findings else "Found by the quick checks"
+    note = f"{tells} of {files}.{remarks} <code>weft doctor</code> with the recipe looks closer."
+    return f'<p class="note">{note}</p>' + (f"\n{table}" if findings else "")
+
+
+def _finding(finding: Line) -> str:
+    share = finding.get("share")
+    details = "".join(f"<br>{_text(detail)}" for detail in finding.get("details", []))
+    return (
+        f'<tr><th scope="row">{_text(finding.get("severity"))}</th><td>{_text(finding.get("title"))}{details}</td>'
+        f'<td class="number">{_count(finding.get("count"))}</td>'
+        f'<td class="number">{_number(share, ".2%")}</td><td>{_text(finding.get("cost"))}</td></tr>'
+    )
+
+
 def recipe(run: Run) -> str | None:
     """The resolved recipe as the run keeps it, each value with its origin."""
     if not run.recipe:
@@ -466,5 +498,6 @@ SECTIONS = [
     ("Scores", scores),
     ("Translations", translations),
     ("How translations changed", progress),
+    ("Data", data),
     ("Recipe", recipe),
 ]

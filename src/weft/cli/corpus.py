@@ -1,42 +1,122 @@
-"""`weft corpus`: lists the corpora that weft knows by name, and writes one of them into a folder.
+"""`weft corpus`: lists the corpora that weft knows by name, and gets one of them into a folder.
 
-It knows the names and where each corpus comes from; what a corpus is made of stands with its maker in `weft.data`.
+What is known of each stands in weft.data.catalog, how it becomes a folder in weft.data.corpus_folder; the starter
+corpus alone is generated here (weft.data.starter).
 """
 
-import difflib
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from weft.errors import UsageError, WeftError
+from weft.errors import Stopped, UsageError, WeftError
+
+if TYPE_CHECKING:
+    from weft.data.corpus_folder import Listener
 
 app = typer.Typer(help="Corpora known by name: list them, get one.", no_args_is_help=True)
 
-CORPORA = {
-    "starter": "21,000 synthetic Chinese-English pairs (zh, en), generated here in a moment; Apache-2.0",
-}
+PLAIN_EVERY = 10.0
+"""Seconds between two lines about a download, where stderr is no terminal."""
 
 
 @app.command("list")
-def list_corpora() -> None:
-    """List the corpora known by name."""
-    width = max(map(len, CORPORA))
-    for name, description in CORPORA.items():
-        print(f"{name:<{width}}  {description}")
+def list_corpora(
+    as_json: Annotated[bool, typer.Option("--json", help="Print all that is known of each as JSON.")] = False,
+) -> None:
+    """List the corpora known by name, with license and size."""
+    from weft.data.catalog import STARTER, catalog
+
+    facts = [starter_facts(), *({"name": name, **corpus.model_dump(mode="json")} for name, corpus in catalog().items())]
+    if as_json:
+        typer.echo(json.dumps(facts, indent=1, ensure_ascii=False))
+        return
+    starter = facts[0]
+    terms = f"commercial use: {starter['commercial']}"
+    rows = [(STARTER, "zh en", "21,000 pairs", "", starter["license"], terms, starter["title"])]
+    for name, corpus in catalog().items():
+        count = f"{corpus.rows:,} {corpus.unit}" if corpus.rows is not None else corpus.unit
+        size = megabytes(corpus.bytes) if corpus.bytes is not None else "unknown size"
+        languages = " ".join(corpus.languages)
+        terms = f"commercial use: {corpus.commercial}"
+        rows.append((name, languages, count, size, corpus.license, terms, corpus.title))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)))
+    typer.echo(
+        "any corpus of OPUS (https://opus.nlpl.eu): opus/CORPUS/VERSION/PAIR, such as opus/Tatoeba/v2023-04-12/de-en",
+        err=True,
+    )
+
+
+def starter_facts() -> dict[str, Any]:
+    """What the starter corpus says of itself in the list."""
+    return {
+        "name": "starter",
+        "title": "Synthetic Chinese-English pairs, generated here in a moment",
+        "languages": ["zh", "en"],
+        "license": "Apache-2.0",
+        "commercial": "yes",
+        "files": [],
+        "parts": [{"name": part, "file": f"{part}.tsv"} for part in ("train", "valid", "test")],
+    }
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
 
 
 @app.command()
 def get(
-    name: Annotated[str, typer.Argument(help="A name from `weft corpus list`.")],
+    name: Annotated[str, typer.Argument(help="A name from `weft corpus list`, or opus/CORPUS/VERSION/PAIR.")],
     output: Annotated[Path | None, typer.Option(help="Folder to write into; the corpus's name if left out.")] = None,
-    seed: Annotated[int, typer.Option(help="Another seed draws other sentences.")] = 1,
+    mirror: Annotated[
+        str | None,
+        typer.Option("--from", metavar="URL|DIR", help="Where the published files are, if not at their source."),
+    ] = None,
+    part: Annotated[list[str] | None, typer.Option(help="Only this part, such as test; may be repeated.")] = None,
+    accept_unverified: Annotated[
+        bool, typer.Option("--accept-unverified", help="Use a file although weft knows no digest of it.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that have another content.")] = False,
+    seed: Annotated[int | None, typer.Option(help="Of the starter corpus: another seed draws other sentences.")] = None,
 ) -> None:
-    """Write a corpus into a folder: train.tsv, valid.tsv, test.tsv and a README.md."""
-    _check_known(name)
+    """Write a corpus into a folder: its parts, and a README.md with source, license and counts."""
+    from weft.data.catalog import STARTER, find_corpus
+
+    folder = output or Path(name.replace("/", "-"))
+    if name == STARTER:
+        if mirror is not None or part or accept_unverified or force:
+            raise UsageError(
+                "the starter corpus is generated as a whole; of the options only --output and --seed suit it"
+            )
+        get_starter(folder, 1 if seed is None else seed)
+        return
+    corpus = find_corpus(name)
+    if seed is not None:
+        raise UsageError(f"--seed is for the starter corpus alone; {name} is as it was published")
+    from weft.data.corpus_folder import Request, get
+
+    request = Request(tuple(part or ()), mirror, accept_unverified, force)
+    try:
+        with choose_display() as display:
+            converted = get(name, corpus, folder, request, display)
+    except KeyboardInterrupt:
+        raise Stopped("stopped; what has arrived is kept, and the same command goes on from there") from None
+    for file, outcome in converted.items():
+        typer.echo("; ".join([f"{folder / file}  {outcome.rows:,} {corpus.unit}", *outcome.described()]), err=True)
+    typer.echo(f"license: {corpus.license}; commercial use: {corpus.commercial}; see {folder / 'README.md'}", err=True)
+
+
+def get_starter(folder: Path, seed: int) -> None:
+    """Generate the starter corpus, and say what it is like."""
     from weft.data import starter
 
-    folder = output or Path(name)
     try:
         corpus = starter.write(folder, seed)
     except OSError as error:
@@ -49,9 +129,68 @@ def get(
     typer.echo(f"for example: {chinese}  {english}", err=True)
 
 
-def _check_known(name: str) -> None:
-    if name in CORPORA:
-        return
-    near = difflib.get_close_matches(name, CORPORA, n=1)
-    hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(CORPORA)}"
-    raise UsageError(f"no corpus is named {name!r}; {hint}")
+@contextlib.contextmanager
+def choose_display() -> "Iterator[Listener]":
+    """A progress bar in a terminal, plain lines anywhere else; both on stderr."""
+    if sys.stderr.isatty():
+        with Bars() as bars:
+            yield bars
+    else:
+        yield PlainLines()
+
+
+class PlainLines:
+    """A line at intervals, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self.said_at = time.monotonic()
+
+    def on_message(self, text: str) -> None:
+        typer.echo(text, err=True)
+
+    def on_progress(self, name: str, done: int, total: int | None) -> None:
+        if time.monotonic() - self.said_at < PLAIN_EVERY:
+            return
+        self.said_at = time.monotonic()
+        of_all = "" if total is None else f" of {megabytes(total)}"
+        self.on_message(f"{name}: {megabytes(done)}{of_all}")
+
+
+class Bars:
+    """A bar for each file, for a terminal."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
+        self.progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self.bars: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.progress.stop()
+
+    def on_message(self, text: str) -> None:
+        self.progress.console.print(text, markup=False, highlight=False)
+
+    def on_progress(self, name: str, done: int, total: int | None) -> None:
+        if name not in self.bars:
+            self.bars[name] = self.progress.add_task(name, total=None)
+        self.progress.update(self.bars[name], completed=done, total=total)

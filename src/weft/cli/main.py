@@ -12,11 +12,13 @@ import typer
 
 import weft
 from weft.cli import augment, config, corpus, models
+from weft.cli.detokenize import detokenize
 from weft.cli.doctor import doctor
 from weft.cli.evaluate import evaluate
 from weft.cli.plan import plan
 from weft.cli.report import report
 from weft.cli.score import score
+from weft.cli.tokenize import tokenize
 from weft.cli.train import train
 from weft.cli.translate import translate
 from weft.errors import FailedElsewhere, WeftError
@@ -32,6 +34,8 @@ app.command()(translate)
 app.command()(evaluate)
 app.command()(score)
 app.command()(report)
+app.command()(tokenize)
+app.command()(detokenize)
 app.command()(doctor)
 app.add_typer(augment.app, name="augment")
 app.add_typer(corpus.app, name="corpus")

@@ -6,7 +6,8 @@ again.
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,12 +16,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from weft.data.augmentation import PairNoise, with_changes
+from weft.data.sentences import Sentences
+
 MINGLING = 1.0
 """Tokens by which the order of an epoch may be wrong inside a length, so that pairs meet others than last time.
 
 On 47,500 pairs of dialogue in batches of 4,096 tokens 41 % of the pairs that share a batch share one in the next epoch
 too and 7.6 % of the tokens are padding; with 1 it were 61 % and 6.1 %, with 4 it were 29 % and 10.0 %.
 """
+
+HASHED_AT_ONCE = 1 << 20
+"""Numbers of which a digest makes a copy at a time: what is mapped from disk need not fit into memory."""
 
 
 @dataclass(frozen=True)
@@ -38,39 +45,6 @@ class Batch:
     def chunk(self, parts: int) -> list["Batch"]:
         """Its rows in at most so many batches, as torch.chunk cuts them, without their pairs."""
         return [Batch(*sides) for sides in zip(self.source.chunk(parts), self.target.chunk(parts), strict=True)]
-
-
-class Sentences:
-    """Lists of ids in one flat array with offsets: four bytes a token instead of a Python object."""
-
-    def __init__(self, sentences: Sequence[Sequence[int]]) -> None:
-        self.lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-        self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
-        self.ids = np.fromiter((i for sentence in sentences for i in sentence), np.int32, int(self.offsets[-1]))
-
-    @classmethod
-    def joined(cls, parts: Sequence["Sentences"]) -> "Sentences":
-        """One after the other; a large corpus is encoded in parts, so that few of its ids are ever Python objects."""
-        whole = cls([])
-        whole.lengths = np.concatenate([whole.lengths, *(part.lengths for part in parts)])
-        whole.offsets = np.concatenate([[0], np.cumsum(whole.lengths)])
-        whole.ids = np.concatenate([whole.ids, *(part.ids for part in parts)])
-        return whole
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        return self.ids[self.offsets[index] : self.offsets[index + 1]]
-
-    def padded(self, indices: np.ndarray, padding_id: int) -> Int[Tensor, "batch time"]:
-        """These sentences as rows, filled up with padding."""
-        lengths = self.lengths[indices, None]
-        places = np.arange(lengths.max())
-        rows = np.full((len(indices), len(places)), padding_id, dtype=np.int64)
-        is_token = places < lengths
-        rows[is_token] = self.ids[(self.offsets[indices, None] + places)[is_token]]
-        return torch.from_numpy(rows)
 
 
 @dataclass(frozen=True)
@@ -96,11 +70,13 @@ class PairBatches:
     """Which pair of its corpus each one is; left out: all of them in order."""
     part: tuple[int, int] = (0, 1)
     """Which rows of every batch are this process's: the first, and how many further the next one is."""
+    noise: PairNoise | None = None
+    """What pairs become in an epoch; batches are cut as if they stayed as they are."""
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of one epoch from number `start` on."""
         for indices in self.order(epoch)[start:]:
-            yield self.collate(indices)
+            yield self.collate(indices, epoch)
 
     def in_order(self) -> Iterator[Batch]:
         """Every batch of an epoch, in an order that does not change; for validation."""
@@ -115,28 +91,36 @@ class PairBatches:
         """
         random = np.random.default_rng([self.seed, epoch])
         pairs = self._pairs(random)
-        slant = (self.targets.lengths - self.sources.lengths)[pairs] + MINGLING * random.random(len(pairs))
-        length = self._longer_side[pairs]
-        row = pairs[np.lexsort((np.where(length % 2, slant, -slant), length))]
-        batches = np.split(row, self._borders)
+        noise = MINGLING * random.random(len(pairs))
+        lengths = self._longer_side[pairs]
+        row = np.argsort(lengths, kind="stable")
+        # One length after the other, so that little but the row itself is ever in memory.
+        for length, some in self._runs(lengths, row):
+            slant = self.targets.lengths[pairs[some]] - self.sources.lengths[pairs[some]] + noise[some]
+            some[:] = some[np.argsort(slant if length % 2 else -slant, kind="stable")]
+        batches = np.split(pairs[row], self._borders)
         return [batches[i] for i in random.permutation(len(batches))]
 
-    def collate(self, indices: np.ndarray) -> Batch:
-        """This process's rows of a batch of these pairs.
+    def collate(self, indices: np.ndarray, epoch: int = 0) -> Batch:
+        """This process's rows of a batch of these pairs, as they are in this epoch.
 
         Where there are fewer pairs than processes, the last ones take part with a row that has no target token.
         """
         first, every = self.part
         if first >= len(indices):
-            row = self.padded(indices[:1])
+            row = self.padded(indices[:1], epoch)
             row.target[:, 1:] = self.padding_id
             return Batch(row.source, row.target)
-        return self.padded(indices[first::every])
+        return self.padded(indices[first::every], epoch)
 
-    def padded(self, indices: np.ndarray) -> Batch:
+    def padded(self, indices: np.ndarray, epoch: int) -> Batch:
+        rows = [side.padded(indices, self.padding_id) for side in (self.sources, self.targets)]
+        if self.noise is not None:
+            changed = self.noise(epoch, indices)
+            rows = [with_changes(*sides, self.padding_id) for sides in zip(rows, changed, strict=True)]
         return Batch(
-            self.sources.padded(indices, self.padding_id),
-            self.targets.padded(indices, self.padding_id),
+            torch.from_numpy(rows[0]),
+            torch.from_numpy(rows[1]),
             indices if self.numbers is None else self.numbers[indices],
         )
 
@@ -151,8 +135,9 @@ class PairBatches:
         """A digest of what decides which ids each batch of each epoch holds, but for the seed and the weights."""
         digest = hashlib.sha256(np.array(self._borders, dtype=np.int64).tobytes())
         for side in (self.sources, self.targets):
-            digest.update(side.offsets.tobytes())
-            digest.update(side.ids.tobytes())
+            for array, kind in ((side.offsets, np.int64), (side.ids, np.int32)):
+                for begin in range(0, len(array), HASHED_AT_ONCE):
+                    digest.update(array[begin : begin + HASHED_AT_ONCE].astype(kind).tobytes())
         return digest.hexdigest()
 
     def padding_share(self) -> float:
@@ -161,8 +146,17 @@ class PairBatches:
         sides = [side.lengths[indices] for indices in order for side in (self.sources, self.targets)]
         return 1 - sum(lengths.sum() for lengths in sides) / sum(len(lengths) * lengths.max() for lengths in sides)
 
+    def _runs(self, lengths: np.ndarray, row: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Each length that there is, and the stretch of the row, sorted by length, that has it."""
+        ends = np.cumsum(np.bincount(lengths))
+        for length in range(1, len(ends)):
+            if ends[length - 1] < ends[length]:
+                yield length, row[ends[length - 1] : ends[length]]
+
     def _pairs(self, random: np.random.Generator) -> np.ndarray:
         """The pairs of an epoch, each as often as its weight says."""
+        if self._is_even:
+            return np.arange(len(self.sources), dtype=np.int32)
         always = np.repeat(np.arange(len(self.sources)), self._whole)
         if not self._fraction.any():
             return always
@@ -178,6 +172,11 @@ class PairBatches:
         ends = np.cumsum(self._fraction[row])
         points = (np.arange(self._draws) + offset) * (ends[-1] / max(self._draws, 1))
         return row[np.searchsorted(ends, np.minimum(points, ends[-1]))]
+
+    @cached_property
+    def _is_even(self) -> bool:
+        """Whether every epoch holds every pair once."""
+        return self.weights is None or bool((self.weights == 1).all())
 
     @cached_property
     def _draws(self) -> int:
@@ -202,6 +201,8 @@ class PairBatches:
 
         In a row by length every drawn pair is at most as long as the one that the offset 1 draws in its stead.
         """
+        if self._is_even:
+            return np.sort(self._longer_side)
         pairs = np.arange(len(self.sources))
         drawn = self._drawn(np.argsort(self._longer_side), 1.0)
         return np.sort(self._longer_side[np.concatenate([np.repeat(pairs, self._whole), drawn])])
@@ -212,9 +213,15 @@ class PairBatches:
         if self.batch_sentences is not None:
             return list(range(self.batch_sentences, len(self._longest), self.batch_sentences))
         assert self.batch_tokens is not None
-        borders, begin = [], 0
-        for place, length in enumerate(self._longest.tolist()):
-            if length * (place + 1 - begin) > self.batch_tokens and place > begin:
-                borders.append(place)
-                begin = place
-        return borders
+        borders: list[int] = []
+        begin, pairs = 0, len(self._longest)
+        while begin < pairs:
+            # The rectangle grows with every row, so the largest that fits is found by halving.
+            rows = bisect_right(
+                range(1, min(pairs - begin, self.batch_tokens) + 1),
+                self.batch_tokens,
+                key=lambda count: count * int(self._longest[begin + count - 1]),
+            )
+            begin += max(1, rows)
+            borders.append(begin)
+        return borders[:-1]

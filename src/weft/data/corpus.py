@@ -8,8 +8,10 @@ gzipped. Monolingual text is a file of sentences or one column of a file of pair
 import json
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,11 +19,12 @@ from pydantic import Field, field_validator, model_validator
 
 from weft.config import FieldProblem, Settings
 from weft.errors import CorpusError, Problem
-from weft.files import decode_lines, read_bytes, sha256, split_lines
+from weft.files import decode_lines, lines_of, sha256
 from weft.text.vocabulary import SPECIAL_PIECES
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 TAG = re.compile("<[A-Za-z][A-Za-z0-9_-]*>")
+LINES_AT_ONCE = 10_000
 
 
 class Columns(Settings):
@@ -187,51 +190,43 @@ def read_monolingual(path: Path, column: str) -> list[str]:
     """
     reading = Reading(path.name, "name one of them by --column")
     columns = Columns(source=column, target=column)
-    if is_jsonl(path.name):
-        texts = [text for _, text, _ in read_jsonl(path, columns, reading)]
-    elif path.name.removesuffix(".gz").endswith(".tsv"):
-        texts = [text for _, text, _ in read_tsv(path, columns, True, reading)]
+    if is_jsonl(path.name) or path.name.removesuffix(".gz").endswith(".tsv"):
+        parse, pieces = open_pairs(path, columns, True, reading)
+        texts = [text for piece in pieces for _, text, _ in parse(piece, reading)]
     else:
-        texts = [text for _, text in read_lines(path, reading.problems)]
+        texts = [text for _, text in decode_lines(lines_of(path), reading.problems)]
     reading.raise_problems()
     return texts
 
 
 def read_entry(entry: CorpusEntry, config: DataConfig, root: Path) -> ParallelText:
     """The pairs of one entry; paths are relative to `root`."""
-    if entry.path is None:
-        assert entry.source is not None and entry.target is not None  # CorpusEntry's validator holds this
-        names = [entry.source, entry.target]
-        reading = Reading(entry.source)
-        rows = read_text_pair(root / entry.source, root / entry.target, reading)
-    else:
-        names = [entry.path]
-        reading = Reading(entry.path)
-        by_language = Columns(source=config.source, target=config.target)
-        if is_jsonl(entry.path):
-            rows = read_jsonl(root / entry.path, config.columns or by_language, reading)
-        else:
-            columns = config.columns or (by_language if config.header else Columns(source="1", target="2"))
-            rows = read_tsv(root / entry.path, columns, config.header, reading)
+    names = file_names(entry)
+    reading = Reading(names[0])
+    parse, pieces = open_entry(entry, config, root, reading)
     sources, references = [], []
     lines = array("I")
     dropped = 0
-    for number, source, targets in rows:
-        if source.strip() and targets[0].strip():
-            sources.append(source)
-            references.append(targets)
-            lines.append(number)
-        elif config.empty_sides == "drop":
-            dropped += 1
-        else:
-            side = "source" if not source.strip() else "target"
-            reading.add(number, f'the {side} side is empty; fill it, remove it or set data.empty_sides = "drop"')
+    for piece in pieces:
+        for number, source, targets in parse(piece, reading):
+            if source.strip() and targets[0].strip():
+                sources.append(source)
+                references.append(targets)
+                lines.append(number)
+            elif config.empty_sides == "drop":
+                dropped += 1
+            else:
+                reading.add_empty(number, source)
     reading.raise_problems()
     if not sources:
         raise CorpusError(names[0], [Problem("the whole file", "holds no sentence pair")])
     weight, tag = (entry.weight, entry.tag) if isinstance(entry, TrainingCorpus) else (1.0, None)
     part = Part(len(sources), weight, tag, names[0], lines)
     return ParallelText(sources, references, {name: sha256(root / name) for name in names}, dropped, (part,))
+
+
+def file_names(entry: CorpusEntry) -> list[str]:
+    return [name for name in (entry.path, entry.source, entry.target) if name is not None]
 
 
 @dataclass
@@ -245,40 +240,91 @@ class Reading:
     def add(self, number: int, what: str) -> None:
         self.problems.append(Problem(f"line {number}", what))
 
+    def add_empty(self, number: int, source: str) -> None:
+        side = "target" if source.strip() else "source"
+        self.add(number, f'the {side} side is empty; fill it, remove it or set data.empty_sides = "drop"')
+
     def raise_problems(self) -> None:
         if self.problems:
             raise CorpusError(self.subject, self.problems)
 
 
 Row = tuple[int, str, tuple[str, ...]]
+"""The number of a line, its source, and one or more targets."""
 
 
-def read_tsv(path: Path, columns: Columns, has_header: bool, reading: Reading) -> Iterator[Row]:
-    """(line number, source, targets) of each line of tab-separated values; nothing is quoted."""
-    lines = read_lines(path, reading.problems)
-    if has_header:
-        number, first = next(lines, (0, ""))
-        if number != 1:  # it is not there or not UTF-8, and the next one must not be taken for it
-            if not reading.problems:
-                reading.add(1, "is missing: the file is empty")
-            reading.raise_problems()
-        header = [name.strip() for name in first.split("\t")]
-        places = find_columns(columns, header, reading)
-    else:
-        header = None
-        places = number_columns(columns, reading)
-    if places is None:
-        reading.raise_problems()
-        return
-    for number, line in lines:
-        cells = line.split("\t")
-        expected = len(header) if header else max(places) + 1
-        if len(cells) != expected if header else len(cells) < expected:
-            reading.add(
-                number, f"has {len(cells)} columns where {'the header has' if header else 'at least'} {expected}"
+@dataclass(frozen=True)
+class Piece:
+    """Some lines of an entry as they lie in its file, or in its two files, the first of them numbered from 1."""
+
+    first: int
+    lines: list[bytes]
+    targets: list[bytes] | None = None
+
+
+Parse = Callable[[Piece, Reading], Iterator[Row]]
+"""Makes the pairs of a piece, and notes what is wrong with its lines. Any process can parse any piece of a file."""
+
+
+def open_entry(entry: CorpusEntry, config: DataConfig, root: Path, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
+    """How to parse the pieces of an entry, and the pieces, read as they are asked for."""
+    if entry.path is None:
+        assert entry.source is not None and entry.target is not None  # CorpusEntry's validator holds this
+        source, target = root / entry.source, root / entry.target
+        return partial(pairs_of_texts, target_name=target.name), pieces_of_texts(source, target, reading)
+    columns = Columns(source=config.source, target=config.target)
+    if not config.header and not is_jsonl(entry.path):
+        columns = Columns(source="1", target="2")
+    return open_pairs(root / entry.path, config.columns or columns, config.header, reading)
+
+
+def open_pairs(path: Path, columns: Columns, has_header: bool, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
+    """The same for a TSV or a JSONL file."""
+    lines = lines_of(path)
+    if is_jsonl(path.name):
+        return partial(pairs_of_jsonl, names=(columns.source, *target_names(columns))), pieces_of(lines, first=1)
+    header = read_header(lines, reading) if has_header else None
+    places = number_columns(columns, reading) if header is None else find_columns(columns, header, reading)
+    reading.raise_problems()
+    assert places is not None  # what keeps them from being found has just been raised
+    parse = partial(pairs_of_tsv, places=places, columns=len(header) if header else None)
+    return parse, pieces_of(lines, first=2 if header else 1)
+
+
+def pieces_of(lines: Iterator[bytes], first: int) -> Iterator[Piece]:
+    while some := list(islice(lines, LINES_AT_ONCE)):
+        yield Piece(first, some)
+        first += len(some)
+
+
+def pieces_of_texts(source: Path, target: Path, reading: Reading) -> Iterator[Piece]:
+    """Of two files with one sentence a line; notes where one has more lines than the other."""
+    left, right = lines_of(source), lines_of(target)
+    first = 1
+    while True:
+        piece = Piece(first, list(islice(left, LINES_AT_ONCE)), list(islice(right, LINES_AT_ONCE)))
+        assert piece.targets is not None
+        if len(piece.lines) != len(piece.targets):
+            counts = [first - 1 + len(lines) for lines in (piece.lines, piece.targets)]
+            counts = [count + sum(1 for _ in rest) for count, rest in zip(counts, (left, right), strict=True)]
+            what = f"{source.name} has {counts[0]:,} lines, {target.name} has {counts[1]:,}"
+            reading.problems.insert(
+                0, Problem("the two files", f"{what}; line N of one must translate line N of the other")
             )
-            continue
-        yield number, cells[places[0]], tuple(cells[place] for place in places[1:])
+        if piece.lines or piece.targets:
+            yield piece
+        if len(piece.lines) < LINES_AT_ONCE or len(piece.targets) < LINES_AT_ONCE:
+            return
+        first += LINES_AT_ONCE
+
+
+def read_header(lines: Iterator[bytes], reading: Reading) -> list[str]:
+    """The names in the first line of a TSV; raises CorpusError where it is missing or not UTF-8."""
+    found = list(decode_lines(islice(lines, 1), reading.problems))
+    if not found and not reading.problems:
+        reading.add(1, "is missing: the file is empty")
+    reading.raise_problems()
+    return [name.strip() for name in found[0][1].split("\t")]
 
 
 def find_columns(columns: Columns, header: list[str], reading: Reading) -> list[int] | None:
@@ -310,10 +356,21 @@ def is_jsonl(name: str) -> bool:
     return name.removesuffix(".gz").endswith((".jsonl", ".json"))
 
 
-def read_jsonl(path: Path, columns: Columns, reading: Reading) -> Iterator[Row]:
-    """(line number, source, targets) of each line, a JSON object with a string under each column's name."""
-    names = [columns.source, *target_names(columns)]
-    for number, line in read_lines(path, reading.problems):
+def pairs_of_tsv(piece: Piece, reading: Reading, *, places: Sequence[int], columns: int | None) -> Iterator[Row]:
+    """Of tab-separated values, in which nothing is quoted; `columns` is how many the header has."""
+    for number, line in decode_lines(piece.lines, reading.problems, piece.first):
+        cells = line.split("\t")
+        if columns is not None and len(cells) != columns:
+            reading.add(number, f"has {len(cells)} columns where the header has {columns}")
+        elif len(cells) <= max(places):
+            reading.add(number, f"has {len(cells)} columns where at least {max(places) + 1}")
+        else:
+            yield number, cells[places[0]], tuple(cells[place] for place in places[1:])
+
+
+def pairs_of_jsonl(piece: Piece, reading: Reading, *, names: Sequence[str]) -> Iterator[Row]:
+    """Of JSON objects, one a line, with a string under each of these names."""
+    for number, line in decode_lines(piece.lines, reading.problems, piece.first):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
@@ -329,21 +386,12 @@ def read_jsonl(path: Path, columns: Columns, reading: Reading) -> Iterator[Row]:
             reading.add(number, f"must be an object with strings under {' and '.join(dict.fromkeys(names))}")
 
 
-def read_text_pair(source: Path, target: Path, reading: Reading) -> Iterator[Row]:
-    """(line number, source, (target,)) of two files with one sentence a line."""
-    source_bytes, target_bytes = split_lines(read_bytes(source)), split_lines(read_bytes(target))
-    if len(source_bytes) != len(target_bytes):
-        counts = f"{source.name} has {len(source_bytes):,} lines, {target.name} has {len(target_bytes):,}"
-        reading.problems.append(Problem("the two files", f"{counts}; line N of one must translate line N of the other"))
-    target_problems: list[Problem] = []
-    source_lines = [line for _, line in decode_lines(source_bytes, reading.problems)]
-    target_lines = [line for _, line in decode_lines(target_bytes, target_problems)]
-    reading.problems += [Problem(f"{target.name}, {p.where}", p.what) for p in target_problems]
-    reading.raise_problems()
-    for number, (left, right) in enumerate(zip(source_lines, target_lines, strict=True), start=1):
-        yield number, left, (right,)
-
-
-def read_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[int, str]]:
-    """(number from 1, line) of a UTF-8 file; lines that are not UTF-8 are noted and left out."""
-    return decode_lines(split_lines(read_bytes(path)), problems)
+def pairs_of_texts(piece: Piece, reading: Reading, *, target_name: str) -> Iterator[Row]:
+    """Of sentences, one a line, each with its translation in the same line of another file."""
+    assert piece.targets is not None
+    problems: list[Problem] = []
+    sources = dict(decode_lines(piece.lines, reading.problems, piece.first))
+    for number, target in decode_lines(piece.targets, problems, piece.first):
+        if number in sources:
+            yield number, sources[number], (target,)
+    reading.problems += [Problem(f"{target_name}, {problem.where}", problem.what) for problem in problems]

@@ -96,7 +96,8 @@ def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int) -> d
 def keys_without_use(recipe: TranslationRecipe, is_open: set[str]) -> list[str]:
     """Keys that something else in the recipe takes the place of, or gives another meaning."""
     training = recipe.training
-    keys = ["tokenizer.target_size"] if recipe.tokenizer.shared else []
+    keys = ["tokenizer.target_size"] if recipe.tokenizer.shared or recipe.tokenizer.target_vocabulary else []
+    keys += ["tokenizer.source_size"] if recipe.tokenizer.source_vocabulary else []
     keys += ["training.batch_tokens"] if training.batch_sentences is not None else []
     keys += ["training.epochs"] if training.steps is not None else []
     if training.optimizer not in RATE_FACTORS or training.schedule == "noam":

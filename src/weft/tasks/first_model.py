@@ -3,9 +3,9 @@
 What the recipe leaves open is decided here, from the languages, the corpus and the machine, and written into it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal
 
 import torch
 
@@ -15,20 +15,57 @@ from weft.errors import Problem, RecipeError
 from weft.models.transformer import TransformerConfig
 from weft.runtime import choose_device, choose_precision, choose_threads, derive_seed
 from weft.tasks.defaults import choose_open_settings, describe
-from weft.tasks.model_folder import TranslationModel, build_transformer, check_model, find_model, load_model
+from weft.tasks.model_folder import (
+    TranslationModel,
+    build_transformer,
+    check_model,
+    find_model,
+    load_model,
+    script_of,
+    vocabulary_language,
+)
 from weft.tasks.recipes import TranslationRecipe
 from weft.text.chinese import Script, convert_script
-from weft.text.sentencepiece_model import SentencePieceTokenizer, train_sentencepiece
-from weft.text.tokenizer import TokenizerConfig, choose_scripts
+from weft.text.kinds import read_tokenizer, train_tokenizer
+from weft.text.tokenizer import Tokenizer, TokenizerConfig, choose_scripts
+from weft.text.wordpiece import WordPieceTokenizer, bert_vocabulary
 from weft.training.task import Listener
 
+COUNTED_AT_ONCE = 10_000
+"""Sentences whose ids are held at a time, only to count the unknown words in them."""
 
-def first_model(resolved: Resolved[TranslationRecipe], pairs: ParallelText, listener: Listener) -> TranslationModel:
-    """By the recipe and these training pairs, or from the model that training.init names."""
+
+def first_model(
+    resolved: Resolved[TranslationRecipe],
+    pairs: ParallelText,
+    listener: Listener,
+    vocabularies: Mapping[str, bytes] | None = None,
+) -> TranslationModel:
+    """By the recipe and these training pairs, or from the model that training.init names.
+
+    `vocabularies` are the files that the recipe names in [tokenizer], by name.
+    """
     resolved = with_machine_choices(resolved)
     if resolved.recipe.training.init is not None:
-        return from_another_model(resolved, Path(resolved.recipe.training.init), listener)
-    return from_scratch(resolved, pairs, listener)
+        model = from_another_model(resolved, Path(resolved.recipe.training.init), listener)
+    else:
+        model = from_scratch(resolved, pairs, vocabularies or {}, listener)
+    report_unknown_words(model, pairs, listener)
+    return model
+
+
+def report_unknown_words(model: TranslationModel, pairs: ParallelText, listener: Listener) -> None:
+    """Say how many words of each side the vocabulary lacks, where it can lack any."""
+    sides = (("source", model.source_tokenizer, pairs.sources), ("target", model.target_tokenizer, pairs.targets))
+    for side, tokenizer, texts in sides:
+        counts = [
+            tokenizer.count_unknown(texts[at : at + COUNTED_AT_ONCE]) for at in range(0, len(texts), COUNTED_AT_ONCE)
+        ]
+        unknown, words = map(sum, zip(*counts, strict=True))
+        if words:
+            listener.on_message(
+                f"{side}: {unknown:,} of {words:,} words ({100 * unknown / words:.2f} %) are not in the vocabulary"
+            )
 
 
 def with_machine_choices(resolved: Resolved[TranslationRecipe]) -> Resolved[TranslationRecipe]:
@@ -41,13 +78,15 @@ def with_machine_choices(resolved: Resolved[TranslationRecipe]) -> Resolved[Tran
     return changed(resolved, chosen, "measured")
 
 
-def from_scratch(resolved: Resolved[TranslationRecipe], pairs: ParallelText, listener: Listener) -> TranslationModel:
+def from_scratch(
+    resolved: Resolved[TranslationRecipe], pairs: ParallelText, vocabularies: Mapping[str, bytes], listener: Listener
+) -> TranslationModel:
     if resolved.recipe.training.teachers:
         source_tokenizer, target_tokenizer, resolved = tokenizers_of_teacher(resolved, listener)
         resolved = with_corpus_choices(resolved, len(pairs), listener)
     else:
         resolved = with_corpus_choices(resolved, len(pairs), listener)
-        source_tokenizer, target_tokenizer, resolved = train_tokenizers(resolved, pairs, listener)
+        source_tokenizer, target_tokenizer, resolved = make_tokenizers(resolved, pairs, vocabularies, listener)
     torch.manual_seed(derive_seed(resolved.recipe.seed, "weights"))
     weights = build_transformer(resolved.recipe, source_tokenizer.vocab_size, target_tokenizer.vocab_size)
     return TranslationModel(resolved, weights, source_tokenizer, target_tokenizer)
@@ -66,23 +105,29 @@ def with_corpus_choices(
     return changed(resolved, settings, "corpus")
 
 
-def train_tokenizers(
-    resolved: Resolved[TranslationRecipe], pairs: ParallelText, listener: Listener
-) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer, Resolved[TranslationRecipe]]:
-    """The source's and the target's tokenizer, and the recipe with the sizes that the corpus could fill."""
+def make_tokenizers(
+    resolved: Resolved[TranslationRecipe], pairs: ParallelText, vocabularies: Mapping[str, bytes], listener: Listener
+) -> tuple[Tokenizer, Tokenizer, Resolved[TranslationRecipe]]:
+    """The source's and the target's tokenizer, trained on the pairs or read from the files that the recipe names, and
+    the recipe with the sizes that they have."""
     recipe = resolved.recipe
     settings = recipe.tokenizer
 
-    def train(
-        key: str, texts: list[str], language: str, script: Any, tags: Sequence[str] = ()
-    ) -> SentencePieceTokenizer:
+    def make(side: Literal["source", "target"], texts: Sequence[str], script: Script, tags: Sequence[str]) -> Tokenizer:
         nonlocal resolved
+        key = f"{side}_size"
+        name: str | None = getattr(settings, f"{side}_vocabulary")
+        if name is not None:
+            vocabulary = bert_vocabulary(vocabularies[name], Path(name), tags)
+            tokenizer = WordPieceTokenizer(vocabulary, normalization=settings.normalization, script=script)
+            resolved = with_size_of_vocabulary(resolved, key, tokenizer.vocab_size, name)
+            return tokenizer
         size = getattr(settings, key)
-        tokenizer, message = train_sentencepiece(
+        tokenizer, message = train_tokenizer(
             texts,
             kind=settings.kind,
             vocab_size=size,
-            language=language,
+            language=vocabulary_language(recipe, side),
             normalization=settings.normalization,
             script=script,
             tags=tags,
@@ -95,26 +140,47 @@ def train_tokenizers(
             resolved = changed(resolved, {f"tokenizer.{key}": tokenizer.vocab_size for key in keys}, origin)
         return tokenizer
 
-    data = recipe.data
+    scripts = script_of(recipe, "source"), script_of(recipe, "target")
     if settings.shared:
         # Each side is converted as it will be when it is encoded; the pieces are then learned from what is seen.
-        scripts = cast("tuple[Script, Script]", (settings.source_script, settings.target_script))
         texts = [convert_script(text, scripts[0]) for text in pairs.sources]
         texts += [convert_script(text, scripts[1]) for text in pairs.targets]
-        both = train("source_size", texts, f"{data.source}+{data.target}", "keep", data.tags)
+        both = make("source", texts, "keep", recipe.source_tags)
         source, target = (
-            SentencePieceTokenizer(both.model, normalization=settings.normalization, script=script)
+            read_tokenizer(
+                both.model,
+                Path("the vocabulary"),
+                kind=settings.kind,
+                language=vocabulary_language(recipe, "source"),
+                normalization=settings.normalization,
+                script=script,
+            )
             for script in scripts
         )
         return source, target, resolved
-    source = train("source_size", pairs.sources, data.source, settings.source_script, data.tags)
-    target = train("target_size", pairs.targets, data.target, settings.target_script)
+    source = make("source", pairs.sources, scripts[0], recipe.source_tags)
+    target = make("target", pairs.targets, scripts[1], ())
     return source, target, resolved
+
+
+def with_size_of_vocabulary(
+    resolved: Resolved[TranslationRecipe], key: str, size: int, name: str
+) -> Resolved[TranslationRecipe]:
+    """The recipe with the size that a vocabulary file has; RecipeError where it gives another one itself."""
+    keys = [f"tokenizer.{key}"] + (["tokenizer.target_size"] if resolved.recipe.tokenizer.shared else [])
+    problems = [
+        Problem(f"{key} = {given}", f"{name} makes it {size}; leave the key out")
+        for key in keys
+        if resolved.origins[key] not in ("default", "corpus") and (given := value_of(resolved.recipe, key)) != size
+    ]
+    if problems:
+        raise RecipeError("the recipe", problems)
+    return changed(resolved, {keys[0]: size}, "vocabulary")
 
 
 def tokenizers_of_teacher(
     resolved: Resolved[TranslationRecipe], listener: Listener
-) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer, Resolved[TranslationRecipe]]:
+) -> tuple[Tokenizer, Tokenizer, Resolved[TranslationRecipe]]:
     """The first teacher's tokenizers and their settings: what it says about pieces, only a model with the same pieces
     can learn."""
     name = resolved.recipe.training.teachers[0]
@@ -172,11 +238,11 @@ def disagreements(
     return problems
 
 
-def missing_tags(recipe: TranslationRecipe, tokenizer: SentencePieceTokenizer, whose: str) -> list[Problem]:
+def missing_tags(recipe: TranslationRecipe, tokenizer: Tokenizer, whose: str) -> list[Problem]:
     """Tags of the recipe's corpora that a finished vocabulary has no piece for."""
     return [
         Problem(f"the tag {tag}", f"the vocabulary of {whose} lacks it and cannot grow; leave it out")
-        for tag in recipe.data.tags
+        for tag in recipe.source_tags
         if tokenizer.tag_id(tag) is None
     ]
 

@@ -2,7 +2,7 @@
 
     config.toml         the resolved recipe with the origin of every value
     model.safetensors   the weights, fp32 (fp16 in a copy made to be small)
-    tokenizer.*.model   one vocabulary for each language, or tokenizer.model for both
+    tokenizer.*.model   one vocabulary for each language, or tokenizer.model for both; .txt where it is a list of tokens
     manifest.json       format version and the sha256 of the files above
     README.md           the model card, which people may edit
 
@@ -29,7 +29,8 @@ from weft.files import sha256
 from weft.models.transformer import Transformer
 from weft.tasks.recipes import TranslationRecipe
 from weft.text.chinese import Script
-from weft.text.sentencepiece_model import SentencePieceTokenizer
+from weft.text.kinds import SUFFIXES, load_tokenizer
+from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import PADDING_ID
 from weft.training.run_folder import RunFolder, RunStatus
 
@@ -63,8 +64,8 @@ class TranslationModel:
 
     resolved: Resolved[TranslationRecipe]
     model: Transformer
-    source_tokenizer: SentencePieceTokenizer
-    target_tokenizer: SentencePieceTokenizer
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
 
     @property
     def recipe(self) -> TranslationRecipe:
@@ -94,7 +95,7 @@ def save_model(folder: Path, model: TranslationModel, card: str) -> None:
         )
     save_file({name: tensor.contiguous() for name, tensor in stored_weights(model.model).items()}, folder / WEIGHTS)
     for name, tokenizer in tokenizer_files(model).items():
-        tokenizer.save(folder / name)
+        (folder / name).write_bytes(tokenizer.model)
     (folder / CARD).write_text(card, encoding="utf-8")
     shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors writes for the owner alone
     write_manifest(folder, [CONFIG, WEIGHTS, *tokenizer_files(model)])
@@ -114,9 +115,7 @@ def load_model(folder: Path) -> TranslationModel:
     return TranslationModel(resolved, model.eval(), source_tokenizer, target_tokenizer)
 
 
-def check_model(
-    folder: Path,
-) -> tuple[Resolved[TranslationRecipe], SentencePieceTokenizer, SentencePieceTokenizer]:
+def check_model(folder: Path) -> tuple[Resolved[TranslationRecipe], Tokenizer, Tokenizer]:
     """Everything that must hold before memory is taken for the weights; returns what had to be read for it.
 
     Raises ModelError with all that is missing, altered or does not fit together.
@@ -163,27 +162,40 @@ def stored_weights(model: Transformer) -> dict[str, torch.Tensor]:
 
 def tokenizer_names(recipe: TranslationRecipe) -> tuple[str, str]:
     """The files of the source's and the target's vocabulary, one file for both where they share it."""
+    suffix = SUFFIXES[recipe.tokenizer.kind]
     if recipe.tokenizer.shared:
-        return "tokenizer.model", "tokenizer.model"
-    return "tokenizer.source.model", "tokenizer.target.model"
+        return f"tokenizer{suffix}", f"tokenizer{suffix}"
+    return f"tokenizer.source{suffix}", f"tokenizer.target{suffix}"
 
 
-def tokenizer_files(model: TranslationModel) -> dict[str, SentencePieceTokenizer]:
+def tokenizer_files(model: TranslationModel) -> dict[str, Tokenizer]:
     tokenizers = model.source_tokenizer, model.target_tokenizer
     return dict(zip(tokenizer_names(model.recipe), tokenizers, strict=True))
 
 
-def load_tokenizers(folder: Path, recipe: TranslationRecipe) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
+def load_tokenizers(folder: Path, recipe: TranslationRecipe) -> tuple[Tokenizer, Tokenizer]:
     """The source's and the target's tokenizer, each with the normalization the recipe gives it."""
     names = tokenizer_names(recipe)
     sides: tuple[Literal["source", "target"], ...] = ("source", "target")
     source, target = (
-        SentencePieceTokenizer.load(
-            folder / name, normalization=recipe.tokenizer.normalization, script=script_of(recipe, side)
+        load_tokenizer(
+            folder / name,
+            kind=recipe.tokenizer.kind,
+            language=vocabulary_language(recipe, side),
+            normalization=recipe.tokenizer.normalization,
+            script=script_of(recipe, side),
         )
         for name, side in zip(names, sides, strict=True)
     )
     return source, target
+
+
+def vocabulary_language(recipe: TranslationRecipe, side: Literal["source", "target"]) -> str:
+    """The language that a side's vocabulary is made for, or both with a + between them where they share it."""
+    data = recipe.data
+    if recipe.tokenizer.shared:
+        return f"{data.source}+{data.target}"
+    return data.source if side == "source" else data.target
 
 
 def script_of(recipe: TranslationRecipe, side: Literal["source", "target"]) -> Script:

@@ -206,7 +206,7 @@ def model_to_train(
     """The model as training would begin, or go on, with it, and how many steps it has taken."""
     status = run.status()
     if status is None:
-        return first_model(resolved, corpora.train, listener), 0
+        return first_model(resolved, corpora.train, listener, corpora.vocabularies), 0
     given, state = run_so_far(run, status)
     now = with_chosen_epochs(resolved, state)
     check_same_data(state["data"], corpora, run)

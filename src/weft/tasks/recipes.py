@@ -5,11 +5,13 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from weft.config import FieldProblem, Settings
+from weft.data.augmentation import AugmentationConfig
 from weft.data.corpus import DataConfig
 from weft.decoding.search import DecodingConfig
 from weft.metrics.requirements import RequirementsConfig
 from weft.models.transformer import TransformerConfig
 from weft.text.tokenizer import TokenizerConfig
+from weft.text.vocabulary import MASK
 from weft.training.config import TrainingConfig
 
 
@@ -22,6 +24,8 @@ class TranslationRecipe(Settings):
     """Which files, which languages."""
     tokenizer: TokenizerConfig = TokenizerConfig()
     """How text is cut into pieces."""
+    augmentation: AugmentationConfig = AugmentationConfig()
+    """What noise training pairs get."""
     model: TransformerConfig = TransformerConfig()
     """What the model looks like."""
     training: TrainingConfig = TrainingConfig()
@@ -38,12 +42,26 @@ class TranslationRecipe(Settings):
         return self
 
     @model_validator(mode="after")
+    def _sampled_pieces_are_of_a_kind_that_can_be_sampled(self) -> "TranslationRecipe":
+        kind, amount = self.tokenizer.kind, self.augmentation.subword_sampling
+        if amount and kind not in ("bpe", "unigram"):
+            raise FieldProblem("augmentation.subword_sampling", f'cuts pieces of bpe and unigram; kind is "{kind}"')
+        if amount > 1 and kind == "bpe":
+            raise FieldProblem("augmentation.subword_sampling", "is for bpe the share of merges left out, at most 1")
+        return self
+
+    @model_validator(mode="after")
     def _training_pairs_have_positions(self) -> "TranslationRecipe":
         longest = self.model.longest_sentence
         if longest is not None and self.data.max_length > longest - 2:  # a tag and </s>, or <s>
             what = f"leaves no room in model.max_positions = {longest}; try {longest - 2}, or more positions"
             raise FieldProblem("data.max_length", what)
         return self
+
+    @property
+    def source_tags(self) -> tuple[str, ...]:
+        """The tokens that the source's vocabulary needs though no text becomes them."""
+        return (*self.data.tags, MASK) if self.augmentation.needs_mask else self.data.tags
 
 
 RECIPES: dict[str, type[Settings]] = {"translation": TranslationRecipe}

@@ -1,6 +1,7 @@
 """From a recipe to a trained model in a run folder. The same call begins a run, goes on with it, or finds it done."""
 
 import copy
+import hashlib
 import json
 import math
 import os
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -28,8 +30,9 @@ from weft.config import (
 )
 from weft.data.batching import Batch, PairBatches
 from weft.data.corpus import ParallelText, read_corpora
+from weft.data.doctor.examination import examine_quickly, in_a_few_words
 from weft.errors import CorpusError, Problem, RunError, UsageError
-from weft.files import sync, write_atomically
+from weft.files import read_bytes, sync, write_atomically
 from weft.metrics.translation import sacre_bleu
 from weft.runtime import PRECISIONS, choose_device, choose_threads, keep_memory_pages
 from weft.tasks.budget import (
@@ -74,17 +77,22 @@ Limit = Literal["epochs", "steps", "patience", "trials", "budget"]
 
 @dataclass(frozen=True)
 class Corpora:
-    """What a run learns from and is chosen by: pairs, and teachers if it has any; and what they were when read."""
+    """What a run learns from and is chosen by: pairs, and teachers and vocabularies if the recipe names any; and what
+    they were when read."""
 
     train: ParallelText
     valid: ParallelText
     teachers: Mapping[str, str] = field(default_factory=dict)
     """Name -> sha256 of the manifest."""
+    vocabularies: Mapping[str, bytes] = field(default_factory=dict)
+    """Name -> content of each vocabulary file."""
 
     @property
     def sha256(self) -> dict[str, dict[str, str]]:
         teachers = {"teacher": dict(self.teachers)} if self.teachers else {}
-        return {"train": self.train.sha256, "valid": self.valid.sha256, **teachers}
+        digests = {name: hashlib.sha256(content).hexdigest() for name, content in self.vocabularies.items()}
+        vocabularies = {"vocabulary": digests} if digests else {}
+        return {"train": self.train.sha256, "valid": self.valid.sha256, **teachers, **vocabularies}
 
 
 class Silent:
@@ -216,15 +224,13 @@ def begin(
     listener: Listener,
 ) -> TranslationTrainer:
     """A fresh run: make the vocabularies and the weights, and save all of it as step 0."""
-    if known := pairs_in_both(corpora.train, corpora.valid):
-        listener.on_message(
-            f"{known:,} of {len(corpora.valid):,} validation pairs are training pairs too: scores will flatter"
-        )
     run.clear()
-    model = run.ranks.from_first(first_model, resolved, corpora.train, listener)
+    model = run.ranks.from_first(first_model, resolved, corpora.train, listener, corpora.vocabularies)
+    found = run.ranks.from_first(look_over, resolved.recipe, corpora, listener)
     if budget is not None:
         model.resolved = fitted(model, corpora, run, budget, listener)
     trainer = make_trainer(model, corpora, resolved, run, listener)
+    run.ranks.from_first(write_atomically, run.path / "doctor.json", found)
     note_budget(trainer, budget)
     trainer.checkpoint()
     return trainer
@@ -379,6 +385,12 @@ def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> 
             parts.append(read_corpora(entries, recipe.data, data_root))
         except CorpusError as error:
             problems += error.problems
+    vocabularies = {}
+    for name in recipe.tokenizer.vocabularies:
+        try:
+            vocabularies[name] = read_bytes(data_root / name)
+        except CorpusError as error:
+            problems += [Problem(name, problem.what) for problem in error.problems]
     if problems:
         raise CorpusError("the corpus", problems)
     train, valid = parts
@@ -386,7 +398,7 @@ def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> 
     dropped = train.dropped_empty + valid.dropped_empty
     if dropped:
         listener.on_message(f"{dropped:,} pairs with an empty side dropped")
-    return Corpora(train, valid, teacher_digests(recipe))
+    return Corpora(train, valid, teacher_digests(recipe), vocabularies)
 
 
 def refuse_shared_files(train: ParallelText, valid: ParallelText) -> None:
@@ -401,11 +413,12 @@ def refuse_shared_files(train: ParallelText, valid: ParallelText) -> None:
         raise CorpusError("the corpus", problems)
 
 
-def pairs_in_both(train: ParallelText, valid: ParallelText) -> int:
-    """How many validation pairs are training pairs, sign for sign on both sides."""
-    held_out = set(zip(valid.sources, valid.targets, strict=True))
-    shared = {pair for pair in zip(train.sources, train.targets, strict=True) if pair in held_out}
-    return sum(pair in shared for pair in zip(valid.sources, valid.targets, strict=True))
+def look_over(recipe: TranslationRecipe, corpora: Corpora, listener: Listener) -> str:
+    """Say in a few lines what is wrong with the pairs, and return all that was found, as JSON for the report."""
+    diagnosis = examine_quickly(corpora.train, corpora.valid, (recipe.data.source, recipe.data.target))
+    for line in in_a_few_words(diagnosis):
+        listener.on_message(line)
+    return json.dumps(diagnosis.as_dict(), ensure_ascii=False) + "\n"
 
 
 def make_trainer(
@@ -483,14 +496,20 @@ def training_batches(model: TranslationModel, pairs: ParallelText, listener: Lis
         batch_tokens=training.batch_tokens,
         batch_sentences=training.batch_sentences,
         max_length=max_length,
+        augmentation=model.recipe.augmentation,
+        languages=(model.recipe.data.source, model.recipe.data.target),
     )
-    too_long = len(pairs) - len(batches.sources)
+    assert batches.numbers is not None  # pair_batches gives them
+    kept = len(np.unique(batches.numbers))
+    joined, too_long = len(batches.sources) - kept, len(pairs) - kept
     if too_long == len(pairs):
         raise RunError(f"every training pair is longer than data.max_length = {max_length} pieces")
     if too_long:
         listener.on_message(f"{too_long:,} training pairs over data.max_length = {max_length} pieces dropped")
     if not batches.pairs_per_epoch():
         raise RunError("by their weights in data.train, an epoch holds no pair at all; raise a weight")
+    if joined:
+        listener.on_message(f"{joined:,} pairs come joined with the next one too, by augmentation.joining")
     if batches.pairs_per_epoch() != len(batches.sources):
         listener.on_message(f"an epoch holds {batches.pairs_per_epoch():,} pairs, by the weights of the corpora")
     return batches

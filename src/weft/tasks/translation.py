@@ -17,8 +17,11 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from weft.config import override
-from weft.data.batching import Batch, PairBatches, Sentences
+from weft.data.augmentation import AugmentationConfig, PairNoise, with_joined_pairs
+from weft.data.batching import Batch, PairBatches
 from weft.data.corpus import ParallelText
+from weft.data.encoding import encode_pairs
+from weft.data.sentences import Sentences
 from weft.decoding.ensemble import Ensemble
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis
@@ -35,9 +38,6 @@ from weft.training.losses import Loss, Teaching, blocked_cross_entropy, blocked_
 from weft.training.task import Evaluation
 
 SAMPLES_SHOWN = 4
-
-ENCODED_AT_ONCE = 10_000
-"""Pairs whose ids are Python objects at a time: some hundred bytes a token, against four in the end."""
 
 LONGEST_SOURCE = 4096
 """Pieces of one source text."""
@@ -105,7 +105,9 @@ class Translator:
         seeds = sampling_seeds(read[0], indices, config)
         with torch.inference_mode():
             states = [
-                member.model.start(sources.padded(indices, PADDING_ID).to(self.device), config.rows_per_sentence)
+                member.model.start(
+                    torch.from_numpy(sources.padded(indices, PADDING_ID)).to(self.device), config.rows_per_sentence
+                )
                 for member, sources in zip(self.members, read, strict=True)
             ]
             state = states[0] if len(states) == 1 else Ensemble(states)
@@ -345,37 +347,51 @@ def pair_batches(
     batch_sentences: int | None = None,
     max_length: int | None = None,
     tag: str | None = None,
+    augmentation: AugmentationConfig | None = None,
+    languages: tuple[str, str] = ("", ""),
 ) -> PairBatches:
     """Pairs as ids, ready for batching; those with more than `max_length` pieces on a side are left out.
 
-    The tag of its corpus stands before a source, or `tag` where the corpus has none.
+    The tag of its corpus stands before a source, or `tag` where the corpus has none. By the `augmentation` sources
+    become noisy, and some pairs come joined with the next one as well; `languages` says how these are joined.
     """
     tags = pairs.tags
     before = {name: tag_ids(source_tokenizer, name or tag) for name in set(tags)}
-    kept: list[int] = []
-    sources: list[Sentences] = []
-    targets: list[Sentences] = []
-    for begin in range(0, len(pairs), ENCODED_AT_ONCE):
-        part = range(begin, min(begin + ENCODED_AT_ONCE, len(pairs)))
-        source_ids = source_tokenizer.encode(pairs.sources[part.start : part.stop])
-        target_ids = target_tokenizer.encode(pairs.targets[part.start : part.stop])
-        fitting = [
-            (i, source, target)
-            for i, source, target in zip(part, source_ids, target_ids, strict=True)
-            if max_length is None or max(len(source), len(target)) <= max_length
-        ]
-        kept += [i for i, _, _ in fitting]
-        sources.append(Sentences([[*before[tags[i]], *source, END_ID] for i, source, _ in fitting]))
-        targets.append(Sentences([[BEGIN_ID, *target, END_ID] for _, _, target in fitting]))
+    encoded = encode_pairs(
+        pairs.sources,
+        pairs.targets,
+        source_tokenizer,
+        target_tokenizer,
+        before=[before[name] for name in tags],
+        max_length=max_length,
+    )
+    tag_set = frozenset(token for ids in before.values() for token in ids)
+    if augmentation is not None and augmentation.joining:
+        encoded = with_joined_pairs(
+            encoded,
+            (source_tokenizer, target_tokenizer),
+            languages,
+            share=augmentation.joining,
+            seed=seed,
+            max_length=max_length,
+            parts=[part.pairs for part in pairs.parts],
+            tags=tag_set,
+        )
+    noise = None
+    if augmentation is not None and augmentation.is_noisy:
+        noise = PairNoise(
+            augmentation, seed, encoded.sources, encoded.targets, source_tokenizer, target_tokenizer, tag_set
+        )
     return PairBatches(
-        sources=Sentences.joined(sources),
-        targets=Sentences.joined(targets),
+        sources=encoded.sources,
+        targets=encoded.targets,
         padding_id=PADDING_ID,
         seed=seed,
         batch_tokens=batch_tokens,
         batch_sentences=batch_sentences,
-        weights=np.array(pairs.weights)[kept],
-        numbers=np.array(kept, dtype=np.int64),
+        weights=np.array(pairs.weights)[encoded.kept],
+        numbers=encoded.kept,
+        noise=noise,
     )
 
 

@@ -4,17 +4,21 @@ Every character can be written: one that is not in the vocabulary falls back to 
 """
 
 import io
+import math
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import Literal
 
 import sentencepiece
 
 from weft.errors import CorpusError, ModelError, Problem
 from weft.text.chinese import Script, convert_script, is_chinese
-from weft.text.normalization import Normalization, normalize
-from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID
+from weft.text.normalization import PIECE_MARK, Normalization, normalize
+from weft.text.sampling import Pieces, draw_cut, drop_merges
+from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID, size_message
 
 TOO_HIGH = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
 TOO_LOW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
@@ -22,13 +26,32 @@ NO_TEXT = "!sentences_.empty()"
 
 
 class SentencePieceTokenizer:
-    """One trained SentencePiece model with the normalization that belongs to it."""
+    """One trained SentencePiece model with the normalization that belongs to it.
 
-    def __init__(self, model: bytes, *, normalization: Normalization = "nfc", script: Script = "keep") -> None:
+    Raises ModelError where the bytes are no model or have other special ids than weft's; `path` is whose they are.
+    """
+
+    def __init__(
+        self,
+        model: bytes,
+        *,
+        kind: Literal["bpe", "unigram"],
+        normalization: Normalization = "nfc",
+        script: Script = "keep",
+        path: Path = Path("the vocabulary"),
+    ) -> None:
         self.model = model
+        self.kind: Literal["bpe", "unigram"] = kind
         self.normalization: Normalization = normalization
         self.script: Script = script
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            pieces = self._processor.id_to_piece(list(range(self.vocab_size)))
+        except (RuntimeError, UnicodeDecodeError) as error:  # the last for a piece that is no text
+            raise ModelError(path, [Problem(path.name, f"is no SentencePiece model ({error})")]) from None
+        if (found := tuple(pieces[:4])) != SPECIAL_PIECES:
+            message = f"its first pieces are {found}, expected {SPECIAL_PIECES}"
+            raise ModelError(path, [Problem(path.name, message)])
 
     @property
     def vocab_size(self) -> int:
@@ -54,21 +77,51 @@ class SentencePieceTokenizer:
         """The pieces as strings, for people to look at."""
         return self._processor.encode(self.normalize(text), out_type=str)
 
-    def save(self, path: Path) -> None:
-        path.write_bytes(self.model)
+    def ids_of(self, pieces: Sequence[str]) -> list[int | None]:
+        found = self._processor.piece_to_id(list(pieces))
+        unknown = SPECIAL_PIECES[UNKNOWN_ID]
+        return [None if i == UNKNOWN_ID and piece != unknown else i for i, piece in zip(found, pieces, strict=True)]
 
-    @classmethod
-    def load(cls, path: Path, *, normalization: Normalization, script: Script) -> "SentencePieceTokenizer":
-        """Read a model file; raises ModelError where it is none or has other special ids than weft's."""
-        try:
-            tokenizer = cls(path.read_bytes(), normalization=normalization, script=script)
-            pieces = tokenizer._processor.id_to_piece(list(range(tokenizer.vocab_size)))
-        except (OSError, RuntimeError, UnicodeDecodeError) as error:  # the last for a piece that is no text
-            raise ModelError(path, [Problem(path.name, f"is no SentencePiece model ({error})")]) from None
-        if (found := tuple(pieces[:4])) != SPECIAL_PIECES:
-            message = f"its first pieces are {found}, expected {SPECIAL_PIECES}"
-            raise ModelError(path, [Problem(path.name, message)])
-        return tokenizer
+    def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
+        return 0, 0
+
+    def sample(self, texts: Sequence[str], seeds: Sequence[int], amount: float) -> list[list[int]]:
+        """Ids of each text, cut at random: a function of the text, its seed (0 or more) and the amount alone.
+
+        For bpe the amount is the probability that a merge is left out (`drop_merges`): 0 is `encode`, 1 leaves
+        characters. For unigram it is the exponent alpha of a cut's probability (`draw_cut`): 0 makes all cuts equally
+        probable, and the larger it is, the nearer to `encode`.
+        """
+        if not (math.isfinite(amount) and amount >= 0 and (self.kind == "unigram" or amount <= 1)):
+            raise ValueError(f"the amount for {self.kind} is {amount}")
+        return [self._sample(text, seed, amount) for text, seed in zip(texts, seeds, strict=True)]
+
+    def _sample(self, text: str, seed: int, amount: float) -> list[int]:
+        random = Random(seed)
+        draw = drop_merges if self.kind == "bpe" else draw_cut
+        ids = []
+        for word in self.normalize(text).split():
+            for piece in draw(PIECE_MARK + word, self._pieces, amount, random):
+                ids += [self._ids[piece]] if piece in self._ids else [self._ids[byte] for byte in spelled(piece)]
+        return ids
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        """Those that stand for text. In a model as weft trains it none goes on past a space."""
+        processor = self._processor
+        found = [i for i in range(self.vocab_size) if not (processor.is_control(i) or processor.is_unknown(i))]
+        return Pieces({processor.id_to_piece(i): processor.get_score(i) for i in found if not processor.is_byte(i)})
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        """The id of each piece that a text can become."""
+        pieces = [*self._pieces.scores, *(f"<0x{byte:02X}>" for byte in range(256))]
+        return dict(zip(pieces, self._processor.piece_to_id(pieces), strict=True))
+
+
+def spelled(character: str) -> list[str]:
+    """The pieces of its bytes."""
+    return [f"<0x{byte:02X}>" for byte in character.encode()]
 
 
 def train_sentencepiece(
@@ -88,7 +141,7 @@ def train_sentencepiece(
     Raises CorpusError where there is no text at all.
     """
     normalized = [convert_script(normalize(text, normalization), script) for text in texts]
-    asked, message = vocab_size, None
+    asked = vocab_size
     for _ in range(3):
         writer = io.BytesIO()
         try:
@@ -120,11 +173,10 @@ def train_sentencepiece(
             fitting = TOO_HIGH.search(str(error)) or TOO_LOW.search(str(error))
             if fitting is None:
                 raise
-            reason = "this corpus fills no more" if TOO_HIGH.search(str(error)) else "its characters alone need them"
-            message = f"{language}: vocabulary of {int(fitting[1]):,} pieces instead of {asked:,}: {reason}"
             vocab_size = int(fitting[1])
             continue
-        return SentencePieceTokenizer(writer.getvalue(), normalization=normalization, script=script), message
+        trained = SentencePieceTokenizer(writer.getvalue(), kind=kind, normalization=normalization, script=script)
+        return trained, size_message(language, vocab_size, asked)
     raise RuntimeError(f"SentencePiece accepts no vocabulary size for {language}")
 
 

@@ -9,12 +9,14 @@ from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import Field, model_validator
 
-from weft.config import FieldProblem, Settings
+from weft.config import FieldProblem, FieldProblems, Settings
 from weft.text.chinese import is_chinese
 from weft.text.normalization import Normalization
 
-SMALLEST_VOCABULARY = 261
-"""Four special pieces, the 256 bytes, and one character."""
+Kind = Literal["bpe", "unigram", "wordpiece", "characters", "words"]
+
+SMALLEST, SMALLEST_WITH_BYTES = 5, 261
+"""Four special pieces and one character; and the 256 bytes where the kind spells in them what it lacks."""
 
 
 @runtime_checkable
@@ -24,8 +26,13 @@ class Tokenizer(Protocol):
         """Number of ids; 0 ... 3 are padding, unknown, begin and end (see vocabulary.py)."""
         ...
 
+    @property
+    def model(self) -> bytes:
+        """The file that it can be read from again; the same bytes are the same pieces under the same ids."""
+        ...
+
     def normalize(self, text: str) -> str:
-        """The text as it is cut into pieces; decode(encode(text)) equals it."""
+        """The text as it is cut into pieces; decode(encode(text)) equals it where no piece is unknown."""
         ...
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -33,21 +40,37 @@ class Tokenizer(Protocol):
         ...
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each list of ids; special ids and tags are left out."""
+        """The text of each list of ids; special ids and tags are left out, an unknown piece reads U+2047."""
+        ...
+
+    def pieces(self, text: str) -> list[str]:
+        """The pieces that a text is cut into, as strings without spaces; they are those of its ids, one for one."""
+        ...
+
+    def ids_of(self, pieces: Sequence[str]) -> list[int | None]:
+        """The id of each piece; None for a string that is no piece."""
         ...
 
     def tag_id(self, tag: str) -> int | None:
         """The id of a tag that the vocabulary was made with, which no text becomes; None for any other string."""
         ...
 
+    def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
+        """How many words of these texts are unknown, and how many there are; (0, 0) where every text can be spelled."""
+        ...
+
 
 class TokenizerConfig(Settings):
-    kind: Literal["bpe", "unigram"] = "bpe"
-    """How pieces are found: byte-pair merges, or a unigram language model (both by SentencePiece)."""
-    source_size: int | None = Field(default=None, ge=SMALLEST_VOCABULARY, le=256_000)
+    kind: Kind = "bpe"
+    """What pieces are: byte-pair merges or those of a unigram language model, BERT's WordPiece, characters, words."""
+    source_size: int | None = Field(default=None, ge=SMALLEST, le=256_000)
     """Pieces of the source vocabulary; left out, it is chosen from the corpus size."""
-    target_size: int | None = Field(default=None, ge=SMALLEST_VOCABULARY, le=256_000)
+    target_size: int | None = Field(default=None, ge=SMALLEST, le=256_000)
     """Pieces of the target vocabulary; left out, it is chosen from the corpus size."""
+    source_vocabulary: str | None = Field(default=None, min_length=1)
+    """BERT's vocab.txt, taken as it is instead of learning WordPiece pieces; relative to the data root."""
+    target_vocabulary: str | None = Field(default=None, min_length=1)
+    """The same for the target."""
     shared: bool = False
     """One vocabulary of source_size pieces for both languages (needed for model.tie = "all")."""
     normalization: Normalization = "nfc"
@@ -61,7 +84,37 @@ class TokenizerConfig(Settings):
     def _one_size_for_one_vocabulary(self) -> "TokenizerConfig":
         if self.shared and self.target_size not in (None, self.source_size):
             raise FieldProblem("target_size", "must equal source_size, or be left out, where the vocabulary is shared")
+        if self.shared and self.target_vocabulary is not None:
+            raise FieldProblem("target_vocabulary", "is source_vocabulary where the vocabulary is shared; leave it out")
         return self
+
+    @model_validator(mode="after")
+    def _bytes_have_room(self) -> "TokenizerConfig":
+        sizes = {"source_size": self.source_size, "target_size": self.target_size}
+        problems = [
+            FieldProblem(
+                key,
+                f'must be at least {SMALLEST_WITH_BYTES} for kind = "{self.kind}", whose vocabulary holds all bytes',
+            )
+            for key, size in sizes.items()
+            if size is not None and size < SMALLEST_WITH_BYTES and self.kind in ("bpe", "unigram", "characters")
+        ]
+        if problems:
+            raise FieldProblems(problems)
+        return self
+
+    @model_validator(mode="after")
+    def _vocabularies_are_of_word_pieces(self) -> "TokenizerConfig":
+        given = [key for key in ("source_vocabulary", "target_vocabulary") if getattr(self, key) is not None]
+        if given and self.kind != "wordpiece":
+            raise FieldProblem(given[0], f'is read for kind = "wordpiece"; kind = "{self.kind}" learns its own')
+        return self
+
+    @property
+    def vocabularies(self) -> tuple[str, ...]:
+        """The vocabulary files that the recipe names, each once."""
+        named = (self.source_vocabulary, self.target_vocabulary)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
 
 
 def choose_scripts(config: TokenizerConfig, source_language: str) -> dict[str, str]:

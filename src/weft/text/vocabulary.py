@@ -1,4 +1,116 @@
-"""The special ids that every tokenizer of weft has."""
+"""The special ids that every tokenizer has, and a vocabulary as a list of tokens, which is also a text file.
+
+It knows no text: how one is cut into tokens is the business of the tokenizers (characters.py, words.py, wordpiece.py).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from weft.errors import ModelError, Problem
+from weft.files import decode_lines, split_lines
 
 PADDING_ID, UNKNOWN_ID, BEGIN_ID, END_ID = range(4)
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
+
+UNKNOWN_TEXT = "\u2047"
+"""What an unknown token reads as, the double question mark, as in SentencePiece."""
+MASK = "[MASK]"
+"""The token that stands for one that is hidden, as in BERT; a vocabulary has it where it was made with it."""
+RESERVED = re.compile(r"<[A-Za-z][A-Za-z0-9_-]*>|\[MASK\]")
+"""Tokens that stand for no text: the special ones but </s>, tags, and the mask."""
+
+MOST_TOKENS = 1 << 18
+LONGEST_TOKEN = 1000
+"""Characters. Both limits are far beyond what any vocabulary needs; they keep a spoiled file from taking memory."""
+LARGEST_FILE = 64 << 20
+"""Bytes of a file that a tokenizer is read from."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Tokens, of which each one's place is its id; the first four are the special ones."""
+
+    tokens: tuple[str, ...]
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        return {token: number for number, token in enumerate(self.tokens)}
+
+    @property
+    def as_file(self) -> bytes:
+        """One token a line; lines end at "\\n" alone."""
+        return "".join(f"{token}\n" for token in self.tokens).encode()
+
+    def tag_id(self, tag: str) -> int | None:
+        return self.ids.get(tag) if is_tag(tag) else None
+
+
+def is_tag(token: str) -> bool:
+    """Whether a token stands for no text and is none of the four special ones."""
+    return RESERVED.fullmatch(token) is not None and token not in SPECIAL_PIECES
+
+
+def read_vocabulary(data: bytes, path: Path) -> Vocabulary:
+    """The vocabulary in a file of weft's own; `path` is named in the ModelError that tells all that is wrong."""
+    tokens = read_tokens(data, path)
+    wrong = [number for number, piece in enumerate(SPECIAL_PIECES) if tokens[number : number + 1] != [piece]]
+    if wrong:
+        what = f"must be {SPECIAL_PIECES[wrong[0]]}; a vocabulary begins with {' '.join(SPECIAL_PIECES)}, one a line"
+        raise ModelError(path, [Problem(f"line {wrong[0] + 1}", what)])
+    return Vocabulary(tuple(tokens))
+
+
+def read_tokens(data: bytes, path: Path) -> list[str]:
+    """The tokens of a file that has one a line, each once; raises ModelError naming every line that is wrong."""
+    lines = split_lines(data)
+    if len(lines) > MOST_TOKENS:
+        raise ModelError(
+            path, [Problem("the file", f"has {len(lines):,} lines; a vocabulary has at most {MOST_TOKENS:,}")]
+        )
+    problems: list[Problem] = []
+    first_at: dict[str, int] = {}
+    for number, token in decode_lines(lines, problems):
+        if what := what_is_wrong(token):
+            problems.append(Problem(f"line {number}", what))
+        elif token in first_at:
+            problems.append(Problem(f"line {number}", f"repeats line {first_at[token]}; each token stands once"))
+        else:
+            first_at[token] = number
+    if not lines:
+        problems.append(Problem("the file", "is empty; a vocabulary has one token a line"))
+    if problems:
+        raise ModelError(path, problems)
+    return list(first_at)
+
+
+def what_is_wrong(token: str) -> str | None:
+    if not token:
+        return "is empty; remove the line"
+    if len(token) > LONGEST_TOKEN:
+        return f"has {len(token):,} characters; a token has at most {LONGEST_TOKEN:,}"
+    if any(character <= " " or character == "\x7f" for character in token):
+        return "holds a space or a control character, which no token does"
+    return None
+
+
+def most_frequent(
+    counts: Counter[str], *, after: Sequence[str], vocab_size: int, language: str
+) -> tuple[Vocabulary, str | None]:
+    """The tokens in `after` and, behind them, the most frequent of the counted ones up to the size; and a message where
+    the corpus fills no more or `after` alone takes more. Of equally frequent ones the first in code points comes first.
+    """
+    ranked = sorted(counts, key=lambda token: (-counts[token], token))
+    tokens = (*after, *ranked[: max(0, vocab_size - len(after))])
+    return Vocabulary(tokens), size_message(language, len(tokens), vocab_size)
+
+
+def size_message(language: str, size: int, asked: int) -> str | None:
+    """What to say where a vocabulary is smaller or larger than asked."""
+    if size == asked:
+        return None
+    reason = "this corpus fills no more" if size < asked else "its characters alone need them"
+    return f"{language}: vocabulary of {size:,} pieces instead of {asked:,}: {reason}"

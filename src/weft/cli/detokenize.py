@@ -1,0 +1,66 @@
+"""`weft detokenize`: from pieces or ids back to text, the inverse of `weft tokenize`."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli.tokenize import (
+    InputOption,
+    KindOption,
+    LanguageOption,
+    ModelOption,
+    OutputOption,
+    SideOption,
+    VocabularyOption,
+    tokenizer_of,
+)
+from weft.cli.translate import LINES_AT_ONCE, open_input, open_output, read_texts
+from weft.errors import CorpusError, Problem, UsageError
+from weft.files import refuse_replacing
+
+if TYPE_CHECKING:
+    from weft.text.tokenizer import Tokenizer
+
+
+def detokenize(
+    text: Annotated[list[str] | None, typer.Argument(help="Lines of pieces to join.")] = None,
+    model: ModelOption = "",
+    side: SideOption = "source",
+    vocabulary: VocabularyOption = None,
+    kind: KindOption = None,
+    language: LanguageOption = "",
+    input_file: InputOption = None,
+    output_file: OutputOption = None,
+    as_ids: Annotated[bool, typer.Option("--ids", help="Ids instead of pieces.")] = False,
+) -> None:
+    """Join lines of pieces, with spaces between them, to sentences: what `weft tokenize` wrote becomes text again."""
+    if text and input_file:
+        raise UsageError("give either lines or --input, not both")
+    refuse_replacing("--output", output_file, [input_file] if input_file else [])
+    tokenizer = tokenizer_of(model, side, vocabulary, kind, language)
+    with open_input(text, input_file) as lines, open_output(output_file) as output:
+        read = read_ids(read_texts(lines, input_file), tokenizer, as_ids, input_file)
+        while chunk := list(islice(read, LINES_AT_ONCE)):
+            # Bytes may spell a line end, and a line is one sentence.
+            output.writelines(sentence.replace("\n", " ") + "\n" for sentence in tokenizer.decode(chunk))
+            output.flush()
+
+
+def read_ids(lines: Iterator[str], tokenizer: "Tokenizer", as_ids: bool, path: Path | None) -> Iterator[list[int]]:
+    """The ids in each line; raises CorpusError naming the line that holds something else."""
+    for number, line in enumerate(lines, start=1):
+        words = [word for word in line.split(" ") if word]
+        ids = [known_id(word, tokenizer.vocab_size) for word in words] if as_ids else tokenizer.ids_of(words)
+        strange = [word for word, i in zip(words, ids, strict=True) if i is None]
+        if strange:
+            known = f"an id from 0 to {tokenizer.vocab_size - 1:,}" if as_ids else "a piece of this vocabulary"
+            raise CorpusError(path or "the input", [Problem(f"line {number}", f"{strange[0]} is not {known}")])
+        yield [i for i in ids if i is not None]
+
+
+def known_id(word: str, vocab_size: int) -> int | None:
+    is_id = word.isascii() and word.isdecimal() and len(word) < 10 and int(word) < vocab_size
+    return int(word) if is_id else None

@@ -1,0 +1,86 @@
+"""`weft tokenize`: the pieces of each line, for a look at what a model reads or for other programs.
+
+Its inverse is detokenize.py, which takes its options and the tokenizer they mean from here.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from weft.cli.translate import LINES_AT_ONCE, chunks, open_input, open_output, read_texts
+from weft.errors import UsageError
+from weft.files import refuse_replacing
+
+if TYPE_CHECKING:
+    from weft.text.tokenizer import Tokenizer
+
+KindName = Literal["bpe", "unigram", "wordpiece", "characters", "words"]
+ModelOption = Annotated[
+    str, typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft.")
+]
+SideOption = Annotated[
+    Literal["source", "target"], typer.Option("--side", help="Which of the model's two vocabularies.")
+]
+VocabularyOption = Annotated[
+    Path | None,
+    typer.Option("--vocabulary", help="Instead of a model: the file of a vocabulary.", show_default=False),
+]
+KindOption = Annotated[
+    KindName | None, typer.Option("--kind", help="Of which kind --vocabulary is.", show_default=False)
+]
+LanguageOption = Annotated[
+    str, typer.Option("--language", help="Whose words they are; asked for by --kind words only.")
+]
+InputOption = Annotated[
+    Path | None, typer.Option("--input", help="A text file, one sentence a line; .gz too.", show_default=False)
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", help="Where the lines go; left out: stdout.", show_default=False)
+]
+
+
+def tokenize(
+    text: Annotated[list[str] | None, typer.Argument(help="Sentences to cut.")] = None,
+    model: ModelOption = "",
+    side: SideOption = "source",
+    vocabulary: VocabularyOption = None,
+    kind: KindOption = None,
+    language: LanguageOption = "",
+    input_file: InputOption = None,
+    output_file: OutputOption = None,
+    as_ids: Annotated[bool, typer.Option("--ids", help="Ids instead of pieces.")] = False,
+) -> None:
+    """Cut sentences into pieces, a line of them each: the arguments, the lines of --input, or of standard input."""
+    if text and input_file:
+        raise UsageError("give either sentences or --input, not both")
+    refuse_replacing("--output", output_file, [input_file] if input_file else [])
+    tokenizer = tokenizer_of(model, side, vocabulary, kind, language)
+    with open_input(text, input_file) as lines, open_output(output_file) as output:
+        for chunk in chunks(read_texts(lines, input_file), LINES_AT_ONCE):
+            if as_ids:
+                cut = [map(str, ids) for ids in tokenizer.encode(chunk)]
+            else:
+                cut = [tokenizer.pieces(sentence) for sentence in chunk]
+            output.writelines(f"{' '.join(pieces)}\n" for pieces in cut)
+            output.flush()
+
+
+def tokenizer_of(
+    model: str, side: Literal["source", "target"], vocabulary: Path | None, kind: KindName | None, language: str
+) -> "Tokenizer":
+    """The tokenizer that the options mean; raises UsageError where they mean none, ModelError for a spoiled file."""
+    if bool(model) == (vocabulary is not None):
+        raise UsageError("give either --model, such as runs/starter, or --vocabulary and --kind")
+    if vocabulary is None:
+        from weft.tasks.model_folder import check_model, find_model
+
+        _, source, target = check_model(find_model(model))
+        return source if side == "source" else target
+    if kind is None:
+        raise UsageError("--vocabulary needs --kind: bpe, unigram, wordpiece, characters or words")
+    if kind == "words" and not language:
+        raise UsageError("--kind words needs --language, such as zh: each language has its words")
+    from weft.text.kinds import load_tokenizer
+
+    return load_tokenizer(vocabulary, kind=kind, language=language)

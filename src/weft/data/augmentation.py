@@ -1,0 +1,209 @@
+"""Noise on training pairs, drawn anew for every epoch, and pairs made of pairs.
+
+What a pair becomes is a function of (seed, epoch, number of the pair) alone: the same after a stop, in whatever batch
+it stands, and in whichever process. Knows no tensor.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from weft.config import Settings
+from weft.data.encoding import EncodedPairs
+from weft.data.keys import MULTIPLIER, mixed
+from weft.data.sentences import Sentences
+from weft.text.chinese import is_chinese
+from weft.text.sentencepiece_model import SentencePieceTokenizer
+from weft.text.tokenizer import Tokenizer
+from weft.text.vocabulary import BEGIN_ID, END_ID, MASK, PADDING_ID
+
+Share = Field(default=0.0, ge=0, le=1)
+
+
+class AugmentationConfig(Settings):
+    subword_sampling: float = Field(default=0.0, ge=0, le=10)
+    """How freely both sides are cut: for bpe the share of merges left out, for unigram alpha (0: not freely at all)."""
+    token_dropout: float = Share
+    """Share of source sentences that lose tokens."""
+    token_dropout_by: Literal["pad", "mask", "delete"] = "pad"
+    """What becomes of a lost token: padding, which nothing looks at; the token [MASK]; or nothing at all."""
+    token_dropout_positions: int = Field(default=1, ge=1)
+    """Tokens that such a sentence loses; one stays in any case."""
+    token_dropout_min_length: int = Field(default=7, ge=1)
+    """Shorter sentences, in tokens, lose none."""
+    word_order: float = Share
+    """Share of source sentences whose tokens change places."""
+    word_order_distance: int = Field(default=3, ge=1)
+    """How far a token can move."""
+    casing: float = Share
+    """Share of source sentences written all in small or all in capital letters."""
+    punctuation: float = Share
+    """Share of source sentences without their last punctuation, or with that of the other width."""
+    joining: float = Share
+    """Share of pairs that also come joined with the next pair of the corpus, as one longer pair."""
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether a pair can look different from epoch to epoch."""
+        return any((self.subword_sampling, self.token_dropout, self.word_order, self.casing, self.punctuation))
+
+    @property
+    def needs_mask(self) -> bool:
+        return bool(self.token_dropout) and self.token_dropout_by == "mask"
+
+
+Changed = dict[int, list[int]]
+"""Place among the sentences that were asked for -> the ids it has instead."""
+
+
+@dataclass(frozen=True)
+class PairNoise:
+    """The noise on the pairs of a corpus: what some of them are in an epoch."""
+
+    config: AugmentationConfig
+    seed: int
+    sources: Sentences
+    targets: Sentences
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    tags: frozenset[int]
+    """Ids that may stand before a source and stay there."""
+
+    def __call__(self, epoch: int, pairs: NDArray[np.integer]) -> tuple[Changed, Changed]:
+        """The sources and the targets that change, of these pairs by their numbers in the corpus."""
+        sources, targets = self._sampled(epoch, pairs)
+        for number, (share, change) in enumerate(self._changes()):
+            for place in np.flatnonzero(uniform(self.seed, number, epoch, pairs) < share).tolist():
+                pair = int(pairs[place])
+                ids = sources.get(place) or self.sources[pair].tolist()
+                first = 1 if ids[0] in self.tags else 0
+                random = Random(f"{self.seed} {number} {epoch} {pair}")
+                sources[place] = [*ids[:first], *change(ids[first:-1], random), END_ID]
+        return sources, targets
+
+    def _sampled(self, epoch: int, pairs: NDArray[np.integer]) -> tuple[Changed, Changed]:
+        """Every pair in other pieces, where the recipe asks for it."""
+        if not self.config.subword_sampling:
+            return {}, {}
+        seeds = [int(2**53 * draw) for draw in uniform(self.seed, SAMPLING, epoch, pairs)]
+        cut: list[list[list[int]]] = []
+        for side, tokenizer in ((self.sources, self.source_tokenizer), (self.targets, self.target_tokenizer)):
+            assert isinstance(tokenizer, SentencePieceTokenizer)  # the recipe's validation holds this
+            texts = tokenizer.decode([side[int(pair)].tolist() for pair in pairs])
+            cut.append(tokenizer.sample(texts, seeds, self.config.subword_sampling))
+        tag = [[ids[0]] if (ids := self.sources[int(pair)])[0] in self.tags else [] for pair in pairs]
+        sources = {place: [*map(int, tag[place]), *ids, END_ID] for place, ids in enumerate(cut[0])}
+        return sources, {place: [BEGIN_ID, *ids, END_ID] for place, ids in enumerate(cut[1])}
+
+    def _changes(self) -> Sequence[tuple[float, Callable[[list[int], Random], list[int]]]]:
+        """What is done to how many; the spelling first, since it makes new tokens."""
+        config = self.config
+        return (
+            (config.casing, lambda ids, random: self._respelled(ids, other_casing, random)),
+            (config.punctuation, lambda ids, random: self._respelled(ids, other_punctuation, random)),
+            (config.word_order, lambda ids, random: moved(ids, config.word_order_distance, random)),
+            (config.token_dropout, self._dropped),
+        )
+
+    def _respelled(self, ids: list[int], change: Callable[[str, Random], str], random: Random) -> list[int]:
+        (text,) = self.source_tokenizer.decode([ids])
+        return self.source_tokenizer.encode([change(text, random)])[0] or ids
+
+    def _dropped(self, ids: list[int], random: Random) -> list[int]:
+        config = self.config
+        if len(ids) < max(2, config.token_dropout_min_length):
+            return ids
+        places = set(random.sample(range(len(ids)), min(config.token_dropout_positions, len(ids) - 1)))
+        if config.token_dropout_by == "delete":
+            return [token for place, token in enumerate(ids) if place not in places]
+        instead = PADDING_ID if config.token_dropout_by == "pad" else self.source_tokenizer.tag_id(MASK)
+        assert instead is not None  # the vocabulary was made with it
+        return [instead if place in places else token for place, token in enumerate(ids)]
+
+
+def uniform(seed: int, number: int, epoch: int, pairs: NDArray[np.integer]) -> NDArray[np.float64]:
+    """A random number from 0 to below 1 for each pair; `number` tells draws for different purposes apart."""
+    with np.errstate(over="ignore"):
+        state = np.array([seed], np.uint64)
+        for value in (np.uint64(number), np.uint64(epoch), pairs.astype(np.uint64)):
+            state = mixed(state + value + np.uint64(MULTIPLIER))
+    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def moved(ids: list[int], distance: int, random: Random) -> list[int]:
+    """The ids with each at most `distance` places from where it was (Lample et al. 2018, section 2.3)."""
+    keys = [place + random.random() * (distance + 1) for place in range(len(ids))]
+    return [ids[place] for place in sorted(range(len(ids)), key=keys.__getitem__)]
+
+
+def other_casing(text: str, random: Random) -> str:
+    return random.choice((str.lower, str.upper))(text)
+
+
+ENDS = ".!?。！？…，,;；:："
+OTHER_WIDTH = str.maketrans(".,!?;:()。，！？；：（）", "。，！？；：（）.,!?;:()")
+
+
+def other_punctuation(text: str, random: Random) -> str:
+    return text.rstrip(ENDS) if random.random() < 0.5 else text.translate(OTHER_WIDTH)
+
+
+def with_joined_pairs(
+    pairs: EncodedPairs,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    languages: tuple[str, str],
+    *,
+    share: float,
+    seed: int,
+    max_length: int | None,
+    parts: Sequence[int],
+    tags: frozenset[int],
+) -> EncodedPairs:
+    """The pairs, and behind them some that are made of a pair and the next one of its corpus; `kept` names the first.
+
+    A sentence of Chinese follows without a space, one of other languages after a space. `parts` are the numbers of
+    pairs that come from one corpus. What becomes longer than `max_length` is left out.
+    """
+    last = np.cumsum(parts) - 1
+    can_join = (np.diff(pairs.kept) == 1) & ~np.isin(pairs.kept[:-1], last)
+    drawn = can_join & (uniform(seed, JOINING, 0, pairs.kept[:-1]) < share)
+    made: list[tuple[int, list[int], list[int]]] = []
+    for place in np.flatnonzero(drawn).tolist():
+        tag = [token for token in pairs.sources[place][:1].tolist() if token in tags]
+        source, target = (
+            join(side[place].tolist(), side[place + 1].tolist(), tokenizer, language, tags)
+            for side, tokenizer, language in zip((pairs.sources, pairs.targets), tokenizers, languages, strict=True)
+        )
+        if max_length is None or max(len(source), len(target)) <= max_length:
+            made.append((int(pairs.kept[place]), [*tag, *source, END_ID], [BEGIN_ID, *target, END_ID]))
+    return EncodedPairs(
+        Sentences.joined([pairs.sources, Sentences([source for _, source, _ in made])]),
+        Sentences.joined([pairs.targets, Sentences([target for _, _, target in made])]),
+        np.concatenate([pairs.kept, np.array([number for number, _, _ in made], np.int64)]),
+    )
+
+
+JOINING, SAMPLING = 100, 101
+"""The numbers of these draws; those of the noises on sources count from 0."""
+
+
+def join(first: list[int], second: list[int], tokenizer: Tokenizer, language: str, tags: frozenset[int]) -> list[int]:
+    """The pieces of both texts as one."""
+    texts = tokenizer.decode([[token for token in ids if token not in tags] for ids in (first, second)])
+    return tokenizer.encode([("" if is_chinese(language) else " ").join(texts)])[0]
+
+
+def with_changes(rows: NDArray[np.int64], changed: Mapping[int, Sequence[int]], padding_id: int) -> NDArray[np.int64]:
+    """The rows of a batch with some of them replaced; wider where one of these is longer than all."""
+    width = max([rows.shape[1], *map(len, changed.values())])
+    wider = np.full((len(rows), width), padding_id, np.int64)
+    wider[:, : rows.shape[1]] = rows
+    for place, ids in changed.items():
+        wider[place] = padding_id
+        wider[place, : len(ids)] = ids
+    return wider

@@ -1,0 +1,335 @@
+"""Pairs that are out of step, do not belong together, or lost their end: what the corpus's own lexicon tells.
+
+How a bad pair looks is learned from the corpus too: pairs that are made wrong on purpose, by giving a source another's
+target and by cutting one side, set the limits. So the checks hold for any two languages. Knows no file.
+
+A block is out of step where its pairs score low as they stand and well when one side is moved by k lines, |k| <= 10.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.doctor.lexicon import MOST_TOKENS, Explanation, Lexicon, learn, sums
+from weft.data.measures import script_of, tokens
+
+HELD_OUT = 10
+"""One pair in so many sets the limits instead of the lexicon."""
+MOST_CELLS = 8_000_000
+"""Meetings of a source word and a target word that are learned from: some 400 MB while learning."""
+FARTHEST = 10
+"""Lines by which a block may be out of step and still be found."""
+WINDOW = 5
+SHORTEST_BLOCK = 4
+LONGEST_PIECE = 500
+"""A suspicious stretch is looked at in pieces of so many pairs ..."""
+TRIED_PAIRS = 60
+"""... and the offset of a piece is found by trying so many of its pairs."""
+FEWEST_WORDS = 8
+"""A text of fewer words is not asked whether it was cut."""
+TOO_FEW_TO_LEARN = 300
+TOO_FEW_TO_CUT = 50
+
+Tokens = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Pairs `first` to `last`, of which the source belongs to the target `offset` lines below."""
+
+    first: int
+    last: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """What the checks of this file know of a corpus."""
+
+    lexicon: Lexicon
+    languages: tuple[str, str]
+    unrelated: float
+    """Nine of ten pairs that do not belong together score below this."""
+    doubtful: float
+    """A third of the way down from the usual score of a pair to that of sentences that do not belong together."""
+    cut: "CutModel | None"
+
+    def scores(self, sources: Tokens, targets: Tokens) -> NDArray[np.float32]:
+        return self.lexicon.explain(sources, targets).scores()
+
+
+def align(sources: Sequence[str], targets: Sequence[str], languages: tuple[str, str]) -> Alignment | None:
+    """Learn from a sample of the corpus; None where it is too small to learn from.
+
+    Every tenth pair is held out from the lexicon and sets the limits, since a lexicon explains best what it has seen.
+    """
+    source_tokens, target_tokens = [tokens(text) for text in sources], [tokens(text) for text in targets]
+    learned = within_reach(source_tokens, target_tokens)
+    if len(learned) < TOO_FEW_TO_LEARN:
+        return None
+    lexicon = learn([source_tokens[place] for place in learned], [target_tokens[place] for place in learned])
+    if lexicon is None:
+        return None
+    held = range(0, len(sources), HELD_OUT)
+    held_sources, held_targets = source_tokens[::HELD_OUT], target_tokens[::HELD_OUT]
+    # Half the pairs away, so that neighbors that say the same are no pair either.
+    far = len(held) // 2
+    right = lexicon.explain(held_sources, held_targets).scores()
+    wrong = lexicon.explain(held_sources, held_targets[far:] + held_targets[:far]).scores()
+    return Alignment(
+        lexicon,
+        languages,
+        unrelated=float(min(np.quantile(wrong, 0.9), np.quantile(right, 0.01))),
+        doubtful=float(2 * np.median(right) + np.median(wrong)) / 3,
+        cut=CutModel.learn(lexicon, sources[::HELD_OUT], targets[::HELD_OUT], languages),
+    )
+
+
+def within_reach(sources: Tokens, targets: Tokens) -> list[int]:
+    """The pairs to learn from: those not held out, evenly spread, as many as MOST_CELLS allows."""
+    places = [place for place in range(len(sources)) if place % HELD_OUT]
+    cells = sum(min(len(sources[p]), MOST_TOKENS) * min(len(targets[p]), MOST_TOKENS) for p in places)
+    return places[:: 1 + cells // MOST_CELLS]
+
+
+# Blocks out of step
+
+
+def blocks_out_of_step(alignment: Alignment, sources: Tokens, targets: Tokens) -> list[Block]:
+    """The blocks among these pairs, which stand in one file in a row."""
+    straight = alignment.scores(sources, targets)
+    found: list[Block] = []
+    for first, last in suspicious_stretches(straight, alignment.doubtful):
+        for begin in range(first, last + 1, LONGEST_PIECE):
+            found += blocks_in(alignment, sources, targets, straight, begin, min(last, begin + LONGEST_PIECE - 1))
+    return joined(found)
+
+
+def suspicious_stretches(scores: NDArray[np.float32], limit: float) -> list[tuple[int, int]]:
+    """First and last pair of each stretch in which pairs score low on the average of a window; a margin is added."""
+    if len(scores) < WINDOW:
+        return []
+    low = np.convolve(scores, np.ones(WINDOW) / WINDOW, "same") < limit
+    low = np.convolve(low, np.ones(2 * WINDOW + 1), "same") > 0.5  # stretches that nearly touch are one
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], low.astype(np.int8), [0]])))
+    return [(int(first), int(last) - 1) for first, last in edges.reshape(-1, 2)]
+
+
+def blocks_in(
+    alignment: Alignment, sources: Tokens, targets: Tokens, straight: NDArray[np.float32], first: int, last: int
+) -> list[Block]:
+    """The best block of the stretch, and those before and after it."""
+    if last - first + 1 < SHORTEST_BLOCK:
+        return []
+    tried = np.unique(np.linspace(first, last, min(TRIED_PAIRS, last - first + 1)).astype(int))
+    offsets = [k for k in range(-FARTHEST, FARTHEST + 1) if k]
+    gains = [best_run(gain(alignment, sources, targets, straight, tried, k))[2] for k in offsets]
+    offset = offsets[int(np.argmax(gains))]
+    there = np.arange(first, last + 1)
+    begin, end, total = best_run(gain(alignment, sources, targets, straight, there, offset))
+    if end - begin + 1 < SHORTEST_BLOCK or total < 2.0 * SHORTEST_BLOCK:
+        return []
+    block = Block(first + begin, first + end, offset)
+    # The pairs at its ends have often lost their partner altogether.
+    begin, end = block.first, block.last
+    while begin > max(first, block.first - FARTHEST) and straight[begin - 1] < alignment.doubtful:
+        begin -= 1
+    while end < min(last, block.last + FARTHEST) and straight[end + 1] < alignment.doubtful:
+        end += 1
+    block = Block(begin, end, offset)
+    before = blocks_in(alignment, sources, targets, straight, first, block.first - 1)
+    return [*before, block, *blocks_in(alignment, sources, targets, straight, block.last + 1, last)]
+
+
+def gain(
+    alignment: Alignment,
+    sources: Tokens,
+    targets: Tokens,
+    straight: NDArray[np.float32],
+    places: NDArray[np.int64],
+    offset: int,
+) -> NDArray[np.float32]:
+    """By how much each of these pairs scores better with the target `offset` lines below, less a toll of one half.
+
+    Where no such line is, the pair neither speaks for the offset nor against it.
+    """
+    inside = (places + offset >= 0) & (places + offset < len(targets))
+    rows: list[int] = places[inside].tolist()
+    moved = alignment.scores([sources[row] for row in rows], [targets[row + offset] for row in rows])
+    gains = np.zeros(len(places), np.float32)
+    gains[inside] = np.clip(moved - straight[places[inside]] - 0.5, -4, 4)
+    return gains
+
+
+def best_run(values: NDArray[np.float32]) -> tuple[int, int, float]:
+    """First and last place of the run with the greatest sum, and the sum (Kadane's algorithm)."""
+    best, total, begin = (0, -1, 0.0), 0.0, 0
+    for place, value in enumerate(values.tolist()):
+        if total <= 0:
+            total, begin = 0.0, place
+        total += value
+        if total > best[2]:
+            best = (begin, place, total)
+    return best
+
+
+def joined(blocks: list[Block]) -> list[Block]:
+    """Blocks in order; those of one offset that touch are one."""
+    result: list[Block] = []
+    for block in sorted(blocks, key=lambda block: block.first):
+        if result and result[-1].offset == block.offset and block.first <= result[-1].last + 3:
+            result[-1] = Block(result[-1].first, block.last, block.offset)
+        else:
+            result.append(block)
+    return result
+
+
+# Sides that were cut
+
+
+@dataclass(frozen=True)
+class CutModel:
+    """Logistic regression on `Sides.features`: has one side of a pair lost its end? Learned from cuts of our own."""
+
+    mean: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    usual_ratio: float
+    limit: float
+
+    @classmethod
+    def learn(
+        cls, lexicon: Lexicon, sources: Sequence[str], targets: Sequence[str], languages: tuple[str, str]
+    ) -> "CutModel | None":
+        random = np.random.default_rng(1)
+        pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if min(map(size, (s, t))) >= FEWEST_WORDS][:4000]
+        if len(pairs) < TOO_FEW_TO_CUT:
+            return None
+        whole = Sides.of(lexicon, [s for s, _ in pairs], [t for _, t in pairs])
+        usual_ratio = float(np.median(whole.log_ratio()))
+        places = random.uniform(0.35, 0.65, len(pairs))
+        cut_targets = [cut_text(t, languages[1], share) for (_, t), share in zip(pairs, places, strict=True)]
+        cut_sources = [cut_text(s, languages[0], share) for (s, _), share in zip(pairs, places, strict=True)]
+        of_target = Sides.of(lexicon, [s for s, _ in pairs], cut_targets).features(usual_ratio)[0]
+        of_source = Sides.of(lexicon, cut_sources, [t for _, t in pairs]).features(usual_ratio)[1]
+        uncut, cut = np.concatenate(whole.features(usual_ratio)), np.concatenate([of_target, of_source])
+        features = np.concatenate([uncut, cut])
+        mean, spread = features.mean(0), features.std(0) + 1e-6
+        weights = logistic_regression((features - mean) / spread, np.repeat([0.0, 1.0], [len(uncut), len(cut)]))
+        untried = cls(mean, spread, weights, usual_ratio, 0.0)
+        # Finds 98 of 100 cuts, unless that would accuse more than one in 100 of the corpus's own pairs.
+        limit = max(np.quantile(untried.scores(cut), 0.02), np.quantile(untried.scores(uncut), 0.99))
+        return cls(mean, spread, weights, usual_ratio, float(limit))
+
+    def scores(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        return ((features - self.mean) / self.spread) @ self.weights[:-1] + self.weights[-1]
+
+
+def texts_cut(alignment: Alignment, sources: Sequence[str], targets: Sequence[str]) -> dict[int, str]:
+    """Place of each pair of which one side was cut -> "source" or "target"."""
+    model = alignment.cut
+    if model is None or not len(sources):
+        return {}
+    sides = Sides.of(alignment.lexicon, sources, targets)
+    target, source = (model.scores(features) for features in sides.features(model.usual_ratio))
+    longer = np.maximum(sides.source_size, sides.target_size) >= FEWEST_WORDS
+    found = np.flatnonzero((np.maximum(source, target) > model.limit) & longer)
+    return {int(place): "target" if target[place] > source[place] else "source" for place in found}
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Pairs as the cut model sees them; an entry a pair."""
+
+    explanation: Explanation
+    source_size: NDArray[np.int64]
+    target_size: NDArray[np.int64]
+    source_ends: NDArray[np.bool_]
+    target_ends: NDArray[np.bool_]
+    sentence_ratio: NDArray[np.float64]
+    """The logarithm of how many times more sentences the target has."""
+
+    @classmethod
+    def of(cls, lexicon: Lexicon, sources: Sequence[str], targets: Sequence[str]) -> "Sides":
+        source_tokens, target_tokens = [tokens(text) for text in sources], [tokens(text) for text in targets]
+        return cls(
+            lexicon.explain(source_tokens, target_tokens),
+            np.fromiter(map(len, source_tokens), np.int64, len(sources)),
+            np.fromiter(map(len, target_tokens), np.int64, len(targets)),
+            np.fromiter(map(ends_sentence, sources), np.bool_, len(sources)),
+            np.fromiter(map(ends_sentence, targets), np.bool_, len(targets)),
+            np.log(np.fromiter(map(sentences, targets), np.float64) / np.fromiter(map(sentences, sources), np.float64)),
+        )
+
+    def log_ratio(self) -> NDArray[np.float64]:
+        return np.log((self.target_size + 1) / (self.source_size + 1))
+
+    def features(self, usual_ratio: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(pairs, features) for the question whether the target was cut, and for the source.
+
+        How short the side is for its partner; how well the partner's end and its beginning are explained; how well the
+        side itself is; whether only the partner, or only the side, ends as sentences end; how long the partner is; how
+        many more sentences the side has.
+        """
+        ratio, known = self.log_ratio() - usual_ratio, self.explanation
+        source_tail, source_head = tail_and_head(known.source, known.source_counts)
+        target_tail, target_head = tail_and_head(known.target, known.target_counts)
+        source_open, target_open = ~self.source_ends & self.target_ends, self.source_ends & ~self.target_ends
+        of_target = (
+            *(ratio, self.sentence_ratio, source_tail, source_head, target_head, target_open, source_open),
+            np.log1p(self.source_size),
+        )
+        of_source = (
+            *(-ratio, -self.sentence_ratio, target_tail, target_head, source_head, source_open, target_open),
+            np.log1p(self.target_size),
+        )
+        return np.stack(of_target, 1).astype(np.float64), np.stack(of_source, 1).astype(np.float64)
+
+
+def tail_and_head(values: NDArray[np.float32], counts: NDArray[np.int64]) -> tuple[NDArray, NDArray]:
+    """The means of the last two fifths of each run and of what stands before them."""
+    head_counts = np.ceil(0.6 * counts).astype(np.int64)
+    parts = np.stack([head_counts, counts - head_counts], 1).ravel()
+    means = (sums(values, parts) / np.maximum(parts, 1)).reshape(-1, 2)
+    return means[:, 1], means[:, 0]
+
+
+def logistic_regression(features: NDArray[np.float64], answers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights and, last, the constant, by Newton's method with a little ridge."""
+    rows = np.concatenate([features, np.ones((len(features), 1))], 1)
+    weights = np.zeros(rows.shape[1])
+    for _ in range(15):
+        chance = 1 / (1 + np.exp(-np.clip(rows @ weights, -30, 30)))
+        slope = rows.T @ (chance - answers) + weights
+        curvature = (rows * (chance * (1 - chance))[:, None]).T @ rows + np.eye(len(weights))
+        weights -= np.linalg.solve(curvature, slope)
+    return weights
+
+
+def size(text: str) -> int:
+    return len(tokens(text))
+
+
+def ends_sentence(text: str) -> bool:
+    return text.rstrip()[-1:] in ENDINGS
+
+
+def sentences(text: str) -> int:
+    """How many sentences a text has, at least one, by the signs between them."""
+    return max(1, len(SENTENCE_ENDS.findall(text)))
+
+
+SENTENCE_ENDS = re.compile("[.!?…;。！？；]+")
+ENDINGS = frozenset("。！？!?.…；;:：\"'”’»」』）)~")
+
+
+def cut_text(text: str, language: str, share: float) -> str:
+    """The first `share` of a text, in whole words where the language has spaces."""
+    if script_of(language)[0] in ("han", "thai"):
+        return text[: math.ceil(share * len(text))]
+    words = text.split()
+    return " ".join(words[: max(1, math.ceil(share * len(words)))])

@@ -1,0 +1,134 @@
+"""The checks that need one pair at a time, over many pairs at once. Knows no file and no other pair of the corpus."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.measures import (
+    MARKUP,
+    REPETITION,
+    count_characters,
+    length,
+    other_language,
+    pairs_with_other_numbers,
+    script_of,
+    share_of_script,
+    texts_with,
+    texts_with_mojibake,
+)
+from weft.text.chinese import is_chinese
+
+OWN_SCRIPT = 0.2
+"""A text of which less than this share is in its language's script is in another language."""
+OTHER_SCRIPT = 0.6
+"""Sides are swapped where each has more than this share in the other language's script."""
+FOREIGN_SHARE = 0.15
+"""Chinese text of which so many letters are kana or hangul is Japanese or Korean."""
+LONG_WORDS, LONG_CHARACTERS = 120, 200
+
+Places = NDArray[np.int64]
+Tokens = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a chunk of pairs was found to have, and what the whole corpus needs of it."""
+
+    found: dict[str, Places]
+    """Kind of fault -> places in the chunk."""
+    other_numbers: dict[int, str]
+    """Place -> the numbers that one side lacks."""
+    lengths: NDArray[np.int32]
+    """(pairs, 2): the length of either side."""
+    scripts: dict[str, tuple[NDArray[np.bool_], NDArray[np.bool_]]]
+    """traditional, simplified -> whether either side has such characters."""
+
+
+def check(
+    sources: Sequence[str],
+    targets: Sequence[str],
+    source_tokens: Tokens,
+    target_tokens: Tokens,
+    languages: tuple[str, str],
+) -> Checked:
+    """All checks of these pairs; the tokens are those of `measures.tokens`."""
+    texts, counts = (sources, targets), (count_characters(sources), count_characters(targets))
+    lengths = [length(of_side, language) for of_side, language in zip(counts, languages, strict=True)]
+    scripts = {name: (counts[0][name] > 0, counts[1][name] > 0) for name in ("traditional", "simplified")}
+    numbers = pairs_with_other_numbers(sources, targets, *languages)
+    found = check_languages(counts, (source_tokens, target_tokens), are_empty(sources, targets), languages)
+    for kind, character in (("line break", "line breaks"), ("control", "controls"), ("full width", "full width")):
+        found[kind] = np.flatnonzero(counts[0][character] + counts[1][character])
+    for kind, pattern in (("markup", MARKUP), ("repetition", REPETITION)):
+        found[kind] = np.union1d(*(texts_with(pattern, side) for side in texts))
+    found["mojibake"] = np.union1d(*map(texts_with_mojibake, texts)).astype(np.int64)
+    found["numbers"] = np.array(sorted(numbers), np.int64)
+    limits = [LONG_CHARACTERS if script_of(code)[0] in ("han", "thai") else LONG_WORDS for code in languages]
+    found["long"] = np.flatnonzero((lengths[0] > limits[0]) | (lengths[1] > limits[1]))
+    chinese = [side for side, language in enumerate(languages) if is_chinese(language)]
+    mixed = [scripts["traditional"][side] & scripts["simplified"][side] for side in chinese]
+    found["mixed scripts"] = np.flatnonzero(np.any(mixed, 0)) if mixed else np.zeros(0, np.int64)
+    notes = {place: ", ".join(f"{number:.10g}" for number in missing) for place, missing in numbers.items()}
+    return Checked(found, notes, np.stack(lengths, 1).astype(np.int32), scripts)
+
+
+def check_languages(
+    counts: tuple[dict[str, Places], dict[str, Places]],
+    words: tuple[Tokens, Tokens],
+    empty: NDArray[np.bool_],
+    languages: tuple[str, str],
+) -> dict[str, Places]:
+    """Pairs that are no pairs: one side is empty or a copy, the sides are swapped, or one is in another language."""
+    copies = are_copies(*words)
+    wrong, as_the_other = [], []
+    for side, (language, other) in enumerate((languages, languages[::-1])):
+        of_script = in_other_script(counts[side], share_of_script(counts[side], language), language)
+        by_words = [
+            other_language(text, language) if script_of(language) == ("latin",) else None for text in words[side]
+        ]
+        wrong.append(of_script | np.array([name is not None for name in by_words], bool))
+        if script_of(language) == script_of(other):
+            as_the_other.append(np.array([name == other for name in by_words], bool))
+        else:
+            as_the_other.append(of_script & (share_of_script(counts[side], other) > OTHER_SCRIPT))
+    swapped = as_the_other[0] & as_the_other[1]
+    return {
+        "empty": np.flatnonzero(empty),
+        "copy": np.flatnonzero(copies & ~empty),
+        "swapped": np.flatnonzero(swapped & ~copies & ~empty),
+        "wrong language": np.flatnonzero((wrong[0] | wrong[1]) & ~swapped & ~copies & ~empty),
+    }
+
+
+def are_empty(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.bool_]:
+    pairs = zip(sources, targets, strict=True)
+    return np.fromiter((not (source.strip() and target.strip()) for source, target in pairs), np.bool_, len(sources))
+
+
+def in_other_script(
+    counts: dict[str, NDArray[np.int64]], own_share: NDArray[np.float64], language: str
+) -> NDArray[np.bool_]:
+    """Texts of at least four letters that are hardly in the language's script; for Chinese, Japanese ones too."""
+    letters = counts["letters"]
+    wrong = (own_share < OWN_SCRIPT) & (letters >= 4)
+    if script_of(language) == ("han",):
+        foreign = counts["kana"] + counts["hangul"]
+        wrong |= (foreign >= 2) & (foreign >= FOREIGN_SHARE * letters)
+    if script_of(language) == ("latin",):
+        foreign = letters - counts["latin"]
+        wrong |= (foreign >= 2) & (foreign >= 0.5 * letters)
+    return wrong
+
+
+def are_copies(sources: Tokens, targets: Tokens) -> NDArray[np.bool_]:
+    """Pairs of which both sides have the same words, and not only a number or one short name."""
+    return np.fromiter(
+        (
+            source == target and (len(source) > 1 or len("".join(source)) > 12) and any(map(str.isalpha, source))
+            for source, target in zip(sources, targets, strict=True)
+        ),
+        np.bool_,
+        len(sources),
+    )

@@ -1,0 +1,448 @@
+"""From files to a diagnosis: every file is read three times, and of each pair some numbers are kept, not its text.
+
+    read 1   each pair by itself, its keys, a sample for the lexicon
+    between  duplicates, leaks, length ratios; the lexicon is learned
+    read 2   each pair by the lexicon: out of step, unrelated, cut
+    read 3   the texts of the pairs that the diagnosis shows
+
+A corpus of five million pairs takes about 100 bytes a pair.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.corpus import CorpusEntry, ParallelText, Part
+from weft.data.doctor.alignment import FARTHEST, Alignment, Block, align, blocks_out_of_step, joined, texts_cut
+from weft.data.doctor.checks import check
+from weft.data.doctor.copies import BANDS, band_keys, find_in, first_alike, near_duplicates
+from weft.data.doctor.findings import KINDS, SEVERITIES, Diagnosis, Example, Finding, Suspicion
+from weft.data.doctor.reading import CHUNK, Fault, File, Layout
+from weft.data.keys import keys_of, pair_keys
+from weft.data.measures import tokens
+from weft.text.chinese import is_chinese
+
+SAMPLE = 50_000
+"""The lexicon is learned from at least so many pairs, evenly spread, or from all."""
+EXAMPLES = 5
+SUSPICIOUS = 50
+RATIO_SPREADS = 5.0
+"""A length ratio so many standard deviations from the usual one is an outlier ..."""
+RATIO_LENGTH = 8
+"""... where one side has at least so many characters or words."""
+SCRIPT_SHARE = 0.01
+"""A script is named as the second one of a side from this share on."""
+
+NO_TRANSLATION = ("empty", "swapped", "copy", "wrong language", "mojibake", "out of step")
+"""What is wrong with such a pair explains what the kinds of EXPLAINED would say."""
+EXPLAINED = ("unrelated", "cut", "length ratio", "numbers", "long")
+
+QUICK_CHUNKS = 20
+"""The quick checks look closely at so many chunks of a corpus, evenly spread; leaks they look for everywhere."""
+QUICK_LINES = 3
+QUICK_SHARE = 1.0
+"""A warning is worth a line from so many percent of the pairs on."""
+
+Places = NDArray[np.int64]
+
+
+def examine(
+    parts: Mapping[str, Sequence[CorpusEntry]],
+    layout: Layout,
+    root: Path,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Diagnosis:
+    """Everything that is wrong with these files; those of the part `train` are trained on, the others held out.
+
+    Raises CorpusError where a file or a column is not there, since then there is nothing to read.
+    """
+    files = [
+        File(entry.path or entry.source or "", part, entry, root, layout)
+        for part, entries in parts.items()
+        for entry in entries
+    ]
+    examination = Examination(files, layout.languages)
+    on_progress("reading the pairs")
+    examination.check_each_pair()
+    on_progress("looking for copies and leaks")
+    examination.find_duplicates()
+    examination.find_near_duplicates()
+    examination.find_leaks()
+    examination.find_length_ratios()
+    examination.find_scripts()
+    on_progress("comparing the two sides by a lexicon of the corpus")
+    examination.check_alignment()
+    return examination.diagnosis()
+
+
+def examine_quickly(train: ParallelText, valid: ParallelText, languages: tuple[str, str]) -> Diagnosis:
+    """What can be seen without a lexicon, of pairs that were read already; of a large corpus, of a part of it."""
+    files = [
+        Held(part.file or name, name, text, first, part)
+        for name, text in (("train", train), ("valid", valid))
+        for first, part in parts_of(text)
+    ]
+    every = 1 + len(train) // (QUICK_CHUNKS * CHUNK)
+    examination = Examination(files, languages, is_quick=True, every=every)
+    examination.check_each_pair()
+    examination.find_leaks()
+    examination.find_length_ratios()
+    return examination.diagnosis()
+
+
+def in_a_few_words(diagnosis: Diagnosis) -> list[str]:
+    """The errors, and the warnings that many pairs carry, in at most three lines; none where there are none."""
+    serious = [
+        finding
+        for finding in diagnosis.findings
+        if finding.severity == "error"
+        or (finding.severity == "warning" and diagnosis.share(finding.count) >= QUICK_SHARE)
+    ]
+    lines = [
+        f"data {finding.severity}: {KINDS[finding.kind].title}: {finding.count:,} "
+        f"pair{'s' if finding.count > 1 else ''}, such as {finding.examples[0].place}"
+        + (f" ({finding.details[0]})" if finding.details else "")
+        for finding in serious
+    ]
+    if len(lines) > QUICK_LINES:
+        others = ", ".join(f"{finding.kind} ({finding.count:,})" for finding in serious[QUICK_LINES - 1 :])
+        lines = [*lines[: QUICK_LINES - 1], f"data: also {others}; `weft doctor` with the recipe tells more"]
+    return lines
+
+
+class Held:
+    """Pairs of one file that are in memory already; the same for an examination as a File."""
+
+    def __init__(self, name: str, part: str, text: ParallelText, first: int, within: Part) -> None:
+        self.name, self.part, self.text = name, part, text
+        self.lines = within.lines or range(1, within.pairs + 1)
+        self.faults: list[Fault] = []
+        self.first, self.last = first, first + within.pairs
+
+    def chunks(self) -> Iterator[tuple[list[str], list[str]]]:
+        for begin in range(self.first, self.last, CHUNK):
+            rows = slice(begin, min(begin + CHUNK, self.last))
+            yield self.text.sources[rows], [references[0] for references in self.text.references[rows]]
+
+
+def parts_of(text: ParallelText) -> Iterator[tuple[int, Part]]:
+    """(first pair, part) of each file of the text."""
+    first = 0
+    for part in text.parts or (Part(len(text)),):
+        yield first, part
+        first += part.pairs
+
+
+class Examination:
+    """What is known so far. Pairs have numbers from 0, over all files in a row; a part's files follow each other."""
+
+    def __init__(
+        self, files: Sequence[File | Held], languages: tuple[str, str], *, is_quick: bool = False, every: int = 1
+    ) -> None:
+        """`every` how many chunks one is looked at closely; `is_quick` prepares neither near duplicates nor lexicon."""
+        self.files, self.languages, self.is_quick, self.every = files, languages, is_quick, every
+        self.found: dict[str, list[Places]] = {}
+        self.notes: dict[tuple[str, int], str] = {}
+        self.details: dict[str, list[str]] = {}
+        self.remarks: list[str] = []
+        self.starts: list[int] = []
+        self.alignment_score = np.zeros(0, np.float32)
+
+    # Read 1
+
+    def check_each_pair(self) -> None:
+        """What a pair shows by itself; also its keys, and a sample of the pairs to train on."""
+        keys: list[NDArray[np.uint64]] = []
+        bands: list[NDArray[np.uint64]] = []
+        looked_at, lengths, scripts = [], [], []
+        self.sample: list[tuple[str, str]] = []
+        spacing, pair, chunk = 1, 0, 0
+        for file in self.files:
+            self.starts.append(pair)
+            for sources, targets in file.chunks():
+                keys.append(np.stack([keys_of(sources), keys_of(targets)], 1))
+                if chunk % self.every == 0:
+                    source_tokens, target_tokens = [*map(tokens, sources)], [*map(tokens, targets)]
+                    if not self.is_quick:
+                        bands.append(band_keys(source_tokens, target_tokens))
+                    checked = check(sources, targets, source_tokens, target_tokens, self.languages)
+                    for kind, places in checked.found.items():
+                        self.add(kind, places + pair)
+                    self.notes |= {("numbers", place + pair): note for place, note in checked.other_numbers.items()}
+                    looked_at.append(np.arange(pair, pair + len(sources)))
+                    lengths.append(checked.lengths)
+                    scripts.append(checked.scripts)
+                if file.part == self.files[0].part and not self.is_quick:
+                    offset = -pair % spacing
+                    self.sample += zip(sources[offset::spacing], targets[offset::spacing], strict=True)
+                    if len(self.sample) > 2 * SAMPLE:
+                        self.sample, spacing = self.sample[::2], 2 * spacing
+                pair += len(sources)
+                chunk += 1
+        self.pairs = pair
+        self.keys = np.concatenate(keys) if keys else np.zeros((0, 2), np.uint64)
+        self.bands = np.concatenate(bands) if bands else np.zeros((0, BANDS), np.uint64)
+        self.looked_at = np.concatenate(looked_at) if looked_at else np.zeros(0, np.int64)
+        self.lengths = np.concatenate(lengths) if lengths else np.zeros((0, 2), np.int32)
+        self.scripts = scripts
+        if len(self.looked_at) < pair:
+            self.remarks.append(f"looked closely at {len(self.looked_at):,} of {pair:,} pairs")
+
+    def add(self, kind: str, pairs: Places) -> None:
+        self.found.setdefault(kind, []).append(pairs.astype(np.int64))
+
+    def range_of(self, part: str) -> tuple[int, int]:
+        """The first pair of a part and the one after its last."""
+        ends = [*self.starts[1:], self.pairs]
+        places = [place for place, file in enumerate(self.files) if file.part == part]
+        return (self.starts[places[0]], ends[places[-1]]) if places else (0, 0)
+
+    @property
+    def parts(self) -> list[str]:
+        return list(dict.fromkeys(file.part for file in self.files))
+
+    # Between the readings
+
+    def find_duplicates(self) -> None:
+        """Pairs of a part that an earlier one of it equals by its keys."""
+        whole = pair_keys(self.keys[:, 0], self.keys[:, 1])
+        for part in self.parts:
+            first, last = self.range_of(part)
+            alike = first_alike(whole[first:last])
+            again = np.flatnonzero(alike != np.arange(last - first))
+            self.add("duplicate", again + first)
+            self.name_twins("duplicate", again + first, alike[again] + first)
+
+    def find_near_duplicates(self) -> None:
+        for part in self.parts:
+            first, last = self.range_of(part)
+            alike = near_duplicates(self.bands[first:last])
+            again = np.flatnonzero(alike != np.arange(last - first))
+            again = np.setdiff1d(again + first, self.all_of("duplicate")) - first
+            self.add("near duplicate", again + first)
+            self.name_twins("near duplicate", again + first, alike[again] + first)
+
+    def find_leaks(self) -> None:
+        """Sides of one part that stand in another; the pairs of the earlier part are named."""
+        parts = self.parts
+        for place, part in enumerate(parts):
+            first, last = self.range_of(part)
+            for other in parts[place + 1 :]:
+                begin, end = self.range_of(other)
+                twins = [find_in(self.keys[first:last, side], self.keys[begin:end, side]) for side in (0, 1)]
+                leaks = np.flatnonzero((twins[0] >= 0) | (twins[1] >= 0))
+                if not len(leaks):
+                    continue
+                self.add("leak", leaks + first)
+                self.name_twins("leak", leaks + first, np.where(twins[0] >= 0, *twins)[leaks] + begin)
+                known = [
+                    int((find_in(self.keys[begin:end, side], self.keys[first:last, side]) >= 0).sum())
+                    for side in (0, 1)
+                ]
+                sides = f"{known[0]:,} source and {known[1]:,} target sides of {end - begin:,} pairs"
+                self.details.setdefault("leak", []).append(f"{sides} of {other} stand in {part}")
+
+    def name_twins(self, kind: str, pairs: Places, twins: Places) -> None:
+        """Keep for the first of these pairs, which will be the examples, which other pair each is like."""
+        for pair, twin in zip(pairs[: 4 * EXAMPLES].tolist(), twins.tolist(), strict=False):
+            file, line = self.place(twin)
+            self.notes[kind, pair] = f"as {file}:{line}"
+
+    def find_length_ratios(self) -> None:
+        """Pairs whose length ratio is far from the corpus's own; short texts are given more room."""
+        if len(self.lengths) < 50:
+            return
+        logs = np.log(self.lengths + 3.0)
+        ratio = logs[:, 1] - logs[:, 0]
+        ratio -= np.median(ratio)
+        spread = max(1.4826 * float(np.median(np.abs(ratio))), 0.15)  # that of a normal distribution with this median
+        far = (np.abs(ratio) > RATIO_SPREADS * spread) & (self.lengths.max(1) >= RATIO_LENGTH)
+        self.add("length ratio", self.looked_at[far])
+
+    def find_scripts(self) -> None:
+        """The rarer script of a Chinese side that has two."""
+        for side, language in enumerate(self.languages):
+            if not is_chinese(language) or not self.scripts:
+                continue
+            has = {
+                name: np.concatenate([of_chunk[name][side] for of_chunk in self.scripts]) for name in self.scripts[0]
+            }
+            texts = {
+                "Traditional": has["traditional"] & ~has["simplified"],
+                "Simplified": has["simplified"] & ~has["traditional"],
+            }
+            shares = {name: float(there.mean()) for name, there in texts.items()}
+            rarer = min(shares, key=lambda name: shares[name])
+            if shares[rarer] >= SCRIPT_SHARE:
+                self.add("two scripts", self.looked_at[texts[rarer]])
+                said = ", ".join(f"{100 * share:.1f} % {name}" for name, share in shares.items())
+                where = ("source", "target")[side]
+                self.details.setdefault("two scripts", []).append(
+                    f"the {where} texts: {said}, the rest could be either"
+                )
+
+    # Read 2
+
+    def check_alignment(self) -> None:
+        """What only the lexicon shows; for a corpus that is too small to learn one from, a remark."""
+        alignment = align([source for source, _ in self.sample], [target for _, target in self.sample], self.languages)
+        self.sample = []
+        if alignment is None:
+            self.remarks.append(
+                "too few pairs to learn a lexicon from: not checked whether the sides translate each other"
+            )
+            return
+        self.alignment_score = np.zeros(self.pairs, np.float32)
+        self.unrelated = alignment.unrelated
+        for start, file in zip(self.starts, self.files, strict=True):
+            pair = start
+            sources: list[str] = []
+            targets: list[str] = []
+            blocks: list[Block] = []
+            for new_sources, new_targets in file.chunks():
+                # The last pairs of the chunk before may belong to the first ones of this.
+                kept = min(2 * FARTHEST, pair - start)
+                sources, targets = (
+                    sources[len(sources) - kept :] + new_sources,
+                    targets[len(targets) - kept :] + new_targets,
+                )
+                blocks += self._check_chunk(alignment, sources, targets, pair - kept)
+                pair += len(new_sources)
+            self._name_blocks(file.name, joined(blocks))
+
+    def _check_chunk(
+        self, alignment: Alignment, sources: Sequence[str], targets: Sequence[str], first: int
+    ) -> list[Block]:
+        """Note what is wrong with each of these pairs, and return the blocks that are out of step."""
+        source_tokens, target_tokens = [*map(tokens, sources)], [*map(tokens, targets)]
+        rows = slice(first, first + len(sources))
+        scores = alignment.scores(source_tokens, target_tokens)
+        self.alignment_score[rows] = scores
+        words = np.fromiter(map(len, source_tokens), np.int64) + np.fromiter(map(len, target_tokens), np.int64)
+        self.add("unrelated", np.flatnonzero((scores < alignment.unrelated) & (words >= RATIO_LENGTH)) + first)
+        for place, side in texts_cut(alignment, sources, targets).items():
+            self.add("cut", np.array([place + first]))
+            self.notes["cut", place + first] = side
+        blocks = blocks_out_of_step(alignment, source_tokens, target_tokens)
+        return [Block(block.first + first, block.last + first, block.offset) for block in blocks]
+
+    def _name_blocks(self, name: str, blocks: Sequence[Block]) -> None:
+        for block in blocks:
+            self.add("out of step", np.arange(block.first, block.last + 1))
+            first, last = (self.place(pair)[1] for pair in (block.first, block.last))
+            count, direction = abs(block.offset), "below" if block.offset > 0 else "above"
+            self.details.setdefault("out of step", []).append(
+                f"{name}, lines {first:,} to {last:,}: "
+                f"the target stands {count} line{'s' if count > 1 else ''} {direction} its source"
+            )
+
+    # What it comes to
+
+    def all_of(self, kind: str) -> Places:
+        """The pairs of this kind, in order; without those that something worse explains."""
+        there = np.unique(np.concatenate(self.found.get(kind, [np.zeros(0, np.int64)])))
+        if kind in EXPLAINED:
+            worse = np.concatenate([np.zeros(0, np.int64), *(p for k in NO_TRANSLATION for p in self.found.get(k, []))])
+            there = np.setdiff1d(there, worse)
+        return there
+
+    def place(self, pair: int) -> tuple[str, int]:
+        """The file of a pair and its line."""
+        number = int(np.searchsorted(self.starts, pair, side="right")) - 1
+        return self.files[number].name, int(self.files[number].lines[pair - self.starts[number]])
+
+    def diagnosis(self) -> Diagnosis:
+        kinds = {kind: pairs for kind in KINDS if len(pairs := self.all_of(kind))}
+        suspicion, suspects = self._suspects(kinds)
+        shown = {int(pair) for pairs in kinds.values() for pair in pairs[:EXAMPLES]} | set(suspects)
+        texts = self._texts(shown)
+
+        def example(pair: int, kind: str = "") -> Example:
+            return Example(*self.place(pair), *texts[pair], self.notes.get((kind, pair), ""))
+
+        findings = [
+            Finding(
+                kind,
+                self._lines(pairs),
+                [example(int(pair), kind) for pair in pairs[:EXAMPLES]],
+                self.details.get(kind, ()),
+            )
+            for kind, pairs in kinds.items()
+        ]
+        findings += self._faults()
+        order = {kind: place for place, kind in enumerate(KINDS)}
+        findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), order[finding.kind]))
+        with_error = self._carrying(findings, "error")
+        return Diagnosis(
+            files={file.name: len(file.lines) for file in self.files},
+            findings=findings,
+            suspicious=[
+                Suspicion(example(pair), self._reasons(pair, kinds), float(suspicion[pair])) for pair in suspects
+            ],
+            with_error=len(with_error),
+            with_warning=len(self._carrying(findings, "warning") - with_error),
+            remarks=self.remarks,
+        )
+
+    def _suspects(self, kinds: Mapping[str, Places]) -> tuple[NDArray[np.float32], list[int]]:
+        """How suspicious every pair is, and the most suspicious ones, the worst first."""
+        suspicion = np.zeros(self.pairs, np.float32)
+        for kind, pairs in kinds.items():
+            suspicion[pairs] += KINDS[kind].weight
+        if len(self.alignment_score):
+            suspicion += 1 / (1 + np.exp(np.clip(self.alignment_score - self.unrelated, -20, 20)))
+        most = np.argsort(-suspicion, kind="stable")[:SUSPICIOUS]
+        return suspicion, [int(pair) for pair in most if suspicion[pair] > 0]
+
+    def _reasons(self, pair: int, kinds: Mapping[str, Places]) -> list[str]:
+        reasons = []
+        for kind, pairs in kinds.items():
+            place = int(np.searchsorted(pairs, pair))
+            if KINDS[kind].weight and place < len(pairs) and pairs[place] == pair:
+                note = self.notes.get((kind, pair), "")
+                reasons.append(f"{KINDS[kind].title}: {note}" if note else KINDS[kind].title)
+        return reasons or ["few of its words are explained by the other side"]
+
+    def _texts(self, pairs: set[int]) -> dict[int, tuple[str, str]]:
+        """The two sides of these pairs, by one more reading of the files that hold them."""
+        texts = {}
+        wanted = np.array(sorted(pairs), np.int64)
+        for start, file in zip(self.starts, self.files, strict=True):
+            of_file = wanted[(wanted >= start) & (wanted < start + len(file.lines))]
+            pair = start
+            for sources, targets in file.chunks() if len(of_file) else ():
+                for number in of_file[(of_file >= pair) & (of_file < pair + len(sources))].tolist():
+                    texts[number] = sources[number - pair], targets[number - pair]
+                pair += len(sources)
+        return texts
+
+    def _lines(self, pairs: Places) -> dict[str, list[int]]:
+        lines: dict[str, list[int]] = {}
+        for start, file in zip(self.starts, self.files, strict=True):
+            there = pairs[(pairs >= start) & (pairs < start + len(file.lines))] - start
+            if len(there):
+                lines.setdefault(file.name, []).extend(int(file.lines[place]) for place in there)
+        return lines
+
+    def _faults(self) -> list[Finding]:
+        """What the reading of the files found."""
+        kinds: dict[str, dict[str, list[int]]] = {}
+        examples: dict[str, list[Example]] = {}
+        for file in self.files:
+            for fault in file.faults:
+                kinds.setdefault(fault.kind, {}).setdefault(file.name, []).append(fault.line)
+                examples.setdefault(fault.kind, []).append(Example(file.name, fault.line, "", "", fault.note))
+        return [Finding(kind, lines, examples[kind][:EXAMPLES]) for kind, lines in kinds.items()]
+
+    @staticmethod
+    def _carrying(findings: Sequence[Finding], severity: str) -> set[tuple[str, int]]:
+        """The lines of which a finding of this severity speaks."""
+        return {
+            (file, line)
+            for finding in findings
+            if finding.severity == severity
+            for file, lines in finding.lines.items()
+            for line in lines
+        }

@@ -1,0 +1,178 @@
+"""Files of pairs as they are, whatever is wrong with them: what `corpus` refuses is noted here, and reading goes on.
+
+A file is read as a stream, line by line, as often as it is asked for. Knows no check.
+"""
+
+import json
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+
+from weft.data.corpus import (
+    LONE_SURROGATE,
+    Columns,
+    CorpusEntry,
+    Reading,
+    find_columns,
+    is_jsonl,
+    number_columns,
+    target_names,
+)
+from weft.errors import UsageError
+from weft.files import lines_of
+
+CHUNK = 10_000
+"""Pairs that are looked at together."""
+
+Line = tuple[int, str, str]
+"""A line's number, its source and its target."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which languages the files hold, and in which columns."""
+
+    source: str
+    target: str
+    columns: Columns | None = None
+    header: bool = True
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.source, self.target
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What the reading of a file found: a kind of `findings`, the line, and what a person should see."""
+
+    kind: str
+    line: int
+    note: str = ""
+
+
+@dataclass
+class File:
+    """One file of pairs, or two of sentences; `lines` and `faults` are known once it was read to its end."""
+
+    name: str
+    part: str
+    entry: CorpusEntry
+    root: Path
+    layout: Layout
+    lines: array = field(default_factory=lambda: array("I"))
+    faults: list[Fault] = field(default_factory=list)
+
+    def pairs(self) -> Iterator[Line]:
+        """All pairs, as far as there are any; raises CorpusError where a file or a column is not there."""
+        self.lines, self.faults = array("I"), []
+        for line in self._read():
+            self.lines.append(line[0])
+            yield line
+
+    def chunks(self, size: int = CHUNK) -> Iterator[tuple[list[str], list[str]]]:
+        """The sources and the targets, so many at a time."""
+        sources: list[str] = []
+        targets: list[str] = []
+        for _, source, target in self.pairs():
+            sources.append(source)
+            targets.append(target)
+            if len(sources) == size:
+                yield sources, targets
+                sources, targets = [], []
+        if sources:
+            yield sources, targets
+
+    def _read(self) -> Iterator[Line]:
+        if self.entry.path is None:
+            assert self.entry.source is not None and self.entry.target is not None  # CorpusEntry holds this
+            return self._read_text_pair(self.root / self.entry.source, self.root / self.entry.target)
+        path = self.root / self.entry.path
+        return self._read_jsonl(path) if is_jsonl(self.entry.path) else self._read_tsv(path)
+
+    def _read_text_pair(self, source: Path, target: Path) -> Iterator[Line]:
+        counts = [0, 0]
+        for number, sides in enumerate(zip_longest(self._lines_of(source), self._lines_of(target)), start=1):
+            for place, raw in enumerate(sides):
+                counts[place] += raw is not None
+            left, right = sides
+            if left is not None and right is not None:
+                yield number, self._decode(left, number, source.name), self._decode(right, number, target.name)
+        if counts[0] != counts[1]:
+            note = f"{source.name} has {counts[0]:,} lines, {target.name} {counts[1]:,}"
+            self.faults.append(Fault("unequal counts", min(counts) + 1, note))
+
+    def _read_tsv(self, path: Path) -> Iterator[Line]:
+        lines = enumerate(self._lines_of(path), start=1)
+        reading = Reading(self.name)
+        layout = self.layout
+        if layout.header:
+            columns = layout.columns or Columns(source=layout.source, target=layout.target)
+            header = [name.strip() for name in self._decode(next(lines, (1, b""))[1], 1).split("\t")]
+            places = find_columns(columns, header, reading)
+        else:
+            header = None
+            places = number_columns(layout.columns or Columns(source="1", target="2"), reading)
+        reading.raise_problems()
+        assert places is not None  # else there was a problem
+        least = max(places) + 1
+        for number, raw in lines:
+            cells = self._decode(raw, number).split("\t")
+            if len(cells) < least or (header and len(cells) != len(header)):
+                self.faults.append(Fault("columns", number, f"{len(cells)}, not {len(header) if header else least}"))
+            if len(cells) >= least:
+                yield number, cells[places[0]], cells[places[1]]
+
+    def _read_jsonl(self, path: Path) -> Iterator[Line]:
+        columns = self.layout.columns or Columns(source=self.layout.source, target=self.layout.target)
+        source, target = columns.source, target_names(columns)[0]
+        for number, raw in enumerate(self._lines_of(path), start=1):
+            try:
+                row = json.loads(self._decode(raw, number))
+            except (ValueError, RecursionError):
+                row = None
+            values = [row.get(source), row.get(target)] if isinstance(row, dict) else []
+            texts = [value for value in values if isinstance(value, str) and not LONE_SURROGATE.search(value)]
+            if len(texts) == 2:
+                yield number, texts[0], texts[1]
+            else:
+                self.faults.append(Fault("json", number))
+
+    @staticmethod
+    def _lines_of(path: Path) -> Iterator[bytes]:
+        return (line.removesuffix(b"\r") for line in lines_of(path))
+
+    def _decode(self, raw: bytes, number: int, name: str = "") -> str:
+        """The line as text; the mark at the start of a file is none of it."""
+        if number == 1:
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            note = f"byte 0x{raw[error.start]:02x} at {error.start + 1}"
+            self.faults.append(Fault("encoding", number, f"{name}, {note}" if name else note))
+            text = raw.decode("utf-8", "replace")
+        if "\ufeff" in text:
+            self.faults.append(Fault("byte order mark", number, name))
+            text = text.replace("\ufeff", "")
+        return text
+
+
+def group_files(names: Sequence[str]) -> list[CorpusEntry]:
+    """Names as a command line gives them: files of pairs, or text files two by two, source then target."""
+    entries: list[CorpusEntry] = []
+    texts: list[str] = []
+    for name in names:
+        if name.removesuffix(".gz").endswith((".tsv", ".jsonl", ".json")):
+            entries.append(CorpusEntry(path=name))
+        else:
+            texts.append(name)
+    if len(texts) % 2:
+        raise UsageError(
+            f"{texts[-1]} has no partner: files of pairs end with .tsv, .jsonl or .json (.gz too); any other name is a "
+            "text file, of which two belong together, source then target"
+        )
+    pairs = zip(texts[::2], texts[1::2], strict=True)
+    return entries + [CorpusEntry(source=source, target=target) for source, target in pairs]

@@ -1,0 +1,77 @@
+"""Pairs of texts as ids: what a model reads of a source, and what it learns to write. Knows no tensor and no file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.sentences import Sentences
+from weft.text.tokenizer import Tokenizer
+from weft.text.vocabulary import BEGIN_ID, END_ID
+
+ENCODED_AT_ONCE = 10_000
+"""Pairs whose ids are Python objects at a time."""
+
+
+@dataclass(frozen=True)
+class EncodedPairs:
+    """Sources end with </s>; targets begin with <s> and end with </s>."""
+
+    sources: Sentences
+    targets: Sentences
+    kept: NDArray[np.int64]
+    """The places of these pairs among those that were given."""
+
+
+def encode_pairs(
+    sources: Sequence[str],
+    targets: Sequence[str],
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    *,
+    before: Sequence[Sequence[int]],
+    max_length: int | None = None,
+) -> EncodedPairs:
+    """All pairs but those with more than `max_length` pieces on a side.
+
+    `before` holds what stands before each source, such as the id of a tag.
+    """
+    parts = [
+        encode_some(
+            sources[begin : begin + ENCODED_AT_ONCE],
+            targets[begin : begin + ENCODED_AT_ONCE],
+            source_tokenizer,
+            target_tokenizer,
+            before[begin : begin + ENCODED_AT_ONCE],
+            max_length,
+        )
+        for begin in range(0, len(sources), ENCODED_AT_ONCE)
+    ]
+    starts = range(0, len(sources), ENCODED_AT_ONCE)
+    return EncodedPairs(
+        Sentences.joined([part.sources for part in parts]),
+        Sentences.joined([part.targets for part in parts]),
+        np.concatenate([np.zeros(0, np.int64), *(s + part.kept for s, part in zip(starts, parts, strict=True))]),
+    )
+
+
+def encode_some(
+    sources: Sequence[str],
+    targets: Sequence[str],
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    before: Sequence[Sequence[int]],
+    max_length: int | None,
+) -> EncodedPairs:
+    encoded = zip(source_tokenizer.encode(sources), target_tokenizer.encode(targets), before, strict=True)
+    fitting = [
+        (place, [*first, *source, END_ID], [BEGIN_ID, *target, END_ID])
+        for place, (source, target, first) in enumerate(encoded)
+        if max_length is None or max(len(source), len(target)) <= max_length
+    ]
+    return EncodedPairs(
+        Sentences([source for _, source, _ in fitting]),
+        Sentences([target for _, _, target in fitting]),
+        np.array([place for place, _, _ in fitting], np.int64),
+    )

@@ -1,0 +1,347 @@
+"""What can be measured of one text or of a pair of texts: length, scripts, numbers, markup, damage.
+
+Knows no corpus, no threshold and no judgment: `doctor` has these. What is rare is searched for in many texts at once
+(`texts_with`), and characters are counted by table (`count_characters`), so that millions of texts can be measured.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.numerals import ENGLISH_NUMBERS, missing_numbers, numbers_in
+from weft.text.chinese import converter, is_chinese
+
+# Characters
+
+SCRIPTS: dict[str, tuple[tuple[int, int], ...]] = {
+    "latin": (
+        (0x41, 0x5A),
+        (0x61, 0x7A),
+        (0xC0, 0xD6),
+        (0xD8, 0xF6),
+        (0xF8, 0x24F),
+        (0x1E00, 0x1EFF),
+        (0xFF21, 0xFF5A),
+    ),
+    "han": ((0x3005, 0x3007), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3347F)),
+    "kana": ((0x3041, 0x309F), (0x30A1, 0x30FA), (0x30FC, 0x30FF), (0x31F0, 0x31FF), (0xFF66, 0xFF9F)),
+    "hangul": ((0x1100, 0x11FF), (0x3131, 0x318E), (0xAC00, 0xD7A3)),
+    "cyrillic": ((0x400, 0x52F),),
+    "greek": ((0x370, 0x3FF), (0x1F00, 0x1FFF)),
+    "arabic": ((0x620, 0x6FF), (0x750, 0x77F)),
+    "hebrew": ((0x5D0, 0x5F4),),
+    "thai": ((0xE00, 0xE7F),),
+    "devanagari": ((0x900, 0x97F),),
+}
+"""The writing systems that are told apart, by ranges of code points; letters of any other count as `letters` alone."""
+
+SCRIPTS_OF_LANGUAGES = {
+    **dict.fromkeys(("zh", "zho", "chi", "cmn", "yue", "wuu", "lzh"), ("han",)),
+    "ja": ("han", "kana"),
+    "ko": ("hangul", "han"),
+    **dict.fromkeys(("ru", "uk", "bg", "be", "mk", "kk", "ky", "mn"), ("cyrillic",)),
+    "el": ("greek",),
+    **dict.fromkeys(("ar", "fa", "ur", "ug"), ("arabic",)),
+    "he": ("hebrew",),
+    "th": ("thai",),
+    **dict.fromkeys(("hi", "mr", "ne"), ("devanagari",)),
+}
+"""What a language is written in; one that is not listed is taken to be written in Latin letters."""
+
+# Valid in Traditional text too, though OpenCC writes them otherwise there by default.
+IN_BOTH_SCRIPTS = frozenset(
+    "吃游床台秘里准干群峰唇伙岩痴皂占夸雇后几只面云系斗丑才冲出向回困家志念愿朱周姜曲术柜板梁涂"
+)
+
+LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""What one program or another takes for the end of a line."""
+
+KINDS = (
+    *SCRIPTS,
+    "letters",
+    "digits",
+    "word characters",
+    "line breaks",
+    "controls",
+    "full width",
+    "traditional",
+    "simplified",
+)
+BITS = {kind: np.uint32(1 << place) for place, kind in enumerate(KINDS)}
+
+
+def script_of(language: str) -> tuple[str, ...]:
+    """The scripts that a language is written in, by its code: zh, zh-Hant, en, pt_BR."""
+    return SCRIPTS_OF_LANGUAGES.get(language.lower().replace("_", "-").split("-")[0], ("latin",))
+
+
+def count_characters(texts: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+    """How many characters of each of KINDS every text has, and how many `characters` and `words` in all.
+
+    A word is a run of letters and digits; each Han and kana character ends one. Each array has an entry a text.
+    """
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    ends = np.cumsum(lengths)
+    starts = ends - lengths
+    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    kinds = kinds_of_characters()[codes]
+
+    def count(there: NDArray[np.bool_]) -> NDArray[np.int64]:
+        sums = np.concatenate([[0], np.cumsum(there)])
+        return sums[ends] - sums[starts]
+
+    counts = {kind: count((kinds & bit) != 0) for kind, bit in BITS.items()}
+    in_word = (kinds & BITS["word characters"]) != 0
+    alone = (kinds & (BITS["han"] | BITS["kana"])) != 0
+    begins = in_word.copy()
+    if len(codes):
+        begins[1:] &= ~in_word[:-1] | alone[:-1] | alone[1:]
+        first = starts[lengths > 0]
+        begins[first] = in_word[first]
+    return {**counts, "characters": lengths, "words": count(begins)}
+
+
+@cache
+def kinds_of_characters() -> NDArray[np.uint32]:
+    """For each code point the bits of its kinds."""
+    table = np.zeros(0x110000, np.uint32)
+    for code in range(0x33480):
+        character = chr(code)
+        if character.isalpha():
+            table[code] |= BITS["letters"] | BITS["word characters"]
+        elif character.isdigit():
+            table[code] |= BITS["digits"] | BITS["word characters"]
+        elif unicodedata.category(character) in ("Mn", "Mc"):  # accents, and the vowels of Indian and Thai script
+            table[code] |= BITS["word characters"]
+        elif unicodedata.category(character) == "Cc":
+            table[code] |= BITS["controls"]
+    for script, ranges in SCRIPTS.items():
+        for first, last in ranges:
+            table[first : last + 1] |= BITS[script]
+    # Direction marks and joiners are part of some languages' spelling; these are part of none's.
+    for character in "\u200b\u2060\ufeff\ufffe\u00ad":
+        table[ord(character)] |= BITS["controls"]
+    table[0xE000:0xF900] |= BITS["controls"]  # for private use: nobody else knows what they mean
+    for character in LINE_BREAKS:
+        table[ord(character)] = BITS["line breaks"]
+    table[ord("\t")] = 0
+    table[0xFF10:0xFF1A] |= BITS["full width"]
+    table[0xFF21:0xFF3B] |= BITS["full width"]
+    table[0xFF41:0xFF5B] |= BITS["full width"]
+    table[0x3000] |= BITS["full width"]
+    for name, characters in zip(("traditional", "simplified"), characters_of_one_script(), strict=True):
+        table[[ord(character) for character in characters]] |= BITS[name]
+    return table
+
+
+@cache
+def characters_of_one_script() -> tuple[frozenset[str], frozenset[str]]:
+    """The Han characters that only Traditional text has, and those that only Simplified text has, by OpenCC."""
+    han = [chr(code) for first, last in ((0x3400, 0x4DBF), (0x4E00, 0x9FFF)) for code in range(first, last + 1)]
+    simplified, traditional = (converter(name).convert("\n".join(han)).split("\n") for name in ("t2s", "s2t"))
+    only_traditional = {c for c, other in zip(han, simplified, strict=True) if c != other}
+    only_simplified = {c for c, other in zip(han, traditional, strict=True) if c != other} - only_traditional
+    return frozenset(only_traditional), frozenset(only_simplified - IN_BOTH_SCRIPTS)
+
+
+def length(counts: dict[str, NDArray[np.int64]], language: str) -> NDArray[np.int64]:
+    """The length of each text as its readers count: characters of Chinese, Japanese and Thai, words of other languages.
+
+    White space and punctuation count nowhere.
+    """
+    if script_of(language)[0] not in ("han", "thai"):
+        return counts["words"]
+    letters = sum(counts[script] for script in script_of(language))
+    others = counts["letters"] - letters
+    return letters + np.ceil((others + counts["digits"]) / 3).astype(np.int64)  # a Latin word is about one Chinese word
+
+
+def share_of_script(counts: dict[str, NDArray[np.int64]], language: str) -> NDArray[np.float64]:
+    """Which share of each text is in the language's own script, 1 where a text has no letters.
+
+    Two Han characters weigh as much as five letters, so that one long foreign name does not outweigh a sentence.
+    """
+    weights = {script: 2.5 if script == "han" else 1.0 for script in SCRIPTS}
+    of_script = {script: weight * counts[script] for script, weight in weights.items()}
+    unlisted = np.maximum(counts["letters"] - sum(counts[script] for script in SCRIPTS), 0)
+    whole = sum(of_script.values()) + unlisted
+    own = sum(of_script[script] for script in script_of(language))
+    return np.where(whole > 0, own / np.maximum(whole, 1), 1.0)
+
+
+# What is rare
+
+
+def texts_with(pattern: re.Pattern[str], texts: Sequence[str]) -> NDArray[np.int64]:
+    """The places of the texts in which the pattern is found; it must not match a line break."""
+    joined = "\n".join(texts)
+    if joined.count("\n") != len(texts) - 1:
+        joined = "\n".join(text.replace("\n", " ") for text in texts)
+    found = np.fromiter((match.start() for match in pattern.finditer(joined)), np.int64)
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
+    return np.unique(np.searchsorted(ends, found, side="right"))
+
+
+MARKUP = re.compile(
+    r"</?[A-Za-z][^<>\n]{0,200}>"  # tags
+    r"|&(?:[A-Za-z]{2,8}|#\d{1,6}|#x[0-9A-Fa-f]{1,6});"  # entities
+    r"|\{\\[A-Za-z][^}\n]{0,40}\}"  # subtitle styles, {\an8}
+    r"|\{\{[^{}\n]{1,80}\}\}|\[\[[^\[\]\n]{1,80}\]\]"  # wiki templates and links
+    r"|\[/?(?:b|i|u|url|img|quote|color|size)(?:=[^\]\n]{0,80})?\]"  # boards
+    r"|<!--|-->|\\[nrt](?![A-Za-z])"  # comments, escapes that were never undone
+)
+
+REPETITION = re.compile(r"([^\W_])\1{7,}|\b(\w{2,20})(?:[\s,.!?、，。！？]+\2\b){3,}|([\u4e00-\u9fff]{2,6})\3{3,}")
+"""One letter eight times in a row, or one word four times."""
+
+WESTERN_RUN = re.compile(
+    "[\x80-\xff\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u2026\u2030\u2039\u203a\u20ac\u2122]{2,}"
+)
+EASTERN_RUN = re.compile(r"[^\x00-\xff]{3,}")
+
+
+def has_mojibake(text: str) -> bool:
+    """Whether bytes were read in another encoding than they were written in.
+
+    That is so where text holds U+FFFD; where a run of Western signs, written back as Windows-1252 or Latin-1, is good
+    UTF-8 ("â€™" for ’); where a run of Han characters, written back as GB 18030, is good UTF-8 (浣犲ソ for 你好).
+    """
+    if "\ufffd" in text or "锟斤拷" in text:
+        return True
+    if any(is_utf8_read_as_western(match[0]) for match in WESTERN_RUN.finditer(text)):
+        return True
+    return any(is_utf8_read_as_gb(match[0]) for match in EASTERN_RUN.finditer(text))
+
+
+def is_utf8_read_as_western(run: str) -> bool:
+    data = b"".join(western_byte(character) for character in run)
+    try:
+        return len(data.decode("utf-8")) < len(data)
+    except UnicodeDecodeError as error:
+        return error.start >= 2  # the run's end may be good text that follows without a space
+
+
+def western_byte(character: str) -> bytes:
+    try:
+        return character.encode("cp1252")
+    except UnicodeEncodeError:
+        return character.encode("latin-1", "replace")
+
+
+def is_utf8_read_as_gb(run: str) -> bool:
+    """The bytes of Chinese text in GB 18030 are good UTF-8 by chance alone, hardly ever for three characters."""
+    read = run.encode("gb18030", "replace").decode("utf-8", "replace")
+    good = sum("\u3000" <= character < "\ufff0" for character in read)
+    return good >= 2 and good > 2 * read.count("\ufffd")
+
+
+def texts_with_mojibake(texts: Sequence[str]) -> list[int]:
+    """The places of the texts that `has_mojibake`; looks closely only at those that can."""
+    suspects: list[int] = np.union1d(texts_with(WESTERN_RUN, texts), texts_with(SUSPICIOUS_HAN, texts)).tolist()
+    return [place for place in suspects if has_mojibake(texts[place])]
+
+
+# Han characters that UTF-8 bytes of Chinese text become under GB 18030, and that hardly any text holds otherwise.
+SUSPICIOUS_HAN = re.compile("[\ufffd\ue000-\uf8ff锟浣犲鎴戜绛鏄鐨勪鍒涓澶鍙鍦閭杩欒鏃鏂鎵鍥鍚嬬銆傛锛]")
+
+
+# Words
+
+HAN_OR_KANA = "\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003347f"
+TOKEN = re.compile(rf"[{HAN_OR_KANA}]|[^\W_{HAN_OR_KANA}]+")
+
+
+def tokens(text: str) -> list[str]:
+    """The words of a text as they are compared: NFKC, Traditional to Simplified, lower case, no punctuation.
+
+    Chinese and Japanese are cut into characters.
+    """
+    if not text.isascii():
+        text = converter("t2s").convert(unicodedata.normalize("NFKC", text))
+    return TOKEN.findall(text.lower())
+
+
+# Languages that share a script
+
+FUNCTION_WORDS = {
+    "en": "the a an and or but if of to in on at for from with by as is are was were be been am do does did have has "
+    "had i you he she it we they me him her us them my your his its our their this that these those what who "
+    "how when where why which not no yes can could will would shall should may must there here than then so "
+    "very just too up out about into over all some any more s t m ll re ve d don let",
+    "de": "der die das und ist nicht ein eine einen einem einer eines ich du er sie es wir ihr mit auf für von zu im "
+    "den dem des sich auch an als wie aus bei nach über vor oder aber wenn dass sind hat haben wird werden war "
+    "kein keine mein dein sein seine seinem seinen ihre ihrem ihren vom zum zur am in einigen beim unter durch "
+    "neben steht sitzt",
+    "fr": "le la les un une des et est dans pour sur avec qui que ne pas je tu il elle nous vous ils elles ce cette "
+    "ces de du au aux par mais ou où son sa ses mon ma mes sont était être ont très plus en qu l c j n a",
+    "es": "el la los las un una y es en de que no por para con su sus se lo del al como pero más está están son yo "
+    "tú él ella nosotros ellos este esta esto mi muy qué hay fue ser tiene a",
+    "it": "il lo la gli le i un una e è di che non per con su si del della dei al alla come ma più sono io tu lui "
+    "lei noi voi loro questo questa mio molto nel nella da ho ha in a",
+    "pt": "o a os as um uma e é de que não por para com se do da dos das no na em mas mais eu você ele ela nós eles "
+    "este esta isso meu muito foi ser está são ao",
+    "nl": "de het een en is niet ik je hij zij wij van op te dat die voor met aan zijn er maar om ook als bij naar "
+    "of wat dit was heeft hebben deze mijn in",
+}
+"""The commonest words of the languages in Latin script that are told apart."""
+
+LANGUAGES_OF_WORDS = {
+    word: tuple(language for language, words in FUNCTION_WORDS.items() if word in words.split())
+    for words in FUNCTION_WORDS.values()
+    for word in words.split()
+}
+
+
+def other_language(words: Sequence[str], language: str) -> str | None:
+    """The language in Latin script that these words (`tokens`) are in rather than in `language`; None where unknown.
+
+    Function words vote: two for the other language that are none of this one's, and more than this one has. One will do
+    where none of this one's is there and the text has a letter beyond a to z.
+    """
+    own = language.lower().replace("_", "-").split("-")[0]
+    if own not in FUNCTION_WORDS:
+        return None
+    votes: dict[str, int] = {}
+    for word in words:
+        languages = LANGUAGES_OF_WORDS.get(word, ())
+        for voted in (own,) if own in languages else languages:
+            votes[voted] = votes.get(voted, 0) + 1
+    for_own = votes.pop(own, 0)
+    if not votes:
+        return None
+    best = max(votes, key=lambda voted: votes[voted])
+    if votes[best] >= 2 and votes[best] > for_own:
+        return best
+    return best if not for_own and any(not word.isascii() for word in words) else None
+
+
+# Numbers
+
+HOLDS_A_NUMBER = {
+    "zh": re.compile("[0-9０-９零〇二两兩三四五六七八九十百千]"),
+    "en": re.compile(r"[0-9]|\b(?:" + "|".join(w for w, v in ENGLISH_NUMBERS.items() if v > 1) + r")\b", re.IGNORECASE),
+}
+
+
+def pairs_with_other_numbers(
+    sources: Sequence[str], targets: Sequence[str], source_language: str, target_language: str
+) -> dict[int, list[float]]:
+    """The places of the pairs of which one side holds a number that the other lacks, and those numbers."""
+    holding = [
+        texts_with(HOLDS_A_NUMBER["zh" if is_chinese(language) else "en"], texts)
+        for texts, language in ((sources, source_language), (targets, target_language))
+    ]
+    places: list[int] = np.union1d(*holding).tolist()
+    found = {}
+    for place in places:
+        source, target = (
+            numbers_in(texts[place], language, of_pair=(source_language, target_language))
+            for texts, language in ((sources, source_language), (targets, target_language))
+        )
+        if missing := missing_numbers(source, target):
+            found[place] = missing
+    return found

@@ -1,0 +1,369 @@
+"""The numbers in a text, in digits or in words of Chinese or English: what it certainly says, and all that it may say.
+
+三, 3 and three are one number; so are 10萬 and 100,000, 九點 and 21:00, 90年代 and the 1990s. Knows no corpus.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from weft.text.chinese import converter, is_chinese
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The numbers in a text: those that a translation must hold too, and all that it may be read to hold."""
+
+    certain: frozenset[float]
+    possible: frozenset[float]
+
+
+def missing_numbers(source: Numbers, target: Numbers) -> list[float]:
+    """The certain numbers of either side that the other side does not hold in any reading."""
+    unmatched = [number for number in source.certain if not is_among(number, target.possible)]
+    return sorted(unmatched + [number for number in target.certain if not is_among(number, source.possible)])
+
+
+def is_among(number: float, possible: frozenset[float]) -> bool:
+    """Also where one side says 1990 and the other 90, one 15:00 and the other three o'clock, one 3.7 and one 三点七."""
+    if number in possible or any(number == int(other) for other in possible if other % 1):
+        return True
+    if number <= 24 and (number + 12 in possible or number - 12 in possible):
+        return True
+    if number < 100:
+        return any(1000 <= other < 2100 and other % 100 == number for other in possible)
+    return 1000 <= number < 2100 and number % 100 in possible and number % 100 > 0
+
+
+def numbers_in(text: str, language: str, of_pair: tuple[str, ...] = ()) -> Numbers:
+    """The numbers in a text, in digits of any width or in words of Chinese or English.
+
+    Where one of the languages of the pair is neither, only numbers from 13 on, in digits, are certain: smaller ones are
+    often written as words, which are not read there.
+    """
+    if not text.isascii():
+        text = converter("t2s").convert(unicodedata.normalize("NFKC", text))
+    text = text.lower()
+    certain: set[float] = set()
+    possible: set[float] = set()
+    for match in WRITTEN_IN_DIGITS.finditer(text):
+        value = float(match["digits"].replace(",", "").replace(" ", ""))
+        scale = SCALES.get(match["scale"] or "", 1)
+        before, after = text[: match.start()], text[match.end() :]
+        is_minute = value == 0 and before.rstrip().endswith(":")
+        is_in_name = LETTER_AND_HYPHEN.search(before) is not None
+        if decade := DECADE.match(after):  # 20世纪60年代 is the 1960s
+            possible.add((value - 1) * 100 + float(decade[1]))
+        elif not is_minute and not is_in_name:
+            certain.add(round(value * scale, 6))
+        possible |= {
+            value,
+            round(value * scale, 6),
+            float(match["digits"].replace(".", "").replace(",", "").replace(" ", "")),
+        }
+        possible |= {float(part) for part in re.findall(r"\d+", match["digits"])}
+        if match["scale"]:
+            possible |= {float(SCALES[match["scale"]])}
+    in_digits = {number for number in certain if number > 12 and number == int(number)}
+    if is_chinese(language):
+        read_chinese(text, certain, possible)
+    elif is_english(language):
+        read_english(text, certain, possible)
+    if not all(is_chinese(code) or is_english(code) for code in (language, *of_pair)):
+        certain = in_digits
+    return Numbers(frozenset(certain), frozenset(possible))
+
+
+def is_english(language: str) -> bool:
+    return language.lower().replace("_", "-").split("-")[0] == "en"
+
+
+SCALES = {
+    "hundred": 1e2,
+    "thousand": 1e3,
+    "k": 1e3,
+    "million": 1e6,
+    "billion": 1e9,
+    "trillion": 1e12,
+    "百": 1e2,
+    "千": 1e3,
+    "万": 1e4,
+    "十万": 1e5,
+    "百万": 1e6,
+    "千万": 1e7,
+    "亿": 1e8,
+    "十亿": 1e9,
+    "万亿": 1e12,
+}
+WRITTEN_IN_DIGITS = re.compile(
+    r"(?P<digits>\d{1,3}(?:[, ]\d{3})+(?!\d)(?:\.\d+)?|\d+\.\d+|\d+)"
+    r"(?:\s?(?P<scale>hundred|thousand|million|billion|trillion|k\b|[十百千]?万亿?|[十百千]?亿|[百千](?![克米])))?"
+)
+
+LETTER_AND_HYPHEN = re.compile("[a-z]-$")  # the 19 of covid-19
+DECADE = re.compile(r"\s?世纪\s?(\d+)\s?年代")
+
+CHINESE_DIGITS = {c: value for value, c in enumerate("零一二三四五六七八九")} | {
+    "〇": 0,
+    "两": 2,
+    "壹": 1,
+    "贰": 2,
+    "叁": 3,
+}
+CHINESE_UNITS = {"十": 10, "百": 100, "千": 1000, "拾": 10, "佰": 100, "仟": 1000}
+CHINESE_SCALES = {"万": 10_000, "亿": 100_000_000}
+CHINESE_NUMERAL = re.compile("[零〇一二两三四五六七八九十百千万亿壹贰叁]+")
+CHINESE_DECIMAL = re.compile("([零〇一二两三四五六七八九十百千]+)点([零〇一二三四五六七八九]+)(?![十百刻])")
+# Where one of these follows, even a lone numeral counts something.
+COUNTED = re.compile(
+    "个|名|位|本|张|条|只|辆|岁|年|天|小时|分钟|点|块|元|美元|英镑|欧元|杯|瓶|件|次|倍|层|楼|号|月|周|磅|公里|英里|米|公斤|升|"
+    "家|间|台|封|双|盒|包|座|棵|支|枝|盘|碗|句|页|章|节课|门课|人|英尺|英寸|加仑|种|篇|场|届|艘|架|匹|头牛|星期"
+)
+APPROXIMATE = frozenset("几数好多余来")
+ORDINAL = frozenset("期周第")  # 星期三, 周三, 第三
+CHINESE_WORDS = {
+    "半": (0.5, 30),
+    "双": (2,),
+    "俩": (2,),
+    "对": (2,),
+    "仨": (3,),
+    "刻": (15, 45),
+    "打": (12,),
+    "倍": (2,),
+    "每": (1,),
+}
+CHINESE_MONEY = {"毛": 10, "角": 10}
+
+
+def read_chinese(text: str, certain: set[float], possible: set[float]) -> None:
+    """Add the numbers that are written in Chinese numerals."""
+    possible |= {float(value) for word, values in CHINESE_WORDS.items() if word in text for value in values}
+    for whole, fraction in CHINESE_DECIMAL.findall(text):
+        digits = "".join(str(CHINESE_DIGITS[c]) for c in fraction)
+        possible.add(float(f"{chinese_values(whole)[0]:.0f}.{digits}"))
+    for match in CHINESE_NUMERAL.finditer(text):
+        numeral, before, after = match[0], text[: match.start()][-1:], text[match.end() :]
+        values = chinese_values(numeral)
+        possible |= set(values)
+        possible |= {CHINESE_DIGITS[c] * 1.0 for c in numeral if c in CHINESE_DIGITS}
+        if after[:1] in CHINESE_MONEY:
+            possible |= {value * CHINESE_MONEY[after[:1]] for value in values}
+        if before.isdigit() or before in APPROXIMATE or after[:1] in APPROXIMATE or not values:
+            continue
+        has_unit = any(c in CHINESE_UNITS or c in CHINESE_SCALES for c in numeral)
+        if len(numeral) == 1:
+            is_certain = numeral not in "零〇一百千万亿" and before not in ORDINAL and bool(COUNTED.match(after))
+        elif has_unit:
+            is_certain = numeral[0] not in "百千万亿" and is_well_formed(numeral) and bool(COUNTED.match(after))
+        else:
+            is_certain = len(numeral) >= 4
+        if is_certain and not after.startswith(("点儿", "个劲")):
+            certain.add(values[0])
+
+
+def is_well_formed(numeral: str) -> bool:
+    """Neither an estimate (三四十) nor digits one by one: no two digits in a row."""
+    digits = [c in CHINESE_DIGITS and c not in "零〇" for c in numeral]
+    return not any(one and other for one, other in pairwise(digits))
+
+
+def chinese_values(numeral: str) -> list[float]:
+    """What a row of Chinese numerals can mean, the likeliest first."""
+    if not any(c in CHINESE_UNITS or c in CHINESE_SCALES for c in numeral):
+        digits = "".join(str(CHINESE_DIGITS[c]) for c in numeral)
+        return [float(digits)]
+    total = section = 0.0
+    digit, unit = None, 1.0
+    for character in numeral:
+        if character in CHINESE_DIGITS:
+            digit = CHINESE_DIGITS[character]
+            unit = 1.0 if character in "零〇" else unit
+        elif character in CHINESE_UNITS:
+            unit = CHINESE_UNITS[character]
+            section += (1 if digit is None else digit) * unit
+            digit = None
+        else:
+            unit = CHINESE_SCALES[character]
+            below = section + (digit or 0)
+            # 三万亿 multiplies what stands before; in 三亿二千万 the 万 is only what follows the 亿.
+            total = total + below * unit if below > 0 and total >= unit else (total + below or 1) * unit
+            section, digit = 0.0, None
+    plain = total + section + (digit or 0)
+    if digit and unit >= 100:  # 一百五 is 150
+        return [total + section + digit * unit / 10, plain]
+    return [plain]
+
+
+ENGLISH_NUMBERS = {
+    word: value
+    for value, word in enumerate(
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+        ]
+    )
+} | {
+    word: 10 * value
+    for value, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)
+}
+ENGLISH_SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000, "billion": 1_000_000_000}
+ENGLISH_WORDS = {
+    **{
+        word: (float(value),)
+        for value, word in enumerate(
+            [
+                "first",
+                "second",
+                "third",
+                "fourth",
+                "fifth",
+                "sixth",
+                "seventh",
+                "eighth",
+                "ninth",
+                "tenth",
+                "eleventh",
+                "twelfth",
+                "thirteenth",
+                "fourteenth",
+                "fifteenth",
+                "sixteenth",
+                "seventeenth",
+                "eighteenth",
+                "nineteenth",
+            ],
+            1,
+        )
+    },
+    "twentieth": (20.0,),
+    "thirtieth": (30.0,),
+    "hundredth": (100.0,),
+    **{
+        word: (float(value),)
+        for value, word in enumerate(
+            [
+                "january",
+                "february",
+                "march",
+                "april",
+                "may",
+                "june",
+                "july",
+                "august",
+                "september",
+                "october",
+                "november",
+                "december",
+            ],
+            1,
+        )
+    },
+    **{
+        word: (float(value),)
+        for value, word in enumerate(["monday", "tuesday", "wednesday", "thursday", "friday", "saturday"], 1)
+    },
+    **dict.fromkeys(("once", "a", "an", "single", "another", "each", "per", "only"), (1.0,)),
+    **dict.fromkeys(
+        ("twice", "both", "couple", "pair", "double", "twins", "twin", "half", "either", "neither", "other", "each"),
+        (2.0,),
+    ),
+    **dict.fromkeys(("triple", "thrice", "triplets", "trio", "iii"), (3.0,)),
+    "quarter": (15.0, 45.0, 4.0, 3.0, 1.0),
+    "quarters": (15.0, 45.0, 4.0),
+    "dozen": (12.0, 10.0),
+    "dozens": (12.0, 10.0),
+    "fortnight": (2.0, 14.0),
+    "decade": (10.0,),
+    "decades": (10.0,),
+    "century": (100.0,),
+    "centuries": (100.0,),
+    "noon": (12.0,),
+    "midnight": (12.0, 0.0),
+    "weekend": (2.0,),
+    "teens": (10.0,),
+    "tens": (10.0,),
+    "hundreds": (100.0,),
+    "thousands": (1000.0,),
+    "millions": (1e6,),
+    "billions": (1e9,),
+    **{f"{word[:-1]}ies": (float(value),) for word, value in ENGLISH_NUMBERS.items() if word.endswith("ty")},
+    **{f"{word}s": (float(value),) for word, value in ENGLISH_NUMBERS.items() if value > 1 and not word.endswith("ty")},
+}
+"""Words that may say a number, or say something that the other language says by one."""
+ENGLISH_WORD = re.compile(r"[a-z]+")
+
+
+def read_english(text: str, certain: set[float], possible: set[float]) -> None:
+    """Add the numbers that are written in English words."""
+    words = ENGLISH_WORD.findall(text)
+    for word in words:
+        possible |= set(ENGLISH_WORDS.get(word, ()))
+        if word.endswith(("tieth",)) and word[:-4] + "y" in ENGLISH_NUMBERS:
+            possible.add(float(ENGLISH_NUMBERS[word[:-4] + "y"]))
+    for row in rows_of_numerals(words):
+        value, parts = english_value(row)
+        possible |= {value, *parts}
+        if len(parts) == 2 and all(10 <= part < 100 for part in parts):  # nineteen ninety
+            possible.add(parts[0] * 100 + parts[1])
+        elif value != 1 and row[0] not in ENGLISH_SCALES and len(parts) == 1:
+            certain.add(value)
+        elif len(parts) > 1:
+            certain |= {part for part in parts if part > 1}
+
+
+def rows_of_numerals(words: list[str]) -> Iterator[list[str]]:
+    row: list[str] = []
+    for place, word in enumerate(words):
+        joins = word == "and" and row and row[-1] in ENGLISH_SCALES and words[place + 1 : place + 2]
+        if word in ENGLISH_NUMBERS or word in ENGLISH_SCALES:
+            row.append(word)
+        elif not (joins and words[place + 1] in ENGLISH_NUMBERS):
+            if row:
+                yield row
+            row = []
+    if row:
+        yield row
+
+
+def english_value(row: list[str]) -> tuple[float, list[float]]:
+    """The number that a row of numerals says, and the numbers that it falls into: ten thirty is 10 and 30."""
+    parts: list[float] = []
+    total, section, last = 0.0, 0.0, 0
+    for word in row:
+        if word in ENGLISH_SCALES:
+            scale = ENGLISH_SCALES[word]
+            if scale == 100:
+                section = (section or 1) * 100
+            else:
+                total, section = total + (section or 1) * scale, 0.0
+            last = scale
+            continue
+        value = ENGLISH_NUMBERS[word]
+        fits = last == 0 or last >= 100 or (last >= 20 and last % 10 == 0 and 0 < value < 10)
+        if not fits:
+            parts.append(total + section)
+            total, section = 0.0, 0.0
+        section += value
+        last = value
+    parts.append(total + section)
+    return parts[0] if len(parts) == 1 else parts[-1], parts

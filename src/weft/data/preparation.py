@@ -1,0 +1,288 @@
+"""The pairs of a corpus, cleaned on all cores: files -> clean pairs on disk, and what each rule removed.
+
+Memory stays flat however large the corpus is: files are read in pieces, pieces are judged in other processes, what is
+kept lies on disk, and duplicates are found by keys on disk (keys.py). The result does not depend on how many processes
+there are. Knows no tokenizer.
+"""
+
+import multiprocessing
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.cleaning import RULES, CleaningConfig, Pairs, verdicts
+from weft.data.corpus import CorpusEntry, DataConfig, Parse, Piece, Reading, file_names, open_entry
+from weft.data.keys import Partitions, keys_of, pair_keys
+from weft.errors import CorpusError, Problem
+
+MOST_PROBLEMS = 1000
+"""Lines that are wrong, with which reading gives up: a file of another kind need not be read to its end."""
+MOST_EXAMPLES = 20
+"""Removed pairs of each rule that are kept to be looked at."""
+PIECES_AHEAD = 3
+"""For each process, that are read before the first of them is judged."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A removed pair, and where it stands."""
+
+    file: str
+    line: int
+    source: str
+    target: str
+
+
+@dataclass
+class Removed:
+    """What cleaning takes away: how many pairs each rule, and the first of them."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[Example]] = field(default_factory=dict)
+
+    def add(self, rule: str, examples: Iterable[Example], count: int) -> None:
+        known = self.examples.setdefault(rule, [])
+        known += islice(examples, MOST_EXAMPLES - len(known))
+        self.counts[rule] += count
+
+    def include(self, other: "Removed") -> None:
+        for rule, count in other.counts.items():
+            self.add(rule, other.examples[rule], count)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The keys of the two sides of pairs that must not be trained on, sorted."""
+
+    sources: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    targets: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+
+    @classmethod
+    def of(cls, sources: Sequence[str], targets: Sequence[str]) -> "HeldOut":
+        source, target = (keys[keys != 0] for keys in (np.unique(keys_of(texts)) for texts in (sources, targets)))
+        return cls(source, target)
+
+    def share_a_side(self, sources: NDArray[np.uint64], targets: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        return np.isin(sources, self.sources) | np.isin(targets, self.targets)
+
+
+@dataclass(frozen=True)
+class CleanPiece:
+    """Some clean pairs of one entry of the recipe, with the lines of its file that they stand in."""
+
+    entry: int
+    lines: list[int]
+    sources: list[str]
+    targets: list[str]
+
+
+@dataclass(frozen=True)
+class CleanCorpus:
+    """Clean pairs that lie in a scratch folder."""
+
+    folder: Path
+    read: int
+    """Pairs in the files, those with an empty side not counted."""
+    dropped_empty: int
+    removed: Removed
+    rows: tuple[int, ...]
+    """Pairs of each entry that were written ..."""
+    repeated: NDArray[np.bool_]
+    """... and for each of them whether it does not count, since an earlier one is the same."""
+
+    def __len__(self) -> int:
+        return len(self.repeated) - int(self.repeated.sum())
+
+    def pieces(self, at_once: int = 10_000) -> Iterator[CleanPiece]:
+        """The pairs in the order of the files."""
+        for entry, lines, is_repeated in self._rows(at_once):
+            cells = [line.split("\t") for line, is_out in zip(lines, is_repeated.tolist(), strict=True) if not is_out]
+            yield CleanPiece(entry, [int(c[0]) for c in cells], [c[1] for c in cells], [c[2] for c in cells])
+
+    def repeated_examples(self, names: Sequence[str]) -> Iterator[Example]:
+        """The pairs that do not count; `names` are those of the entries' files."""
+        for entry, lines, is_repeated in self._rows(10_000):
+            for place in np.flatnonzero(is_repeated).tolist():
+                number, source, target = lines[place].split("\t")
+                yield Example(names[entry], int(number), source, target)
+
+    def _rows(self, at_once: int) -> Iterator[tuple[int, list[str], NDArray[np.bool_]]]:
+        place = 0
+        for entry in range(len(self.rows)):
+            with open(rows_of(self.folder, entry), encoding="utf-8", newline="\n") as file:
+                while lines := [line.removesuffix("\n") for line in islice(file, at_once)]:
+                    yield entry, lines, self.repeated[place : place + len(lines)]
+                    place += len(lines)
+
+
+def rows_of(folder: Path, entry: int) -> Path:
+    """The file with the clean pairs of an entry: number of the line, source, target."""
+    return folder / f"{entry}.tsv"
+
+
+def clean(
+    entries: Sequence[str | CorpusEntry],
+    config: DataConfig,
+    cleaning: CleaningConfig | None,
+    root: Path,
+    scratch: Path,
+    *,
+    held_out: HeldOut | None = None,
+    processes: int = 1,
+) -> CleanCorpus:
+    """Read the pairs of these entries and keep the good ones in the folder `scratch`; without `cleaning` all of them.
+
+    Raises CorpusError that names every file and line that is wrong, the first MOST_PROBLEMS of them.
+    """
+    sources = [CorpusEntry(path=entry) if isinstance(entry, str) else entry for entry in entries]
+    removed, problems, rows = Removed(), [], [0] * len(sources)
+    read = dropped = 0
+    with Partitions(scratch / "keys") as partitions, workers(processes) as each:
+        for number, entry in enumerate(sources):
+            judge = Judge(file_names(entry)[0], config, cleaning, held_out or HeldOut())
+            try:
+                with open(rows_of(scratch, number), "w", encoding="utf-8", newline="\n") as file:
+                    for judged in judged_pieces(judge, entry, root, each):
+                        file.writelines(judged.rows)
+                        partitions.append(judged.keys)
+                        removed.include(judged.removed)
+                        rows[number] += len(judged.rows)
+                        read, dropped = read + judged.read, dropped + judged.dropped_empty
+            except CorpusError as error:
+                problems += [Problem(f"{error.subject}: {problem.where}", problem.what) for problem in error.problems]
+        if problems:
+            raise CorpusError("the corpus", problems)
+        repeated = np.zeros(partitions.count, bool)
+        if cleaning is not None and cleaning.duplicates:
+            for places in partitions.repeated():
+                repeated[places] = True
+    corpus = CleanCorpus(scratch, read, dropped, removed, tuple(rows), repeated)
+    if repeated.any():
+        names = [file_names(entry)[0] for entry in sources]
+        removed.add("duplicates", corpus.repeated_examples(names), int(repeated.sum()))
+    return corpus
+
+
+def judged_pieces(judge: "Judge", entry: CorpusEntry, root: Path, each: "Each") -> Iterator["Judged"]:
+    """What comes of each piece of an entry; raises CorpusError at the end where any line is wrong."""
+    reading, pairs = Reading(judge.subject), 0
+    parse, pieces = open_entry(entry, judge.config, root, reading)
+    for judged in each(partial(judge, parse), pieces):
+        reading.problems += judged.problems
+        if len(reading.problems) >= MOST_PROBLEMS:
+            break
+        pairs += judged.read
+        yield judged
+    reading.raise_problems()
+    if not pairs:
+        raise CorpusError(judge.subject, [Problem("the whole file", "holds no sentence pair")])
+
+
+# What is done with a piece, in whatever process
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What came of a piece: the rows of the pairs that stay and their keys, and what became of the others."""
+
+    rows: list[str]
+    keys: NDArray[np.uint64]
+    removed: Removed
+    read: int
+    dropped_empty: int
+    problems: list[Problem]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges the pieces of one file."""
+
+    subject: str
+    config: DataConfig
+    cleaning: CleaningConfig | None
+    held_out: HeldOut
+
+    def __call__(self, parse: Parse, piece: Piece) -> Judged:
+        reading = Reading(self.subject)
+        whole, dropped = [], 0
+        for number, source, targets in parse(piece, reading):
+            if source.strip() and targets[0].strip():
+                whole.append((number, one_line(source), one_line(targets[0])))
+            elif self.config.empty_sides == "drop":
+                dropped += 1
+            else:
+                reading.add_empty(number, source)
+        sources, targets = [row[1] for row in whole], [row[2] for row in whole]
+        source_keys, target_keys = keys_of(sources), keys_of(targets)
+        broken = self.broken_rules(sources, targets, self.held_out.share_a_side(source_keys, target_keys))
+        removed = Removed()
+        for rule in dict.fromkeys(name for name in broken if name is not None):
+            places = [place for place, name in enumerate(broken) if name == rule]
+            removed.add(rule, (Example(self.subject, *whole[place]) for place in places), len(places))
+        stays = np.array([name is None for name in broken], bool)
+        return Judged(
+            rows=[f"{n}\t{s}\t{t}\n" for (n, s, t), rule in zip(whole, broken, strict=True) if rule is None],
+            keys=pair_keys(source_keys[stays], target_keys[stays]),
+            removed=removed,
+            read=len(whole),
+            dropped_empty=dropped,
+            problems=reading.problems,
+        )
+
+    def broken_rules(self, sources: list[str], targets: list[str], leaks: NDArray[np.bool_]) -> list[str | None]:
+        """For each pair the first rule that removes it."""
+        if self.cleaning is None:
+            return [None] * len(sources)
+        names = [None, *RULES, "leaks"]
+        found = verdicts(Pairs(sources, targets, (self.config.source, self.config.target)), self.cleaning)
+        if self.cleaning.leaks:
+            found[(found == 0) & leaks] = len(names) - 1
+        return [names[number] for number in found.tolist()]
+
+
+def one_line(text: str) -> str:
+    """The text as a cell of a table; its tokenizer will see a space there anyway."""
+    return text.replace("\t", " ").replace("\n", " ") if "\t" in text or "\n" in text else text
+
+
+# Processes
+
+Item = TypeVar("Item", contravariant=True)
+Answer = TypeVar("Answer", covariant=True)
+
+
+@runtime_checkable
+class Each(Protocol):
+    """Calls a function with each item and gives the answers in the order of the items."""
+
+    def __call__(self, function: Callable[[Item], Answer], items: Iterable[Item], /) -> Iterator[Answer]: ...
+
+
+@contextmanager
+def workers(processes: int) -> Iterator[Each]:
+    """`map` over so many processes, that reads only a few items ahead; in this process where it is the only one."""
+    if processes == 1:
+        yield map
+        return
+    # Forked children would inherit locks of this process's threads; these begin anew.
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+
+        def each(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
+            waiting: deque[Future[Answer]] = deque()
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > PIECES_AHEAD * processes:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+        yield each

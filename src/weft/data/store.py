@@ -1,0 +1,223 @@
+"""A corpus as ids on disk: written once, piece by piece, then mapped into memory by whoever trains on it.
+
+A store is a folder. Knows no tokenizer and no recipe: whoever writes one says what it depends on, and whoever opens it
+asks for the same.
+
+    source.ids target.ids            all ids in a row, uint16 or uint32
+    source.offsets target.offsets    where each sentence begins, and where the last one ends, int64
+    lines                            the line of its file that each pair comes from, uint32
+    manifest.json                    the parts, what the store depends on, and the sha256 of each file; written last
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from weft.data.sentences import Sentences
+from weft.errors import CorpusError, Problem, WeftError
+from weft.files import sync, write_atomically
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+SIDES = ("source", "target")
+FILES = (*(f"{side}.{what}" for side in SIDES for what in ("ids", "offsets")), "lines")
+
+
+@dataclass(frozen=True)
+class StoredPart:
+    """So many pairs in a row that come from one entry of a recipe: its file, weight and tag."""
+
+    pairs: int
+    file: str
+    weight: float = 1.0
+    tag: str | None = None
+
+
+@dataclass(frozen=True)
+class Store:
+    """The pairs of a store, mapped: pages come from disk when they are touched and can go again."""
+
+    sources: Sentences
+    targets: Sentences
+    lines: np.ndarray
+    parts: tuple[StoredPart, ...]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """How often an epoch holds each pair."""
+        return np.repeat([part.weight for part in self.parts], [part.pairs for part in self.parts])
+
+    def origin(self, pair: int) -> tuple[str, int]:
+        """The file and the line, counted from 1, that a pair was read from."""
+        before = 0
+        for part in self.parts:
+            if pair < before + part.pairs:
+                return part.file, int(self.lines[pair])
+            before += part.pairs
+        raise IndexError(pair)
+
+
+class StoreWriter:
+    """Writes a store beside its place and puts it there when the block ends without an error.
+
+    with StoreWriter(folder, largest_id=7_999, depends_on={...}) as writer:
+        writer.begin_part("train.tsv", weight=1.0, tag=None)
+        writer.append(sources, targets, lines)
+    """
+
+    def __init__(self, folder: Path, *, largest_id: int, depends_on: Mapping[str, Any]) -> None:
+        self.folder, self.depends_on = folder, dict(depends_on)
+        self.staged = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+        self.id_type = "<u2" if largest_id < 1 << 16 else "<u4"
+        self.parts: list[StoredPart] = []
+
+    def __enter__(self) -> "StoreWriter":
+        try:
+            shutil.rmtree(self.staged, ignore_errors=True)
+            self.staged.mkdir(parents=True)
+            self.files = {name: HashedFile(self.staged / name) for name in FILES}
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self.ends = dict.fromkeys(SIDES, 0)
+        for side in SIDES:
+            self.files[f"{side}.offsets"].write(np.zeros(1, "<i8"))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            for file in self.files.values():
+                file.close()
+            if kind is None:
+                self._finish()
+        except OSError as problem:
+            raise self._unwritable(problem) from problem
+        finally:
+            shutil.rmtree(self.staged, ignore_errors=True)
+
+    def begin_part(self, file: str, *, weight: float = 1.0, tag: str | None = None) -> None:
+        self.parts.append(StoredPart(0, file, weight, tag))
+
+    def append(self, sources: Sentences, targets: Sentences, lines: Sequence[int] | np.ndarray) -> None:
+        """Pairs of the part that was begun last; `lines` are those of its file."""
+        assert len(sources) == len(targets) == len(lines)
+        try:
+            for side, sentences in zip(SIDES, (sources, targets), strict=True):
+                self.files[f"{side}.ids"].write(sentences.ids.astype(self.id_type))
+                self.files[f"{side}.offsets"].write((self.ends[side] + sentences.offsets[1:]).astype("<i8"))
+                self.ends[side] += int(sentences.offsets[-1])
+            self.files["lines"].write(np.asarray(lines, "<u4"))
+        except OSError as error:
+            raise self._unwritable(error) from error
+        last = self.parts[-1]
+        self.parts[-1] = StoredPart(last.pairs + len(sources), last.file, last.weight, last.tag)
+
+    def _finish(self) -> None:
+        manifest = {
+            "format": FORMAT,
+            "id_type": self.id_type,
+            "parts": [asdict(part) for part in self.parts],
+            "depends_on": self.depends_on,
+            "files": {name: {"bytes": file.bytes, "sha256": file.hexdigest()} for name, file in self.files.items()},
+        }
+        write_atomically(self.staged / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.replace(self.staged, self.folder)
+        sync(self.folder.parent)
+
+    def _unwritable(self, error: OSError) -> WeftError:
+        return WeftError(f"the prepared corpus {self.folder} could not be written: {error.strerror or error}")
+
+
+class HashedFile:
+    """A new file whose digest is known when it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = open(path, "xb")  # noqa: SIM115  (`close` closes it)
+        self.digest = hashlib.sha256()
+        self.bytes = 0
+
+    def write(self, array: np.ndarray) -> None:
+        data = array.tobytes()
+        self.file.write(data)
+        self.digest.update(data)
+        self.bytes += len(data)
+
+    def hexdigest(self) -> str:
+        return self.digest.hexdigest()
+
+    def close(self) -> None:
+        if not self.file.closed:
+            self.file.flush()
+            os.fsync(self.file.fileno())
+            self.file.close()
+
+
+def is_prepared(folder: Path, depends_on: Mapping[str, Any]) -> bool:
+    """Whether a whole store of just this lies there."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return (
+        isinstance(manifest, dict)
+        and manifest.get("format") == FORMAT
+        and manifest.get("depends_on") == dict(depends_on)
+    )
+
+
+def open_store(folder: Path) -> Store:
+    """Map a store; raises CorpusError where it is no longer what was written."""
+    manifest = read_manifest(folder)
+    mapped = {name: map_file(folder / name, type_of(name, manifest["id_type"])) for name in FILES}
+    sources, targets = (Sentences.stored(mapped[f"{side}.ids"], mapped[f"{side}.offsets"]) for side in SIDES)
+    return Store(sources, targets, mapped["lines"], tuple(StoredPart(**part) for part in manifest["parts"]))
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        files, parts = manifest["files"], [StoredPart(**part) for part in manifest["parts"]]
+        problems = [
+            Problem(name, "is missing or changed; prepare the corpus again")
+            for name in FILES
+            if digest_of(folder / name) != files[name]["sha256"]
+        ]
+        pairs = sum(part.pairs for part in parts)
+        if not problems and files["lines"]["bytes"] != 4 * pairs:
+            problems = [Problem(MANIFEST, f"counts {pairs:,} pairs, the files hold another number")]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        problems = [Problem(MANIFEST, f"is missing or damaged ({error!r}); prepare the corpus again")]
+        manifest = {}
+    if problems:
+        raise CorpusError(f"the prepared corpus {folder}", problems)
+    return manifest
+
+
+def digest_of(path: Path) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def type_of(name: str, id_type: str) -> str:
+    return {"ids": id_type, "offsets": "<i8", "lines": "<u4"}[name.rpartition(".")[2]]
+
+
+def map_file(path: Path, dtype: str) -> np.ndarray:
+    """An array over the file's bytes; an empty file, which cannot be mapped, is an empty array."""
+    return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.zeros(0, dtype)

@@ -1,0 +1,114 @@
+"""Characters as tokens: the most frequent ones by themselves, all others by their UTF-8 bytes, so none is unknown."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from weft.errors import CorpusError, ModelError, Problem
+from weft.text.chinese import Script, convert_script
+from weft.text.normalization import PIECE_MARK, Normalization, normalize
+from weft.text.vocabulary import (
+    SPECIAL_PIECES,
+    UNKNOWN_ID,
+    UNKNOWN_TEXT,
+    Vocabulary,
+    is_tag,
+    most_frequent,
+    read_vocabulary,
+)
+
+BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
+
+
+class CharacterTokenizer:
+    """A vocabulary of characters with the normalization that belongs to it. A space is written as U+2581."""
+
+    def __init__(
+        self, vocabulary: Vocabulary, *, normalization: Normalization = "nfc", script: Script = "keep"
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.normalization: Normalization = normalization
+        self.script: Script = script
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.vocabulary.tokens)
+
+    @property
+    def model(self) -> bytes:
+        return self.vocabulary.as_file
+
+    def normalize(self, text: str) -> str:
+        return convert_script(normalize(text, self.normalization), self.script)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[i for character in self.normalize(text) for i in self._spell(character)] for text in texts]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        return [b"".join(self._bytes[int(i)] for i in sentence).decode(errors="replace") for sentence in ids]
+
+    def pieces(self, text: str) -> list[str]:
+        return [self.vocabulary.tokens[i] for i in self.encode([text])[0]]
+
+    def ids_of(self, pieces: Sequence[str]) -> list[int | None]:
+        return [self.vocabulary.ids.get(piece) for piece in pieces]
+
+    def tag_id(self, tag: str) -> int | None:
+        return self.vocabulary.tag_id(tag)
+
+    def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
+        return 0, 0
+
+    def _spell(self, character: str) -> Sequence[int]:
+        known = self.vocabulary.ids.get(PIECE_MARK if character == " " else character)
+        return [known] if known is not None else [self.vocabulary.ids[BYTES[byte]] for byte in character.encode()]
+
+    @cached_property
+    def _bytes(self) -> list[bytes]:
+        """What each id adds to a text in UTF-8."""
+        meanings = {**dict.fromkeys(SPECIAL_PIECES, b""), **{piece: bytes([n]) for n, piece in enumerate(BYTES)}}
+        meanings |= {SPECIAL_PIECES[UNKNOWN_ID]: UNKNOWN_TEXT.encode(), PIECE_MARK: b" "}
+        return [
+            meanings[token] if token in meanings else b"" if is_tag(token) else token.encode()
+            for token in self.vocabulary.tokens
+        ]
+
+
+def train_characters(
+    texts: Iterable[str],
+    *,
+    vocab_size: int,
+    language: str,
+    normalization: Normalization = "nfc",
+    script: Script = "keep",
+    tags: Sequence[str] = (),
+) -> tuple[CharacterTokenizer, str | None]:
+    """The most frequent characters of these texts; also a message where they fill less than was asked for.
+
+    Raises CorpusError where there is no text at all.
+    """
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(convert_script(normalize(text, normalization), script).replace(" ", PIECE_MARK))
+    if not counts:
+        raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
+    first = (*SPECIAL_PIECES, *tags, *BYTES)
+    vocabulary, message = most_frequent(counts, after=first, vocab_size=vocab_size, language=language)
+    return CharacterTokenizer(vocabulary, normalization=normalization, script=script), message
+
+
+def read_characters(data: bytes, path: Path) -> Vocabulary:
+    """A file of characters, with all 256 bytes among them; raises ModelError naming every line that is wrong."""
+    vocabulary = read_vocabulary(data, path)
+    others = {*SPECIAL_PIECES, *BYTES}
+    problems = [
+        Problem(f"line {number}", "is neither one character, a byte such as <0x41>, nor a tag such as <bt>")
+        for number, token in enumerate(vocabulary.tokens, start=1)
+        if len(token) > 1 and token not in others and not is_tag(token)
+    ]
+    if missing := [byte for byte in BYTES if byte not in vocabulary.ids]:
+        problems.append(Problem("the file", f"lacks {len(missing)} of the 256 bytes, such as {missing[0]}"))
+    if problems:
+        raise ModelError(path, problems)
+    return vocabulary

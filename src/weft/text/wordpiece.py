@@ -1,0 +1,315 @@
+"""WordPiece as in BERT (Devlin et al. 2019), trained and applied by Hugging Face's tokenizers library.
+
+A text is cut at white space, around every sign of punctuation and around every Chinese character; what is between is
+spelled in the longest pieces that the vocabulary has, `##` before all but a word's first. A word that cannot be spelled
+is one <unk>. The cutting forgets where spaces were, so `normalize` gives the spacing that `decode` writes (see
+`space_between`). BERT's cleaning is part of it too: format characters, such as those that join emoji, are left out.
+"""
+
+import itertools
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.errors import CorpusError, MissingExtraError, ModelError, Problem
+from weft.text.chinese import Script, convert_script
+from weft.text.normalization import Normalization, normalize
+from weft.text.sentencepiece_model import has_many_characters
+from weft.text.vocabulary import (
+    SPECIAL_PIECES,
+    UNKNOWN_ID,
+    UNKNOWN_TEXT,
+    Vocabulary,
+    is_tag,
+    read_tokens,
+    size_message,
+)
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as HuggingFaceTokenizer
+
+CONTINUED = "##"
+BERT_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+"""BERT's names of padding, unknown, begin and end."""
+
+HAN_BLOCKS = (
+    range(0x4E00, 0xA000),
+    range(0x3400, 0x4DC0),
+    range(0x20000, 0x2A6E0),
+    range(0x2A700, 0x2B820),
+    range(0x2B920, 0x2CEB0),
+    range(0xF900, 0xFB00),
+    range(0x2F800, 0x2FA20),
+)
+CHINESE_SIGNS = "，。！？；：、（）《》〈〉「」『』【】〔〕·"
+OPENING, CLOSING = "([{“‘#$¿¡", ".,!?;:)]}”’…%"
+JOINING = "-/_@‐‑–—"
+APOSTROPHES = "'’"
+AFTER_APOSTROPHE = {"s", "t", "d", "m", "ll", "re", "ve", "clock"}
+
+
+class WordPieceTokenizer:
+    """A vocabulary of word pieces with the normalization that belongs to it."""
+
+    def __init__(
+        self, vocabulary: Vocabulary, *, normalization: Normalization = "nfc", script: Script = "keep"
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.normalization: Normalization = normalization
+        self.script: Script = script
+        self._spell = bert_pipeline(vocabulary)
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.vocabulary.tokens)
+
+    @property
+    def model(self) -> bytes:
+        return self.vocabulary.as_file
+
+    def normalize(self, text: str) -> str:
+        words = cut(self._spell, text, self.normalization)
+        # Converted last, so that phrases of characters that only come together here are found the first time.
+        return convert_script(join(words, self.normalization), self.script)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        encoded = self._spell.encode_batch_fast([self.normalize(text) for text in texts], add_special_tokens=False)
+        return [sentence.ids for sentence in encoded]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        return [join(self._words([int(i) for i in sentence]), self.normalization) for sentence in ids]
+
+    def pieces(self, text: str) -> list[str]:
+        return [self.vocabulary.tokens[i] for i in self.encode([text])[0]]
+
+    def ids_of(self, pieces: Sequence[str]) -> list[int | None]:
+        return [self.vocabulary.ids.get(piece) for piece in pieces]
+
+    def tag_id(self, tag: str) -> int | None:
+        return self.vocabulary.tag_id(tag)
+
+    def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
+        unknown = words = 0
+        for ids in self.encode(texts):
+            unknown += ids.count(UNKNOWN_ID)
+            words += sum(not self.vocabulary.tokens[i].startswith(CONTINUED) for i in ids)
+        return unknown, words
+
+    def _words(self, ids: Sequence[int]) -> list[str]:
+        words: list[str] = []
+        for i in ids:
+            token = self.vocabulary.tokens[i]
+            if i == UNKNOWN_ID:
+                words.append(UNKNOWN_TEXT)
+            elif token in SPECIAL_PIECES or is_tag(token):
+                continue
+            elif token.startswith(CONTINUED) and token != CONTINUED and words:
+                words[-1] += token.removeprefix(CONTINUED)
+            else:
+                words.append(token)
+        return words
+
+
+def train_wordpiece(
+    texts: Iterable[str],
+    *,
+    vocab_size: int,
+    language: str,
+    normalization: Normalization = "nfc",
+    script: Script = "keep",
+    tags: Sequence[str] = (),
+) -> tuple[WordPieceTokenizer, str | None]:
+    """Pieces for these texts; also a message where they are fewer or more than asked for.
+
+    The library finds them as BPE does, by merging the pair that is most frequent. Raises CorpusError where there is no
+    text at all, MissingExtraError where the library is not there.
+    """
+    cutter = bert_pipeline(Vocabulary(SPECIAL_PIECES))
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(cut(cutter, convert_script(text, script), normalization))
+    if not counts:
+        raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
+    characters = frequent_characters(counts, share=0.9995 if has_many_characters(language) else 1.0)
+    spellable = {word: count for word, count in sorted(counts.items()) if characters.issuperset(word)}
+    tokens = learn_pieces(cutter, spellable, (*SPECIAL_PIECES, *tags), vocab_size)
+    tokenizer = WordPieceTokenizer(Vocabulary(tuple(tokens)), normalization=normalization, script=script)
+    return tokenizer, size_message(language, len(tokens), vocab_size)
+
+
+def frequent_characters(counts: Counter[str], share: float) -> set[str]:
+    """The most frequent characters, as many as make up this share of all."""
+    characters: Counter[str] = Counter()
+    for word, count in counts.items():
+        for character in word:
+            characters[character] += count
+    ranked = sorted(characters, key=lambda character: (-characters[character], character))
+    covered = itertools.accumulate((characters[character] for character in ranked), initial=0)
+    return {
+        character for character, before in zip(ranked, covered, strict=False) if before < share * characters.total()
+    }
+
+
+def learn_pieces(
+    cutter: "HuggingFaceTokenizer", words: dict[str, int], first: Sequence[str], vocab_size: int
+) -> list[str]:
+    """The tokens in `first`, the characters of the words, alone and behind others, and the merged pieces.
+
+    The library numbers the `##` characters in the order of a hash table with random keys, and which pair wins a tie
+    depends on the numbers; given to it in order beforehand, they make the result a function of the words.
+    """
+    from tokenizers import trainers
+
+    behind = sorted({CONTINUED + character for word in words for character in word[1:]})
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        min_frequency=2,
+        show_progress=False,
+        special_tokens=[*first, *behind],
+        limit_alphabet=len({character for word in words for character in word}),
+        continuing_subword_prefix=CONTINUED,
+    )
+    repeated = (word for word, count in words.items() for word in itertools.repeat(word, count))
+    cutter.train_from_iterator(repeated, trainer)
+    ids = cutter.get_vocab(with_added_tokens=False)
+    return sorted(ids, key=lambda token: ids[token])
+
+
+def bert_vocabulary(data: bytes, path: Path, tags: Sequence[str] = ()) -> Vocabulary:
+    """A vocabulary for BERT, as weft has it: the special pieces are the first four, tags it lacks come behind the rest.
+
+    The pieces that stand in the places of the special ones change places with them, so every other id stays as it was.
+    They are called as BERT calls them or as weft does. Raises ModelError naming all that is wrong in the file `path`.
+    """
+    tokens = read_tokens(data, path)
+    places = {token: place for place, token in enumerate(tokens)}
+    problems = []
+    for special, (ours, theirs) in enumerate(zip(SPECIAL_PIECES, BERT_PIECES, strict=True)):
+        found = places.get(ours, places.get(theirs))
+        if found is None:
+            problems.append(Problem("the file", f"lacks {theirs}; a vocabulary has {', '.join(BERT_PIECES)}"))
+            continue
+        tokens[found], tokens[special] = tokens[special], ours
+        places |= {tokens[found]: found, ours: special}
+    if problems:
+        raise ModelError(path, problems)
+    return Vocabulary((*tokens, *(tag for tag in tags if tag not in places)))
+
+
+def bert_pipeline(vocabulary: Vocabulary) -> "HuggingFaceTokenizer":
+    """The library's own pipeline of BERT, cased, over this vocabulary.
+
+    No token is declared to it as special or added: those it would look for in the text itself, before it is cut.
+    """
+    try:
+        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    except ImportError:
+        raise MissingExtraError("Hugging Face's tokenizers library", "tokenizers") from None
+    # One thread: with more, the library writes a warning to the terminal when the process forks later on.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    unknown = SPECIAL_PIECES[UNKNOWN_ID]
+    pipeline = Tokenizer(models.WordPiece(vocab=vocabulary.ids, unk_token=unknown, continuing_subword_prefix=CONTINUED))
+    pipeline.normalizer = normalizers.BertNormalizer(strip_accents=False, lowercase=False)  # pyright: ignore[reportAttributeAccessIssue]
+    pipeline.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # pyright: ignore[reportAttributeAccessIssue]
+    return pipeline
+
+
+def cut(pipeline: "HuggingFaceTokenizer", text: str, form: Normalization) -> list[str]:
+    """The words, signs and Chinese characters of a text, before any is spelled in pieces."""
+    assert pipeline.normalizer is not None and pipeline.pre_tokenizer is not None
+    cleaned = pipeline.normalizer.normalize_str(normalize(text, form))
+    # Once more: where the library took something out, what has become neighbors may compose.
+    return [word for word, _ in pipeline.pre_tokenizer.pre_tokenize_str(normalize(cleaned, form))]
+
+
+# Spacing
+
+
+def join(words: Sequence[str], form: Normalization) -> str:
+    """One text of words as `cut` gives them, which is cut into the same words again."""
+    return "".join(parts(words, form))
+
+
+def parts(words: Sequence[str], form: Normalization) -> Iterator[str]:
+    """The words and the spaces between them. A straight quotation mark opens and closes by turns."""
+    is_open = dict.fromkeys("\"'", False)
+    before, opens = "", False
+    for place, word in enumerate(words):
+        after = words[place + 1] if place + 1 < len(words) else ""
+        is_quote = word == '"' or (word == "'" and not is_apostrophe(before, after))
+        closes = is_quote and is_open[word]
+        if is_quote:
+            is_open[word] = not closes
+        if opens or closes:
+            wants_space = False
+        elif is_quote:
+            wants_space = not is_chinese_sign(before) and before not in OPENING
+        else:
+            wants_space = space_between(words, place)
+        if place and (wants_space or not stays_apart(before, word, form)):
+            yield " "
+        yield word
+        before, opens = word, is_quote and not closes
+
+
+def space_between(words: Sequence[str], place: int) -> bool:
+    """Whether a space comes before the word at this place, quotation marks aside.
+
+    None next to a Chinese character or sign; none before what closes and after what opens; none around hyphens,
+    dashes, slashes, `_` and `@`; none inside 3.14, 10:30, 1,000, U.S., don't and o'clock. Else there is one.
+    """
+    if not place:
+        return False
+    before, word = words[place - 1], words[place]
+    after = words[place + 1] if place + 1 < len(words) else ""
+    if is_chinese_sign(before) or is_chinese_sign(word):
+        return False
+    if before in OPENING or word in CLOSING or before in JOINING or word in JOINING:
+        return False
+    if word in APOSTROPHES:
+        return not is_apostrophe(before, after)
+    if place == 1:
+        return True
+    earlier = words[place - 2]
+    if before in APOSTROPHES:
+        return not is_apostrophe(earlier, word)
+    if before in "”’" and word in OPENING and is_chinese_sign(earlier):
+        return False
+    return not is_in_number(earlier, before, word) and not (before == "." and are_initials(earlier, word))
+
+
+def is_in_number(earlier: str, sign: str, word: str) -> bool:
+    """Whether a sign between digits is inside a number: 3.14 and 10:30, but a comma only as in 1,000."""
+    if not (earlier[-1].isdecimal() and word[0].isdecimal()):
+        return False
+    return sign in ".:" or (sign == "," and len(word) == 3 and len(earlier) <= 3)
+
+
+def is_apostrophe(before: str, after: str) -> bool:
+    """Whether ' between these two is that of don't, of o'clock or of O'Brien."""
+    return before.isalnum() and (after.lower() in AFTER_APOSTROPHE or (before == "O" and after[:1].isupper()))
+
+
+def are_initials(before: str, after: str) -> bool:
+    """Whether a point between these two is that of U.S. or p.m.; after the word I a sentence has ended."""
+    return len(before) == len(after) == 1 and before.isalpha() and after.isalpha() and "I" not in (before, after)
+
+
+def is_chinese_sign(word: str) -> bool:
+    """Whether the word is one Chinese character or one sign that is as wide as one and brings its own space along."""
+    return len(word) == 1 and (word in CHINESE_SIGNS or is_han(ord(word)))
+
+
+def is_han(code: int) -> bool:
+    """Whether the library takes this code point for a Chinese character."""
+    return any(code in block for block in HAN_BLOCKS)
+
+
+def stays_apart(before: str, word: str, form: Normalization) -> bool:
+    """Whether the two, written without a space, are still two after normalization: a mark may melt into what it
+    follows."""
+    together = before + word
+    return word.isascii() or unicodedata.normalize("NFC" if form == "nfc" else "NFKC", together) == together

@@ -1,0 +1,164 @@
+"""Whole words as tokens. A word that the vocabulary lacks is one <unk>.
+
+A word is a run of letters with the marks on them, apostrophes inside included; a number with the points, commas and
+colons between its digits; or any one other character. Han characters are cut into words by jieba's method (the rjieba
+library) where the language is Chinese, and stand alone in others. U+2581 before a word says that a space comes before
+it, so that joining is lossless. The first word of a text carries it too unless it is Han or a sign, for else the same
+word would be another token at the beginning of a sentence than inside.
+"""
+
+import re
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import groupby
+
+from weft.errors import CorpusError, MissingExtraError, Problem
+from weft.text.chinese import Script, convert_script, is_chinese
+from weft.text.normalization import PIECE_MARK, Normalization, normalize
+from weft.text.vocabulary import (
+    SPECIAL_PIECES,
+    UNKNOWN_ID,
+    UNKNOWN_TEXT,
+    Vocabulary,
+    is_tag,
+    most_frequent,
+)
+
+HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+IS_HAN = re.compile(f"[{HAN}]")
+
+
+class WordTokenizer:
+    """A vocabulary of words with the language whose words they are and the normalization that belongs to it.
+
+    The language may be several with + between them. Raises MissingExtraError where one of them is Chinese and rjieba
+    is not there.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, *, language: str, normalization: Normalization = "nfc", script: Script = "keep"
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.normalization: Normalization = normalization
+        self.script: Script = script
+        self._cut_han = han_cutter(language)
+        spoken = {SPECIAL_PIECES[UNKNOWN_ID]: UNKNOWN_TEXT}
+        silent = {token for token in vocabulary.tokens if token in SPECIAL_PIECES or is_tag(token)}
+        self._texts = [spoken.get(token, "" if token in silent else token) for token in vocabulary.tokens]
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.vocabulary.tokens)
+
+    @property
+    def model(self) -> bytes:
+        return self.vocabulary.as_file
+
+    def normalize(self, text: str) -> str:
+        return convert_script(normalize(text, self.normalization), self.script)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        ids = self.vocabulary.ids
+        return [
+            [ids.get(word, UNKNOWN_ID) for word in cut_words(self.normalize(text), self._cut_han)] for text in texts
+        ]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        return [self._join(sentence) for sentence in ids]
+
+    def pieces(self, text: str) -> list[str]:
+        return [self.vocabulary.tokens[i] for i in self.encode([text])[0]]
+
+    def ids_of(self, pieces: Sequence[str]) -> list[int | None]:
+        return [self.vocabulary.ids.get(piece) for piece in pieces]
+
+    def tag_id(self, tag: str) -> int | None:
+        return self.vocabulary.tag_id(tag)
+
+    def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
+        encoded = self.encode(texts)
+        return sum(ids.count(UNKNOWN_ID) for ids in encoded), sum(map(len, encoded))
+
+    def _join(self, ids: Sequence[int]) -> str:
+        """The words one after another. An unknown one has lost its mark; a space comes before it unless a Han character
+        does."""
+        text = ""
+        for i in ids:
+            if i == UNKNOWN_ID and text and not IS_HAN.match(text[-1]):
+                text += PIECE_MARK
+            text += self._texts[int(i)]
+        return text.replace(PIECE_MARK, " ").removeprefix(" ")
+
+
+def train_words(
+    texts: Iterable[str],
+    *,
+    vocab_size: int,
+    language: str,
+    normalization: Normalization = "nfc",
+    script: Script = "keep",
+    tags: Sequence[str] = (),
+) -> tuple[WordTokenizer, str | None]:
+    """The most frequent words of these texts; also a message where they fill less than was asked for.
+
+    Raises CorpusError where there is no text at all.
+    """
+    cut_han = han_cutter(language)
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(cut_words(convert_script(normalize(text, normalization), script), cut_han))
+    if not counts:
+        raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
+    first = (*SPECIAL_PIECES, *tags)
+    vocabulary, message = most_frequent(counts, after=first, vocab_size=vocab_size, language=language)
+    return WordTokenizer(vocabulary, language=language, normalization=normalization, script=script), message
+
+
+def cut_words(text: str, cut_han: Callable[[str], Iterable[str]]) -> Iterator[str]:
+    """The words of a normalized text; joined, with a space for each mark and none in front, they are the text."""
+    for found in word_pattern().finditer(text):
+        space, word = found[1], found[2]
+        starts_as_inside = not found.start() and (word[0].isalnum() and not IS_HAN.match(word))
+        mark = PIECE_MARK if space or starts_as_inside else ""
+        words = cut_han(word) if IS_HAN.match(word) else [word]
+        for part in words:
+            yield mark + part
+            mark = ""
+
+
+@cache
+def word_pattern() -> re.Pattern[str]:
+    """An optional space and a word, as this module's first lines say; Han characters as a whole run.
+
+    Python's patterns have no class for marks (accents, vowel signs), so one is made from the Unicode tables.
+    """
+    letter = rf"[^\W\d_{HAN}]"
+    run = f"{letter}(?:{letter}|[{mark_ranges()}])*"
+    return re.compile(rf"( ?)([{HAN}]+|{run}(?:['\u2019]{run})*|\d+(?:[.,:]\d+)*|[^ ])")
+
+
+def mark_ranges() -> str:
+    """All characters of category M (marks), as the inside of a character class."""
+    marks = (code for code in range(0x300, sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M")
+    runs = [[code for _, code in run] for _, run in groupby(enumerate(marks), key=lambda pair: pair[1] - pair[0])]
+    return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
+
+
+def han_cutter(language: str) -> Callable[[str], Iterable[str]]:
+    """What cuts a run of Han characters into words; every part is one or more of them, in order."""
+    if not any(is_chinese(code) for code in language.split("+")):
+        return list
+    cut_chinese("")
+    return cut_chinese
+
+
+def cut_chinese(run: str) -> list[str]:
+    """A run of Han characters as words. The library's own function cannot be sent to another process."""
+    try:
+        import rjieba
+    except ImportError:
+        raise MissingExtraError("rjieba, which cuts Chinese into words,", "zh") from None
+    return rjieba.cut(run)

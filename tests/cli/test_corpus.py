@@ -1,0 +1,152 @@
+"""`weft corpus`: what there is, and how one of them is got, from a folder or from a mirror on this machine."""
+
+import hashlib
+import json
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from weft.cli.corpus import Bars, PlainLines
+from weft.data import corpus_folder, download
+
+Weft = Callable[..., tuple[int, str, str]]
+NAME = "opus/Tatoeba/v2023-04-12/de-en"
+ACCEPT = "--accept-unverified"
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a zip as OPUS packs it, beside an empty working directory."""
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "de-en.txt.zip", "w") as archive:
+        archive.writestr("Tatoeba.de-en.de", "Ein Hund.\nZwei Katzen.\n")
+        archive.writestr("Tatoeba.de-en.en", "A dog.\nTwo cats.\n")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return folder
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Not on the tests' stderr."""
+
+
+@pytest.fixture
+def address(mirror: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The same folder, served by the server of Python's own."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(mirror))) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+# The list
+
+
+def test_the_list_says_license_and_size_and_whether_commercial_use_is_allowed(weft: Weft) -> None:
+    exit_code, out, error = weft("corpus", "list")
+    assert exit_code == 0 and "opus/CORPUS/VERSION/PAIR" in error
+    rows = out.splitlines()
+    assert rows[0].startswith("starter ")
+    (row,) = [row for row in rows if row.startswith("3am-zh-en ")]
+    assert [" ".join(cell.split()) for cell in row.split("  ") if cell][:6] == [
+        *("3am-zh-en", "zh en", "25,931 pairs", "3.4 MB", "MIT, of the repository", "commercial use: unclear")
+    ]
+
+
+def test_the_list_as_json_holds_all_that_is_known(weft: Weft) -> None:
+    _, out, _ = weft("corpus", "list", "--json")
+    corpora = {corpus["name"]: corpus for corpus in json.loads(out)}
+    assert "starter" in corpora and len(corpora["3am-zh-en"]["files"]) == 6
+    assert {"license", "commercial", "citation", "files", "parts"} <= corpora["pud-zh-en"].keys()
+
+
+# Getting one
+
+
+def test_a_corpus_is_got_from_a_folder_of_files(weft: Weft, mirror: Path) -> None:
+    exit_code, out, error = weft("corpus", "get", NAME, "--from", str(mirror), ACCEPT)
+    assert (exit_code, out) == (0, "") and "pairs.tsv  2 pairs" in error and "commercial use: unclear" in error
+    folder = Path("opus-Tatoeba-v2023-04-12-de-en")
+    assert (folder / "pairs.tsv").read_text() == "de\ten\nEin Hund.\tA dog.\nZwei Katzen.\tTwo cats.\n"
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "pairs.tsv"]
+
+
+def test_a_corpus_is_got_from_a_mirror_and_its_digest_told_before_it_is_used(
+    weft: Weft, mirror: Path, address: str
+) -> None:
+    digest = hashlib.sha256((mirror / "de-en.txt.zip").read_bytes()).hexdigest()
+    exit_code, out, error = weft("corpus", "get", NAME, "--output", "there", "--from", address)
+    assert (exit_code, out) == (1, "") and digest in error and ACCEPT in error
+    assert not Path("there/pairs.tsv").exists()
+    (mirror / "de-en.txt.zip").unlink()  # it is not fetched twice
+    exit_code, _, error = weft("corpus", "get", NAME, "--output", "there", "--from", address, ACCEPT)
+    assert exit_code == 0 and "is here already" in error and Path("there/pairs.tsv").is_file()
+
+
+def test_a_file_that_the_mirror_does_not_have_is_one_error(weft: Weft, mirror: Path, address: str) -> None:
+    exit_code, out, error = weft("corpus", "get", "opus/Tatoeba/v1/en-fr", "--from", address)
+    assert (exit_code, out) == (1, "") and "the server answers 404" in error and "Traceback" not in error
+
+
+def test_an_interrupt_is_resumable(weft: Weft, mirror: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(download, "receive", interrupt)
+        exit_code, _, error = weft("corpus", "get", NAME, "--from", address)
+    assert exit_code == 3 and "the same command goes on from there" in error
+    assert weft("corpus", "get", NAME, "--from", address, ACCEPT)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("stater",), "did you mean `starter`?"),
+        (("opus/Tatoeba",), "must be opus/CORPUS/VERSION/PAIR"),
+        (("3am-zh-en", "--part", "dev"), "it has train, valid, test"),
+        (("3am-zh-en", "--seed", "2"), "--seed is for the starter corpus alone"),
+        (("starter", "--part", "test"), "of the options only --output and --seed suit it"),
+        (("3am-zh-en", "--from", "nowhere"), "neither a folder nor an address"),
+        (("3am-zh-en", "--from", "ftp://127.0.0.1/"), "no http or https address"),
+    ],
+)
+def test_what_cannot_be_is_refused(weft: Weft, mirror: Path, arguments: tuple[str, ...], said: str) -> None:
+    exit_code, out, error = weft("corpus", "get", *arguments)
+    assert (exit_code, out) == (2, "") and said in error
+    assert not any(path.is_file() for path in Path().rglob("*"))
+
+
+def test_nothing_is_fetched_by_the_list(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus_folder, "download", None)
+    monkeypatch.setattr(download, "opener", None)
+    assert weft("corpus", "list")[0] == 0
+
+
+# Showing how it goes
+
+
+@pytest.mark.parametrize("total", [None, 2_000_000])
+def test_progress_goes_to_stderr_as_lines_now_and_then_or_as_a_bar(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, total: int | None
+) -> None:
+    monkeypatch.setattr("weft.cli.corpus.PLAIN_EVERY", 0.0)
+    with Bars() as bars:
+        for display in (PlainLines(), bars):
+            display.on_message("a [file] comes")
+            display.on_progress("x.zip", 0, total)
+            display.on_progress("x.zip", 1_000_000, total)
+    out, error = capsys.readouterr()
+    assert out == "" and error.count("a [file] comes") == 2
+    assert f"x.zip: 1.0 MB{' of 2.0 MB' if total else ''}" in error

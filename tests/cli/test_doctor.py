@@ -1,0 +1,103 @@
+"""`weft doctor` on files and on a recipe: the table on standard output, the rest on standard error, 1 for errors."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Weft = Callable[..., tuple[int, str, str]]
+
+GOOD = "zh\ten\n你好。\tHello.\n谢谢你。\tThank you.\n"
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(name: str, text: str) -> str:
+    Path(name).write_text(text, encoding="utf-8", newline="\n")
+    return name
+
+
+def doctor(weft: Weft, *arguments: str) -> tuple[int, str, str]:
+    return weft("doctor", *arguments, "--source", "zh", "--target", "en")
+
+
+def test_of_a_good_corpus_the_doctor_says_so_and_exits_with_0(weft: Weft) -> None:
+    exit_code, out, error = doctor(weft, write("a.tsv", GOOD))
+    assert exit_code == 0
+    assert out.startswith("a.tsv: 2 pairs\n0 pairs (0.00 %) carry an error")
+    assert "reading the pairs" in error and "reading" not in out
+
+
+def test_an_error_is_told_with_its_line_its_cost_and_what_to_do_and_exits_with_1(weft: Weft) -> None:
+    exit_code, out, _ = doctor(weft, write("a.tsv", GOOD + "Good night, friend.\t晚安，朋友。\n"))
+    assert exit_code == 1
+    assert "error          1   33.33 %  the sides are swapped" in out
+    assert "where    a.tsv:4" in out and "costs    " in out and "do       swap back" in out
+    assert "a.tsv:4  the sides are swapped\n    Good night, friend.\n    晚安，朋友。" in out
+
+
+def test_what_the_ordinary_reader_refuses_is_diagnosed(weft: Weft) -> None:
+    files = write("a.zh", "你好。\n谢谢。\n"), write("a.en", "Hello.\n")
+    exit_code, out, _ = doctor(weft, *files)
+    assert exit_code == 1
+    assert "the two files have unequal numbers of lines" in out and "a.zh has 2 lines, a.en 1" in out
+
+
+def test_held_out_files_are_looked_at_for_leaks(weft: Weft) -> None:
+    files = write("a.tsv", GOOD), "--valid", write("v.tsv", GOOD), "--test", write("t.tsv", "zh\ten\n你好\tHi\n")
+    exit_code, out, _ = doctor(weft, *files)
+    assert exit_code == 1
+    assert "2 source and 2 target sides of 2 pairs of valid stand in train" in out
+    assert "1 source and 0 target sides of 1 pairs of test stand in train" in out
+
+
+def test_columns_and_files_without_a_header_are_read_as_told(weft: Weft) -> None:
+    write("a.tsv", "1\tHello.\t你好。\n")
+    assert doctor(weft, "a.tsv", "--columns", "3,2", "--no-header")[0] == 0
+
+
+def test_json_stands_on_stdout_instead_of_the_table_or_in_a_file_beside_it(weft: Weft) -> None:
+    write("a.tsv", GOOD + "<b>好</b>\tGood.\n")
+    exit_code, out, _ = doctor(weft, "a.tsv", "--json", "-")
+    assert exit_code == 0
+    read = json.loads(out)
+    assert [(finding["kind"], finding["lines"]) for finding in read["findings"]] == [("markup", {"a.tsv": [4]})]
+    _, table, _ = doctor(weft, "a.tsv", "--json", "out.json")
+    assert "markup" in table and json.loads(Path("out.json").read_text(encoding="utf-8")) == read
+
+
+def test_a_recipe_says_which_files_it_has_and_how_to_read_them(weft: Weft, tiny_run: Path) -> None:
+    for name in ("tiny.toml", "train.tsv", "valid.tsv"):
+        shutil.copy(tiny_run / name, name)
+    exit_code, out, _ = weft("doctor", "tiny.toml", "--test", write("t.tsv", "zh\ten\n新的\tNew.\n"))
+    assert exit_code == 1  # its validation pairs are training pairs
+    assert "train.tsv: 42 pairs\nvalid.tsv: 5 pairs\n" in out and "t.tsv: 1 pairs" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("a.tsv",), "--source and --target is missing"),
+        (("a.tsv", "--source", "zh"), "--target is missing"),
+        (("a.txt", "--source", "zh", "--target", "en"), "a.txt has no partner"),
+        (("a.tsv", "--source", "zh", "--target", "en", "--columns", "zh"), "two names or numbers"),
+        (("a.toml", "--source", "zh"), "a recipe says itself"),
+        (("a.toml", "b.tsv"), "a recipe says itself"),
+        (("a.tsv", "--source", "zh", "--target", "en", "--json", "a.tsv"), "would overwrite an input"),
+        ((), "say what to look at"),
+    ],
+)
+def test_a_command_that_cannot_be_is_refused_in_a_line(weft: Weft, arguments: tuple[str, ...], said: str) -> None:
+    write("a.tsv", GOOD)
+    exit_code, out, error = weft("doctor", *arguments)
+    assert (exit_code, out) == (2, "") and said in error and error.count("\n") == 1
+
+
+def test_a_file_that_is_not_there_is_an_error_of_its_own(weft: Weft) -> None:
+    exit_code, out, error = doctor(weft, "nowhere.tsv")
+    assert (exit_code, out) == (1, "") and "does not exist" in error

@@ -1,0 +1,130 @@
+"""`weft tokenize` and `weft detokenize`: one line out for each line in, there and back."""
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from weft.cli.tokenize import KindName
+from weft.text.kinds import SUFFIXES, train_tokenizer
+from weft.text.tokenizer import Kind
+
+Weft = Callable[..., tuple[int, str, str]]
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+LINES = ["我有三个苹果。", "", "I have 3 \U0001f34e.", "a\rb\u2028c", " </s> ", "龘"]
+WRITTEN = ["我有三个苹果。", "", "I have 3 \U0001f34e.", "a b c", "</s>", "龘"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[Kind, Path]:
+    """A vocabulary of each kind that knows all words of LINES."""
+    made = {}
+    for kind in KINDS:
+        made[kind] = tmp_path / f"{kind}{SUFFIXES[kind]}"
+        tokenizer, _ = train_tokenizer(LINES * 20, kind=kind, vocab_size=400, language="zh")
+        made[kind].write_bytes(tokenizer.model)
+    return made
+
+
+def test_the_kinds_are_those_that_there_are() -> None:
+    assert get_args(KindName) == KINDS
+
+
+def give(monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    """Put this on standard input."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode()), encoding="utf-8"))
+
+
+@pytest.mark.parametrize("ids", [(), ("--ids",)], ids=["pieces", "ids"])
+def test_there_and_back_by_every_kind_and_no_line_is_shifted(
+    weft: Weft, files: dict[Kind, Path], monkeypatch: pytest.MonkeyPatch, ids: tuple[str, ...]
+) -> None:
+    for kind, path in files.items():
+        options = ["--vocabulary", str(path), "--kind", kind, "--language", "zh", *ids]
+        give(monkeypatch, "".join(f"{line}\n" for line in LINES))
+        code, pieces, error = weft("tokenize", *options)
+        assert (code, error, pieces.count("\n")) == (0, "", len(LINES))
+        give(monkeypatch, pieces)
+        code, out, error = weft("detokenize", *options)
+        written = [line.replace("</s>", "</s >") if kind == "wordpiece" else line for line in WRITTEN]
+        assert (code, error, out.split("\n")) == (0, "", [*written, ""])
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_models_own_vocabularies(weft: Weft, tiny_run: Path, side: str) -> None:
+    from weft.tasks.model_folder import find_model, load_model
+
+    model = load_model(find_model(tiny_run / "run"))
+    tokenizer = model.source_tokenizer if side == "source" else model.target_tokenizer
+    text = "我有三個 apples."
+    options = ["--model", str(tiny_run / "run"), "--side", side]
+    assert weft("tokenize", *options, text) == (0, " ".join(tokenizer.pieces(text)) + "\n", "")
+    ids = " ".join(map(str, tokenizer.encode([text])[0]))
+    assert weft("tokenize", "--ids", *options, text) == (0, f"{ids}\n", "")
+    assert weft("detokenize", "--ids", *options, ids) == (0, tokenizer.normalize(text) + "\n", "")
+
+
+def test_from_a_file_into_a_file(weft: Weft, files: dict[Kind, Path], tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("\n".join(LINES), encoding="utf-8")
+    options = ["--vocabulary", str(files["characters"]), "--kind", "characters"]
+    files_of = ["--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "pieces.txt")]
+    assert weft("tokenize", *options, *files_of) == (0, "", "")
+    pieces = (tmp_path / "pieces.txt").read_text(encoding="utf-8")
+    assert pieces.startswith("我 有 三 个 苹 果 。\n\nI ▁ h a v e ▁ 3")
+    exit_code, out, _ = weft("detokenize", *options, "--input", str(tmp_path / "pieces.txt"))
+    assert (exit_code, out.split("\n")) == (0, [*WRITTEN, ""])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tokenize", "x"], "give either --model, such as runs/starter, or --vocabulary and --kind"),
+        (["detokenize", "x", "--model", "m", "--vocabulary", "v"], "give either --model"),
+        (["tokenize", "x", "--vocabulary", "v"], "--vocabulary needs --kind"),
+        (["tokenize", "x", "--vocabulary", "v", "--kind", "words"], "--kind words needs --language"),
+        (["tokenize", "x", "--vocabulary", "v", "--kind", "bpe", "--input", "f"], "not both"),
+        (["detokenize", "x", "--vocabulary", "v", "--kind", "bpe", "--input", "f"], "not both"),
+    ],
+)
+def test_a_wrong_command_is_answered_in_words(weft: Weft, arguments: list[str], message: str) -> None:
+    exit_code, out, error = weft(*arguments)
+    assert (exit_code, out) == (2, "") and message in error
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "message"),
+    [
+        ("a b\na 苹苹\n", [], "line 2  苹苹 is not a piece of this vocabulary"),
+        ("1 2\n\n5 400\n", ["--ids"], "line 3  400 is not an id from 0 to "),
+        ("5 -1\n", ["--ids"], "line 1  -1 is not an id"),
+        ("5 ٣\n", ["--ids"], "line 1  ٣ is not an id"),
+        ("9" * 500 + "\n", ["--ids"], "is not an id"),
+    ],
+)
+def test_what_is_no_piece_is_named_by_line(
+    weft: Weft,
+    files: dict[Kind, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    lines: str,
+    options: list[str],
+    message: str,
+) -> None:
+    give(monkeypatch, lines)
+    exit_code, _, error = weft("detokenize", "--vocabulary", str(files["characters"]), "--kind", "characters", *options)
+    assert exit_code == 1 and message in error
+
+
+def test_bytes_of_a_line_end_make_no_second_line(weft: Weft, files: dict[Kind, Path]) -> None:
+    options = ["--vocabulary", str(files["characters"]), "--kind", "characters"]
+    assert weft("detokenize", *options, "a <0x0A> a") == (0, "a a\n", "")
+
+
+def test_a_spoiled_vocabulary_is_named(weft: Weft, tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("a\na\n")
+    exit_code, out, error = weft("tokenize", "x", "--vocabulary", str(tmp_path / "v.txt"), "--kind", "characters")
+    assert (exit_code, out) == (1, "")
+    assert "v.txt has 1 problem" in error and "line 2  repeats line 1" in error

@@ -1,0 +1,183 @@
+"""A diagnosis names every fault by its line, whatever the files are like."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from weft.data import starter
+from weft.data.corpus import CorpusEntry, DataConfig, read_corpora
+from weft.data.doctor import examination
+from weft.data.doctor.examination import examine, examine_quickly, in_a_few_words
+from weft.data.doctor.findings import KINDS, Diagnosis, Finding
+from weft.data.doctor.reading import Layout
+
+ZH_EN = Layout("zh", "en")
+Pair = tuple[str, str]
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[Pair]:
+    return starter.generate().train[:3000]
+
+
+def lines_of(pairs: list[Pair], side: int) -> str:
+    return "".join(f"{pair[side]}\n" for pair in pairs)
+
+
+def write_tsv(path: Path, pairs: list[Pair]) -> CorpusEntry:
+    path.write_text("zh\ten\n" + "".join(f"{zh}\t{en}\n" for zh, en in pairs), encoding="utf-8", newline="\n")
+    return CorpusEntry(path=path.name)
+
+
+def diagnose(folder: Path, train: list[Pair], **held_out: list[Pair]) -> Diagnosis:
+    parts = {"train": [write_tsv(folder / "train.tsv", train)]}
+    parts |= {name: [write_tsv(folder / f"{name}.tsv", pairs)] for name, pairs in held_out.items()}
+    return examine(parts, ZH_EN, folder)
+
+
+def finding(diagnosis: Diagnosis, kind: str) -> Finding:
+    return next(finding for finding in diagnosis.findings if finding.kind == kind)
+
+
+def kinds(diagnosis: Diagnosis) -> set[str]:
+    return {finding.kind for finding in diagnosis.findings}
+
+
+def test_a_line_that_is_missing_on_one_side_is_found_by_the_shift_after_it(tmp_path: Path, pairs: list[Pair]) -> None:
+    targets = [pair for place, pair in enumerate(pairs) if place != 1999]
+    (tmp_path / "a.zh").write_text(lines_of(pairs, 0), encoding="utf-8")
+    (tmp_path / "a.en").write_text(lines_of(targets, 1), encoding="utf-8")
+    diagnosis = examine({"train": [CorpusEntry(source="a.zh", target="a.en")]}, ZH_EN, tmp_path)
+    assert finding(diagnosis, "unequal counts").examples[0].note == "a.zh has 3,000 lines, a.en 2,999"
+    shifted = finding(diagnosis, "out of step")
+    assert len(shifted.details) == 1 and shifted.details[0].endswith("the target stands 1 line above its source")
+    lines = shifted.lines["a.zh"]
+    assert abs(lines[0] - 2000) <= 3 and lines[-1] >= 2996 and len(lines) >= 990
+
+
+def test_a_block_across_two_chunks_is_found_whole(
+    tmp_path: Path, pairs: list[Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.data.doctor.reading.File.chunks.__defaults__", (500,))
+    sources, targets = map(list, zip(*pairs, strict=True))
+    targets[480:520] = targets[483:520] + targets[480:483]
+    diagnosis = diagnose(tmp_path, list(zip(sources, targets, strict=True)))
+    assert len(finding(diagnosis, "out of step").details) == 1
+    lines = set(finding(diagnosis, "out of step").lines["train.tsv"])
+    assert len(lines & set(range(482, 522))) >= 38
+
+
+def test_a_corpus_in_which_every_pair_is_wrong_by_chance_has_no_block(tmp_path: Path, pairs: list[Pair]) -> None:
+    sources, targets = map(list, zip(*pairs, strict=True))
+    random.Random(1).shuffle(targets)
+    assert "out of step" not in kinds(diagnose(tmp_path, list(zip(sources, targets, strict=True))))
+
+
+def test_a_leak_counts_sides_whatever_their_script_case_and_punctuation(tmp_path: Path, pairs: list[Pair]) -> None:
+    train = [*pairs, ("他們在這裡。", "They are here."), ("别的话", "THREE BOOKS!")]
+    test = [("他们在这里", "Something else."), ("三本书", "three books"), ("新的句子", "A new sentence.")]
+    diagnosis = diagnose(tmp_path, train, test=test)
+    leak = finding(diagnosis, "leak")
+    assert leak.details == ["1 source and 1 target sides of 3 pairs of test stand in train"]
+    assert leak.lines == {"train.tsv": [3002, 3003]}
+    assert [example.note for example in leak.examples] == ["as test.tsv:2", "as test.tsv:3"]
+
+
+def test_a_duplicate_is_named_with_the_pair_that_it_repeats(tmp_path: Path, pairs: list[Pair]) -> None:
+    zh, en = pairs[5]
+    duplicate = finding(diagnose(tmp_path, [*pairs, (zh.rstrip("。"), en.upper())]), "duplicate")
+    assert duplicate.lines == {"train.tsv": [3002]}
+    assert duplicate.examples[0].note == "as train.tsv:7"
+
+
+def test_pairs_that_are_no_translation_at_all_are_not_accused_of_its_consequences(
+    tmp_path: Path, pairs: list[Pair]
+) -> None:
+    train = [*pairs, ("Wir haben heute 17 Bücher für die Kinder gekauft.", "三")]
+    diagnosis = diagnose(tmp_path, train)
+    named = {finding.kind for finding in diagnosis.findings if 3002 in finding.lines.get("train.tsv", ())}
+    assert named == {"wrong language"}
+
+
+def test_both_scripts_of_a_chinese_side_are_counted(tmp_path: Path, pairs: list[Pair]) -> None:
+    traditional = [("這個問題很難回答。", f"This question is hard, {number}.") for number in range(300)]
+    two = finding(diagnose(tmp_path, [*pairs, *traditional]), "two scripts")
+    assert two.count == 300 and "9.1 % Traditional" in two.details[0]
+
+
+def test_a_corpus_too_small_for_a_lexicon_is_checked_for_all_else_and_says_so(tmp_path: Path) -> None:
+    diagnosis = diagnose(tmp_path, [("你好。", "Hello."), ("<b>谢谢</b>", "Thanks.")])
+    assert kinds(diagnosis) == {"markup"}
+    assert diagnosis.remarks == [
+        "too few pairs to learn a lexicon from: not checked whether the sides translate each other"
+    ]
+    assert not diagnosis.has_errors
+
+
+def test_an_empty_file_has_no_pairs_and_no_findings(tmp_path: Path) -> None:
+    diagnosis = diagnose(tmp_path, [])
+    assert diagnosis.pairs == 0 and not diagnosis.findings
+
+
+def test_two_german_and_english_sides_are_told_apart_by_their_words(tmp_path: Path) -> None:
+    rows = [("Das ist ein Haus.", "This is a house."), ("This is not the dog.", "Das ist nicht der Hund.")]
+    (tmp_path / "a.tsv").write_text("de\ten\n" + "".join(f"{de}\t{en}\n" for de, en in rows), encoding="utf-8")
+    diagnosis = examine({"train": [CorpusEntry(path="a.tsv")]}, Layout("de", "en"), tmp_path)
+    assert finding(diagnosis, "swapped").lines == {"a.tsv": [3]}
+
+
+def test_the_json_has_every_line_of_every_finding_and_the_table_says_it_in_words(
+    tmp_path: Path, pairs: list[Pair]
+) -> None:
+    marked = [(zh, f"<i>{en}</i>") for zh, en in pairs[:20]]
+    diagnosis = diagnose(tmp_path, [*marked, *pairs[20:]])
+    as_dict = json.loads(json.dumps(diagnosis.as_dict()))
+    markup = next(finding for finding in as_dict["findings"] if finding["kind"] == "markup")
+    assert markup["lines"] == {"train.tsv": list(range(2, 22))} and markup["count"] == 20
+    assert len(as_dict["suspicious"]) == 50 and as_dict["suspicious"][0]["reasons"]
+    table = diagnosis.table()
+    assert "train.tsv: 3,000 pairs" in table and "warning       20    0.67 %  markup" in table
+    assert "such as  train.tsv:2, train.tsv:3" in table and "The 50 most suspicious pairs" in table
+
+
+def test_what_would_steer_a_terminal_is_escaped_in_the_table(tmp_path: Path, pairs: list[Pair]) -> None:
+    table = diagnose(tmp_path, [("\x1b[31m你好世界", "Hello \x1b[0m world again"), *pairs[:50]]).table()
+    assert "\x1b" not in table and "\\x1b[31m" in table
+
+
+def test_the_quick_checks_find_what_needs_no_lexicon_in_pairs_that_were_read_already(
+    tmp_path: Path, pairs: list[Pair]
+) -> None:
+    write_tsv(tmp_path / "train.tsv", [*pairs[:500], ("复制的句子在这里。", "复制的句子在这里。")])
+    write_tsv(tmp_path / "valid.tsv", [*pairs[500:600], pairs[3]])
+    config = DataConfig(source="zh", target="en", train=("train.tsv",), valid=("valid.tsv",))
+    train, valid = (read_corpora(entries, config, tmp_path) for entries in (config.train, config.valid))
+    diagnosis = examine_quickly(train, valid, ("zh", "en"))
+    assert diagnosis.files == {"train.tsv": 501, "valid.tsv": 101}
+    assert in_a_few_words(diagnosis) == [
+        "data error: one side is a copy of the other: 1 pair, such as train.tsv:502",
+        "data error: training pairs of which a side stands in the held-out files: 1 pair, such as train.tsv:5 "
+        "(1 source and 1 target sides of 101 pairs of valid stand in train)",
+    ]
+
+
+def test_of_a_large_corpus_the_quick_checks_look_at_a_part_and_for_leaks_at_all(
+    tmp_path: Path, pairs: list[Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examination, "CHUNK", 100)
+    monkeypatch.setattr(examination, "QUICK_CHUNKS", 5)
+    write_tsv(tmp_path / "train.tsv", pairs)
+    write_tsv(tmp_path / "valid.tsv", [pairs[2999]])
+    config = DataConfig(source="zh", target="en", train=("train.tsv",), valid=("valid.tsv",))
+    train, valid = (read_corpora(entries, config, tmp_path) for entries in (config.train, config.valid))
+    diagnosis = examine_quickly(train, valid, ("zh", "en"))
+    assert diagnosis.remarks == ["looked closely at 500 of 3,001 pairs"]
+    assert finding(diagnosis, "leak").lines == {"train.tsv": [3001]}
+
+
+def test_more_than_three_lines_of_quick_findings_become_three() -> None:
+    some = [Finding(kind, {"a.tsv": [1, 2]}, [examination.Example("a.tsv", 1, "", "")]) for kind in list(KINDS)[:6]]
+    lines = in_a_few_words(Diagnosis({"a.tsv": 10}, some, (), 2, 0))
+    assert len(lines) == 3 and lines[-1].startswith("data: also json (2), ")

@@ -1,0 +1,96 @@
+"""Keys: equal for texts that are the same to a reader, different for all others, whatever stands beside them."""
+
+import unicodedata
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.data.keys import PARTITIONS, Partitions, keys_of, pair_keys
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("Hello, world!", "hello world"),
+        ("Ｈｅｌｌｏ　１２", "hello 12"),
+        ("他們會來嗎？", "他们会来吗"),
+        ("It's 5 o'clock.", "its5oclock"),
+        ("ÉCOLE", "école"),
+    ],
+)
+def test_punctuation_case_width_script_and_spaces_do_not_count(left: str, right: str) -> None:
+    one, other = keys_of([left, right])
+    assert one == other != 0
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("ab", "ba"), ("a", "aa"), ("我爱你", "你爱我"), ("1", "一"), ("ecole", "école"), ("a", "")]
+)
+def test_letters_and_their_order_do_count(left: str, right: str) -> None:
+    one, other = keys_of([left, right])
+    assert one != other
+
+
+def test_a_text_without_letters_and_digits_has_the_key_zero() -> None:
+    assert keys_of(["", "?!", "，。", " \t", "🙂"]).tolist() == [0] * 5
+    assert keys_of([]).tolist() == []
+
+
+@given(st.lists(TEXTS, max_size=8), TEXTS, st.lists(TEXTS, max_size=8))
+def test_a_key_does_not_depend_on_the_texts_beside_it(before: list[str], text: str, after: list[str]) -> None:
+    assert keys_of([*before, text, *after])[len(before)] == keys_of([text])[0]
+
+
+def plain_key(text: str) -> str:
+    """The same rule for ASCII text, letter by letter."""
+    return "".join(c.lower() for c in text if unicodedata.category(c)[0] in "LN")
+
+
+@given(st.lists(st.text(st.sampled_from("aAbB1, "), max_size=6), min_size=2, max_size=40))
+def test_keys_are_equal_exactly_where_the_plain_keys_are(texts: list[str]) -> None:
+    keys, plain = keys_of(texts).tolist(), [plain_key(text) for text in texts]
+    for i in range(len(texts)):
+        for j in range(i):
+            assert (keys[i] == keys[j]) == (plain[i] == plain[j])
+
+
+def test_two_hundred_thousand_texts_have_as_many_keys() -> None:
+    assert len(np.unique(keys_of([f"{number:x}" for number in range(200_000)]))) == 200_000
+
+
+def test_the_sides_of_a_pair_are_not_exchangeable() -> None:
+    keys = keys_of(["猫", "cat"])
+    assert pair_keys(keys, keys[::-1])[0] != pair_keys(keys, keys[::-1])[1]
+    assert pair_keys(keys, keys).tolist() == pair_keys(keys, keys).tolist()
+
+
+@given(st.lists(st.integers(0, 12), max_size=60), st.integers(1, 60))
+def test_partitions_find_the_pairs_that_repeat_an_earlier_one(
+    tmp_path_factory: pytest.TempPathFactory, numbers: list[int], piece: int
+) -> None:
+    texts = ["" if number == 0 else str(number) for number in numbers]
+    with Partitions(tmp_path_factory.mktemp("keys")) as partitions:
+        for begin in range(0, len(texts), piece):
+            partitions.append(keys_of(texts[begin : begin + piece]))
+        found = sorted(place for places in partitions.repeated() for place in places.tolist())
+    seen: Counter[str] = Counter()
+    expected = []
+    for place, text in enumerate(texts):
+        if text and seen[text]:
+            expected.append(place)
+        seen[text] += 1
+    assert found == expected
+
+
+def test_keys_fill_all_partitions_evenly(tmp_path: Path) -> None:
+    with Partitions(tmp_path) as partitions:
+        partitions.append(keys_of([str(number) for number in range(64_000)]))
+        assert not any(len(places) for places in partitions.repeated())
+    sizes = [path.stat().st_size / 16 for path in sorted(tmp_path.iterdir())]
+    assert len(sizes) == PARTITIONS and min(sizes) > 850 and max(sizes) < 1150

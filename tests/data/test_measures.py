@@ -1,0 +1,113 @@
+"""What is measured of a text is what a person would count."""
+
+import re
+
+import pytest
+
+from weft.data.measures import (
+    MARKUP,
+    REPETITION,
+    count_characters,
+    has_mojibake,
+    length,
+    other_language,
+    pairs_with_other_numbers,
+    share_of_script,
+    texts_with,
+    texts_with_mojibake,
+    tokens,
+)
+
+TEXTS = ["我有3本书。", "I have three books.", "", "汤姆 uses Python 3.11", "a\u2028b\r", "ＡＢ　１２", "零宽\u200b字"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_characters_are_counted_as_python_would_one_by_one(text: str) -> None:
+    counts = {kind: int(values[1]) for kind, values in count_characters(["前", text, "after"]).items()}
+    assert counts["characters"] == len(text)
+    assert counts["letters"] == sum(map(str.isalpha, text))
+    assert counts["digits"] == sum(map(str.isdigit, text))
+    assert counts["han"] == len(re.findall("[\u4e00-\u9fff]", text))
+    assert counts["line breaks"] == len(re.findall("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", text))
+    assert counts["full width"] == len(re.findall("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\u3000]", text))
+    assert counts["words"] == len(re.findall("[\u4e00-\u9fff]|[^\\W\u4e00-\u9fff]+", text))
+
+
+def test_a_chinese_text_is_as_long_as_its_characters_and_an_english_one_as_its_words() -> None:
+    counts = count_characters(["我昨天买了三本书。", "I bought three books yesterday."])
+    assert length(counts, "zh")[0] == 8
+    assert length(counts, "en")[1] == 5
+
+
+def test_the_share_of_a_script_lets_a_foreign_name_stand_in_a_chinese_sentence() -> None:
+    counts = count_characters(["我在用 Microsoft Windows 工作", "This is English", "3.14", "昨日は本を買った"])
+    shares = share_of_script(counts, "zh")
+    assert shares[0] > 0.4 and shares[1] == 0 and shares[2] == 1 and shares[3] < 1
+
+
+def test_traditional_and_simplified_characters_are_told_apart_and_shared_ones_are_neither() -> None:
+    counts = count_characters(["這個問題", "这个问题", "你好", "吃床台"])
+    assert counts["traditional"].tolist() == [4, 0, 0, 0]
+    assert counts["simplified"].tolist() == [0, 4, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "text", ["<b>Hi</b>", "Hi<br/>", "a &amp; b", "&#39;", r"{\an8}Hi", "[[link]]", "[url=x]", r"first\n"]
+)
+def test_markup_is_found(text: str) -> None:
+    assert texts_with(MARKUP, ["clean", text, ""]).tolist() == [1]
+
+
+@pytest.mark.parametrize("text", ["3 < 4 and 5 > 2", "AT&T; yes", "[sic]", "<3", "I <3 you", "C:\\news"])
+def test_what_only_looks_like_markup_is_not(text: str) -> None:
+    assert texts_with(MARKUP, [text]).tolist() == []
+
+
+def test_repetition_is_one_letter_eight_times_or_one_word_four_times() -> None:
+    texts = ["哈哈哈哈哈哈哈哈", "no no no no", "(掌声)(掌声)", "very very good", "掌声掌声掌声掌声", "1000000000"]
+    assert texts_with(REPETITION, texts).tolist() == [0, 1, 4, 5]
+
+
+@pytest.mark.parametrize("text", ["你好，世界！", "我们明天去上海。", "钱包在抽屉里吗？"])
+def test_utf8_read_in_another_encoding_is_seen(text: str) -> None:
+    for encoding in ("latin-1", "cp1252", "gb18030"):
+        misread = text.encode().decode(encoding, "replace")
+        assert has_mojibake(misread), misread
+        assert texts_with_mojibake(["clean", misread]) == [1]
+    assert has_mojibake(text.encode("gb18030").decode("utf-8", "replace"))
+
+
+@pytest.mark.parametrize(
+    "text", ["It’s “here”…", "café — naïve", "ÀÉ", "沙鸥翔集……", "你好，世界！", "價格是100€。", "Ein Übermaß"]
+)
+def test_good_text_is_no_mojibake(text: str) -> None:
+    assert not has_mojibake(text)
+
+
+def test_tokens_know_no_width_no_script_no_case_and_no_punctuation() -> None:
+    assert tokens("湯姆，ＯＫ！ Python3.") == ["汤", "姆", "ok", "python3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Ich habe das Buch nicht gelesen.", "de"),
+        ("Je ne sais pas où il est.", "fr"),
+        ("¿Dónde está la casa?", "es"),
+        ("I have not read the book.", None),
+        ("Leonardo da Vinci painted it.", None),
+        ("She likes crème brûlée and the café.", None),
+        ("Tom.", None),
+    ],
+)
+def test_another_language_in_latin_letters_is_known_by_its_function_words(text: str, language: str | None) -> None:
+    assert other_language(tokens(text), "en") == language
+
+
+def test_of_many_pairs_those_with_other_numbers_are_named_with_the_numbers() -> None:
+    sources, targets = ["三本书", "你好", "五个人"], ["three books", "Hello", "six people"]
+    assert pairs_with_other_numbers(sources, targets, "zh", "en") == {2: [5, 6]}
+
+
+def test_a_line_break_inside_a_text_does_not_move_the_places_of_others() -> None:
+    assert texts_with(MARKUP, ["a\nb", "<b>x</b>", "c\n\nd", "<i>"]).tolist() == [1, 3]

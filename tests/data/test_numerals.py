@@ -1,0 +1,97 @@
+"""Numbers are read in both writings, and only a number that the other side certainly lacks is missed."""
+
+import pytest
+
+from weft.data.numerals import missing_numbers, numbers_in
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("我有三本书。", 3),
+        ("他今年二十五岁。", 25),
+        ("一共一百二十块。", 120),
+        ("两千零五年", 2005),
+        ("三亿二千万人", 320_000_000),
+        ("八千六百八十亿二千万元", 868_020_000_000),
+        ("10萬美元", 100_000),
+        ("1.2亿人", 120_000_000),
+        ("１２点", 12),
+        ("一九九八年", 1998),
+    ],
+)
+def test_a_number_in_chinese_is_certain_where_it_counts_something(text: str, value: float) -> None:
+    assert numbers_in(text, "zh").certain == {value}
+
+
+@pytest.mark.parametrize(
+    "text", ["十分高兴。", "星期三见。", "万一下雨呢？", "一个人。", "三四个人。", "几十本书。", "三明治", "第三次"]
+)
+def test_what_only_looks_like_a_number_in_chinese_is_not_certain(text: str) -> None:
+    assert numbers_in(text, "zh").certain == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("I have three books.", 3),
+        ("He is twenty-five.", 25),
+        ("one hundred and twenty yuan", 120),
+        ("two thousand and five", 2005),
+        ("$100,000", 100_000),
+        ("3.5 million people", 3_500_000),
+        ("10 000 yuan", 10_000),
+    ],
+)
+def test_a_number_in_english_is_certain_in_words_and_in_digits(text: str, value: float) -> None:
+    assert numbers_in(text, "en").certain == {value}
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("我有三本书。", "I have 3 books."),
+        ("我有3本书。", "I have three books."),
+        ("他九點半來。", "He comes at 9:30."),
+        ("下午三点", "15:00"),
+        ("90年代", "the 1990s"),
+        ("20世纪60年代", "the 1960s"),
+        ("5月10日", "May 10th"),
+        ("星期三", "Wednesday"),
+        ("一打鸡蛋", "a dozen eggs"),
+        ("百分之九十九点九", "99.9%"),
+        ("一百五", "150"),
+        ("10万", "one hundred thousand"),
+        ("他们俩", "the two of them"),
+        ("五毛钱", "fifty cents"),
+        ("现在7点。", "It's 7:00 now."),
+        ("新冠肺炎", "COVID-19"),
+        ("十年前", "a decade ago"),
+    ],
+)
+def test_the_same_number_in_another_writing_is_not_missed(source: str, target: str) -> None:
+    assert missing_numbers(numbers_in(source, "zh"), numbers_in(target, "en")) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "missing"),
+    [
+        ("我有三本书。", "I have four books.", [3, 4]),
+        ("他今年二十五岁。", "He is 26.", [25, 26]),
+        ("房间在302。", "Room 203.", [203, 302]),
+        ("他来了。", "He came at 7.", [7]),
+    ],
+)
+def test_another_number_is_missed_on_both_sides(source: str, target: str, missing: list[float]) -> None:
+    assert missing_numbers(numbers_in(source, "zh"), numbers_in(target, "en")) == missing
+
+
+def test_of_other_languages_only_numbers_in_digits_from_13_on_are_certain() -> None:
+    assert numbers_in("Drei Männer und 15 Frauen, 12 Kinder", "de").certain == {15}
+
+
+def test_beside_a_language_whose_number_words_are_not_read_no_word_is_certain() -> None:
+    source = numbers_in("Two men and fifteen women, 30 children", "en", of_pair=("en", "de"))
+    target = numbers_in("Zwei Männer und 15 Frauen, 30 Kinder", "de", of_pair=("en", "de"))
+    assert source.certain == {30} and target.certain == {15, 30}
+    assert missing_numbers(source, target) == []
