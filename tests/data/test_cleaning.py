@@ -104,7 +104,7 @@ def test_the_starter_corpus_stays_whole() -> None:
 def test_the_default_rules_keep_97_percent_of_a_good_corpus() -> None:
     path = DATA / "zh-en-50k" / "train.tsv"
     if not path.is_file():
-        pytest.skip("zh-en-50k is not there")
+        pytest.skip(f"zh-en-50k is not in {DATA}; name the folder by WEFT_DATA")
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n")[1:10_001]]
     found = verdicts(Pairs([row[0] for row in rows], [row[1] for row in rows], ("zh", "en")), CleaningConfig())
     assert np.mean(found == 0) > 0.97, Counter(found.tolist())

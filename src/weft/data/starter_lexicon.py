@@ -8,6 +8,8 @@ of expensive, of cheap, and of everything that is sold. This file knows no sente
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from weft.data.numerals import ENGLISH_BELOW_TWENTY
+
 Forms = dict[str, str]
 
 
@@ -99,28 +101,6 @@ def _ing(verb: str) -> str:
 # --- numbers -------------------------------------------------------------------------------------------------------
 
 _DIGITS_ZH = "零一二三四五六七八九"
-_SMALL_EN = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
 _TENS_EN = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _ORDINALS = {"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth"}
 _ORDINALS |= {"twelve": "twelfth", "twenty": "twentieth", "thirty": "thirtieth"}
@@ -143,10 +123,10 @@ def chinese_number(number: int) -> str:
 def english_number(number: int) -> str:
     """Read out 1 to 9,999: 25 is twenty-five, 105 is one hundred and five."""
     if number < 20:
-        return _SMALL_EN[number]
+        return ENGLISH_BELOW_TWENTY[number]
     if number < 100:
         tens, ones = divmod(number, 10)
-        return _TENS_EN[tens] + (f"-{_SMALL_EN[ones]}" if ones else "")
+        return _TENS_EN[tens] + (f"-{ENGLISH_BELOW_TWENTY[ones]}" if ones else "")
     size, unit, link = (1000, "thousand", " ") if number >= 1000 else (100, "hundred", " and ")
     head, rest = divmod(number, size)
     return f"{english_number(head)} {unit}" + (link + english_number(rest) if rest else "")
