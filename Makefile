@@ -2,7 +2,8 @@
 # make test    install with the development tools, then run the tests
 # make check   format, lint, types, floors
 # make audit   known weaknesses of what is installed, and a list of it; asks the package index
-# make bench-training bench-parts bench-choices bench-precision bench-sizes
+# make bench-training bench-parts bench-choices bench-precision bench-sizes bench-pieces bench-augmentation
+# make bench-large
 #              measurements on zh-en-50k, hours all together (docs/en/benchmarks.md); WEFT_DATA says where it lies,
 #              PEERS where the other systems are installed, ARGS is handed on
 # make bench-shipped
@@ -17,7 +18,7 @@ PEERS ?= .peers
 export PYTHON TORCH_INDEX
 
 .PHONY: demo test test-slow check audit install clean bench-training bench-parts bench-choices bench-precision bench-sizes \
-	bench-shipped bench-reliability
+	bench-pieces bench-augmentation bench-large bench-shipped bench-reliability
 
 demo: .venv/installed
 	scripts/demo
@@ -38,11 +39,14 @@ bench-training: .venv/installed
 	bench/peers/install $(PEERS)
 	.venv/bin/python -m bench.training --peers $(PEERS) $(ARGS)
 
-bench-parts: .venv/installed
-	.venv/bin/python -m bench.parts $(ARGS)
+bench-parts bench-large: .venv/installed
+	.venv/bin/python -m bench.$(@:bench-%=%) $(ARGS)
 
-bench-choices bench-precision bench-sizes: .venv/installed
+bench-choices bench-precision bench-sizes bench-augmentation: .venv/installed
 	.venv/bin/python -m bench.choices $(@:bench-%=%) $(ARGS)
+
+bench-pieces: .venv/installed-dev  # with the libraries that cut words and word pieces
+	.venv/bin/python -m bench.choices pieces $(ARGS)
 
 bench-shipped: .venv/installed
 	.venv/bin/python -m bench.shipped $(ARGS)

@@ -1,6 +1,6 @@
 """What each choice gains or costs on zh-en-50k: `make bench-choices`, or `python -m bench.choices [GRID]`.
 
-A grid (grids.py) is a base recipe and named variants of it, all trained on as many target tokens (or steps). Each
+A grid (grids.py) is a base recipe and named variants of it, all trained on as many target tokens (steps, epochs). Each
 finished run is one line of bench/results/GRID.jsonl, and what has its line is not run again. Quality does not depend on
 what else the machine does, so runs stand side by side, one thread each; speed does, so `--speed` measures it apart, one
 variant at a time on all threads. `--table` runs nothing and prints the table; `--docs` also puts it into the docs, with
@@ -19,11 +19,13 @@ from pathlib import Path
 
 from bench.grids import GRIDS
 from bench.machine import RESULTS, ROOT, Line, append_line, circumstances, environment, fill_page, read_lines, say
+from bench.one_run import look_ahead
 from bench.tables import HEADERS, draw_curves, table
 from bench.training import train_for_a_while
 from bench.variants import Variant, refuse_wrong_recipes, variants_of
 
 from weft.cli.start import with_whole_heap
+from weft.errors import WeftError
 
 SPEED_WARMUP, SPEED_SECONDS = 10, 30
 QUIET = 0.05
@@ -96,9 +98,10 @@ def run_missing(variants: list[Variant], seeds: list[int], path: Path, options: 
             what = f"{number} of {len(missing)}: {variant.name}, seed {seed}"
             try:
                 line = finished.result()
-            except subprocess.CalledProcessError as error:  # the others go on: hours may be in them
+            except (subprocess.CalledProcessError, WeftError) as error:  # the others go on: hours may be in them
                 failed += 1
-                say(f"{what}: failed\n{error.stderr[-2000:]}")
+                why = error.stderr[-2000:] if isinstance(error, subprocess.CalledProcessError) else error
+                say(f"{what}: failed\n{why}")
                 continue
             append_line(path, line)
             say(f"{what}: {line['scores']['sacrebleu']:.2f} sacreBLEU in {line['seconds']:,.0f} s")
@@ -116,7 +119,7 @@ def run(variant: Variant, seed: int, options: argparse.Namespace) -> Line:
         "data": str(options.data.resolve()),
         "pairs": variant.pairs,
         "seed": seed,
-        "budget": variant.budget,
+        "budget": in_steps(variant, options.data),
         "validations": grid["validations"],
     }
     world = environment(options.threads, options.data)
@@ -134,6 +137,15 @@ def run(variant: Variant, seed: int, options: argparse.Namespace) -> Line:
         del came_of_it["curve"]
     place = {**variant.facts(), "seed": seed, "threads": options.threads, "undisturbed": is_quiet(came_of_it)}
     return {**place, **came_of_it, **when_begun}
+
+
+def in_steps(variant: Variant, data: Path) -> dict[str, float]:
+    """The budget as one_run.py takes it: epochs as the steps that they have in this variant's pieces."""
+    if "epochs" not in variant.budget:
+        return variant.budget
+    assert variant.pairs is None  # the batches below are those of the whole corpus
+    batches, _ = look_ahead(ROOT / variant.base, list(variant.overrides), data)
+    return {"steps": round(variant.budget["epochs"] * batches.steps_per_epoch())}
 
 
 def measure_speeds(variants: list[Variant], path: Path, options: argparse.Namespace) -> None:

@@ -1,6 +1,7 @@
 """The grids that choices.py runs: each a base recipe, a budget, and named variants as overrides of the base.
 
-    budget        what every run gets: {"target_tokens": N}, </s> counted and padding not, or {"steps": N}
+    budget        what every run gets: {"target_tokens": N}, </s> counted and padding not; {"steps": N}; or
+                  {"epochs": N}, where variants cut text into other pieces, of which as many are not as much text
     variants      the first is what the others are compared with
     pairs         sizes of the training corpus; None is all of it
     seeds         of the runs, unless --seeds names others
@@ -14,7 +15,10 @@ rate of another one, and post-norm gets the longer warm-up that it needs.
 from typing import Any
 
 TARGET_TOKENS = 4_000_000
-"""Eight minutes of the base on two cores with native bf16, about six epochs of zh-en-50k."""
+"""Eight minutes of the base on two cores with native bf16."""
+
+EPOCHS = 6.6
+"""Of zh-en-50k; the base sees TARGET_TOKENS in them."""
 
 COURSE_ONECYCLE = [
     "model.model_dim=256",
@@ -47,6 +51,12 @@ NOAM_BASE = [
     "training.schedule=noam",
     "training.learning_rate=1.0",
     "training.warmup=2000",
+]
+
+CHARACTERS = [
+    "tokenizer.kind=characters",
+    "data.max_length=1024",  # no pair is dropped
+    "decoding.max_length_ratio=8",  # English has three times as many characters as its Chinese, and more
 ]
 
 GRIDS: dict[str, dict[str, Any]] = {
@@ -165,6 +175,71 @@ GRIDS: dict[str, dict[str, Any]] = {
             "by size": [],
             "course-onecycle": COURSE_ONECYCLE,
             "noam-base": NOAM_BASE,
+        },
+    },
+    "pieces": {
+        "base": "bench/base.toml",
+        "budget": {"epochs": EPOCHS},
+        "pairs": [None],
+        "seeds": [1],
+        "validations": 1,
+        "curves": False,
+        "variants": {
+            "bpe, 8,000": [],
+            "bpe, 1,000": ["tokenizer.source_size=1000", "tokenizer.target_size=1000"],
+            "bpe, 2,000": ["tokenizer.source_size=2000", "tokenizer.target_size=2000"],
+            "bpe, 4,000": ["tokenizer.source_size=4000", "tokenizer.target_size=4000"],
+            "bpe, 16,000": ["tokenizer.source_size=16000", "tokenizer.target_size=16000"],
+            "bpe, 8,000 shared": ["tokenizer.shared=true"],
+            "bpe, 16,000 shared": [
+                "tokenizer.shared=true",
+                "tokenizer.source_size=16000",
+                "tokenizer.target_size=16000",
+            ],
+            "bpe, 16,000 shared, all tied": [
+                "tokenizer.shared=true",
+                "tokenizer.source_size=16000",
+                "tokenizer.target_size=16000",
+                "model.tie=all",
+            ],
+            "unigram, 8,000": ["tokenizer.kind=unigram"],
+            "unigram, 8,000, sampled 0.2": ["tokenizer.kind=unigram", "augmentation.subword_sampling=0.2"],
+            "unigram, 8,000, sampled 0.5": ["tokenizer.kind=unigram", "augmentation.subword_sampling=0.5"],
+            "wordpiece, 8,000": ["tokenizer.kind=wordpiece"],
+            "words, 8,000": ["tokenizer.kind=words"],
+            "words, 16,000": [
+                "tokenizer.kind=words",
+                "tokenizer.source_size=16000",
+                "tokenizer.target_size=16000",
+            ],
+            "characters": CHARACTERS,
+            "characters, batch 14,336": [*CHARACTERS, "training.batch_tokens=14336"],  # about as many steps as bpe
+        },
+    },
+    "augmentation": {
+        "base": "bench/base.toml",
+        "budget": {"target_tokens": TARGET_TOKENS},
+        "pairs": [None],
+        "seeds": [1],
+        "validations": 1,
+        "curves": False,
+        "variants": {
+            "none": [],
+            "subword sampling 0.05": ["augmentation.subword_sampling=0.05"],
+            "subword sampling 0.1": ["augmentation.subword_sampling=0.1"],
+            "dropout by pad 0.5": ["augmentation.token_dropout=0.5"],
+            "dropout by pad 0.5, two tokens": [
+                "augmentation.token_dropout=0.5",
+                "augmentation.token_dropout_positions=2",
+            ],
+            "dropout by mask 0.5": ["augmentation.token_dropout=0.5", "augmentation.token_dropout_by=mask"],
+            "dropout by delete 0.5": ["augmentation.token_dropout=0.5", "augmentation.token_dropout_by=delete"],
+            "word order 0.1": ["augmentation.word_order=0.1"],
+            "word order 0.3": ["augmentation.word_order=0.3"],
+            "casing 0.1": ["augmentation.casing=0.1"],
+            "punctuation 0.1": ["augmentation.punctuation=0.1"],
+            "joining 0.1": ["augmentation.joining=0.1"],
+            "joining 0.3": ["augmentation.joining=0.3"],
         },
     },
 }

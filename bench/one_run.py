@@ -21,9 +21,11 @@ from bench.peers.meter import CpuWatch
 from weft.config import Resolved, read_recipe
 from weft.data.batching import PairBatches
 from weft.errors import WeftError
+from weft.tasks.corpora import read_all
 from weft.tasks.first_model import first_model
+from weft.tasks.preparation import prepare
 from weft.tasks.recipes import TranslationRecipe
-from weft.tasks.training import Silent, read_all, train, training_batches
+from weft.tasks.training import Silent, train, training_batches
 
 SHUFFLE = 1
 """Seed of the order from which the first pairs are taken: a smaller corpus is part of every larger one."""
@@ -82,8 +84,10 @@ def look_ahead(recipe: Path, overrides: list[str], data_root: Path) -> tuple[Pai
     """The batches that the run will take, and the parameters of its model."""
     resolved = cast(Resolved[TranslationRecipe], read_recipe(recipe, TranslationRecipe, overrides))
     corpora = read_all(resolved.recipe, data_root, Silent())
-    model = first_model(resolved, corpora.train, Silent())
-    return training_batches(model, corpora.train, Silent()), model.count_parameters()
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = prepare(resolved, corpora, Path(folder) / "corpus", Silent())
+    model = first_model(prepared)
+    return training_batches(model, prepared.store, Silent()), model.count_parameters()
 
 
 def spend(budget: Line, batches: PairBatches) -> tuple[int, int]:

@@ -9,6 +9,7 @@ docs/*/benchmarks.md.
 import argparse
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,9 +28,11 @@ from weft.data.batching import Batch
 from weft.layers.attention import MultiHeadAttention, attend_explicit
 from weft.layers.dropout import Dropout
 from weft.runtime import choose_threads, keep_memory_pages
+from weft.tasks.corpora import read_all
 from weft.tasks.first_model import first_model
+from weft.tasks.preparation import prepare
 from weft.tasks.recipes import TranslationRecipe
-from weft.tasks.training import Silent, read_all, trainer_for_a_trial
+from weft.tasks.training import Silent, trainer_for_a_trial
 from weft.training.losses import Loss, cross_entropy
 
 LINES = RESULTS / "parts.jsonl"
@@ -65,8 +68,9 @@ def measure(data: Path) -> None:
     keep_memory_pages()
     recipe = cast(Resolved[TranslationRecipe], read_recipe(ROOT / "bench" / "base.toml", TranslationRecipe, ()))
     corpora = read_all(recipe.recipe, data, Silent())
-    model = first_model(recipe, corpora.train, Silent())
-    with trainer_for_a_trial(model, corpora, Silent()) as trainer:
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = prepare(recipe, corpora, Path(folder) / "corpus", Silent())
+    with trainer_for_a_trial(first_model(prepared), prepared.store, corpora, Silent()) as trainer:
         batches = list(islice(trainer.batches.epoch(0), WARMUP + STEPS))
         times: dict[str, list[float]] = {name: [] for name in PLAIN}
         for number in range(ROUNDS):

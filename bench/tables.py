@@ -10,19 +10,46 @@ from bench.variants import variants_of
 from weft.figures.line_chart import Series, line_chart
 
 HEADERS = {
-    "en": ["choice", "sacreBLEU, beam", "gain", "greedy", "valid loss", "accuracy", "parameters", "tokens a second"],
-    "zh": ["选项", "sacreBLEU（束搜索）", "增减", "贪心", "验证损失", "准确率", "参数", "词元数/秒"],
+    "en": {
+        "choice": "choice",
+        "beam": "sacreBLEU, beam",
+        "gain": "gain",
+        "greedy": "greedy",
+        "chrf": "chrF, beam",
+        "loss": "valid loss",
+        "accuracy": "accuracy",
+        "tokens": "target tokens",
+        "steps": "steps",
+        "parameters": "parameters",
+        "speed": "tokens a second",
+    },
+    "zh": {
+        "choice": "选项",
+        "beam": "sacreBLEU（束搜索）",
+        "gain": "增减",
+        "greedy": "贪心",
+        "chrf": "chrF（束搜索）",
+        "loss": "验证损失",
+        "accuracy": "准确率",
+        "tokens": "目标词元",
+        "steps": "步数",
+        "parameters": "参数",
+        "speed": "词元数/秒",
+    },
 }
+COLUMNS = ["choice", "beam", "gain", "greedy", "loss", "accuracy", "parameters", "speed"]
+COLUMNS_ACROSS_PIECES = ["choice", "beam", "gain", "greedy", "chrf", "tokens", "steps", "parameters", "speed"]
+"""Of a grid whose variants cut text into other pieces: a loss or an accuracy by the piece compares none of them."""
 PAIRS = {"en": "{:,} pairs", "zh": "{:,} 句对"}
 CAPTIONS = {
     "en": "zh-en-50k/valid after {budget}; base `{base}`. Gain: over `{first}`, in sacreBLEU, on the seeds that both "
-    "have. ± is the standard error over {seeds} seeds; without it, one seed. Signature `{signature}`.",
+    "have. ± is the standard error over {seeds} seeds; without it, one seed. Signature {signatures}.",
     "zh": "zh-en-50k/valid，训练 {budget}后；基准配方 `{base}`。增减：相对于 `{first}` 的 sacreBLEU 之差，"
-    "只比较双方都有的种子。± 是 {seeds} 个种子的标准误；没有 ± 的只有一个种子。签名 `{signature}`。",
+    "只比较双方都有的种子。± 是 {seeds} 个种子的标准误；没有 ± 的只有一个种子。签名 {signatures}。",
 }
 BUDGETS = {
-    "en": {"target_tokens": "{:,} target tokens", "steps": "{:,} steps"},
-    "zh": {"target_tokens": "{:,} 个目标词元", "steps": "{:,} 步"},
+    "en": {"target_tokens": "{:,} target tokens", "steps": "{:,} steps", "epochs": "{:,} epochs"},
+    "zh": {"target_tokens": "{:,} 个目标词元", "steps": "{:,} 步", "epochs": "{:,} 轮"},
 }
 
 
@@ -30,6 +57,9 @@ def table(name: str, lines: list[Line], language: str) -> str:
     """The grid as Markdown, in the order of grids.py; what has not run yet is left out."""
     variants = variants_of(name)
     runs = {id(v): [line for line in lines if v.owns_run(line)] for v in variants}
+    ((unit, amount),) = variants[0].budget.items()
+    columns = COLUMNS_ACROSS_PIECES if unit == "epochs" else COLUMNS
+    metrics = ["sacrebleu", "chrf"] if "chrf" in columns else ["sacrebleu"]
     rows = []
     for variant in variants:
         if not (mine := runs[id(variant)]):
@@ -39,21 +69,22 @@ def table(name: str, lines: list[Line], language: str) -> str:
         label = f"`{variant.name}`"
         if variant.pairs is not None:
             label = f"{PAIRS[language].format(variant.pairs)}, {label}"
-        rows.append(
-            [
-                label,
-                with_error([line["scores"]["sacrebleu"] for line in mine], ".2f"),
-                "" if variant is first else gain(mine, runs[id(first)]),
-                with_error([line["greedy_sacrebleu"] for line in mine], ".2f"),
-                with_error([line["valid_loss"] for line in mine], ".3f"),
-                with_error([100 * line["valid_accuracy"] for line in mine], ".1f"),
-                f"{mine[0]['parameters'] / 1e6:.1f} M",
-                f"{statistics.median(speeds):,.0f}" if speeds else "",
-            ]
-        )
+        cells = {
+            "choice": label,
+            "beam": with_error([line["scores"]["sacrebleu"] for line in mine], ".2f"),
+            "gain": "" if variant is first else gain(mine, runs[id(first)]),
+            "greedy": with_error([line["greedy_sacrebleu"] for line in mine], ".2f"),
+            "chrf": with_error([line["scores"]["chrf"] for line in mine], ".2f"),
+            "loss": with_error([line["valid_loss"] for line in mine], ".3f"),
+            "accuracy": with_error([100 * line["valid_accuracy"] for line in mine], ".1f"),
+            "tokens": f"{mine[0]['target_tokens'] / 1e6:.2f} M",
+            "steps": f"{mine[0]['steps']:,}",
+            "parameters": f"{mine[0]['parameters'] / 1e6:.1f} M",
+            "speed": f"{statistics.median(speeds):,.0f}" if speeds else "",
+        }
+        rows.append([cells[column] for column in columns])
     if not rows:
         raise SystemExit(f"no line of the grid {name} yet")
-    ((unit, amount),) = variants[0].budget.items()
     any_run = next(line for mine in runs.values() for line in mine)
     seeds = sorted({len(mine) for mine in runs.values() if len(mine) > 1})
     caption = CAPTIONS[language].format(
@@ -61,9 +92,9 @@ def table(name: str, lines: list[Line], language: str) -> str:
         base=variants[0].base,
         first=variants[0].name,
         seeds="–".join(map(str, dict.fromkeys((seeds[0], seeds[-1])))) if seeds else "2+",
-        signature=any_run["signatures"]["sacrebleu"],
+        signatures=", ".join(f"`{any_run['signatures'][metric]}`" for metric in metrics),
     )
-    return f"{markdown_table(HEADERS[language], rows)}\n\n{caption}"
+    return f"{markdown_table([HEADERS[language][column] for column in columns], rows)}\n\n{caption}"
 
 
 def with_error(values: list[float], form: str) -> str:

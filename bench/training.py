@@ -36,7 +36,7 @@ from bench.machine import (
 from bench.peers.prepare import prepare
 
 from weft.cli.start import with_whole_heap
-from weft.data.corpus import ParallelText
+from weft.data.store import Store
 from weft.models.cost import PRODUCTS_IN_AN_UPDATE, multiply_adds_by_room
 from weft.runtime import PRECISIONS, choose_device, has_native_bf16
 from weft.tasks.model_folder import TranslationModel
@@ -122,7 +122,7 @@ def measure(options: argparse.Namespace) -> None:
                 append_line(LINES, line)
 
 
-def multiply_adds_a_target_token(model: TranslationModel, pairs: ParallelText) -> int:
+def multiply_adds_a_target_token(model: TranslationModel, pairs: Store) -> int:
     """What an update takes for each target token of these pairs, by weft's own count (models/cost.py)."""
     batches = training_batches(model, pairs, Silent())
     sources, targets = batches.sources.lengths, batches.targets.lengths - 1  # <s> is not predicted

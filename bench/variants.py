@@ -22,7 +22,7 @@ class Variant:
     overrides: tuple[str, ...]
     base: str
     base_sha256: str
-    budget: dict[str, int]
+    budget: dict[str, float]
 
     def facts(self) -> Line:
         """How a line says what it belongs to."""

@@ -12,21 +12,25 @@ from typing import cast
 import sentencepiece
 
 from weft.config import Resolved, read_recipe
-from weft.data.corpus import ParallelText
+from weft.data.corpus import read_corpora
+from weft.data.store import Store
+from weft.tasks import preparation
+from weft.tasks.corpora import read_all
 from weft.tasks.first_model import first_model
 from weft.tasks.model_folder import TranslationModel
 from weft.tasks.recipes import TranslationRecipe
-from weft.tasks.training import Silent, read_all
+from weft.tasks.training import Silent
 from weft.text.vocabulary import SPECIAL_PIECES
 
 RECIPE = Path(__file__).with_name("weft.toml")
 
 
-def prepare(data_root: Path, folder: Path) -> tuple[TranslationModel, ParallelText]:
-    """Fill `folder` with eole/ and joeynmt/; return weft's model before its first step and the training pairs."""
+def prepare(data_root: Path, folder: Path) -> tuple[TranslationModel, Store]:
+    """Fill `folder` with eole/ and joeynmt/; return weft's model before its first step and its training pairs."""
     resolved = cast(Resolved[TranslationRecipe], read_recipe(RECIPE, TranslationRecipe, ()))
     corpora = read_all(resolved.recipe, data_root, Silent())
-    model = first_model(resolved, corpora.train, Silent())
+    prepared = preparation.prepare(resolved, corpora, folder / "corpus", Silent())
+    model, train = first_model(prepared), read_corpora(resolved.recipe.data.train, resolved.recipe.data, data_root)
     eole, joeynmt = folder / "eole", folder / "joeynmt"
     eole.mkdir()
     joeynmt.mkdir()
@@ -37,11 +41,11 @@ def prepare(data_root: Path, folder: Path) -> tuple[TranslationModel, ParallelTe
         write_lines(eole / f"vocab.{language}", [f"{piece}\t1" for piece in vocabulary])
         write_lines(joeynmt / f"vocab.{language}", vocabulary)
         (joeynmt / f"pieces.{language}.model").write_bytes(tokenizer.model)
-        for split, pairs in (("train", corpora.train), ("valid", corpora.valid)):
+        for split, pairs in (("train", train), ("valid", corpora.valid)):
             texts = getattr(pairs, side)
             write_lines(eole / f"{split}.{language}", [" ".join(tokenizer.pieces(text)) for text in texts])
             write_lines(joeynmt / f"{split}.{language}", [tokenizer.normalize(text) for text in texts])
-    return model, corpora.train
+    return model, prepared.store
 
 
 def write_lines(path: Path, lines: list[str]) -> None:

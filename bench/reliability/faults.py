@@ -8,7 +8,8 @@ import torch
 
 from weft.data.batching import Batch
 from weft.models.transformer import Transformer
-from weft.tasks.training import Silent, begin, find_recipe, go_on, read_all
+from weft.tasks.corpora import find_recipe, read_all
+from weft.tasks.training import Silent, begin, go_on
 from weft.tasks.trial import TranslationTrainer
 from weft.training.distributed import ALONE, SharedRunFolder
 from weft.training.losses import Loss

@@ -1,10 +1,12 @@
 """The grids of bench/: every variant can be trained, and the table says what the lines say."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from bench.choices import in_steps
 from bench.grids import GRIDS
 from bench.one_run import spend
 from bench.tables import gain, mean_curve, table, with_error
@@ -12,8 +14,10 @@ from bench.training import table as training_table
 from bench.variants import Variant, refuse_wrong_recipes, variants_of
 
 from bench import machine
+from weft.data.augmentation import AugmentationConfig
 from weft.data.batching import PairBatches
 from weft.data.sentences import Sentences
+from weft.text.tokenizer import Kind
 
 EVERY_GRID = pytest.mark.parametrize("grid", GRIDS)
 
@@ -23,11 +27,13 @@ def finished(variant: Variant, seed: int, bleu: float) -> dict[str, Any]:
     return {
         **variant.facts(),
         "seed": seed,
-        "scores": {"sacrebleu": bleu},
-        "signatures": {"sacrebleu": "nrefs:1"},
+        "scores": {"sacrebleu": bleu, "chrf": 2 * bleu},
+        "signatures": {"sacrebleu": "nrefs:1", "chrf": "nc:6"},
         "greedy_sacrebleu": bleu - 1,
         "valid_loss": 2.5,
         "valid_accuracy": 0.5,
+        "target_tokens": 5_130_000,
+        "steps": 1378,
         "parameters": 11_500_000,
     }
 
@@ -49,6 +55,43 @@ def test_a_line_of_an_older_grid_belongs_nowhere() -> None:
     assert variant.owns_run(line)
     for key, value in (("base_sha256", "0"), ("overrides", ["training.clip_norm=2"]), ("budget", {"steps": 1})):
         assert not variant.owns_run({**line, key: value})
+
+
+@EVERY_GRID
+def test_every_committed_line_belongs_to_a_variant(grid: str) -> None:
+    variants = variants_of(grid)
+    for line in machine.read_lines(machine.RESULTS / f"{grid}.jsonl"):
+        assert any(variant.owns(line) for variant in variants), line["name"]
+
+
+def test_every_kind_of_pieces_is_tried() -> None:
+    tried = {override for variant in GRIDS["pieces"]["variants"].values() for override in variant}
+    assert {f"tokenizer.kind={kind}" for kind in get_args(Kind)} - tried == {"tokenizer.kind=bpe"}  # the base's
+
+
+def test_every_noise_is_tried() -> None:
+    tried = {override for variant in GRIDS["augmentation"]["variants"].values() for override in variant}
+    noises = [name for name, field in AugmentationConfig.model_fields.items() if field.annotation is float]
+    assert "joining" in noises
+    for noise in noises:
+        assert any(override.startswith(f"augmentation.{noise}=") for override in tried), noise
+
+
+def test_epochs_are_as_many_steps_as_they_have_in_the_pieces_of_a_variant(tmp_path: Path) -> None:
+    for name, pairs in (("train.tsv", 10), ("valid.tsv", 1)):
+        (tmp_path / name).write_text("de\ten\n" + "ab cd\tab cd\n" * pairs, encoding="utf-8")
+    recipe = tmp_path / "base.toml"
+    recipe.write_text(
+        '[data]\nsource = "de"\ntarget = "en"\ntrain = ["train.tsv"]\nvalid = ["valid.tsv"]\n'
+        "[training]\nbatch_tokens = 16\n",
+        encoding="utf-8",
+    )
+    variant = replace(variants_of("pieces")[0], base=str(recipe), budget={"epochs": 2.2})
+    # A target is <s> ab cd </s>, so 4 of the 10 pairs fill a batch; in characters it has 7 tokens, and 2 pairs do.
+    for kind, steps in (("words", 7), ("characters", 11)):  # 2.2 times 3 and 5
+        cut = replace(variant, overrides=(f"tokenizer.kind={kind}",))
+        assert in_steps(cut, tmp_path) == {"steps": steps}
+    assert in_steps(replace(variant, budget={"target_tokens": 100}), tmp_path) == {"target_tokens": 100}
 
 
 def test_a_budget_of_tokens_ends_with_the_first_step_that_reaches_it() -> None:
@@ -86,6 +129,15 @@ def test_the_table_shows_what_has_run(language: str) -> None:
     assert rows[2] == "| `base` | 20.00 |  | 19.00 | 2.500 | 50.0 | 11.5 M |  |"
     assert rows[3] == f"| `{variant.name}` | 20.50 | +0.50 | 19.50 | 2.500 | 50.0 | 11.5 M | 6,300 |"
     assert rows[4] == ""
+
+
+@pytest.mark.parametrize(("language", "budget"), [("en", "6.6 epochs"), ("zh", "6.6 轮")])
+def test_across_pieces_the_table_shows_what_a_run_took_instead_of_its_loss(language: str, budget: str) -> None:
+    base, variant = variants_of("pieces")[:2]
+    text = table("pieces", [finished(base, 1, 20.0), finished(variant, 1, 19.0)], language)
+    rows = text.split("\n")
+    assert rows[3] == f"| `{variant.name}` | 19.00 | -1.00 | 18.00 | 38.00 | 5.13 M | 1,378 | 11.5 M |  |"
+    assert budget in text and "`nrefs:1`, `nc:6`" in text
 
 
 def test_curves_are_averaged_where_all_of_them_are() -> None:

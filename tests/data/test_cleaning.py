@@ -108,3 +108,15 @@ def test_the_default_rules_keep_97_percent_of_a_good_corpus() -> None:
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n")[1:10_001]]
     found = verdicts(Pairs([row[0] for row in rows], [row[1] for row in rows], ("zh", "en")), CleaningConfig())
     assert np.mean(found == 0) > 0.97, Counter(found.tolist())
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("Visual C++，C和Delphi。", "Visual C++, C and Delphi."),
+        ("那是我的曾，曾，曾，曾祖父。", "That is my great, great, great, great grandfather."),
+    ],
+    ids=["names", "said again and again"],
+)
+def test_what_is_strange_on_both_sides_alike_stays(source: str, target: str) -> None:
+    assert removed_by(source, target) is None

@@ -306,13 +306,7 @@ def test_a_pair_of_no_file_is_described_by_its_sides() -> None:
 def test_each_pair_has_the_weight_and_the_tag_of_its_corpus(read: Callable[..., ParallelText]) -> None:
     made = TrainingCorpus(path="b.tsv", weight=0.5, tag="<bt>")
     text = read({"a.tsv": tsv(PAIRS[:1]), "b.tsv": tsv(PAIRS[1:])}, "a.tsv", made)
-    assert text.weights == [1.0, 0.5, 0.5]
-    assert text.tags == [None, "<bt>", "<bt>"]
-
-
-def test_pairs_that_no_recipe_speaks_of_have_the_weight_1_and_no_tag() -> None:
-    text = ParallelText(["一", "二"], [("one",), ("two",)], {})
-    assert (text.weights, text.tags) == ([1.0, 1.0], [None, None])
+    assert [(part.pairs, part.weight, part.tag) for part in text.parts] == [(1, 1.0, None), (2, 0.5, "<bt>")]
 
 
 @pytest.mark.parametrize(
@@ -368,3 +362,12 @@ def test_what_is_wrong_with_monolingual_text_is_named(
     with pytest.raises(CorpusError) as caught:
         read_monolingual(tmp_path / name, "en")
     assert [problem.what.startswith(says) for problem in caught.value.problems] == [True]
+
+
+def test_spaced_words_and_signs_are_natural_text_where_the_recipe_says_that_they_are_spaced(
+    read: Callable[..., ParallelText],
+) -> None:
+    spaced = {"a.tsv": tsv([("你 好 ， 世界 ！", "I do n't know , Tom .")])}
+    assert read(spaced, detokenize=True).sources == ["你好，世界！"]
+    assert read(spaced, detokenize=True).targets == ["I don't know, Tom."]
+    assert read(spaced).targets == ["I do n't know , Tom ."]

@@ -11,9 +11,10 @@ import pytest
 
 from weft.data import corpus, preparation
 from weft.data.cleaning import CleaningConfig
-from weft.data.corpus import CorpusEntry, DataConfig
+from weft.data.corpus import CorpusEntry, DataConfig, TrainingCorpus
+from weft.data.doctor.findings import Example
 from weft.data.keys import keys_of
-from weft.data.preparation import CleanCorpus, HeldOut, clean
+from weft.data.preparation import CleanCorpus, HeldOut, clean, workers
 from weft.errors import CorpusError
 
 WORDS = {
@@ -44,10 +45,10 @@ def config(**settings: Any) -> DataConfig:
 
 
 def cleaned(root: Path, *entries: str | CorpusEntry, **settings: Any) -> CleanCorpus:
-    """With the default rules, one process and no pairs held out, where the settings say no other."""
+    """With the default rules and no pairs held out, where the settings say no other."""
     scratch = root / f"scratch-{len(list(root.iterdir()))}"
     scratch.mkdir()
-    defaults: dict[str, Any] = {"cleaning": CleaningConfig(), "held_out": None, "processes": 1}
+    defaults: dict[str, Any] = {"cleaning": CleaningConfig(), "held_out": None}
     data = config(**{key: settings.pop(key) for key in [*settings] if key in DataConfig.model_fields})
     return clean(entries, data, root=root, scratch=scratch, **{**defaults, **settings})
 
@@ -83,9 +84,7 @@ def test_lines_are_those_of_the_files_and_parts_those_of_the_recipe(tmp_path: Pa
     second = write_tsv(tmp_path / "b.tsv", [("猫!", "CAT"), ("我爱猫。", "I love cats.")])
     found = cleaned(tmp_path, first, second)
     assert [(p.entry, p.lines, p.sources) for p in found.pieces()] == [(0, [2], ["猫。"]), (1, [3], ["我爱猫。"])]
-    assert [vars(e) for e in found.removed.examples["markup"]] == [
-        {"file": "a.tsv", "line": 3, "source": "<br>狗。", "target": "Dog."}
-    ]
+    assert found.removed.examples["markup"] == [Example("a.tsv", 3, "<br>狗。", "Dog.")]
     assert [(e.file, e.line) for e in found.removed.examples["duplicates"]] == [("a.tsv", 4), ("b.tsv", 2)]
     assert found.removed.counts == {"markup": 1, "duplicates": 2}
 
@@ -98,7 +97,8 @@ def test_the_result_depends_neither_on_the_pieces_nor_on_the_processes(
     name = write_tsv(tmp_path / "a.tsv", pairs)
     whole = cleaned(tmp_path, name)
     monkeypatch.setattr(corpus, "LINES_AT_ONCE", 11)
-    in_pieces = cleaned(tmp_path, name, processes=processes)
+    with workers(processes) as each:
+        in_pieces = cleaned(tmp_path, name, each=each)
     assert pairs_of(in_pieces) == pairs_of(whole)
     assert in_pieces.removed == whole.removed
     assert (in_pieces.folder / "0.tsv").read_bytes() == (whole.folder / "0.tsv").read_bytes()
@@ -167,3 +167,41 @@ def test_sides_without_letters_are_held_out_by_nobody() -> None:
     held = HeldOut.of(["？！", "猫"], ["...", "cat"])
     assert held.share_a_side(keys_of(["！", "猫!"]), keys_of(["!", "dog"])).tolist() == [False, True]
     assert np.array_equal(held.sources, keys_of(["猫"]))
+
+
+def test_a_leak_that_stays_is_told_with_its_line_and_the_held_out_sides_that_it_knows(tmp_path: Path) -> None:
+    pairs = sentences(50, seed=5)
+    held = HeldOut.of([pairs[3][0], "没有见过的句子"], ["Never seen.", pairs[9][1].upper()])
+    name = write_tsv(tmp_path / "a.tsv", pairs)
+    leaks = cleaned(tmp_path, name, cleaning=None, held_out=held).leaks
+    alike = [place for place, (zh, en) in enumerate(pairs) if zh == pairs[3][0] or en == pairs[9][1]]
+    assert leaks.lines == {"a.tsv": [place + 2 for place in alike]}
+    assert [(e.line, e.source) for e in leaks.examples] == [(place + 2, pairs[place][0]) for place in alike][:20]
+    assert (leaks.sources, leaks.targets) == ({*keys_of([pairs[3][0]]).tolist()}, {*keys_of([pairs[9][1]]).tolist()})
+    assert cleaned(tmp_path, name, held_out=held).leaks.lines == {}
+
+
+def test_a_sample_is_spread_evenly_over_the_clean_pairs_of_all_files(tmp_path: Path) -> None:
+    first, second = sentences(100, seed=6), sentences(60, seed=7)
+    entries = (
+        write_tsv(tmp_path / "a.tsv", first),
+        TrainingCorpus(path=write_tsv(tmp_path / "b.tsv", second), tag="<bt>"),
+    )
+    found = cleaned(tmp_path, *entries, cleaning=None)
+    assert list(zip(found.sample(1000).sources, found.sample(1000).targets, strict=True)) == first + second
+    sample = found.sample(50)
+    assert list(zip(sample.sources, sample.targets, strict=True)) == (first + second)[::4]
+    assert [(part.pairs, part.file, part.tag) for part in sample.parts] == [(25, "a.tsv", None), (15, "b.tsv", "<bt>")]
+    assert [*sample.parts[0].lines, *sample.parts[1].lines] == [*range(2, 102, 4), *range(2, 62, 4)]
+
+
+def test_each_piece_knows_the_next_pair_of_its_file(tmp_path: Path) -> None:
+    first, second = sentences(20, seed=8), sentences(6, seed=9)
+    names = write_tsv(tmp_path / "a.tsv", first), write_tsv(tmp_path / "b.tsv", second)
+    pieces = list(cleaned(tmp_path, *names, cleaning=None).pieces(8))
+    assert [(piece.entry, piece.first, piece.following) for piece in pieces] == [
+        (0, 0, first[8]),
+        (0, 8, first[16]),
+        (0, 16, None),
+        (1, 20, None),
+    ]

@@ -35,7 +35,7 @@ def test_pairs_come_back_as_they_were_written(tmp_path: Path, largest_id: int, b
     assert [store.targets[i].tolist() for i in range(4)] == TARGETS
     assert (tmp_path / "store" / "source.ids").stat().st_size == bytes_an_id * sum(map(len, SOURCES))
     assert store.parts == (StoredPart(2, "a.tsv", 2.0, "<bt>"), StoredPart(2, "b.tsv"))
-    assert store.weights.tolist() == [2.0, 2.0, 1.0, 1.0]
+    assert store.weights is not None and store.weights.tolist() == [2.0, 2.0, 1.0, 1.0]
 
 
 def test_a_pair_knows_its_file_and_line(tmp_path: Path) -> None:

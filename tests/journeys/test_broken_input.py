@@ -478,7 +478,7 @@ MODELS = [
         "broken configuration",
         TRANSLATE,
         1,
-        ("config.toml", "line 4"),
+        ("config.toml", "line 5"),
         config("[data]", "[data"),
     ),
     Case(

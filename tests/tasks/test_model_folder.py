@@ -86,6 +86,14 @@ def test_one_vocabulary_is_one_file(random_model: TranslationModel, tmp_path: Pa
     assert names == {False: {"tokenizer.source.model", "tokenizer.target.model"}, True: {"tokenizer.model"}}
 
 
+def test_a_model_brings_the_punctuation_of_each_side_along(random_model: TranslationModel, tmp_path: Path) -> None:
+    settings = {"tokenizer__source_punctuation": "chinese", "tokenizer__target_punctuation": "ascii"}
+    save_model(tmp_path, with_settings(random_model, **settings), "")
+    loaded = load_model(tmp_path)
+    assert loaded.source_tokenizer.normalize("「你好」,") == "“你好”，"
+    assert loaded.target_tokenizer.normalize("“Well”…") == '"Well"...'
+
+
 def test_the_configuration_says_where_every_value_comes_from(tiny_run: Path) -> None:
     lines = (tiny_run / "run/config.toml").read_text(encoding="utf-8").splitlines()
     values = [line for line in lines if " = " in line]

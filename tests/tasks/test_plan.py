@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from weft.errors import RunError
+from weft.tasks.corpora import find_recipe, read_all
 from weft.tasks.first_model import first_model
 from weft.tasks.plan import activation_bytes, batches_of, kept_bytes, largest_batches, memory_by_use, plan
-from weft.tasks.training import Corpora, Silent, find_recipe, read_all, train, trainer_for_a_trial
+from weft.tasks.preparation import prepare
+from weft.tasks.training import Silent, train, trainer_for_a_trial
 
 PAIRS, VALID_PAIRS = 42, 5
 
@@ -119,8 +121,9 @@ def planning(tiny_run: Path, tmp_path: Path):
     resolved, root, _ = find_recipe(
         recipe(batch_sentences=20, optimizer="adamw"), run=tmp_path / "run", data=tiny_run, overrides=()
     )
-    corpora: Corpora = read_all(resolved.recipe, root, Silent())
-    with trainer_for_a_trial(first_model(resolved, corpora.train, Silent()), corpora, Silent()) as trainer:
+    corpora = read_all(resolved.recipe, root, Silent())
+    prepared = prepare(resolved, corpora, tmp_path / "corpus", Silent())
+    with trainer_for_a_trial(first_model(prepared), prepared.store, corpora, Silent()) as trainer:
         yield trainer
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from weft.data.corpus import ParallelText, Part
+from weft.data.corpus import ParallelText
+from weft.data.store import open_store
 from weft.errors import RecipeError, RunError, Stopped, UsageError
 from weft.tasks.model_folder import load_model
 from weft.tasks.training import Silent, train
@@ -89,13 +90,19 @@ def test_an_epoch_without_a_pair_is_refused(corpora: Path, tmp_path: Path) -> No
 
 
 def test_the_tag_stands_before_the_sources_of_its_corpus_and_before_no_other(tagged_run: Path) -> None:
+    tokenizer, store = load_model(tagged_run).source_tokenizer, open_store(tagged_run / "corpus")
+    tag = tokenizer.tag_id("<bt>")
+    has_tag = [tag in store.sources[pair].tolist() for pair in range(len(store))]
+    assert [(part.pairs, part.tag) for part in store.parts] == [(21, None), (21, "<bt>")]
+    assert has_tag == [False] * 21 + [True] * 21
+    (text,) = tokenizer.decode([store.sources[21].tolist()])
+    assert store.sources[21].tolist() == [tag, *tokenizer.encode([text])[0], END_ID]
+
+
+def test_what_looks_like_a_tag_in_a_text_is_text(tagged_run: Path) -> None:
     tokenizer = load_model(tagged_run).source_tokenizer
-    pairs = ParallelText(["我有", "<bt>我有"], [("I",), ("I",)], {}, parts=(Part(1, tag="<bt>"), Part(1)))
-    batches = pair_batches(pairs, tokenizer, tokenizer, seed=1, batch_sentences=2)
-    tagged, plain = batches.sources[0].tolist(), batches.sources[1].tolist()
-    (ids,) = tokenizer.encode(["我有"])
-    assert tagged == [tokenizer.tag_id("<bt>"), *ids, END_ID]
-    assert tokenizer.tag_id("<bt>") not in plain
+    batches = pair_batches(ParallelText(["<bt>我有"], [("I",)], {}), tokenizer, tokenizer, seed=1, batch_sentences=2)
+    assert tokenizer.tag_id("<bt>") not in batches.sources[0].tolist()
 
 
 def test_translation_has_no_tag_unless_asked(tagged_run: Path) -> None:
@@ -142,6 +149,5 @@ def test_a_model_that_lacks_the_tag_cannot_be_gone_on_from(
 
 def test_a_vocabulary_without_the_tag_is_named(tiny_run: Path) -> None:
     tokenizer = load_model(tiny_run / "run").source_tokenizer
-    pairs = ParallelText(["我有"], [("I",)], {}, parts=(Part(1, tag="<bt>"),))
     with pytest.raises(UsageError, match="the source vocabulary has no tag <bt>"):
-        pair_batches(pairs, tokenizer, tokenizer, seed=1, batch_sentences=2)
+        pair_batches(ParallelText(["我有"], [("I",)], {}), tokenizer, tokenizer, seed=1, batch_sentences=2, tag="<bt>")

@@ -16,10 +16,10 @@ import torch
 from safetensors.torch import load_file
 
 from weft.config import resolve
-from weft.data.corpus import read_corpora
 from weft.errors import CorpusError, RecipeError, RunError, Stopped, WeftError
-from weft.tasks.first_model import first_model
+from weft.tasks.corpora import read_all
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
+from weft.tasks.preparation import prepare
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.training import Silent, train
 from weft.tasks.translation import Translator, load_translator
@@ -409,21 +409,22 @@ def test_moved_data_are_the_same_data(tiny_run: Path, tmp_path: Path) -> None:
 
 
 def test_a_shared_vocabulary_learns_each_side_in_the_script_it_is_encoded_in(tmp_path: Path) -> None:
-    lines = ["zh\tja", *("湯姆說他愛書\t湯姆は本を愛する",) * 8]
+    lines = ["zh\tvi", *("湯姆說他愛書\t湯姆 yêu 愛 sách",) * 8]
     (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "valid.tsv").write_text("zh\tvi\n湯姆\t湯姆\n", encoding="utf-8")
     resolved = resolve(
         {
-            "data": {"source": "zh", "target": "ja", "train": ["pairs.tsv"], "valid": ["pairs.tsv"]},
+            "data": {"source": "zh", "target": "vi", "train": ["pairs.tsv"], "valid": ["valid.tsv"]},
             "tokenizer": {"shared": True, "source_size": 300},
         },
         TranslationRecipe,
         "the recipe",
     )
-    pairs = read_corpora(resolved.recipe.data.train, resolved.recipe.data, tmp_path)
-    model = first_model(resolved, pairs, Silent())
-    assert model.source_tokenizer.normalize("湯姆愛") == "汤姆爱"
-    assert model.target_tokenizer.normalize("湯姆愛") == "湯姆愛"
-    simplified, kept = model.source_tokenizer.encode(["湯姆愛"])[0], model.target_tokenizer.encode(["湯姆愛"])[0]
+    corpora = read_all(resolved.recipe, tmp_path, Silent())
+    source, target = prepare(resolved, corpora, tmp_path / "corpus", Silent()).tokenizers
+    assert source.normalize("湯姆愛") == "汤姆爱"
+    assert target.normalize("湯姆愛") == "湯姆愛"
+    simplified, kept = source.encode(["湯姆愛"])[0], target.encode(["湯姆愛"])[0]
     assert max(len(simplified), len(kept)) <= 4  # pieces, not the three bytes of each character
 
 

@@ -15,9 +15,11 @@ from weft.data.batching import PairBatches
 from weft.data.corpus import ParallelText
 from weft.data.sentences import Sentences
 from weft.tasks import trial
+from weft.tasks.corpora import read_all
 from weft.tasks.first_model import first_model
+from weft.tasks.preparation import prepare
 from weft.tasks.recipes import TranslationRecipe
-from weft.tasks.training import Silent, read_all, trainer_for_a_trial
+from weft.tasks.training import Silent, trainer_for_a_trial
 from weft.tasks.trial import (
     LEAST_STEPS,
     LONGER_THAN_REFERENCES,
@@ -159,14 +161,15 @@ def test_target_tokens_are_pieces_and_the_end_without_padding() -> None:
 
 
 @pytest.fixture
-def tiny(tiny_run: Path) -> tuple:
+def tiny(tiny_run: Path, tmp_path: Path) -> tuple:
     resolved = read_recipe(tiny_run / "tiny.toml", TranslationRecipe)
     corpora = read_all(resolved.recipe, tiny_run, Silent())
-    return first_model(resolved, corpora.train, Silent()), corpora
+    prepared = prepare(resolved, corpora, tmp_path / "corpus", Silent())
+    return first_model(prepared), prepared.store, corpora
 
 
 def test_an_untrained_model_is_stopped_where_the_references_end(tiny: tuple) -> None:
-    model, _ = tiny
+    model, _, _ = tiny
     given = batches([(10, 20), (10, 40)])
     decoding = with_lengths_of_references(model.resolved, given).recipe.decoding
     assert decoding.max_length_ratio == pytest.approx(3 * LONGER_THAN_REFERENCES)
@@ -174,8 +177,8 @@ def test_an_untrained_model_is_stopped_where_the_references_end(tiny: tuple) -> 
 
 
 def test_a_trial_finds_every_part_of_a_run_and_leaves_nothing_behind(tiny: tuple) -> None:
-    model, corpora = tiny
-    with trainer_for_a_trial(model, corpora, Silent()) as trainer:
+    model, store, corpora = tiny
+    with trainer_for_a_trial(model, store, corpora, Silent()) as trainer:
         found = try_out(trainer, corpora.valid, seconds=0.0, is_trained=False)
         folder = trainer.run.path
     assert not folder.exists()

@@ -16,6 +16,7 @@ from weft.errors import CorpusError, ModelError, WeftError
 from weft.text.chinese import Script
 from weft.text.kinds import SUFFIXES, load_tokenizer, read_tokenizer, train_tokenizer
 from weft.text.normalization import Normalization
+from weft.text.punctuation import Punctuation
 from weft.text.tokenizer import Kind, Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, MOST_TOKENS, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID
 
@@ -46,6 +47,16 @@ def knowing(strange_strings: list[str], corpus: list[str]) -> Iterator[dict[Kind
     texts = [*strange_strings, *corpus]
     yield {
         kind: train_tokenizer(texts, kind=kind, vocab_size=60_000, language="en", tags=["<bt>"])[0] for kind in LISTS
+    }
+
+
+@pytest.fixture(scope="module")
+def unifying(kind: Kind, corpus: list[str]) -> dict[Punctuation, Tokenizer]:
+    """A tokenizer for each form of punctuation, trained on texts in all of them."""
+    texts = [*corpus, *["Tom said: «so»...", "他说:「好」……", "他说：“好。”"] * 40]
+    forms: tuple[Punctuation, ...] = ("ascii", "chinese")
+    return {
+        form: train_tokenizer(texts, kind=kind, vocab_size=500, language="zh+en", punctuation=form)[0] for form in forms
     }
 
 
@@ -105,6 +116,28 @@ def test_a_hundred_thousand_strange_strings(
     assert lost == []
     assert [text for text in normalized if tokenizer.normalize(text) != text] == []
     assert not NEVER_OF_TEXT.intersection(i for sentence in ids for i in sentence)
+
+
+@pytest.mark.parametrize("punctuation", ["ascii", "chinese"])
+@given(text=st.text("汉字Tom1 ,.:;!?'\"()-，。：；！？“”‘’（）「」«»…—`@&/", max_size=20) | ANY_TEXT)
+@settings(deadline=None)
+def test_a_text_comes_back_with_its_punctuation_in_one_form(
+    unifying: dict[Punctuation, Tokenizer], kind: Kind, punctuation: Punctuation, text: str
+) -> None:
+    tokenizer = unifying[punctuation]
+    normalized = tokenizer.normalize(text)
+    assert tokenizer.normalize(normalized) == normalized
+    (ids,) = tokenizer.encode([text])
+    assert tokenizer.encode([normalized]) == [ids]
+    assert tokenizer.decode([ids]) == [normalized] or (UNKNOWN_ID in ids and kind not in SPELLING_ALL)
+
+
+def test_ways_of_writing_a_sign_are_the_same_ids_and_learned_as_one(unifying: dict[Punctuation, Tokenizer]) -> None:
+    chinese = unifying["chinese"].encode(["他说:「好...」", "他说：“好……”", '他说: "好。。。"'])
+    assert chinese[0] == chinese[1] == chinese[2] and UNKNOWN_ID not in chinese[0]
+    ascii_ = unifying["ascii"].encode(["Tom said “so”…", 'Tom said "so"...'])
+    assert ascii_[0] == ascii_[1] and UNKNOWN_ID not in ascii_[0]
+    assert unifying["chinese"].ids_of(["「", "」"]) == [None, None]
 
 
 CHINESE_TEXT = "汤姆有三个苹果。“好！”玛丽说：（书）"
@@ -223,17 +256,32 @@ def test_a_tokenizer_can_be_sent_to_another_process(tokenizer: Tokenizer) -> Non
     assert pickle.loads(pickle.dumps(tokenizer)).encode(texts) == tokenizer.encode(texts)  # noqa: S301 (our own)
 
 
-@pytest.mark.parametrize(("normalization", "script"), [("nfc", "keep"), ("nfkc", "simplified")])
+@pytest.mark.parametrize(
+    ("normalization", "punctuation", "script"), [("nfc", "keep", "keep"), ("nfkc", "chinese", "simplified")]
+)
 def test_what_is_read_from_the_file_is_what_was_trained(
-    kind: Kind, corpus: list[str], tmp_path: Path, normalization: Normalization, script: Script
+    kind: Kind,
+    corpus: list[str],
+    tmp_path: Path,
+    normalization: Normalization,
+    punctuation: Punctuation,
+    script: Script,
 ) -> None:
     trained, _ = train_tokenizer(
-        corpus, kind=kind, vocab_size=500, language="zh", normalization=normalization, script=script
+        corpus,
+        kind=kind,
+        vocab_size=500,
+        language="zh",
+        normalization=normalization,
+        punctuation=punctuation,
+        script=script,
     )
     path = tmp_path / f"tokenizer{SUFFIXES[kind]}"
     path.write_bytes(trained.model)
-    loaded = load_tokenizer(path, kind=kind, language="zh", normalization=normalization, script=script)
-    texts = ["湯姆 ＨＡＳ 2 apples。", *corpus[:5]]
+    loaded = load_tokenizer(
+        path, kind=kind, language="zh", normalization=normalization, punctuation=punctuation, script=script
+    )
+    texts = ["湯姆,「ＨＡＳ」 2 apples。", *corpus[:5]]
     assert loaded.encode(texts) == trained.encode(texts)
     assert loaded.normalize(texts[0]) == trained.normalize(texts[0])
     assert (loaded.vocab_size, loaded.model) == (trained.vocab_size, trained.model)

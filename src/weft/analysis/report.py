@@ -1,8 +1,8 @@
 """A run folder -> report.html: what was trained, how it went, how good it is, in one file that needs no network.
 
-Reads only what a run leaves behind (run.json, metrics.jsonl, samples.jsonl, scores.json, doctor.json, config.toml) and
-knows no model and no trainer. The page is a header and the SECTIONS at the end of this file; to add to the report,
-write one more function from a Run to HTML and name it there.
+Reads only what a run leaves behind (run.json, metrics.jsonl, samples.jsonl, scores.json, doctor.json, config.toml and
+corpus/account.json) and knows no model and no trainer. The page is a header and the SECTIONS at the end of this file;
+to add to the report, write one more function from a Run to HTML and name it there.
 """
 
 import json
@@ -42,6 +42,8 @@ class Run:
     """The entries of scores.json."""
     doctor: Line
     """doctor.json: what the quick checks of the corpus found when the run began."""
+    account: Line
+    """corpus/account.json: what became of the pairs of the files."""
     recipe: str
     """The text of config.toml, empty where there is none yet."""
 
@@ -84,6 +86,7 @@ def _read_run(run: Path) -> Run:
         samples=_read_lines(run / "samples.jsonl") if (run / "samples.jsonl").is_file() else [],
         evaluations=_read_json(run / "scores.json", list, []) if state.get("finished", True) else [],
         doctor=_read_json(run / "doctor.json", dict, {}),
+        account=_read_json(run / "corpus" / "account.json", dict, {}),
         recipe=_read_recipe(run, state),
     )
 
@@ -395,9 +398,42 @@ def _steps(first: Line, last: Line) -> str:
 
 
 def data(run: Run) -> str | None:
+    """What cleaning removed, and what the quick checks found in the pairs that stayed."""
+    return "\n".join(part for part in (_removed(run), _found(run)) if part) or None
+
+
+def _removed(run: Run) -> str:
+    removed = run.account.get("removed", {})
+    if not removed:
+        return ""
+    read, kept = _count(run.account.get("read")), _count(run.account.get("clean"))
+    rows = "\n".join(
+        f'<tr><th scope="row">{_text(rule)}</th><td class="number">{_count(count)}</td>'
+        f"<td>{_examples(run.account.get('examples', {}).get(rule, []))}</td></tr>"
+        for rule, count in removed.items()
+    )
+    return f"""<p class="note">[cleaning] kept {kept} of {read} pairs.</p>
+<table class="findings">
+<thead><tr><th>Rule</th><th class="number">Removed</th><th>Such as</th></tr></thead>
+<tbody>
+{rows}
+</tbody></table>"""
+
+
+def _examples(pairs: Sequence[Line]) -> str:
+    """The first of the pairs, and all that are known where someone asks for them."""
+    shown = [
+        f"{_text(pair.get('file'))}:{_text(pair.get('line'))} {_text(pair.get('source'))} | {_text(pair.get('target'))}"
+        for pair in pairs
+    ]
+    more = "<br>".join(shown[1:])
+    return "".join(shown[:1]) + (f"<details><summary>more</summary>{more}</details>" if more else "")
+
+
+def _found(run: Run) -> str:
     """What the quick checks of the corpus found when the run began."""
     if not run.doctor:
-        return None
+        return ""
     files = ", ".join(f"{_text(name)} ({_count(pairs)} pairs)" for name, pairs in run.doctor.get("files", {}).items())
     remarks = "".join(f"<br>{_text(remark)}" for remark in run.doctor.get("remarks", []))
     findings = run.doctor.get("findings", [])

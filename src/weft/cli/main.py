@@ -16,6 +16,7 @@ from weft.cli.detokenize import detokenize
 from weft.cli.doctor import doctor
 from weft.cli.evaluate import evaluate
 from weft.cli.plan import plan
+from weft.cli.prepare import prepare
 from weft.cli.report import report
 from weft.cli.score import score
 from weft.cli.tokenize import tokenize
@@ -29,6 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(plan)
+app.command()(prepare)
 app.command()(train)
 app.command()(translate)
 app.command()(evaluate)

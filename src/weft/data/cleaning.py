@@ -4,6 +4,7 @@
 are held out) is decided where the whole corpus is seen. Knows no file and no tokenizer.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Literal
@@ -26,7 +27,7 @@ class CleaningConfig(Settings):
     max_ratio: float = Field(default=4.0, gt=1)
     """How many times as long as the other a side may be, beyond what is usual for the two languages."""
     min_script: float = Field(default=0.2, ge=0, le=1)
-    """Share of a side that must be in its language's script (0: any)."""
+    """Share of a side, words that both have left out, that must be in its language's script (0: any)."""
     copies: bool = True
     """Remove pairs whose sides are the same text."""
     mojibake: bool = True
@@ -34,7 +35,7 @@ class CleaningConfig(Settings):
     markup: bool = True
     """Remove pairs with tags, entities and the like."""
     repetition: bool = True
-    """Remove pairs in which a letter or a word repeats without end."""
+    """Remove pairs with a side in which a letter or a word repeats without end, and in the other nothing does."""
     numbers: bool = False
     """Remove pairs of which one side holds a number that the other lacks; some good translations round or omit."""
     target_script: Literal["keep", "simplified", "traditional"] = "keep"
@@ -45,6 +46,8 @@ class CleaningConfig(Settings):
     """Remove training pairs that share a side with a pair of data.valid, compared in the same way."""
 
 
+LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+")
+SAID_THRICE = re.compile(r"(\w{1,20})(?:[\s,.!?、，。！？-]*\1){2}")
 USUAL_RATIO = 1.6
 """Characters of Chinese for a word of a language with spaces: 1.56 in 47,500 pairs of Tatoeba and dialogue."""
 SLACK = 4
@@ -96,8 +99,29 @@ def counts_characters(language: str) -> bool:
 
 
 def is_in_another_script(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
+    few = np.flatnonzero(least_script(pairs) < config.min_script)
+    texts = [without_common_words(pairs.sources[place], pairs.targets[place]) for place in few.tolist()]
+    rest = Pairs([source for source, _ in texts], [target for _, target in texts], pairs.languages)
+    has_letters = np.minimum(*(counts["letters"] for counts in rest.counts)) > 0
+    return pairs.places(few[~has_letters | (least_script(rest) < config.min_script)])
+
+
+def least_script(pairs: Pairs) -> NDArray[np.float64]:
+    """For each pair the share of its language's script on the side where that is less."""
     shares = (measures.share_of_script(c, lang) for c, lang in zip(pairs.counts, pairs.languages, strict=True))
-    return np.minimum(*shares) < config.min_script
+    return np.minimum(*shares)
+
+
+def without_common_words(source: str, target: str) -> tuple[str, str]:
+    """Both texts without the words of Latin letters that stand in both: a name is in nobody's script."""
+    common = {word.lower() for word in LATIN_WORD.findall(source)} & {
+        word.lower() for word in LATIN_WORD.findall(target)
+    }
+
+    def rest(found: re.Match[str]) -> str:
+        return "" if found[0].lower() in common else found[0]
+
+    return LATIN_WORD.sub(rest, source), LATIN_WORD.sub(rest, target)
 
 
 def is_copy(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
@@ -115,8 +139,12 @@ def has_markup(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
 
 
 def repeats(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
-    found = [measures.texts_with(measures.REPETITION, texts) for texts in (pairs.sources, pairs.targets)]
-    return pairs.places(np.concatenate(found))
+    """Where the other side repeats something too, it is what somebody said."""
+    found: list[int] = []
+    for texts, others in ((pairs.sources, pairs.targets), (pairs.targets, pairs.sources)):
+        places: list[int] = measures.texts_with(measures.REPETITION, texts).tolist()
+        found += [place for place in places if not SAID_THRICE.search(others[place])]
+    return pairs.places(found)
 
 
 def has_other_numbers(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:

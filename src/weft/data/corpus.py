@@ -20,6 +20,7 @@ from pydantic import Field, field_validator, model_validator
 from weft.config import FieldProblem, Settings
 from weft.errors import CorpusError, Problem
 from weft.files import decode_lines, lines_of, sha256
+from weft.text.detokenization import detokenize
 from weft.text.vocabulary import SPECIAL_PIECES
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -82,6 +83,8 @@ class DataConfig(Settings):
     """Whether the first line of a TSV names its columns."""
     empty_sides: Literal["error", "drop"] = "error"
     """What to do with a pair of which one side is empty."""
+    detokenize: bool = False
+    """Undo spaced words and punctuation, as in "do n't ." or "你 好 ！", of both sides and of all files."""
     max_length: int = Field(default=256, ge=1)
     """Training pairs with more pieces than this on a side are dropped, counted and reported."""
     tag: str | None = None
@@ -139,16 +142,6 @@ class ParallelText:
         """The first reference of each pair."""
         return [reference[0] for reference in self.references]
 
-    @property
-    def weights(self) -> list[float]:
-        """The weight of each pair."""
-        return [part.weight for part in self._parts() for _ in range(part.pairs)]
-
-    @property
-    def tags(self) -> list[str | None]:
-        """The tag of each pair."""
-        return [part.tag for part in self._parts() for _ in range(part.pairs)]
-
     def describe(self, pair: int) -> dict[str, Any]:
         """What a person needs to find a pair again: its file and line, counted from 1, and its two sides."""
         sides = {"source": self.sources[pair], "target": self.references[pair][0]}
@@ -158,9 +151,6 @@ class ParallelText:
                 return {"file": part.file, "line": part.lines[pair - before], **sides}
             before += part.pairs
         return sides
-
-    def _parts(self) -> tuple[Part, ...]:
-        return self.parts or (Part(len(self)),)
 
 
 def read_corpora(entries: Sequence[str | CorpusEntry], config: DataConfig, root: Path) -> ParallelText:
@@ -220,9 +210,12 @@ def read_entry(entry: CorpusEntry, config: DataConfig, root: Path) -> ParallelTe
     reading.raise_problems()
     if not sources:
         raise CorpusError(names[0], [Problem("the whole file", "holds no sentence pair")])
-    weight, tag = (entry.weight, entry.tag) if isinstance(entry, TrainingCorpus) else (1.0, None)
-    part = Part(len(sources), weight, tag, names[0], lines)
+    part = Part(len(sources), *weight_and_tag(entry), names[0], lines)
     return ParallelText(sources, references, {name: sha256(root / name) for name in names}, dropped, (part,))
+
+
+def weight_and_tag(entry: CorpusEntry) -> tuple[float, str | None]:
+    return (entry.weight, entry.tag) if isinstance(entry, TrainingCorpus) else (1.0, None)
 
 
 def file_names(entry: CorpusEntry) -> list[str]:
@@ -268,6 +261,19 @@ Parse = Callable[[Piece, Reading], Iterator[Row]]
 
 def open_entry(entry: CorpusEntry, config: DataConfig, root: Path, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
     """How to parse the pieces of an entry, and the pieces, read as they are asked for."""
+    parse, pieces = open_files(entry, config, root, reading)
+    if config.detokenize:
+        parse = partial(detokenized, parse=parse, languages=(config.source, config.target))
+    return parse, pieces
+
+
+def detokenized(piece: Piece, reading: Reading, *, parse: Parse, languages: tuple[str, str]) -> Iterator[Row]:
+    for number, source, targets in parse(piece, reading):
+        yield number, detokenize(source, languages[0]), tuple(detokenize(target, languages[1]) for target in targets)
+
+
+def open_files(entry: CorpusEntry, config: DataConfig, root: Path, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
+    """The same of the texts as they stand in the files."""
     if entry.path is None:
         assert entry.source is not None and entry.target is not None  # CorpusEntry's validator holds this
         source, target = root / entry.source, root / entry.target

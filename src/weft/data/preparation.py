@@ -5,22 +5,38 @@ kept lies on disk, and duplicates are found by keys on disk (keys.py). The resul
 there are. Knows no tokenizer.
 """
 
+import math
 import multiprocessing
+import sys
+from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.cleaning import RULES, CleaningConfig, Pairs, verdicts
-from weft.data.corpus import CorpusEntry, DataConfig, Parse, Piece, Reading, file_names, open_entry
+from weft.data.corpus import (
+    CorpusEntry,
+    DataConfig,
+    ParallelText,
+    Parse,
+    Part,
+    Piece,
+    Reading,
+    file_names,
+    open_entry,
+    weight_and_tag,
+)
+from weft.data.doctor.findings import Example
 from weft.data.keys import Partitions, keys_of, pair_keys
 from weft.errors import CorpusError, Problem
 
@@ -30,16 +46,6 @@ MOST_EXAMPLES = 20
 """Removed pairs of each rule that are kept to be looked at."""
 PIECES_AHEAD = 3
 """For each process, that are read before the first of them is judged."""
-
-
-@dataclass(frozen=True)
-class Example:
-    """A removed pair, and where it stands."""
-
-    file: str
-    line: int
-    source: str
-    target: str
 
 
 @dataclass
@@ -71,8 +77,36 @@ class HeldOut:
         source, target = (keys[keys != 0] for keys in (np.unique(keys_of(texts)) for texts in (sources, targets)))
         return cls(source, target)
 
+    def __len__(self) -> int:
+        return len(self.sources) + len(self.targets)
+
     def share_a_side(self, sources: NDArray[np.uint64], targets: NDArray[np.uint64]) -> NDArray[np.bool_]:
         return np.isin(sources, self.sources) | np.isin(targets, self.targets)
+
+
+@dataclass
+class Leaks:
+    """Pairs that stay though they share a side with pairs that are held out."""
+
+    lines: dict[str, list[int]] = field(default_factory=dict)
+    """By the names of their files."""
+    examples: list[Example] = field(default_factory=list)
+    sources: set[int] = field(default_factory=set)
+    """Keys of the held-out sides that stand here, too."""
+    targets: set[int] = field(default_factory=set)
+
+    def add(self, pairs: Iterable[Example]) -> None:
+        for pair in pairs:
+            self.lines.setdefault(pair.file, []).append(pair.line)
+            if len(self.examples) < MOST_EXAMPLES:
+                self.examples.append(pair)
+
+    def include(self, other: "Leaks") -> None:
+        for file, lines in other.lines.items():
+            self.lines.setdefault(file, []).extend(lines)
+        self.examples += other.examples[: MOST_EXAMPLES - len(self.examples)]
+        self.sources |= other.sources
+        self.targets |= other.targets
 
 
 @dataclass(frozen=True)
@@ -80,9 +114,13 @@ class CleanPiece:
     """Some clean pairs of one entry of the recipe, with the lines of its file that they stand in."""
 
     entry: int
+    first: int
+    """How many pairs of the corpus come before."""
     lines: list[int]
     sources: list[str]
     targets: list[str]
+    following: tuple[str, str] | None = None
+    """The next pair of the entry."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +128,12 @@ class CleanCorpus:
     """Clean pairs that lie in a scratch folder."""
 
     folder: Path
+    entries: tuple[CorpusEntry, ...]
     read: int
     """Pairs in the files, those with an empty side not counted."""
     dropped_empty: int
     removed: Removed
+    leaks: Leaks
     rows: tuple[int, ...]
     """Pairs of each entry that were written ..."""
     repeated: NDArray[np.bool_]
@@ -104,9 +144,38 @@ class CleanCorpus:
 
     def pieces(self, at_once: int = 10_000) -> Iterator[CleanPiece]:
         """The pairs in the order of the files."""
+        before: CleanPiece | None = None
+        for piece in self._pieces(at_once):
+            if before is not None:
+                is_next = piece.entry == before.entry
+                yield replace(before, following=(piece.sources[0], piece.targets[0]) if is_next else None)
+            before = piece
+        if before is not None:
+            yield before
+
+    def sample(self, most: int) -> ParallelText:
+        """At most so many of the pairs, evenly spread, all of them if they are as few."""
+        stride = max(1, math.ceil(len(self) / most))
+        text = ParallelText([], [], {})
+        lines: list[list[int]] = [[] for _ in self.entries]
+        for piece in self._pieces(10_000):
+            chosen = slice(-piece.first % stride, None, stride)
+            text.sources.extend(piece.sources[chosen])
+            text.references.extend((target,) for target in piece.targets[chosen])
+            lines[piece.entry] += piece.lines[chosen]
+        parts = (
+            Part(len(of_entry), *weight_and_tag(entry), file_names(entry)[0], array("I", of_entry))
+            for entry, of_entry in zip(self.entries, lines, strict=True)
+        )
+        return replace(text, parts=tuple(parts))
+
+    def _pieces(self, at_once: int) -> Iterator[CleanPiece]:
+        first = 0
         for entry, lines, is_repeated in self._rows(at_once):
             cells = [line.split("\t") for line, is_out in zip(lines, is_repeated.tolist(), strict=True) if not is_out]
-            yield CleanPiece(entry, [int(c[0]) for c in cells], [c[1] for c in cells], [c[2] for c in cells])
+            if cells:
+                yield CleanPiece(entry, first, [int(c[0]) for c in cells], [c[1] for c in cells], [c[2] for c in cells])
+            first += len(cells)
 
     def repeated_examples(self, names: Sequence[str]) -> Iterator[Example]:
         """The pairs that do not count; `names` are those of the entries' files."""
@@ -137,16 +206,17 @@ def clean(
     scratch: Path,
     *,
     held_out: HeldOut | None = None,
-    processes: int = 1,
+    each: "Each" = map,
 ) -> CleanCorpus:
     """Read the pairs of these entries and keep the good ones in the folder `scratch`; without `cleaning` all of them.
 
-    Raises CorpusError that names every file and line that is wrong, the first MOST_PROBLEMS of them.
+    `each` is `map`, or works in other processes (`workers`). Raises CorpusError that names every file and line that is
+    wrong, of a file the first MOST_PROBLEMS.
     """
-    sources = [CorpusEntry(path=entry) if isinstance(entry, str) else entry for entry in entries]
-    removed, problems, rows = Removed(), [], [0] * len(sources)
+    sources = as_entries(entries)
+    removed, leaks, problems, rows = Removed(), Leaks(), [], [0] * len(sources)
     read = dropped = 0
-    with Partitions(scratch / "keys") as partitions, workers(processes) as each:
+    with Partitions(scratch / "keys") as partitions:
         for number, entry in enumerate(sources):
             judge = Judge(file_names(entry)[0], config, cleaning, held_out or HeldOut())
             try:
@@ -155,21 +225,42 @@ def clean(
                         file.writelines(judged.rows)
                         partitions.append(judged.keys)
                         removed.include(judged.removed)
+                        leaks.include(judged.leaks)
                         rows[number] += len(judged.rows)
                         read, dropped = read + judged.read, dropped + judged.dropped_empty
             except CorpusError as error:
-                problems += [Problem(f"{error.subject}: {problem.where}", problem.what) for problem in error.problems]
+                problems += in_file(error)
         if problems:
             raise CorpusError("the corpus", problems)
         repeated = np.zeros(partitions.count, bool)
         if cleaning is not None and cleaning.duplicates:
             for places in partitions.repeated():
                 repeated[places] = True
-    corpus = CleanCorpus(scratch, read, dropped, removed, tuple(rows), repeated)
+    corpus = CleanCorpus(scratch, sources, read, dropped, removed, leaks, tuple(rows), repeated)
     if repeated.any():
         names = [file_names(entry)[0] for entry in sources]
         removed.add("duplicates", corpus.repeated_examples(names), int(repeated.sum()))
     return corpus
+
+
+def problems_of(entries: Sequence[str | CorpusEntry], config: DataConfig, root: Path) -> list[Problem]:
+    """What is wrong with the lines of these entries."""
+    problems = []
+    for entry in as_entries(entries):
+        try:
+            for _ in judged_pieces(Judge(file_names(entry)[0], config, None, HeldOut()), entry, root, map):
+                pass
+        except CorpusError as error:
+            problems += in_file(error)
+    return problems
+
+
+def as_entries(entries: Sequence[str | CorpusEntry]) -> tuple[CorpusEntry, ...]:
+    return tuple(CorpusEntry(path=entry) if isinstance(entry, str) else entry for entry in entries)
+
+
+def in_file(error: CorpusError) -> list[Problem]:
+    return [Problem(f"{error.subject}: {problem.where}", problem.what) for problem in error.problems]
 
 
 def judged_pieces(judge: "Judge", entry: CorpusEntry, root: Path, each: "Each") -> Iterator["Judged"]:
@@ -197,6 +288,7 @@ class Judged:
     rows: list[str]
     keys: NDArray[np.uint64]
     removed: Removed
+    leaks: Leaks
     read: int
     dropped_empty: int
     problems: list[Problem]
@@ -223,16 +315,23 @@ class Judge:
                 reading.add_empty(number, source)
         sources, targets = [row[1] for row in whole], [row[2] for row in whole]
         source_keys, target_keys = keys_of(sources), keys_of(targets)
-        broken = self.broken_rules(sources, targets, self.held_out.share_a_side(source_keys, target_keys))
-        removed = Removed()
+        is_leak = self.held_out.share_a_side(source_keys, target_keys)
+        broken = self.broken_rules(sources, targets, is_leak)
+        removed, leaks = Removed(), Leaks()
         for rule in dict.fromkeys(name for name in broken if name is not None):
             places = [place for place, name in enumerate(broken) if name == rule]
             removed.add(rule, (Example(self.subject, *whole[place]) for place in places), len(places))
         stays = np.array([name is None for name in broken], bool)
+        if is_leak.any():
+            leaking = is_leak & stays
+            leaks.add(Example(self.subject, *whole[place]) for place in np.flatnonzero(leaking).tolist())
+            leaks.sources |= {*np.intersect1d(source_keys[leaking], self.held_out.sources).tolist()}
+            leaks.targets |= {*np.intersect1d(target_keys[leaking], self.held_out.targets).tolist()}
         return Judged(
             rows=[f"{n}\t{s}\t{t}\n" for (n, s, t), rule in zip(whole, broken, strict=True) if rule is None],
             keys=pair_keys(source_keys[stays], target_keys[stays]),
             removed=removed,
+            leaks=leaks,
             read=len(whole),
             dropped_empty=dropped,
             problems=reading.problems,
@@ -275,6 +374,8 @@ def workers(processes: int) -> Iterator[Each]:
         return
     # Forked children would inherit locks of this process's threads; these begin anew.
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        with without_main_module():
+            pool.submit(int).result()  # starts them all
 
         def each(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
             waiting: deque[Future[Answer]] = deque()
@@ -286,3 +387,15 @@ def workers(processes: int) -> Iterator[Each]:
                 yield waiting.popleft().result()
 
         yield each
+
+
+@contextmanager
+def without_main_module() -> Iterator[None]:
+    """Processes that are started inside the block import what they are given to do, and not the user's script too: it
+    would run once more in each of them where it does not ask for its `__name__`."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

@@ -6,6 +6,7 @@ asks for the same.
     source.ids target.ids            all ids in a row, uint16 or uint32
     source.offsets target.offsets    where each sentence begins, and where the last one ends, int64
     lines                            the line of its file that each pair comes from, uint32
+    others                           small files that whoever writes the store adds, such as vocabularies
     manifest.json                    the parts, what the store depends on, and the sha256 of each file; written last
 """
 
@@ -54,8 +55,10 @@ class Store:
         return len(self.sources)
 
     @property
-    def weights(self) -> np.ndarray:
-        """How often an epoch holds each pair."""
+    def weights(self) -> np.ndarray | None:
+        """How often an epoch holds each pair; None where that is once for all of them."""
+        if all(part.weight == 1 for part in self.parts):
+            return None
         return np.repeat([part.weight for part in self.parts], [part.pairs for part in self.parts])
 
     def origin(self, pair: int) -> tuple[str, int]:
@@ -89,6 +92,7 @@ class StoreWriter:
             self.files = {name: HashedFile(self.staged / name) for name in FILES}
         except OSError as error:
             raise self._unwritable(error) from error
+        self.added: dict[str, bytes] = {}
         self.ends = dict.fromkeys(SIDES, 0)
         for side in SIDES:
             self.files[f"{side}.offsets"].write(np.zeros(1, "<i8"))
@@ -124,7 +128,15 @@ class StoreWriter:
         last = self.parts[-1]
         self.parts[-1] = StoredPart(last.pairs + len(sources), last.file, last.weight, last.tag)
 
+    def add(self, name: str, content: bytes) -> None:
+        """A small file beside those of the store."""
+        self.added[name] = content
+
     def _finish(self) -> None:
+        for name, content in self.added.items():
+            self.files[name] = HashedFile(self.staged / name)
+            self.files[name].write(content)
+            self.files[name].close()
         manifest = {
             "format": FORMAT,
             "id_type": self.id_type,
@@ -149,8 +161,8 @@ class HashedFile:
         self.digest = hashlib.sha256()
         self.bytes = 0
 
-    def write(self, array: np.ndarray) -> None:
-        data = array.tobytes()
+    def write(self, data: np.ndarray | bytes) -> None:
+        data = data if isinstance(data, bytes) else data.tobytes()
         self.file.write(data)
         self.digest.update(data)
         self.bytes += len(data)
@@ -192,7 +204,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         files, parts = manifest["files"], [StoredPart(**part) for part in manifest["parts"]]
         problems = [
             Problem(name, "is missing or changed; prepare the corpus again")
-            for name in FILES
+            for name in {**dict.fromkeys(FILES), **files}
             if digest_of(folder / name) != files[name]["sha256"]
         ]
         pairs = sum(part.pairs for part in parts)

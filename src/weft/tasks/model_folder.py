@@ -30,6 +30,7 @@ from weft.models.transformer import Transformer
 from weft.tasks.recipes import TranslationRecipe
 from weft.text.chinese import Script
 from weft.text.kinds import SUFFIXES, load_tokenizer
+from weft.text.punctuation import Punctuation
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import PADDING_ID
 from weft.training.run_folder import RunFolder, RunStatus
@@ -183,6 +184,7 @@ def load_tokenizers(folder: Path, recipe: TranslationRecipe) -> tuple[Tokenizer,
             kind=recipe.tokenizer.kind,
             language=vocabulary_language(recipe, side),
             normalization=recipe.tokenizer.normalization,
+            punctuation=punctuation_of(recipe, side),
             script=script_of(recipe, side),
         )
         for name, side in zip(names, sides, strict=True)
@@ -206,6 +208,11 @@ def script_of(recipe: TranslationRecipe, side: Literal["source", "target"]) -> S
             CONFIG, [Problem(f"tokenizer.{side}_script", "is still `auto`; a model must say which script")]
         )
     return cast(Script, script)
+
+
+def punctuation_of(recipe: TranslationRecipe, side: Literal["source", "target"]) -> Punctuation:
+    tokenizer = recipe.tokenizer
+    return tokenizer.source_punctuation if side == "source" else tokenizer.target_punctuation
 
 
 def check_manifest(folder: Path) -> set[str]:

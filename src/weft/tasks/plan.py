@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,23 +18,23 @@ from torch import Tensor
 
 from weft.config import Resolved
 from weft.data.batching import Batch, PairBatches
+from weft.data.store import Store
 from weft.errors import RunError
 from weft.models.cost import PRODUCTS_IN_AN_UPDATE, multiply_adds_by_room, parameters_by_room
 from weft.runtime import keep_memory_pages
 from weft.tasks.budget import FITTED, duration
+from weft.tasks.corpora import Corpora, find_recipe, read_all
 from weft.tasks.first_model import first_model
 from weft.tasks.model_folder import TranslationModel
+from weft.tasks.preparation import prepare, prepared_for
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.training import (
-    Corpora,
     Silent,
     check_same_data,
     check_same_recipe,
-    find_recipe,
     how_to_go_on,
     is_raised,
     model_so_far,
-    read_all,
     run_so_far,
     trainer_for_a_trial,
     what_ended,
@@ -164,14 +165,16 @@ def plan(
     began = time.monotonic()
     resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
     corpora = read_all(resolved.recipe, data_root, listener)
-    model, steps_done = model_to_train(resolved, corpora, SharedRunFolder(run_path, ALONE), listener)
-    with trainer_for_a_trial(model, corpora, listener) as trainer:
-        preparation = time.monotonic() - began
-        memory = memory_by_use(trainer)
-        trial = None
-        if seconds is not None:
-            is_trained = steps_done > 0 or model.recipe.training.init is not None
-            trial = try_out(trainer, corpora.valid, seconds=seconds, is_trained=is_trained)
+    with TemporaryDirectory() as scratch:
+        folder = SharedRunFolder(run_path, ALONE)
+        model, store, steps_done = model_to_train(resolved, corpora, folder, Path(scratch) / "corpus", listener)
+        with trainer_for_a_trial(model, store, corpora, listener) as trainer:
+            preparation = time.monotonic() - began
+            memory = memory_by_use(trainer)
+            trial = None
+            if seconds is not None:
+                is_trained = steps_done > 0 or model.recipe.training.init is not None
+                trial = try_out(trainer, corpora.valid, seconds=seconds, is_trained=is_trained)
     batches = batches_of(trainer)
     intervals = trainer.validation_interval, trainer.checkpoint_interval
     left = trainer.horizon.total_steps - steps_done
@@ -201,12 +204,16 @@ def plan(
 
 
 def model_to_train(
-    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: SharedRunFolder, listener: Listener
-) -> tuple[TranslationModel, int]:
-    """The model as training would begin, or go on, with it, and how many steps it has taken."""
-    status = run.status()
+    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: SharedRunFolder, folder: Path, listener: Listener
+) -> tuple[TranslationModel, Store, int]:
+    """The model as training would begin, or go on, with it, its pairs, and how many steps it has taken.
+
+    Pairs that the run has not prepared are prepared in the folder.
+    """
+    status, kept_in = run.status(), run.corpus
     if status is None:
-        return first_model(resolved, corpora.train, listener, corpora.vocabularies), 0
+        prepared = prepare(resolved, corpora, folder, listener, kept_in=kept_in)
+        return first_model(prepared), prepared.store, 0
     given, state = run_so_far(run, status)
     now = with_chosen_epochs(resolved, state)
     check_same_data(state["data"], corpora, run)
@@ -217,7 +224,8 @@ def model_to_train(
             f"{run.path} is finished (step {status.last}); {how_to_go_on(limit)}, or plan a new run: --run {run.path}-2"
         )
     keeps = FITTED if "budget" in state else frozenset()
-    return model_so_far(resolved, run, status, keeps=keeps), status.last
+    model = model_so_far(resolved, run, status, keeps=keeps)
+    return model, prepared_for(model, resolved, corpora, folder, listener, kept_in=kept_in), status.last
 
 
 def batches_of(trainer: TranslationTrainer) -> PairBatches:

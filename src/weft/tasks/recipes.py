@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from weft.config import FieldProblem, Settings
 from weft.data.augmentation import AugmentationConfig
+from weft.data.cleaning import CleaningConfig
 from weft.data.corpus import DataConfig
 from weft.decoding.search import DecodingConfig
 from weft.metrics.requirements import RequirementsConfig
@@ -22,6 +23,8 @@ class TranslationRecipe(Settings):
     """Where all random numbers of the run come from."""
     data: DataConfig
     """Which files, which languages."""
+    cleaning: CleaningConfig | None = None
+    """Which training pairs are not worth training on; left out, all are kept."""
     tokenizer: TokenizerConfig = TokenizerConfig()
     """How text is cut into pieces."""
     augmentation: AugmentationConfig = AugmentationConfig()

@@ -1,7 +1,6 @@
 """From a recipe to a trained model in a run folder. The same call begins a run, goes on with it, or finds it done."""
 
 import copy
-import hashlib
 import json
 import math
 import os
@@ -9,11 +8,10 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -21,19 +19,15 @@ from safetensors.torch import load_file
 from weft.config import (
     Resolved,
     changed,
-    choose_recipe_model,
     differences,
     parse_rendered,
-    read_recipe,
     render,
-    resolve,
 )
+from weft.data.augmentation import PairNoise
 from weft.data.batching import Batch, PairBatches
-from weft.data.corpus import ParallelText, read_corpora
-from weft.data.doctor.examination import examine_quickly, in_a_few_words
-from weft.errors import CorpusError, Problem, RunError, UsageError
-from weft.files import read_bytes, sync, write_atomically
-from weft.metrics.translation import sacre_bleu
+from weft.data.store import Store
+from weft.errors import RunError
+from weft.files import sync, write_atomically
 from weft.runtime import PRECISIONS, choose_device, choose_threads, keep_memory_pages
 from weft.tasks.budget import (
     FITTED,
@@ -45,6 +39,7 @@ from weft.tasks.budget import (
     same_budget,
     with_fitting_steps,
 )
+from weft.tasks.corpora import Corpora, find_recipe, read_all
 from weft.tasks.evaluation import evaluate
 from weft.tasks.first_model import first_model
 from weft.tasks.model_card import model_card
@@ -56,10 +51,12 @@ from weft.tasks.model_folder import (
     load_model,
     save_model,
 )
-from weft.tasks.recipes import RECIPES, TranslationRecipe
-from weft.tasks.teachers import load_teachers, teacher_digests
-from weft.tasks.translation import TranslationTask, Translator, pair_batches
+from weft.tasks.preparation import other_batches, prepare, prepared_for
+from weft.tasks.recipes import TranslationRecipe
+from weft.tasks.teachers import load_teachers
+from weft.tasks.translation import TranslationTask, Translator, tag_ids
 from weft.tasks.trial import TranslationTrainer, try_out
+from weft.text.vocabulary import PADDING_ID
 from weft.training.averaging import Weights
 from weft.training.config import TrainingConfig
 from weft.training.distributed import ALONE, Ranks, SharedRunFolder, joined
@@ -73,26 +70,6 @@ MAY_CHANGE = {*FITTED, "training.patience", "training.trials", "training.most_sk
 """Keys that may be changed when a run goes on: they say how long it trains, and when it gives up."""
 
 Limit = Literal["epochs", "steps", "patience", "trials", "budget"]
-
-
-@dataclass(frozen=True)
-class Corpora:
-    """What a run learns from and is chosen by: pairs, and teachers and vocabularies if the recipe names any; and what
-    they were when read."""
-
-    train: ParallelText
-    valid: ParallelText
-    teachers: Mapping[str, str] = field(default_factory=dict)
-    """Name -> sha256 of the manifest."""
-    vocabularies: Mapping[str, bytes] = field(default_factory=dict)
-    """Name -> content of each vocabulary file."""
-
-    @property
-    def sha256(self) -> dict[str, dict[str, str]]:
-        teachers = {"teacher": dict(self.teachers)} if self.teachers else {}
-        digests = {name: hashlib.sha256(content).hexdigest() for name, content in self.vocabularies.items()}
-        vocabularies = {"vocabulary": digests} if digests else {}
-        return {"train": self.train.sha256, "valid": self.valid.sha256, **teachers, **vocabularies}
 
 
 class Silent:
@@ -134,29 +111,6 @@ def train(
             listener=listener if listener is not None and ranks.is_first else Silent(),
             ranks=ranks,
         )
-
-
-def find_recipe(
-    recipe: str | Path | Mapping[str, Any],
-    *,
-    run: str | Path | None,
-    data: str | Path | None,
-    overrides: Sequence[str],
-) -> tuple[Resolved[TranslationRecipe], Path, Path]:
-    """The checked recipe, the folder that its data paths are relative to, and its run folder; see `train`."""
-    model = choose_recipe_model(recipe, RECIPES, overrides)
-    if isinstance(recipe, Mapping):
-        if run is None:
-            raise UsageError("a recipe that is no file needs a run folder: run=...")
-        resolved, home, name = resolve(recipe, model, "the recipe", overrides), Path(), ""
-    else:
-        resolved = read_recipe(recipe, model, overrides)
-        home, name = Path(recipe).parent, Path(recipe).stem
-    return (
-        cast(Resolved[TranslationRecipe], resolved),
-        Path(data or os.environ.get("WEFT_DATA") or home),
-        Path(run) if run is not None else Path("runs") / name,
-    )
 
 
 def train_translation(
@@ -223,26 +177,27 @@ def begin(
     budget: Budget | None,
     listener: Listener,
 ) -> TranslationTrainer:
-    """A fresh run: make the vocabularies and the weights, and save all of it as step 0."""
+    """A fresh run: prepare the pairs, make the weights, and save all of it as step 0."""
     run.clear()
-    model = run.ranks.from_first(first_model, resolved, corpora.train, listener, corpora.vocabularies)
-    found = run.ranks.from_first(look_over, resolved.recipe, corpora, listener)
+    prepared = run.ranks.from_first(prepare, resolved, corpora, run.corpus, listener)
+    model = run.ranks.from_first(first_model, prepared)
     if budget is not None:
-        model.resolved = fitted(model, corpora, run, budget, listener)
-    trainer = make_trainer(model, corpora, resolved, run, listener)
-    run.ranks.from_first(write_atomically, run.path / "doctor.json", found)
+        model.resolved = fitted(model, prepared.store, corpora, run, budget, listener)
+    trainer = make_trainer(model, prepared.store, corpora, resolved, run, listener)
+    diagnosis = json.dumps(prepared.account.diagnosis, ensure_ascii=False) + "\n"
+    run.ranks.from_first(write_atomically, run.path / "doctor.json", diagnosis)
     note_budget(trainer, budget)
     trainer.checkpoint()
     return trainer
 
 
 def fitted(
-    model: TranslationModel, corpora: Corpora, run: SharedRunFolder, budget: Budget, listener: Listener
+    model: TranslationModel, store: Store, corpora: Corpora, run: SharedRunFolder, budget: Budget, listener: Listener
 ) -> Resolved[TranslationRecipe]:
     """The model's recipe with the steps that a budget has time for, by a trial on a copy of the model."""
     began, ranks = time.monotonic(), run.ranks
     on_a_copy = replace(model, model=copy.deepcopy(model.model))
-    with trainer_for_a_trial(on_a_copy, corpora, Silent(), beside=run.checkpoints, ranks=ranks) as trainer:
+    with trainer_for_a_trial(on_a_copy, store, corpora, Silent(), beside=run.checkpoints, ranks=ranks) as trainer:
         making = time.monotonic() - began  # the run's own trainer will take as long
         is_trained = model.recipe.training.init is not None
         trial = try_out(trainer, corpora.valid, seconds=budget.trial_seconds, is_trained=is_trained)
@@ -259,6 +214,7 @@ def fitted(
 @contextmanager
 def trainer_for_a_trial(
     model: TranslationModel,
+    store: Store,
     corpora: Corpora,
     listener: Listener,
     *,
@@ -270,7 +226,7 @@ def trainer_for_a_trial(
         made = ranks.from_first(lambda: stack.enter_context(tempfile.TemporaryDirectory(prefix=".", dir=beside)))
         run = SharedRunFolder(Path(made), ranks)
         ranks.from_first(run.checkpoints.mkdir)
-        yield make_trainer(model, corpora, model.resolved, run, listener)
+        yield make_trainer(model, store, corpora, model.resolved, run, listener)
 
 
 def go_on(
@@ -287,7 +243,8 @@ def go_on(
     `batches` is the digest of those that it began with.
     """
     model = model_so_far(resolved, run, status, keeps=FITTED if budget is not None else frozenset())
-    trainer = make_trainer(model, corpora, resolved, run, listener)
+    store = run.ranks.from_first(prepared_for, model, resolved, corpora, run.corpus, listener)
+    trainer = make_trainer(model, store, corpora, resolved, run, listener)
     check_same_batches(batches, trainer)
     trainer.restore(status.last)
     note_budget(trainer, budget)
@@ -346,11 +303,7 @@ def check_same_data(known: Mapping[str, Mapping[str, str]], corpora: Corpora, ru
 def check_same_batches(known: str, trainer: TranslationTrainer) -> None:
     """Refuse to go on with other ids or other batches than the run began with, where recipe and files are the same."""
     if known != trainer.identity["batches"]:
-        raise RunError(
-            f"{trainer.run.path} cannot go on: from the same recipe and the same files now come other pieces or other "
-            "batches, as after a change of the vocabulary in its checkpoint, of weft or of SentencePiece; put the old "
-            f"one back, or begin a new run: --run {trainer.run.path}-2"
-        )
+        raise other_batches(trainer.run.path)
 
 
 def what_ended(training: TrainingConfig, state: Mapping[str, Any]) -> Limit:
@@ -373,56 +326,9 @@ def how_to_go_on(limit: Limit) -> str:
     return "its budget is used" if limit == "budget" else f"raise training.{limit} to go on"
 
 
-def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> Corpora:
-    """The pairs to train on and to choose by; raises CorpusError with the problems of both, or for a file in both.
-
-    Raises UsageError or WeftError where validation could not score the target language: better now than an epoch later.
-    """
-    sacre_bleu(["."], [["."]], recipe.data.target)
-    parts, problems = [], []
-    for entries in (recipe.data.train, recipe.data.valid):
-        try:
-            parts.append(read_corpora(entries, recipe.data, data_root))
-        except CorpusError as error:
-            problems += error.problems
-    vocabularies = {}
-    for name in recipe.tokenizer.vocabularies:
-        try:
-            vocabularies[name] = read_bytes(data_root / name)
-        except CorpusError as error:
-            problems += [Problem(name, problem.what) for problem in error.problems]
-    if problems:
-        raise CorpusError("the corpus", problems)
-    train, valid = parts
-    refuse_shared_files(train, valid)
-    dropped = train.dropped_empty + valid.dropped_empty
-    if dropped:
-        listener.on_message(f"{dropped:,} pairs with an empty side dropped")
-    return Corpora(train, valid, teacher_digests(recipe), vocabularies)
-
-
-def refuse_shared_files(train: ParallelText, valid: ParallelText) -> None:
-    """A file that a model is trained on cannot say how good it is, under whatever name it stands there again."""
-    trained_on = {digest: name for name, digest in train.sha256.items()}
-    problems = [
-        Problem(name, f"in data.valid holds the same as {trained_on[digest]} in data.train; hold some pairs out")
-        for name, digest in valid.sha256.items()
-        if digest in trained_on
-    ]
-    if problems:
-        raise CorpusError("the corpus", problems)
-
-
-def look_over(recipe: TranslationRecipe, corpora: Corpora, listener: Listener) -> str:
-    """Say in a few lines what is wrong with the pairs, and return all that was found, as JSON for the report."""
-    diagnosis = examine_quickly(corpora.train, corpora.valid, (recipe.data.source, recipe.data.target))
-    for line in in_a_few_words(diagnosis):
-        listener.on_message(line)
-    return json.dumps(diagnosis.as_dict(), ensure_ascii=False) + "\n"
-
-
 def make_trainer(
     model: TranslationModel,
+    store: Store,
     corpora: Corpora,
     given: Resolved[TranslationRecipe],
     run: SharedRunFolder,
@@ -435,7 +341,7 @@ def make_trainer(
     model.model.to(device)
     model.model.compute_dtype = PRECISIONS[recipe.training.precision]
     model.model.layer_generator = ranks.common
-    batches = replace(ranks.from_first(training_batches, model, corpora.train, listener), part=ranks.part)
+    batches = replace(training_batches(model, store, listener), part=ranks.part)
     steps_per_epoch = recipe.training.steps_per_epoch(batches.steps_per_epoch())
     listener.on_message(
         f"{len(batches.sources):,} training pairs, {len(corpora.valid):,} validation pairs; "
@@ -448,7 +354,7 @@ def make_trainer(
         save_model(folder, model, card_of(model, corpora.sha256, len(batches.sources), progress.step, progress, []))
 
     def describe_batch(batch: Batch) -> list[dict[str, Any]]:
-        return [] if batch.pairs is None else [corpora.train.describe(pair) for pair in batch.pairs.tolist()]
+        return [] if batch.pairs is None else describe_pairs(store, batch.pairs.tolist(), model)
 
     teachers = ranks.from_first(load_teachers, model, corpora.valid.sha256, listener)
     for teacher in teachers:
@@ -485,34 +391,40 @@ def read_weights(folder: Path) -> Weights:
     return load_file(folder / WEIGHTS)
 
 
-def training_batches(model: TranslationModel, pairs: ParallelText, listener: Listener) -> PairBatches:
-    """The training pairs as the recipe batches them, without those that it calls too long."""
-    training, max_length = model.recipe.training, model.recipe.data.max_length
-    batches = pair_batches(
-        pairs,
-        model.source_tokenizer,
-        model.target_tokenizer,
-        seed=model.recipe.seed,
-        batch_tokens=training.batch_tokens,
-        batch_sentences=training.batch_sentences,
-        max_length=max_length,
-        augmentation=model.recipe.augmentation,
-        languages=(model.recipe.data.source, model.recipe.data.target),
+def training_batches(model: TranslationModel, store: Store, listener: Listener) -> PairBatches:
+    """The training pairs as the recipe batches them."""
+    recipe = model.recipe
+    noise = None
+    if recipe.augmentation.is_noisy:
+        tokenizers = model.source_tokenizer, model.target_tokenizer
+        tags = frozenset(token for part in store.parts for token in tag_ids(model.source_tokenizer, part.tag))
+        noise = PairNoise(recipe.augmentation, recipe.seed, store.sources, store.targets, *tokenizers, tags)
+    batches = PairBatches(
+        sources=store.sources,
+        targets=store.targets,
+        padding_id=PADDING_ID,
+        seed=recipe.seed,
+        batch_tokens=recipe.training.batch_tokens,
+        batch_sentences=recipe.training.batch_sentences,
+        weights=store.weights,
+        noise=noise,
     )
-    assert batches.numbers is not None  # pair_batches gives them
-    kept = len(np.unique(batches.numbers))
-    joined, too_long = len(batches.sources) - kept, len(pairs) - kept
-    if too_long == len(pairs):
-        raise RunError(f"every training pair is longer than data.max_length = {max_length} pieces")
-    if too_long:
-        listener.on_message(f"{too_long:,} training pairs over data.max_length = {max_length} pieces dropped")
     if not batches.pairs_per_epoch():
         raise RunError("by their weights in data.train, an epoch holds no pair at all; raise a weight")
-    if joined:
-        listener.on_message(f"{joined:,} pairs come joined with the next one too, by augmentation.joining")
     if batches.pairs_per_epoch() != len(batches.sources):
         listener.on_message(f"an epoch holds {batches.pairs_per_epoch():,} pairs, by the weights of the corpora")
     return batches
+
+
+def describe_pairs(store: Store, pairs: Sequence[int], model: TranslationModel) -> list[dict[str, Any]]:
+    """What a person needs to find pairs again: their files and lines, and what the model sees of both sides."""
+    places = [store.origin(pair) for pair in pairs]
+    sources = model.source_tokenizer.decode([store.sources[pair].tolist() for pair in pairs])
+    targets = model.target_tokenizer.decode([store.targets[pair].tolist() for pair in pairs])
+    return [
+        {"file": file, "line": line, "source": source, "target": target}
+        for (file, line), source, target in zip(places, sources, targets, strict=True)
+    ]
 
 
 def card_of(

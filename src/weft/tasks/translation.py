@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from weft.config import override
-from weft.data.augmentation import AugmentationConfig, PairNoise, with_joined_pairs
 from weft.data.batching import Batch, PairBatches
 from weft.data.corpus import ParallelText
 from weft.data.encoding import encode_pairs
@@ -42,7 +41,7 @@ SAMPLES_SHOWN = 4
 LONGEST_SOURCE = 4096
 """Pieces of one source text."""
 
-CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "data.tag", "require")
+CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "data.detokenize", "data.tag", "require")
 """What can be set of a model that is already trained: how it translates, and how it is evaluated."""
 
 
@@ -345,43 +344,16 @@ def pair_batches(
     seed: int,
     batch_tokens: int | None = None,
     batch_sentences: int | None = None,
-    max_length: int | None = None,
     tag: str | None = None,
-    augmentation: AugmentationConfig | None = None,
-    languages: tuple[str, str] = ("", ""),
 ) -> PairBatches:
-    """Pairs as ids, ready for batching; those with more than `max_length` pieces on a side are left out.
-
-    The tag of its corpus stands before a source, or `tag` where the corpus has none. By the `augmentation` sources
-    become noisy, and some pairs come joined with the next one as well; `languages` says how these are joined.
-    """
-    tags = pairs.tags
-    before = {name: tag_ids(source_tokenizer, name or tag) for name in set(tags)}
+    """Pairs in memory as ids, ready for batching; `tag` stands before each source."""
     encoded = encode_pairs(
         pairs.sources,
         pairs.targets,
         source_tokenizer,
         target_tokenizer,
-        before=[before[name] for name in tags],
-        max_length=max_length,
+        before=[tag_ids(source_tokenizer, tag)] * len(pairs),
     )
-    tag_set = frozenset(token for ids in before.values() for token in ids)
-    if augmentation is not None and augmentation.joining:
-        encoded = with_joined_pairs(
-            encoded,
-            (source_tokenizer, target_tokenizer),
-            languages,
-            share=augmentation.joining,
-            seed=seed,
-            max_length=max_length,
-            parts=[part.pairs for part in pairs.parts],
-            tags=tag_set,
-        )
-    noise = None
-    if augmentation is not None and augmentation.is_noisy:
-        noise = PairNoise(
-            augmentation, seed, encoded.sources, encoded.targets, source_tokenizer, target_tokenizer, tag_set
-        )
     return PairBatches(
         sources=encoded.sources,
         targets=encoded.targets,
@@ -389,9 +361,6 @@ def pair_batches(
         seed=seed,
         batch_tokens=batch_tokens,
         batch_sentences=batch_sentences,
-        weights=np.array(pairs.weights)[encoded.kept],
-        numbers=encoded.kept,
-        noise=noise,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from weft.errors import CorpusError, ModelError, Problem
 from weft.text.chinese import Script, convert_script
 from weft.text.normalization import PIECE_MARK, Normalization, normalize
+from weft.text.punctuation import Punctuation
 from weft.text.vocabulary import (
     SPECIAL_PIECES,
     UNKNOWN_ID,
@@ -25,10 +26,16 @@ class CharacterTokenizer:
     """A vocabulary of characters with the normalization that belongs to it. A space is written as U+2581."""
 
     def __init__(
-        self, vocabulary: Vocabulary, *, normalization: Normalization = "nfc", script: Script = "keep"
+        self,
+        vocabulary: Vocabulary,
+        *,
+        normalization: Normalization = "nfc",
+        punctuation: Punctuation = "keep",
+        script: Script = "keep",
     ) -> None:
         self.vocabulary = vocabulary
         self.normalization: Normalization = normalization
+        self.punctuation: Punctuation = punctuation
         self.script: Script = script
 
     @property
@@ -40,7 +47,7 @@ class CharacterTokenizer:
         return self.vocabulary.as_file
 
     def normalize(self, text: str) -> str:
-        return convert_script(normalize(text, self.normalization), self.script)
+        return convert_script(normalize(text, self.normalization, self.punctuation), self.script)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [[i for character in self.normalize(text) for i in self._spell(character)] for text in texts]
@@ -81,6 +88,7 @@ def train_characters(
     vocab_size: int,
     language: str,
     normalization: Normalization = "nfc",
+    punctuation: Punctuation = "keep",
     script: Script = "keep",
     tags: Sequence[str] = (),
 ) -> tuple[CharacterTokenizer, str | None]:
@@ -90,12 +98,13 @@ def train_characters(
     """
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(convert_script(normalize(text, normalization), script).replace(" ", PIECE_MARK))
+        counts.update(convert_script(normalize(text, normalization, punctuation), script).replace(" ", PIECE_MARK))
     if not counts:
         raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
     first = (*SPECIAL_PIECES, *tags, *BYTES)
     vocabulary, message = most_frequent(counts, after=first, vocab_size=vocab_size, language=language)
-    return CharacterTokenizer(vocabulary, normalization=normalization, script=script), message
+    made = CharacterTokenizer(vocabulary, normalization=normalization, punctuation=punctuation, script=script)
+    return made, message
 
 
 def read_characters(data: bytes, path: Path) -> Vocabulary:

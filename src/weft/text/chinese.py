@@ -1,9 +1,14 @@
 """Chinese script: Traditional and Simplified are two spellings of one language, and a small model should see one."""
 
+import re
 from functools import cache
 from typing import Literal
 
 import opencc
+
+HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+"""Chinese characters, as the inside of a character class."""
+IS_HAN = re.compile(f"[{HAN}]")
 
 Script = Literal["keep", "simplified", "traditional"]
 

@@ -7,6 +7,7 @@ from weft.errors import ModelError, Problem
 from weft.text.characters import CharacterTokenizer, read_characters, train_characters
 from weft.text.chinese import Script
 from weft.text.normalization import Normalization
+from weft.text.punctuation import Punctuation
 from weft.text.sentencepiece_model import SentencePieceTokenizer, train_sentencepiece
 from weft.text.tokenizer import Kind, Tokenizer
 from weft.text.vocabulary import LARGEST_FILE, read_vocabulary
@@ -30,6 +31,7 @@ def train_tokenizer(
     vocab_size: int,
     language: str,
     normalization: Normalization = "nfc",
+    punctuation: Punctuation = "keep",
     script: Script = "keep",
     tags: Sequence[str] = (),
 ) -> tuple[Tokenizer, str | None]:
@@ -46,6 +48,7 @@ def train_tokenizer(
                 vocab_size=vocab_size,
                 language=language,
                 normalization=normalization,
+                punctuation=punctuation,
                 script=script,
                 tags=tags,
             )
@@ -55,11 +58,25 @@ def train_tokenizer(
             train = train_characters
         case "words":
             train = train_words
-    return train(texts, vocab_size=vocab_size, language=language, normalization=normalization, script=script, tags=tags)
+    return train(
+        texts,
+        vocab_size=vocab_size,
+        language=language,
+        normalization=normalization,
+        punctuation=punctuation,
+        script=script,
+        tags=tags,
+    )
 
 
 def load_tokenizer(
-    path: Path, *, kind: Kind, language: str, normalization: Normalization = "nfc", script: Script = "keep"
+    path: Path,
+    *,
+    kind: Kind,
+    language: str,
+    normalization: Normalization = "nfc",
+    punctuation: Punctuation = "keep",
+    script: Script = "keep",
 ) -> Tokenizer:
     """Read a tokenizer's file; raises ModelError where it cannot be read or is no such file, naming what is wrong."""
     try:
@@ -68,7 +85,9 @@ def load_tokenizer(
         data = path.read_bytes()
     except OSError as error:
         raise ModelError(path, [Problem(path.name, f"cannot be read: {error.strerror}")]) from None
-    return read_tokenizer(data, path, kind=kind, language=language, normalization=normalization, script=script)
+    return read_tokenizer(
+        data, path, kind=kind, language=language, normalization=normalization, punctuation=punctuation, script=script
+    )
 
 
 def read_tokenizer(
@@ -78,16 +97,23 @@ def read_tokenizer(
     kind: Kind,
     language: str,
     normalization: Normalization = "nfc",
+    punctuation: Punctuation = "keep",
     script: Script = "keep",
 ) -> Tokenizer:
     """The tokenizer in these bytes, which are those of `path`; raises ModelError where they are no such file."""
     match kind:
         case "bpe" | "unigram":
-            return SentencePieceTokenizer(data, kind=kind, normalization=normalization, script=script, path=path)
+            return SentencePieceTokenizer(
+                data, kind=kind, normalization=normalization, punctuation=punctuation, script=script, path=path
+            )
         case "wordpiece":
-            return WordPieceTokenizer(read_vocabulary(data, path), normalization=normalization, script=script)
+            vocabulary = read_vocabulary(data, path)
+            return WordPieceTokenizer(vocabulary, normalization=normalization, punctuation=punctuation, script=script)
         case "characters":
-            return CharacterTokenizer(read_characters(data, path), normalization=normalization, script=script)
+            vocabulary = read_characters(data, path)
+            return CharacterTokenizer(vocabulary, normalization=normalization, punctuation=punctuation, script=script)
         case "words":
             vocabulary = read_vocabulary(data, path)
-            return WordTokenizer(vocabulary, language=language, normalization=normalization, script=script)
+            return WordTokenizer(
+                vocabulary, language=language, normalization=normalization, punctuation=punctuation, script=script
+            )

@@ -4,6 +4,8 @@ import re
 import unicodedata
 from typing import Literal
 
+from weft.text.punctuation import Punctuation, unify_punctuation
+
 Normalization = Literal["nfc", "nfkc"]
 
 PIECE_MARK = "\u2581"  # SentencePiece writes a space as this character, so in a text it would come back as a space
@@ -13,13 +15,14 @@ CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
 WHITE_SPACE = re.compile(r"\s+")
 
 
-def normalize(text: str, form: Normalization = "nfc") -> str:
+def normalize(text: str, form: Normalization = "nfc", punctuation: Punctuation = "keep") -> str:
     """The text as a tokenizer sees it.
 
     Unicode composed (`nfkc` also folds width and compatibility forms); control characters and byte order marks gone;
     every run of white space, line separators of all kinds included, one space, none at the ends; a lone surrogate,
     which no encoding can write, becomes U+FFFD; U+2581, the tokenizer's own mark for a space, becomes an underscore.
+    Last, punctuation takes its form.
     """
     text = LONE_SURROGATES.sub("\ufffd", text).replace(PIECE_MARK, "_")
     text = unicodedata.normalize("NFC" if form == "nfc" else "NFKC", CONTROLS.sub("", text))
-    return WHITE_SPACE.sub(" ", text).strip(" ")
+    return unify_punctuation(WHITE_SPACE.sub(" ", text).strip(" "), punctuation)

@@ -17,6 +17,7 @@ import sentencepiece
 from weft.errors import CorpusError, ModelError, Problem
 from weft.text.chinese import Script, convert_script, is_chinese
 from weft.text.normalization import PIECE_MARK, Normalization, normalize
+from weft.text.punctuation import Punctuation
 from weft.text.sampling import Pieces, draw_cut, drop_merges
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID, size_message
 
@@ -37,12 +38,14 @@ class SentencePieceTokenizer:
         *,
         kind: Literal["bpe", "unigram"],
         normalization: Normalization = "nfc",
+        punctuation: Punctuation = "keep",
         script: Script = "keep",
         path: Path = Path("the vocabulary"),
     ) -> None:
         self.model = model
         self.kind: Literal["bpe", "unigram"] = kind
         self.normalization: Normalization = normalization
+        self.punctuation: Punctuation = punctuation
         self.script: Script = script
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -58,7 +61,7 @@ class SentencePieceTokenizer:
         return self._processor.get_piece_size()
 
     def normalize(self, text: str) -> str:
-        return convert_script(normalize(text, self.normalization), self.script)
+        return convert_script(normalize(text, self.normalization, self.punctuation), self.script)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return self._processor.encode([self.normalize(text) for text in texts])
@@ -131,6 +134,7 @@ def train_sentencepiece(
     vocab_size: int,
     language: str,
     normalization: Normalization = "nfc",
+    punctuation: Punctuation = "keep",
     script: Script = "keep",
     tags: Sequence[str] = (),
 ) -> tuple[SentencePieceTokenizer, str | None]:
@@ -140,7 +144,7 @@ def train_sentencepiece(
     the 256 bytes and the tags, each of which becomes a piece. The result is a function of the texts and the settings.
     Raises CorpusError where there is no text at all.
     """
-    normalized = [convert_script(normalize(text, normalization), script) for text in texts]
+    normalized = [convert_script(normalize(text, normalization, punctuation), script) for text in texts]
     asked = vocab_size
     for _ in range(3):
         writer = io.BytesIO()
@@ -175,7 +179,9 @@ def train_sentencepiece(
                 raise
             vocab_size = int(fitting[1])
             continue
-        trained = SentencePieceTokenizer(writer.getvalue(), kind=kind, normalization=normalization, script=script)
+        trained = SentencePieceTokenizer(
+            writer.getvalue(), kind=kind, normalization=normalization, punctuation=punctuation, script=script
+        )
         return trained, size_message(language, vocab_size, asked)
     raise RuntimeError(f"SentencePiece accepts no vocabulary size for {language}")
 

@@ -1,7 +1,7 @@
 """What every tokenizer promises, and the recipe table that chooses one.
 
 A tokenizer turns a string into ids and back. It owns everything that happens to a string on the way (Unicode form,
-Chinese script), so that a model folder that carries its tokenizer carries its preprocessing.
+punctuation, Chinese script), so that a model folder that carries its tokenizer carries its preprocessing.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from weft.config import FieldProblem, FieldProblems, Settings
 from weft.text.chinese import is_chinese
 from weft.text.normalization import Normalization
+from weft.text.punctuation import Punctuation
 
 Kind = Literal["bpe", "unigram", "wordpiece", "characters", "words"]
 
@@ -75,6 +76,10 @@ class TokenizerConfig(Settings):
     """One vocabulary of source_size pieces for both languages (needed for model.tie = "all")."""
     normalization: Normalization = "nfc"
     """Unicode form of all text: nfc keeps full-width forms and ligatures apart, nfkc folds them."""
+    source_punctuation: Punctuation = "keep"
+    """Form of the source's quotation marks, dashes, ellipses and wide signs: keep, those of ASCII, those of Chinese."""
+    target_punctuation: Punctuation = "keep"
+    """The same for target text in training, and so for what the model writes; references stay as they are."""
     source_script: Literal["auto", "keep", "simplified", "traditional"] = "auto"
     """Script that Chinese source text is converted to; auto: simplified where the source is Chinese."""
     target_script: Literal["auto", "keep", "simplified", "traditional"] = "auto"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from weft.errors import CorpusError, MissingExtraError, ModelError, Problem
 from weft.text.chinese import Script, convert_script
 from weft.text.normalization import Normalization, normalize
+from weft.text.punctuation import Punctuation, unify_punctuation
 from weft.text.sentencepiece_model import has_many_characters
 from weft.text.vocabulary import (
     SPECIAL_PIECES,
@@ -55,10 +56,16 @@ class WordPieceTokenizer:
     """A vocabulary of word pieces with the normalization that belongs to it."""
 
     def __init__(
-        self, vocabulary: Vocabulary, *, normalization: Normalization = "nfc", script: Script = "keep"
+        self,
+        vocabulary: Vocabulary,
+        *,
+        normalization: Normalization = "nfc",
+        punctuation: Punctuation = "keep",
+        script: Script = "keep",
     ) -> None:
         self.vocabulary = vocabulary
         self.normalization: Normalization = normalization
+        self.punctuation: Punctuation = punctuation
         self.script: Script = script
         self._spell = bert_pipeline(vocabulary)
 
@@ -71,9 +78,19 @@ class WordPieceTokenizer:
         return self.vocabulary.as_file
 
     def normalize(self, text: str) -> str:
-        words = cut(self._spell, text, self.normalization)
+        spaced = self._spaced(text)
+        # A sign in another form may bring other spaces along, and these another form of a sign. Twice has been enough
+        # for all texts tried; a bound lets none of them keep a server busy.
+        for _ in range(8):
+            unified = unify_punctuation(spaced, self.punctuation)
+            if unified == spaced or (again := self._spaced(unified)) == spaced:
+                break
+            spaced = again
         # Converted last, so that phrases of characters that only come together here are found the first time.
-        return convert_script(join(words, self.normalization), self.script)
+        return convert_script(spaced, self.script)
+
+    def _spaced(self, text: str) -> str:
+        return join(cut(self._spell, text, self.normalization), self.normalization)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         encoded = self._spell.encode_batch_fast([self.normalize(text) for text in texts], add_special_tokens=False)
@@ -119,6 +136,7 @@ def train_wordpiece(
     vocab_size: int,
     language: str,
     normalization: Normalization = "nfc",
+    punctuation: Punctuation = "keep",
     script: Script = "keep",
     tags: Sequence[str] = (),
 ) -> tuple[WordPieceTokenizer, str | None]:
@@ -130,13 +148,16 @@ def train_wordpiece(
     cutter = bert_pipeline(Vocabulary(SPECIAL_PIECES))
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(cut(cutter, convert_script(text, script), normalization))
+        unified = normalize(convert_script(text, script), normalization, punctuation)
+        counts.update(cut(cutter, unified, normalization))
     if not counts:
         raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
     characters = frequent_characters(counts, share=0.9995 if has_many_characters(language) else 1.0)
     spellable = {word: count for word, count in sorted(counts.items()) if characters.issuperset(word)}
     tokens = learn_pieces(cutter, spellable, (*SPECIAL_PIECES, *tags), vocab_size)
-    tokenizer = WordPieceTokenizer(Vocabulary(tuple(tokens)), normalization=normalization, script=script)
+    tokenizer = WordPieceTokenizer(
+        Vocabulary(tuple(tokens)), normalization=normalization, punctuation=punctuation, script=script
+    )
     return tokenizer, size_message(language, len(tokens), vocab_size)
 
 

@@ -16,8 +16,9 @@ from functools import cache
 from itertools import groupby
 
 from weft.errors import CorpusError, MissingExtraError, Problem
-from weft.text.chinese import Script, convert_script, is_chinese
+from weft.text.chinese import HAN, IS_HAN, Script, convert_script, is_chinese
 from weft.text.normalization import PIECE_MARK, Normalization, normalize
+from weft.text.punctuation import Punctuation
 from weft.text.vocabulary import (
     SPECIAL_PIECES,
     UNKNOWN_ID,
@@ -26,9 +27,6 @@ from weft.text.vocabulary import (
     is_tag,
     most_frequent,
 )
-
-HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
-IS_HAN = re.compile(f"[{HAN}]")
 
 
 class WordTokenizer:
@@ -39,10 +37,17 @@ class WordTokenizer:
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, *, language: str, normalization: Normalization = "nfc", script: Script = "keep"
+        self,
+        vocabulary: Vocabulary,
+        *,
+        language: str,
+        normalization: Normalization = "nfc",
+        punctuation: Punctuation = "keep",
+        script: Script = "keep",
     ) -> None:
         self.vocabulary = vocabulary
         self.normalization: Normalization = normalization
+        self.punctuation: Punctuation = punctuation
         self.script: Script = script
         self._cut_han = han_cutter(language)
         spoken = {SPECIAL_PIECES[UNKNOWN_ID]: UNKNOWN_TEXT}
@@ -58,7 +63,7 @@ class WordTokenizer:
         return self.vocabulary.as_file
 
     def normalize(self, text: str) -> str:
-        return convert_script(normalize(text, self.normalization), self.script)
+        return convert_script(normalize(text, self.normalization, self.punctuation), self.script)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         ids = self.vocabulary.ids
@@ -99,6 +104,7 @@ def train_words(
     vocab_size: int,
     language: str,
     normalization: Normalization = "nfc",
+    punctuation: Punctuation = "keep",
     script: Script = "keep",
     tags: Sequence[str] = (),
 ) -> tuple[WordTokenizer, str | None]:
@@ -109,12 +115,15 @@ def train_words(
     cut_han = han_cutter(language)
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(cut_words(convert_script(normalize(text, normalization), script), cut_han))
+        counts.update(cut_words(convert_script(normalize(text, normalization, punctuation), script), cut_han))
     if not counts:
         raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
     first = (*SPECIAL_PIECES, *tags)
     vocabulary, message = most_frequent(counts, after=first, vocab_size=vocab_size, language=language)
-    return WordTokenizer(vocabulary, language=language, normalization=normalization, script=script), message
+    made = WordTokenizer(
+        vocabulary, language=language, normalization=normalization, punctuation=punctuation, script=script
+    )
+    return made, message
 
 
 def cut_words(text: str, cut_han: Callable[[str], Iterable[str]]) -> Iterator[str]:

@@ -365,9 +365,9 @@ class SharedRunFolder(RunFolder):
         self.ranks = ranks
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, *, to_prepare: bool = False) -> Iterator[None]:
         with ExitStack() as stack:
-            self.ranks.from_first(stack.enter_context, super().locked())
+            self.ranks.from_first(stack.enter_context, super().locked(to_prepare=to_prepare))
             yield
 
     def status(self) -> RunStatus | None:

@@ -2,6 +2,7 @@
 write.
 
     checkpoints/step-N/   a complete model folder, training.safetensors and training.json
+    corpus/               the pairs to train on, as ids
     run.json              names `last` and `best`
     metrics.jsonl samples.jsonl skipped.jsonl
 
@@ -31,8 +32,8 @@ from weft.files import sha256, sync, write_atomically
 TENSORS, STATE = "training.safetensors", "training.json"
 SKIPPED = "skipped.jsonl"
 LOGS = ("metrics.jsonl", "samples.jsonl", SKIPPED)
-BEGUN = re.compile(r"lock|checkpoints|(metrics|samples|skipped)\.jsonl|\..*\.partial")
-"""What a run that was killed before its first checkpoint can have left."""
+BEGUN = re.compile(r"lock|checkpoints|corpus|(metrics|samples|skipped)\.jsonl|\..*\.partial")
+"""What a run that was killed before its first checkpoint can have left, and what was prepared for it."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,15 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoints = path / "checkpoints"
+        self.corpus = path / "corpus"
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, *, to_prepare: bool = False) -> Iterator[None]:
         """Keep every other process out while the block runs; raises RunError where one is already in.
 
         A folder that holds anything but a run is refused: training would replace files in it. Where the block ends
-        before the first checkpoint, everything that was made for it is gone again.
+        before the first checkpoint, everything that was made for it is gone again, but for the corpus of a block
+        `to_prepare` it.
         """
         try:
             import fcntl
@@ -87,6 +90,7 @@ class RunFolder:
             raise RunError("training locks its run folder, for which this system has no means; use WSL") from None
         self._refuse_other_folders()
         made = [folder for folder in (self.checkpoints, self.path, *self.path.parents) if not folder.exists()]
+        has_corpus = self.corpus.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = open(self.path / "lock", "a")  # noqa: SIM115 (held open as long as the lock is)
@@ -109,6 +113,8 @@ class RunFolder:
                 yield
             finally:
                 if not (self.path / "run.json").exists():
+                    if not has_corpus and not to_prepare:
+                        shutil.rmtree(self.corpus, ignore_errors=True)
                     self._vanish(made)
 
     def _taken(self) -> RunError:

@@ -22,6 +22,7 @@ from weft.data.doctor.findings import KINDS, SEVERITIES, Diagnosis, Example, Fin
 from weft.data.doctor.reading import CHUNK, Fault, File, Layout
 from weft.data.keys import keys_of, pair_keys
 from weft.data.measures import tokens
+from weft.data.preparation import Leaks
 from weft.text.chinese import is_chinese
 
 SAMPLE = 50_000
@@ -39,8 +40,6 @@ NO_TRANSLATION = ("empty", "swapped", "copy", "wrong language", "mojibake", "out
 """What is wrong with such a pair explains what the kinds of EXPLAINED would say."""
 EXPLAINED = ("unrelated", "cut", "length ratio", "numbers", "long")
 
-QUICK_CHUNKS = 20
-"""The quick checks look closely at so many chunks of a corpus, evenly spread; leaks they look for everywhere."""
 QUICK_LINES = 3
 QUICK_SHARE = 1.0
 """A warning is worth a line from so many percent of the pairs on."""
@@ -77,19 +76,40 @@ def examine(
     return examination.diagnosis()
 
 
-def examine_quickly(train: ParallelText, valid: ParallelText, languages: tuple[str, str]) -> Diagnosis:
-    """What can be seen without a lexicon, of pairs that were read already; of a large corpus, of a part of it."""
+def examine_quickly(
+    train: ParallelText,
+    valid: ParallelText,
+    languages: tuple[str, str],
+    *,
+    whole: int | None = None,
+    leak: Finding | None = None,
+) -> Diagnosis:
+    """What can be seen without a lexicon, of pairs that were read already.
+
+    The pairs to train on may be a part of a corpus of `whole` ones; what leaks is known from all of them (`leaks_of`).
+    """
     files = [
         Held(part.file or name, name, text, first, part)
         for name, text in (("train", train), ("valid", valid))
         for first, part in parts_of(text)
     ]
-    every = 1 + len(train) // (QUICK_CHUNKS * CHUNK)
-    examination = Examination(files, languages, is_quick=True, every=every)
+    examination = Examination(files, languages, is_quick=True)
     examination.check_each_pair()
-    examination.find_leaks()
     examination.find_length_ratios()
-    return examination.diagnosis()
+    if whole is not None and whole > len(train):
+        examination.remarks.append(f"looked closely at {len(train):,} of {whole:,} pairs to train on")
+    return examination.diagnosis([leak] if leak is not None else [])
+
+
+def leaks_of(leaks: Leaks, valid: ParallelText) -> Finding | None:
+    """The finding of these leaks into the pairs that are held out."""
+    if not leaks.lines:
+        return None
+    known = [
+        int(np.isin(keys_of(texts), np.array(sorted(keys), np.uint64)).sum())
+        for texts, keys in ((valid.sources, leaks.sources), (valid.targets, leaks.targets))
+    ]
+    return Finding("leak", leaks.lines, leaks.examples[:EXAMPLES], [sides_known(known, len(valid), "valid", "train")])
 
 
 def in_a_few_words(diagnosis: Diagnosis) -> list[str]:
@@ -110,6 +130,10 @@ def in_a_few_words(diagnosis: Diagnosis) -> list[str]:
         others = ", ".join(f"{finding.kind} ({finding.count:,})" for finding in serious[QUICK_LINES - 1 :])
         lines = [*lines[: QUICK_LINES - 1], f"data: also {others}; `weft doctor` with the recipe tells more"]
     return lines
+
+
+def sides_known(known: Sequence[int], pairs: int, other: str, part: str) -> str:
+    return f"{known[0]:,} source and {known[1]:,} target sides of {pairs:,} pairs of {other} stand in {part}"
 
 
 class Held:
@@ -138,11 +162,9 @@ def parts_of(text: ParallelText) -> Iterator[tuple[int, Part]]:
 class Examination:
     """What is known so far. Pairs have numbers from 0, over all files in a row; a part's files follow each other."""
 
-    def __init__(
-        self, files: Sequence[File | Held], languages: tuple[str, str], *, is_quick: bool = False, every: int = 1
-    ) -> None:
-        """`every` how many chunks one is looked at closely; `is_quick` prepares neither near duplicates nor lexicon."""
-        self.files, self.languages, self.is_quick, self.every = files, languages, is_quick, every
+    def __init__(self, files: Sequence[File | Held], languages: tuple[str, str], *, is_quick: bool = False) -> None:
+        """`is_quick` prepares for none of what needs the other pairs: duplicates, leaks, the lexicon."""
+        self.files, self.languages, self.is_quick = files, languages, is_quick
         self.found: dict[str, list[Places]] = {}
         self.notes: dict[tuple[str, int], str] = {}
         self.details: dict[str, list[str]] = {}
@@ -156,39 +178,33 @@ class Examination:
         """What a pair shows by itself; also its keys, and a sample of the pairs to train on."""
         keys: list[NDArray[np.uint64]] = []
         bands: list[NDArray[np.uint64]] = []
-        looked_at, lengths, scripts = [], [], []
+        lengths, scripts = [], []
         self.sample: list[tuple[str, str]] = []
-        spacing, pair, chunk = 1, 0, 0
+        spacing, pair = 1, 0
         for file in self.files:
             self.starts.append(pair)
             for sources, targets in file.chunks():
-                keys.append(np.stack([keys_of(sources), keys_of(targets)], 1))
-                if chunk % self.every == 0:
-                    source_tokens, target_tokens = [*map(tokens, sources)], [*map(tokens, targets)]
-                    if not self.is_quick:
-                        bands.append(band_keys(source_tokens, target_tokens))
-                    checked = check(sources, targets, source_tokens, target_tokens, self.languages)
-                    for kind, places in checked.found.items():
-                        self.add(kind, places + pair)
-                    self.notes |= {("numbers", place + pair): note for place, note in checked.other_numbers.items()}
-                    looked_at.append(np.arange(pair, pair + len(sources)))
-                    lengths.append(checked.lengths)
-                    scripts.append(checked.scripts)
+                source_tokens, target_tokens = [*map(tokens, sources)], [*map(tokens, targets)]
+                if not self.is_quick:
+                    keys.append(np.stack([keys_of(sources), keys_of(targets)], 1))
+                    bands.append(band_keys(source_tokens, target_tokens))
+                checked = check(sources, targets, source_tokens, target_tokens, self.languages)
+                for kind, places in checked.found.items():
+                    self.add(kind, places + pair)
+                self.notes |= {("numbers", place + pair): note for place, note in checked.other_numbers.items()}
+                lengths.append(checked.lengths)
+                scripts.append(checked.scripts)
                 if file.part == self.files[0].part and not self.is_quick:
                     offset = -pair % spacing
                     self.sample += zip(sources[offset::spacing], targets[offset::spacing], strict=True)
                     if len(self.sample) > 2 * SAMPLE:
                         self.sample, spacing = self.sample[::2], 2 * spacing
                 pair += len(sources)
-                chunk += 1
         self.pairs = pair
         self.keys = np.concatenate(keys) if keys else np.zeros((0, 2), np.uint64)
         self.bands = np.concatenate(bands) if bands else np.zeros((0, BANDS), np.uint64)
-        self.looked_at = np.concatenate(looked_at) if looked_at else np.zeros(0, np.int64)
         self.lengths = np.concatenate(lengths) if lengths else np.zeros((0, 2), np.int32)
         self.scripts = scripts
-        if len(self.looked_at) < pair:
-            self.remarks.append(f"looked closely at {len(self.looked_at):,} of {pair:,} pairs")
 
     def add(self, kind: str, pairs: Places) -> None:
         self.found.setdefault(kind, []).append(pairs.astype(np.int64))
@@ -241,8 +257,7 @@ class Examination:
                     int((find_in(self.keys[begin:end, side], self.keys[first:last, side]) >= 0).sum())
                     for side in (0, 1)
                 ]
-                sides = f"{known[0]:,} source and {known[1]:,} target sides of {end - begin:,} pairs"
-                self.details.setdefault("leak", []).append(f"{sides} of {other} stand in {part}")
+                self.details.setdefault("leak", []).append(sides_known(known, end - begin, other, part))
 
     def name_twins(self, kind: str, pairs: Places, twins: Places) -> None:
         """Keep for the first of these pairs, which will be the examples, which other pair each is like."""
@@ -259,7 +274,7 @@ class Examination:
         ratio -= np.median(ratio)
         spread = max(1.4826 * float(np.median(np.abs(ratio))), 0.15)  # that of a normal distribution with this median
         far = (np.abs(ratio) > RATIO_SPREADS * spread) & (self.lengths.max(1) >= RATIO_LENGTH)
-        self.add("length ratio", self.looked_at[far])
+        self.add("length ratio", np.flatnonzero(far))
 
     def find_scripts(self) -> None:
         """The rarer script of a Chinese side that has two."""
@@ -276,7 +291,7 @@ class Examination:
             shares = {name: float(there.mean()) for name, there in texts.items()}
             rarer = min(shares, key=lambda name: shares[name])
             if shares[rarer] >= SCRIPT_SHARE:
-                self.add("two scripts", self.looked_at[texts[rarer]])
+                self.add("two scripts", np.flatnonzero(texts[rarer]))
                 said = ", ".join(f"{100 * share:.1f} % {name}" for name, share in shares.items())
                 where = ("source", "target")[side]
                 self.details.setdefault("two scripts", []).append(
@@ -353,7 +368,8 @@ class Examination:
         number = int(np.searchsorted(self.starts, pair, side="right")) - 1
         return self.files[number].name, int(self.files[number].lines[pair - self.starts[number]])
 
-    def diagnosis(self) -> Diagnosis:
+    def diagnosis(self, known: Sequence[Finding] = ()) -> Diagnosis:
+        """What was found, and what is `known` from elsewhere."""
         kinds = {kind: pairs for kind in KINDS if len(pairs := self.all_of(kind))}
         suspicion, suspects = self._suspects(kinds)
         shown = {int(pair) for pairs in kinds.values() for pair in pairs[:EXAMPLES]} | set(suspects)
@@ -371,7 +387,7 @@ class Examination:
             )
             for kind, pairs in kinds.items()
         ]
-        findings += self._faults()
+        findings += [*self._faults(), *known]
         order = {kind: place for place, kind in enumerate(KINDS)}
         findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), order[finding.kind]))
         with_error = self._carrying(findings, "error")

@@ -1,0 +1,58 @@
+"""`weft prepare`: the pairs of a recipe, cleaned and cut into pieces, ready for `weft train`."""
+
+import json as json_format
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.files import refuse_replacing, write_atomically
+
+
+def prepare(
+    recipe: Annotated[Path, typer.Argument(help="The recipe, a TOML file.")],
+    run: Annotated[
+        Path | None, typer.Option(help="The run folder; left out: runs/ and the recipe's name.", show_default=False)
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder that data paths are relative to; left out: WEFT_DATA, else the recipe's folder.",
+            show_default=False,
+        ),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Processes that clean and cut; left out: by the size of the files.", show_default=False
+        ),
+    ] = None,
+    examples: Annotated[int, typer.Option(min=0, max=20, help="Removed pairs of each rule that are shown.")] = 3,
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", help="Also write what became of the pairs to this file; - for stdout instead."),
+    ] = None,
+) -> None:
+    """Clean the pairs to train on, learn the vocabularies, and keep the pairs as ids in the run folder.
+
+    `weft train` does the same by itself; what was prepared it takes as it is, as long as files and recipe are the same.
+    """
+    from weft.cli.progress import PlainDisplay
+    from weft.tasks.preparation import prepare_run
+
+    refuse_replacing("--json", json, [recipe])
+    prepared, folder = prepare_run(
+        recipe, run=run, data=data, overrides=overrides or (), processes=processes, listener=PlainDisplay()
+    )
+    as_json = json_format.dumps(asdict(prepared.account), indent=1, ensure_ascii=False) + "\n"
+    if json == Path("-"):
+        typer.echo(as_json, nl=False)
+        return
+    if json is not None:
+        write_atomically(json, as_json)
+    typer.echo(prepared.account.table(examples))
+    typer.echo(f"prepared: {folder}", err=True)

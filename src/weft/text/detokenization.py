@@ -1,0 +1,185 @@
+"""Natural text from corpora that were published tokenized: spaces before signs, around clitics, between Chinese words.
+
+It undoes what the scripts of Moses and of the Penn Treebank do, and segmentation of Chinese and Japanese. These lose
+what they change, so that the way back goes by what is usual. Text that is natural already stays as it is. Knows nothing
+of weft's own tokenizers.
+"""
+
+import re
+from functools import cache
+
+from weft.text.chinese import CHINESE_CODES, HAN
+
+
+def detokenize(text: str, language: str) -> str:
+    """One line, as it would have been written by hand in this language (a code such as en, zh-CN, pt_BR).
+
+    Escapes of Moses (`&apos;`, `@-@`) and of the Treebank (`-LRB-`) are undone in all languages. Where the language is
+    Chinese or Japanese, a line without Chinese or kana follows the rules of English.
+    """
+    code = language.lower().replace("_", "-").split("-")[0]
+    if "&" in text or "@ " in text or "##" in text or "B-" in text or "b-" in text:
+        text = ESCAPED.sub(unescape, text)
+    if code in UNSPACED and IDEOGRAM.search(text):
+        return joined_words(text) if SEGMENTED.search(text) else text
+    return joined_signs(text, "en" if code in UNSPACED else code)
+
+
+ESCAPES = {
+    "&apos;": "'",
+    "&quot;": '"',
+    "&amp;": "&",
+    "&lt;": "<",
+    "&gt;": ">",
+    "&#124;": "|",
+    "&#91;": "[",
+    "&#93;": "]",
+    "-lrb-": "(",
+    "-rrb-": ")",
+    "-lsb-": "[",
+    "-rsb-": "]",
+    "-lcb-": "{",
+    "-rcb-": "}",
+}
+ESCAPED = re.compile(
+    r"&(?:apos|quot|amp|lt|gt|#124|#91|#93);|(?<!\S)-(?i:[lr][rsc]b)-(?!\S)| @([-,./:])@ | ##AT##(-)##AT## "
+)
+
+
+def unescape(found: re.Match[str]) -> str:
+    return found[1] or found[2] or ESCAPES[found[0].lower()]
+
+
+# Languages with spaces between words
+
+
+def joined_signs(text: str, code: str) -> str:
+    """Signs and clitics beside the words that they belong to."""
+    if " " not in text:
+        return text
+    if "''" in text or "`" in text:
+        text = TREEBANK_SINGLE_QUOTES.sub(r"'\1'", TREEBANK_QUOTES.sub('"', text))
+    if '"' in text:
+        text = LONE_QUOTE.sub('"', SPACED_QUOTES.sub(r'"\1"', text))
+    if " ' " in text or text.startswith("' "):
+        if code == "en":
+            text = APART_CONTRACTION.sub("'", text)
+        text = PLURAL_POSSESSIVE.sub("'", SPACED_SINGLE_QUOTES.sub(r"'\1'", text))
+    if "„" in text:
+        text = LOW_QUOTES.sub(r"„\1\2", text)
+    if ". ." in text:
+        text = SECOND_POINT.sub("", text)
+    return superfluous_space(code).sub("", text)
+
+
+TREEBANK_QUOTES = re.compile(r"(?<!\S)`` | ''(?!\S)")
+TREEBANK_SINGLE_QUOTES = re.compile(r"(?<!\S)` ((?:[^'`]|'(?=\S))+?) '(?!\S)")
+SPACED_QUOTES = re.compile(r'(?<!\S)" ([^"]+) "(?!\w)')
+# Of a quotation over several lines each has only one end: that outside, or the one that the next word tells.
+LONE_QUOTE = re.compile('^" | "$|(?<=[,.!?]) "(?= [a-z])|(?<=[,:] )" (?=[A-Z])')
+APART_CONTRACTION = re.compile(r"(?<=\w) ' (?=(?:s|t|m|d|re|ve|ll)\b(?! '))")
+# After an s it is that of `the dogs' tails`, unless the word is one of these.
+NO_PLURAL = (r"\b[aiu]s", r"\b(?:has|his|its|was|yes)", r"\b(?:does|says|this)")
+SPACED_SINGLE_QUOTES = re.compile(
+    rf"(?<!\S)(?:(?<!s )|{'|'.join(f'(?<={word} )' for word in NO_PLURAL)})' ((?:[^']|'(?=\S))+?) '(?!\w)"
+)
+PLURAL_POSSESSIVE = re.compile(rf"(?<=s){''.join(f'(?<!{word})' for word in NO_PLURAL)} '(?= )")
+LOW_QUOTES = re.compile("„ ([^„“”]+) ([“”])")
+# The Treebank ends a sentence after an abbreviation with a second point.
+SECOND_POINT = re.compile(r"(?<=\w\.) \.(?=[\"'”’)]*$)")
+
+CONTRACTIONS = r"(?:n['’]t|N['’]T|['’](?:s|m|d|re|ve|ll|S|M|D|RE|VE|LL|clock))(?!['’\w])"
+ELISIONS = (
+    "(?<=[Qq]u['’] )",
+    "(?<=urd['’] )",
+    "(?<=ll['’] )",
+    r"(?<=\b[Uu]n['’] )",
+    r"(?<=\b[cdjlmnstvCDJLMNSTV]['’] )",
+)
+"""What stands before the space after jusqu', aujourd', dell', un' and l'."""
+ELIDING = {"fr", "it", "ca", "oc"}
+LOW_QUOTING = {
+    "bg",
+    "bs",
+    "cs",
+    "de",
+    "et",
+    "hr",
+    "hu",
+    "is",
+    "ka",
+    "lt",
+    "lv",
+    "mk",
+    "pl",
+    "ro",
+    "sk",
+    "sl",
+    "sq",
+    "sr",
+}
+"""Languages whose “, if they use it, closes; their ” may do either."""
+REVERSING = {"de", "da", "sl", "hr", "sr", "bs", "cs", "sk", "hu"}
+"""Languages that also write »so«."""
+JOINING_PERCENT = {"en", "zh", "ja", "ko"}
+"""Languages that write 5% and $5; in most others a space belongs there."""
+
+
+@cache
+def superfluous_space(code: str) -> re.Pattern[str]:
+    """A space that a tokenizer put in, in the language of this code. Each pattern begins with a literal space, which
+    makes the search quick; what stands before it is looked back at from behind it."""
+    low = ".,…" if code == "fr" else ".,;:!?…"
+    opening = "(\\[{‘„¿¡" + ("" if code in LOW_QUOTING else "“") + ("" if code in REVERSING | {"fr"} else "«")
+    closing = ")\\]}" + ("" if code in LOW_QUOTING else "”") + ("" if code in REVERSING | {"fr"} else "»")
+    places = [
+        # a sign at the end of a word, unless it begins a smiley or a number
+        rf"(?=(?![:;]\))[{low}]+(?![^\s\"'”’»)\]}}]))",
+        f"(?<![(\\[{{] )(?=[{closing}])",
+        f"(?<=[\\s\"'“‘(\\[][{opening}] )",
+        f"(?<=^[{opening}] )",
+        r"(?=’(?!\w))",
+        r"(?<=\d )(?=/ \d)",
+        r"(?<=\d / )(?=\d)",
+    ]
+    if code in JOINING_PERCENT:
+        places += [r"(?<=\d )(?=%)", r"(?<=[$£€¥] )(?=\d)"]
+    if code == "en":
+        places += [f"(?={CONTRACTIONS})", r"(?<=n )(?=['’]t\b)", r"(?<=\d : )(?=[0-5]\d\b)", *CLIPPED]
+    if code in ELIDING:
+        places += [rf"{elision}(?=\w)" for elision in ELISIONS]
+    return re.compile(f" (?:{'|'.join(places)})")
+
+
+CLIPPED = (
+    r"(?<=\b(?i:gon|wan) )(?=na\b)",
+    r"(?<=\b(?i:got|out) )(?=ta\b)",
+    r"(?<=\b(?i:gim|lem) )(?=me\b)",
+    r"(?<=\band )(?=/ or\b)",
+    r"(?<=\band / )(?=or\b)",
+)
+"""gonna, wanna, gotta, outta, gimme and lemme, which the Treebank cuts in two; and/or, which Moses does."""
+
+
+# Languages without
+
+
+UNSPACED = CHINESE_CODES | {"ja", "jpn"}
+KANA = "\u3041-\u30ff\u31f0-\u31ff"
+WIDE_SIGNS = "\u3001-\u3004\u3006\u3008-\u303f\uff01-\uff60“”‘’…—·"
+IDEOGRAM = re.compile(f"[{HAN}{KANA}]")
+# A space between two characters, before a sign that closes or after one that opens: natural text has none of these.
+SEGMENTED = re.compile(rf"[{HAN}{KANA}] [{HAN}{KANA}]| [，。！？；：、）》」』】”…]|[（《「『【“] | [,.:;!?](?: |$)")
+SPACED_QUOTES_OF_SEGMENTS = re.compile(r'(?:(?<=[,:]) |(?<!\S))" ([^"]+) "(?!\S)')
+SPACE_OF_SEGMENTS = re.compile(
+    rf" (?:(?=[{HAN}{KANA}{WIDE_SIGNS}])|(?<=[{HAN}{KANA}{WIDE_SIGNS}] )"
+    rf"|(?=[,.;:!?%]+(?![^\s\"'){HAN}{KANA}{WIDE_SIGNS}]))|(?<=[(\[] )|(?=[)\]])|(?<=[$£€¥] )(?=\d)"
+    r"|(?<=\d : )(?=[0-5]\d\b)|(?=[-~/&@+] )|(?<= [-~/&@+] ))"
+)
+
+
+def joined_words(text: str) -> str:
+    """Without spaces but those between Latin words and numbers."""
+    if '"' in text:
+        text = SPACED_QUOTES_OF_SEGMENTS.sub(r'"\1"', text)
+    return SPACE_OF_SEGMENTS.sub("", text)

@@ -1,0 +1,171 @@
+"""A prepared corpus: what cleaning leaves, kept as ids for as long as files and recipe stay the same."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.data.store import open_store
+from weft.errors import CorpusError, RunError
+from weft.tasks.preparation import Account, prepare_run
+from weft.tasks.training import Silent, train
+
+
+class Listener(Silent):
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def on_message(self, text: str) -> None:
+        self.messages.append(text)
+
+
+@pytest.fixture
+def root(tiny_run: Path, tmp_path: Path) -> Path:
+    """tiny_run's pairs to train on, and behind them one that is held out, the first one again, and one with markup."""
+    text = (tiny_run / "train.tsv").read_text(encoding="utf-8")
+    held_out, first = "这是别的句子。\tThis is another sentence.", text.splitlines()[1]
+    rows = f"{held_out}\n{first}\n<b>我有</b>\t<b>I have</b>\n"
+    (tmp_path / "train.tsv").write_text(text + rows, encoding="utf-8")
+    (tmp_path / "valid.tsv").write_text(f"zh\ten\n{held_out}\n你们有几把椅子？\tHow many chairs?\n", encoding="utf-8")
+    return tmp_path
+
+
+def recipe(**tables: dict[str, Any]) -> dict[str, Any]:
+    tiny: dict[str, dict[str, Any]] = {
+        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
+        "tokenizer": {"source_size": 300, "target_size": 300},
+        "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
+        "training": {"batch_sentences": 12, "steps": 4, "precision": "fp32", "log_every": 1},
+        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
+    }
+    return {name: {**tiny.get(name, {}), **tables.get(name, {})} for name in [*tiny, *(tables.keys() - tiny.keys())]}
+
+
+def losses(run: Path) -> list[float]:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [row["loss"] for row in rows if "loss" in row]
+
+
+def prepared(root: Path, name: str = "run", **tables: dict[str, Any]) -> tuple[Account, list[str], Path]:
+    listener = Listener()
+    found, folder = prepare_run(recipe(**tables), run=root / name, data=root, listener=listener)
+    return found.account, listener.messages, folder
+
+
+def test_without_rules_every_pair_is_kept_and_a_leak_is_told(root: Path) -> None:
+    account, messages, _ = prepared(root)
+    assert (account.read, account.clean, account.stored, account.removed) == (45, 45, 45, {})
+    assert any("stands in the held-out files: 1 pair, such as train.tsv:44" in message for message in messages)
+
+
+def test_the_rules_of_the_recipe_remove_pairs_and_say_which(root: Path) -> None:
+    account, messages, folder = prepared(root, cleaning={"markup": True})
+    assert account.removed == {"leaks": 1, "markup": 1, "duplicates": 1} and account.clean == 42
+    assert [example["line"] for rule in account.removed for example in account.examples[rule]] == [44, 46, 45]
+    assert any(message.startswith("[cleaning] removed 3 of 45 pairs (6.67 %): ") for message in messages)
+    assert not any("held-out files" in message for message in messages)
+    table = account.table(examples=1)
+    assert "kept                    42   93.33 %" in table and "train.tsv:46\n    <b>我有</b>" in table
+    assert json.loads((folder / "account.json").read_text(encoding="utf-8"))["clean"] == 42
+
+
+def test_rules_that_leave_nothing_are_named(root: Path) -> None:
+    with pytest.raises(CorpusError, match=r"\[cleaning\] +removes every pair: min_length 45"):
+        prepared(root, cleaning={"min_length": 100, "leaks": False, "markup": False, "copies": False})
+
+
+def test_training_takes_what_was_prepared_and_is_the_same_as_without(root: Path) -> None:
+    prepared(root, "ahead", cleaning={})
+    written = (root / "ahead" / "corpus" / "manifest.json").stat().st_mtime_ns
+    listener = Listener()
+    train(recipe(cleaning={}), run=root / "ahead", data=root, listener=listener)
+    train(recipe(cleaning={}), run=root / "at-once", data=root)
+    assert losses(root / "ahead") == losses(root / "at-once")
+    assert (root / "ahead" / "corpus" / "manifest.json").stat().st_mtime_ns == written
+    assert any("is still that of these files and this recipe" in message for message in listener.messages)
+    assert any(message.startswith("[cleaning] removed 3 of 45 pairs") for message in listener.messages)
+
+
+def test_a_vocabulary_that_the_corpus_made_smaller_is_found_again_with_its_size(root: Path) -> None:
+    tokenizer = {"source_size": 5000, "target_size": 5000}
+    prepared(root, "ahead", tokenizer=tokenizer)
+    for name in ("ahead", "at-once"):
+        train(recipe(tokenizer=tokenizer), run=root / name, data=root)
+    assert (root / "ahead" / "config.toml").read_bytes() == (root / "at-once" / "config.toml").read_bytes()
+    assert "# corpus instead of 5000" in (root / "ahead" / "config.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_kept"),
+    [
+        ({"training": {"learning_rate": 0.1}, "model": {"model_dim": 32}}, True),
+        ({"tokenizer": {"source_size": 290}}, False),
+        ({"cleaning": {"markup": False}}, False),
+        ({"data": {"max_length": 9}}, False),
+        ({"augmentation": {"joining": 0.5}}, False),
+    ],
+    ids=["training", "tokenizer", "cleaning", "length", "joining"],
+)
+def test_a_corpus_is_made_anew_only_when_what_it_depends_on_changed(
+    root: Path, changes: dict[str, Any], is_kept: bool
+) -> None:
+    prepared(root)
+    before = (root / "run" / "corpus" / "manifest.json").stat().st_mtime_ns
+    prepared(root, **changes)
+    assert ((root / "run" / "corpus" / "manifest.json").stat().st_mtime_ns == before) == is_kept
+
+
+def test_a_changed_file_makes_it_anew(root: Path) -> None:
+    assert prepared(root)[0].read == 45
+    with open(root / "train.tsv", "a", encoding="utf-8") as file:
+        file.write("我有三本书。\tI have three books.\n")
+    assert prepared(root)[0].read == 46
+
+
+def test_a_damaged_corpus_is_made_anew(root: Path) -> None:
+    _, _, folder = prepared(root)
+    whole = (folder / "source.ids").read_bytes()
+    (folder / "source.ids").write_bytes(whole[:-2] + b"\0\0")
+    _, messages, _ = prepared(root)
+    assert any("source.ids" in message and "it is made anew" in message for message in messages)
+    assert (folder / "source.ids").read_bytes() == whole
+
+
+def test_a_run_goes_on_without_its_prepared_corpus_as_with_it(root: Path) -> None:
+    for name in ("whole", "parted"):
+        train(recipe(training={"steps": 2}), run=root / name, data=root)
+    shutil.rmtree(root / "parted" / "corpus")
+    for name in ("whole", "parted"):
+        train(recipe(training={"steps": 4}), run=root / name, data=root)
+    assert losses(root / "parted") == losses(root / "whole")
+    assert len(open_store(root / "parted" / "corpus")) == 45
+
+
+def test_the_corpus_of_a_run_that_has_begun_stays_as_it_is(root: Path) -> None:
+    train(recipe(), run=root / "run", data=root)
+    with pytest.raises(RunError, match=r"is a run that has begun; prepare a new one: --run .*run-2"):
+        prepared(root, tokenizer={"source_size": 290})
+
+
+def test_nothing_but_the_corpus_is_left_and_no_scratch(root: Path) -> None:
+    prepared(root)
+    assert sorted(path.name for path in (root / "run").iterdir()) == ["corpus"]
+    with pytest.raises(CorpusError):
+        prepared(root, "other", data={"train": ["missing.tsv"]})
+    assert not (root / "other").exists()
+
+
+def test_a_script_without_a_main_guard_can_train_with_several_processes(root: Path) -> None:
+    script = root / "script.py"
+    script.write_text(
+        f"import pathlib\nprint('once')\nfrom weft.tasks.preparation import prepare_run\n"
+        f"from weft.tasks.training import Silent\nroot = pathlib.Path({str(root)!r})\n"
+        f"prepare_run({recipe()!r}, run=root / 'run', data=root, processes=2, listener=Silent())\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert done.stdout == "once\n"
