@@ -190,9 +190,9 @@ def prepared_for(
 
 def other_batches(run: Path) -> RunError:
     return RunError(
-        f"{run} cannot go on: from the same recipe and the same files now come other pieces or other batches, as after a "
-        "change of the vocabulary in its checkpoint, of weft or of SentencePiece; put the old one back, or begin a new "
-        f"run: --run {run}-2"
+        f"{run} cannot go on: from the same recipe and the same files now come other pieces or other batches, as after "
+        "a change of the vocabulary in its checkpoint, of weft or of SentencePiece; put the old one back, or begin a "
+        f"new run: --run {run}-2"
     )
 
 
