@@ -22,15 +22,15 @@ from bench.machine import RESULTS, Line, append_line, circumstances, fill_page, 
 
 LINES = RESULTS / "large.jsonl"
 SIZES = (500_000, 5_000_000)
-STEPS = 100
+STEPS, HELD_OUT = 100, 200
 INTERVAL = 0.2
 
-RECIPE = """\
+RECIPE = f"""\
 [data]
 source = "zh"
 target = "en"
-train = ["{train}"]
-valid = ["{valid}"]
+train = ["train.tsv"]
+valid = ["valid.tsv"]
 
 [cleaning]
 
@@ -49,7 +49,11 @@ ff_dim = 1024
 batch_tokens = 4096
 optimizer = "adamw"
 learning_rate = 1e-3
-steps = {steps}
+steps = {STEPS}
+
+[decoding]
+max_length_ratio = 1.0  # so little trained, it would write until it is stopped
+max_length_extra = 2
 """
 
 
@@ -81,14 +85,13 @@ def parse_options() -> argparse.Namespace:
 
 def measure(data: Path, sizes: list[int]) -> None:
     session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
-    valid = data.resolve() / "zh-en-50k" / "valid.tsv"
+    *held_out, _ = (data / "zh-en-50k" / "valid.tsv").read_text(encoding="utf-8").split("\n", 1 + HELD_OUT)
     for pairs in sizes:
         with tempfile.TemporaryDirectory() as folder:
             work = Path(folder)
             write_corpus(data / "zh-en-50k" / "train.tsv", pairs, work / "train.tsv")
-            (work / "large.toml").write_text(
-                RECIPE.format(train="train.tsv", valid=valid, steps=STEPS), encoding="utf-8"
-            )
+            (work / "valid.tsv").write_text("".join(f"{row}\n" for row in held_out), encoding="utf-8")
+            (work / "large.toml").write_text(RECIPE, encoding="utf-8")
             for command in ("prepare", "train"):
                 seconds, peak = watched([command, str(work / "large.toml"), "--run", str(work / "run")])
                 figures: Line = {

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from weft.errors import UsageError
 from weft.files import refuse_replacing, write_atomically
 
 
@@ -31,6 +32,9 @@ def prepare(
             min=1, help="Processes that clean and cut; left out: by the size of the files.", show_default=False
         ),
     ] = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Clean and cut on a Ray cluster instead: RAY_ADDRESS, or this machine's.")
+    ] = False,
     examples: Annotated[int, typer.Option(min=0, max=20, help="Removed pairs of each rule that are shown.")] = 3,
     json: Annotated[
         Path | None,
@@ -44,9 +48,19 @@ def prepare(
     from weft.cli.progress import PlainDisplay
     from weft.tasks.preparation import prepare_run
 
+    if cluster and processes is not None:
+        raise UsageError(
+            "give either --processes, for this machine, or --cluster, which uses all cores of its machines"
+        )
     refuse_replacing("--json", json, [recipe])
     prepared, folder = prepare_run(
-        recipe, run=run, data=data, overrides=overrides or (), processes=processes, listener=PlainDisplay()
+        recipe,
+        run=run,
+        data=data,
+        overrides=overrides or (),
+        processes=processes,
+        cluster=cluster,
+        listener=PlainDisplay(),
     )
     as_json = json_format.dumps(asdict(prepared.account), indent=1, ensure_ascii=False) + "\n"
     if json == Path("-"):

@@ -19,6 +19,7 @@ from typing import Any
 
 import weft
 from weft.config import Resolved, changed
+from weft.data.cluster import cluster_workers
 from weft.data.corpus import weight_and_tag
 from weft.data.doctor.examination import examine_quickly, in_a_few_words, leaks_of
 from weft.data.doctor.findings import Diagnosis
@@ -113,10 +114,12 @@ def prepare_run(
     data: str | Path | None = None,
     overrides: Sequence[str] = (),
     processes: int | None = None,
+    cluster: bool = False,
     listener: Listener,
 ) -> tuple[Prepared, Path]:
     """Do the first thing of `train` with these arguments, and return what came of it with its folder.
 
+    The work is done by so many processes of this machine, or by a Ray cluster (data/cluster.py), to the same result.
     Raises RunError for a run that has begun: its corpus is what it is trained on.
     """
     resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
@@ -125,7 +128,8 @@ def prepare_run(
         if folder.status() is not None:
             raise RunError(f"{run_path} is a run that has begun; prepare a new one: --run {run_path}-2")
         corpora = read_all(resolved.recipe, data_root, listener)
-        return prepare(resolved, corpora, folder.corpus, listener, processes=processes), folder.corpus
+        prepared = prepare(resolved, corpora, folder.corpus, listener, processes=processes, cluster=cluster)
+        return prepared, folder.corpus
 
 
 def prepare(
@@ -136,6 +140,7 @@ def prepare(
     *,
     kept_in: Path | None = None,
     processes: int | None = None,
+    cluster: bool = False,
 ) -> Prepared:
     """The corpus of a run that begins: what lies in the folder if it is of just this, else made anew.
 
@@ -149,7 +154,7 @@ def prepare(
         store = opened(place, depends_on, listener)
         if store is not None:
             return found_again(resolved, carried, store, place, listener)
-    with cleaned(resolved.recipe, corpora, folder, processes) as (corpus, each):
+    with cleaned(resolved.recipe, corpora, folder, processes, cluster) as (corpus, each):
         if carried is None:
             resolved = with_corpus_choices(resolved, len(corpus), listener)
             sample = corpus.sample(LEARNED_FROM)
@@ -253,7 +258,7 @@ def found_again(
 
 @contextmanager
 def cleaned(
-    recipe: TranslationRecipe, corpora: Corpora, folder: Path, processes: int | None = None
+    recipe: TranslationRecipe, corpora: Corpora, folder: Path, processes: int | None = None, cluster: bool = False
 ) -> Iterator[tuple[CleanCorpus, Each]]:
     """The clean pairs beside the folder, for as long as the block runs, and what works on their pieces."""
     for wreck in folder.parent.glob(f".{folder.name}.*.partial"):
@@ -263,7 +268,7 @@ def cleaned(
     processes = processes or min(usable_cores(), 1 + size // BYTES_A_PROCESS)
     held_out = HeldOut.of(corpora.valid.sources, corpora.valid.targets)
     try:
-        with workers(processes) as each:
+        with cluster_workers() if cluster else workers(processes) as each:
             try:
                 scratch.mkdir(parents=True)
                 corpus = clean(

@@ -1,0 +1,115 @@
+"""The work of preparation over the machines of a Ray cluster: an `Each` (preparation.py) that is Ray Data's map.
+
+This process reads the files and writes the results, and sends what lies between; the other machines need weft, in the
+same version, and none of the files. Does not know what the work is.
+"""
+
+import logging
+import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from weft.data.preparation import PIECES_AHEAD, Answer, Each, Item
+from weft.errors import MissingExtraError, WeftError
+from weft.runtime import usable_cores
+
+
+@contextmanager
+def cluster_workers() -> Iterator[Each]:
+    """`map` over all cores of a Ray cluster, which holds only a few items for each of them at a time.
+
+    The cluster is that of RAY_ADDRESS, else the one that runs on this machine, else one that is started here with the
+    cores of this machine, and ends with the block. Raises MissingExtraError where Ray Data is not installed, and
+    WeftError where the cluster cannot be reached or fails.
+    """
+    try:
+        import ray.data  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise MissingExtraError("Ray Data, which spreads the work over a cluster,", "cluster") from None
+    was_connected = ray.is_initialized()
+    with errors_only("ray", "ray.data"):
+        if not was_connected:
+            connect()
+        settings = ray.data.DataContext.get_current().copy()
+        settings.enable_progress_bars = False
+        settings.execution_options.preserve_order = True
+        try:
+            with ray.data.DataContext.current(settings):
+                yield each
+        finally:
+            if not was_connected:
+                ray.shutdown()
+
+
+def connect() -> None:
+    """To a cluster that runs, or to one that is started here."""
+    import ray  # pyright: ignore[reportMissingImports]
+    from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
+
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers that it was started
+    quiet = partial(ray.init, logging_level=logging.ERROR, log_to_driver=False)
+    given = os.environ.get("RAY_ADDRESS")
+    try:
+        if given:
+            quiet()
+        else:
+            try:
+                quiet(address="auto")
+            except ConnectionError:
+                quiet(address="local", num_cpus=usable_cores(), include_dashboard=False)
+    except (RayError, OSError, RuntimeError, ValueError) as error:
+        place = f"at RAY_ADDRESS = {given}" if given else "on this machine"
+        raise WeftError(f"no Ray cluster {place} can be used: {first_line(error)}") from error
+
+
+def each(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
+    """The answers in the order of the items, which are sent in groups, so that what is under way stays small."""
+    import ray.data  # pyright: ignore[reportMissingImports]
+    from ray.exceptions import RayError, UserCodeException  # pyright: ignore[reportMissingImports]
+
+    rest = iter(items)
+    while group := list(islice(rest, PIECES_AHEAD * max(1, int(ray.cluster_resources().get("CPU", 0))))):
+        rows = ray.data.from_items([{"item": pickle.dumps(item)} for item in group], override_num_blocks=len(group))
+        try:
+            for row in rows.map(partial(answer_row, function)).iter_rows():
+                answer = pickle.loads(row["answer"])  # noqa: S301 (made by answer_row)
+                if isinstance(answer, WeftError):
+                    raise answer
+                yield answer
+        except UserCodeException:
+            raise
+        except RayError as error:
+            raise WeftError(f"the Ray cluster failed: {first_line(error)}") from error
+
+
+def answer_row(function: Callable[[Any], Any], row: dict[str, bytes]) -> dict[str, bytes]:
+    """On a machine of the cluster: the function's answer, or what a user is to be told instead.
+
+    Both ways as bytes: of Python's objects Ray Data would make columns of its own types where it can.
+    """
+    try:
+        answer = function(pickle.loads(row["item"]))  # noqa: S301 (made by each)
+    except WeftError as error:
+        answer = WeftError(str(error))  # its kind need not survive the way, and not every one would
+    return {"answer": pickle.dumps(answer)}
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+@contextmanager
+def errors_only(*loggers: str) -> Iterator[None]:
+    """Inside the block these say nothing that is not an error."""
+    levels = {name: logging.getLogger(name).level for name in loggers}
+    for name in loggers:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
