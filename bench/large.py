@@ -93,7 +93,9 @@ def measure(data: Path, sizes: list[int]) -> None:
             (work / "valid.tsv").write_text("".join(f"{row}\n" for row in held_out), encoding="utf-8")
             (work / "large.toml").write_text(RECIPE, encoding="utf-8")
             for command in ("prepare", "train"):
-                seconds, peak = watched([command, str(work / "large.toml"), "--run", str(work / "run")])
+                seconds, peak = watched(
+                    [command, str(work / "large.toml"), "--data", folder, "--run", str(work / "run")]
+                )
                 figures: Line = {
                     "command": command,
                     "pairs": pairs,
