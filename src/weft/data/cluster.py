@@ -7,6 +7,7 @@ same version, and none of the files. Does not know what the work is.
 import logging
 import os
 import pickle
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -55,6 +56,7 @@ def connect() -> None:
     given = os.environ.get("RAY_ADDRESS")
     try:
         if given:
+            knock(given)
             quiet()
         else:
             try:
@@ -64,6 +66,13 @@ def connect() -> None:
     except (RayError, OSError, RuntimeError, ValueError) as error:
         place = f"at RAY_ADDRESS = {given}" if given else "on this machine"
         raise WeftError(f"no Ray cluster {place} can be used: {first_line(error)}") from error
+
+
+def knock(address: str) -> None:
+    """Raises OSError where nobody answers: Ray itself would try for minutes, and write of each time."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdecimal():  # else a word of Ray's, such as auto
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def each(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
