@@ -62,6 +62,8 @@ def main() -> None:
     if not options.table:
         measure(options.data, options.sizes)
     lines = read_lines(LINES)
+    if not lines:
+        raise SystemExit("nothing has been measured yet")
     session = [line for line in lines if line["session"] == lines[-1]["session"]]
     tables = {language: table(session, language) for language in HEADERS}
     print(tables["en"])
@@ -160,7 +162,8 @@ HEADERS = {
 
 
 def table(session: list[Line], language: str) -> str:
-    smallest = {line["command"]: line["peak_anonymous_mib"] for line in reversed(session)}
+    by_size = sorted(session, key=lambda line: -line["pairs"])
+    smallest = {line["command"]: line["peak_anonymous_mib"] for line in by_size}
     rows = [
         [
             f"`weft {line['command']}`",

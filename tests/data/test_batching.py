@@ -247,13 +247,9 @@ def test_parts_joined_are_the_whole() -> None:
     assert len(Sentences.joined([])) == 0
 
 
-def test_a_batch_knows_which_pairs_it_holds_also_where_some_of_the_corpus_were_left_out() -> None:
-    whole = pairs(100, batch_tokens=256)
-    kept = replace(whole, numbers=np.arange(100) * 2 + 5)
-    for batch, other in zip(whole.epoch(2), kept.epoch(2), strict=True):
-        assert batch.pairs is not None and other.pairs is not None
-        assert (batch.pairs + 1).tolist() == numbers(batch)
-        assert other.pairs.tolist() == [2 * pair + 5 for pair in batch.pairs.tolist()]
+def test_a_batch_knows_which_pairs_it_holds() -> None:
+    for batch in pairs(100, batch_tokens=256).epoch(2):
+        assert batch.pairs is not None and (batch.pairs + 1).tolist() == numbers(batch)
         assert batch.to(torch.device("cpu")).pairs is batch.pairs
 
 

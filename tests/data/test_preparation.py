@@ -1,7 +1,11 @@
 """Preparation: the good pairs of all files in order, the same from any number of processes; and the rest, by rules."""
 
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,7 @@ from weft.data.corpus import CorpusEntry, DataConfig, TrainingCorpus
 from weft.data.doctor.findings import Example
 from weft.data.keys import keys_of
 from weft.data.preparation import CleanCorpus, HeldOut, clean, workers
-from weft.errors import CorpusError
+from weft.errors import CorpusError, WeftError
 
 WORDS = {
     "你好": "hello",
@@ -205,3 +209,25 @@ def test_each_piece_knows_the_next_pair_of_its_file(tmp_path: Path) -> None:
         (0, 16, None),
         (1, 20, None),
     ]
+
+
+def end_this_process(_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_was_ended_from_outside_is_one_clear_error() -> None:
+    with pytest.raises(WeftError, match="was ended from outside, as where memory runs out"), workers(2) as each:
+        list(each(end_this_process, range(3)))
+
+
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, time\nfrom weft.data.preparation import workers\n"
+        "with workers(2) as each:\n    print(*set(each(lambda_pid, range(20))), flush=True)\n    os._exit(1)\n".replace(
+            "lambda_pid", "os.getpgid"
+        ).replace("range(20)", "[0] * 20"),
+        encoding="utf-8",
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1 and done.stdout  # it ends at all: children that live on would hold its stdout

@@ -648,7 +648,7 @@ def test_a_run_that_another_process_trains_in_is_refused_and_left_alone(
         fcntl.flock(lock, fcntl.LOCK_EX)
         exit_code, out, error = weft(*GO_ON)
     assert (exit_code, out) == (1, "")
-    assert "another process is training in run; wait for it, or choose another --run" in error
+    assert "another process works in run; wait for it, or choose another --run" in error
     assert place.content() == before
 
 

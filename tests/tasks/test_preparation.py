@@ -11,6 +11,7 @@ import pytest
 
 from weft.data.store import open_store
 from weft.errors import CorpusError, RunError
+from weft.tasks import preparation
 from weft.tasks.preparation import Account, prepare_run
 from weft.tasks.training import Silent, train
 
@@ -159,13 +160,64 @@ def test_nothing_but_the_corpus_is_left_and_no_scratch(root: Path) -> None:
     assert not (root / "other").exists()
 
 
-def test_a_script_without_a_main_guard_can_train_with_several_processes(root: Path) -> None:
+def test_a_script_without_a_main_guard_can_prepare_with_several_processes(root: Path) -> None:
     script = root / "script.py"
     script.write_text(
-        f"import pathlib\nprint('once')\nfrom weft.tasks.preparation import prepare_run\n"
-        f"from weft.tasks.training import Silent\nroot = pathlib.Path({str(root)!r})\n"
+        f"import pathlib, weft.data.corpus\nprint('once')\nweft.data.corpus.LINES_AT_ONCE = 5\n"
+        f"from weft.tasks.preparation import prepare_run\nfrom weft.tasks.training import Silent\n"
+        f"root = pathlib.Path({str(root)!r})\n"
         f"prepare_run({recipe()!r}, run=root / 'run', data=root, processes=2, listener=Silent())\n",
         encoding="utf-8",
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert done.stdout == "once\n"
+
+
+def test_a_folder_named_corpus_that_is_none_is_never_replaced(root: Path) -> None:
+    (root / "mine" / "corpus").mkdir(parents=True)
+    (root / "mine" / "corpus" / "train.tsv").write_text("mine", encoding="utf-8")
+    for begin in (lambda: prepared(root, "mine"), lambda: train(recipe(), run=root / "mine", data=root)):
+        with pytest.raises(RunError, match=r"is no prepared corpus: it holds train\.tsv, which would be lost"):
+            begin()
+    assert (root / "mine" / "corpus" / "train.tsv").read_text(encoding="utf-8") == "mine"
+
+
+def test_what_a_killed_preparation_left_is_swept_up(root: Path) -> None:
+    for name in ("fresh", "begun"):
+        if name == "begun":
+            train(recipe(training={"steps": 2}), run=root / name, data=root)
+        (root / name / ".corpus.1.clean.partial" / "keys").mkdir(parents=True)
+        train(recipe(), run=root / name, data=root)
+        assert not list((root / name).glob(".*"))
+
+
+def test_a_run_that_has_begun_keeps_its_corpus_under_another_weft(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(recipe(training={"steps": 2}), run=root / "run", data=root)
+    before = (root / "run" / "corpus" / "manifest.json").stat().st_mtime_ns
+    monkeypatch.setattr(preparation, "code_digest", lambda: "another")
+    train(recipe(), run=root / "run", data=root)
+    assert (root / "run" / "corpus" / "manifest.json").stat().st_mtime_ns == before
+    assert prepared(root, "new")[0].read == 45
+
+
+def test_sides_of_the_held_out_files_that_change_places_make_it_anew(root: Path) -> None:
+    sides: list[list[str]] = [["这是别的句子。"], ["This is another sentence."]]
+    for name, texts in zip(("v.zh", "v.en"), sides, strict=True):
+        (root / name).write_text("\n".join(texts) + "\n", encoding="utf-8")
+
+    def leaks(source: str, target: str) -> int:
+        valid = [{"source": source, "target": target}]
+        return prepared(root, data={"valid": valid}, cleaning={})[0].removed.get("leaks", 0)
+
+    assert (leaks("v.en", "v.zh"), leaks("v.zh", "v.en")) == (0, 1)
+
+
+def test_the_same_pair_behind_another_tag_is_another_one(root: Path) -> None:
+    files = [{"path": "train.tsv", "tag": "<a>"}, {"path": "train.tsv", "tag": "<b>"}]
+    account, _, _ = prepared(root, data={"train": files}, cleaning={})
+    assert account.removed["duplicates"] == 2 and account.clean == 2 * 42
+
+
+def test_pairs_that_are_added_are_not_counted_as_kept(root: Path) -> None:
+    table = prepared(root, augmentation={"joining": 1.0})[0].table(0)
+    assert "kept                    45  100.00 %" in table and "joined" in table

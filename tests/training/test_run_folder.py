@@ -231,7 +231,7 @@ def test_another_process_in_the_folder_keeps_this_one_out_until_it_ends(run: Run
     command = [sys.executable, "-c", HOLD, str(run.path / "lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
-        with pytest.raises(RunError, match=r"another process is training in .*; wait for it"), run.locked():
+        with pytest.raises(RunError, match=r"another process works in .*; wait for it"), run.locked():
             pass
         other.kill()
     with run.locked():

@@ -36,9 +36,10 @@ def plan(
     Nothing is written to the run folder. Of a run that has begun, the time is that of what is left.
     """
     from weft.cli.progress import PlainDisplay
+    from weft.tasks.corpora import input_files
     from weft.tasks.plan import plan as plan_by_recipe
 
-    refuse_replacing("--json", json, [recipe])
+    refuse_replacing("--json", json, input_files(recipe, data=data, overrides=overrides or ()))
     planned = plan_by_recipe(
         recipe,
         run=run,

@@ -46,13 +46,14 @@ def prepare(
     `weft train` does the same by itself; what was prepared it takes as it is, as long as files and recipe are the same.
     """
     from weft.cli.progress import PlainDisplay
+    from weft.tasks.corpora import input_files
     from weft.tasks.preparation import prepare_run
 
     if cluster and processes is not None:
         raise UsageError(
             "give either --processes, for this machine, or --cluster, which uses all cores of its machines"
         )
-    refuse_replacing("--json", json, [recipe])
+    refuse_replacing("--json", json, input_files(recipe, data=data, overrides=overrides or ()))
     prepared, folder = prepare_run(
         recipe,
         run=run,

@@ -45,7 +45,7 @@ class AugmentationConfig(Settings):
     punctuation: float = Share
     """Share of source sentences without their last punctuation, or with that of the other width."""
     joining: float = Share
-    """Share of pairs that also come joined with the next pair of the corpus, as one longer pair."""
+    """Share of pairs that also come joined with the next pair of the file that is kept, as one longer."""
 
     @property
     def is_noisy(self) -> bool:

@@ -66,8 +66,6 @@ class PairBatches:
     batch_tokens: int | None = None
     batch_sentences: int | None = None
     weights: Float[np.ndarray, " pairs"] | None = None
-    numbers: Int[np.ndarray, " pairs"] | None = None
-    """Which pair of its corpus each one is; left out: all of them in order."""
     part: tuple[int, int] = (0, 1)
     """Which rows of every batch are this process's: the first, and how many further the next one is."""
     noise: PairNoise | None = None
@@ -121,7 +119,7 @@ class PairBatches:
         return Batch(
             torch.from_numpy(rows[0]),
             torch.from_numpy(rows[1]),
-            indices if self.numbers is None else self.numbers[indices],
+            indices,
         )
 
     def steps_per_epoch(self) -> int:

@@ -23,8 +23,8 @@ from weft.runtime import usable_cores
 def cluster_workers() -> Iterator[Each]:
     """`map` over all cores of a Ray cluster, which holds only a few items for each of them at a time.
 
-    The cluster is that of RAY_ADDRESS, else the one that runs on this machine, else one that is started here with the
-    cores of this machine, and ends with the block. Raises MissingExtraError where Ray Data is not installed, and
+    The cluster is that of RAY_ADDRESS (`auto` is the one that runs on this machine), else one that is started here with
+    the cores of this machine, and ends with the block. Raises MissingExtraError where Ray Data is not installed, and
     WeftError where the cluster cannot be reached or fails.
     """
     try:
@@ -59,10 +59,7 @@ def connect() -> None:
             knock(given)
             quiet()
         else:
-            try:
-                quiet(address="auto")
-            except ConnectionError:
-                quiet(address="local", num_cpus=usable_cores(), include_dashboard=False)
+            quiet(address="local", num_cpus=usable_cores(), include_dashboard=False)
     except (RayError, OSError, RuntimeError, ValueError) as error:
         place = f"at RAY_ADDRESS = {given}" if given else "on this machine"
         raise WeftError(f"no Ray cluster {place} can be used: {first_line(error)}") from error

@@ -7,11 +7,15 @@ there are. Knows no tokenizer.
 
 import math
 import multiprocessing
+import os
+import signal
 import sys
+import threading
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,9 +40,9 @@ from weft.data.corpus import (
     open_entry,
     weight_and_tag,
 )
-from weft.data.doctor.findings import Example
-from weft.data.keys import Partitions, keys_of, pair_keys
-from weft.errors import CorpusError, Problem
+from weft.data.doctor.findings import Example, Leaks
+from weft.data.keys import Partitions, keys_of, mixed, pair_keys
+from weft.errors import CorpusError, Problem, WeftError
 
 MOST_PROBLEMS = 1000
 """Lines that are wrong, with which reading gives up: a file of another kind need not be read to its end."""
@@ -77,36 +81,8 @@ class HeldOut:
         source, target = (keys[keys != 0] for keys in (np.unique(keys_of(texts)) for texts in (sources, targets)))
         return cls(source, target)
 
-    def __len__(self) -> int:
-        return len(self.sources) + len(self.targets)
-
     def share_a_side(self, sources: NDArray[np.uint64], targets: NDArray[np.uint64]) -> NDArray[np.bool_]:
         return np.isin(sources, self.sources) | np.isin(targets, self.targets)
-
-
-@dataclass
-class Leaks:
-    """Pairs that stay though they share a side with pairs that are held out."""
-
-    lines: dict[str, list[int]] = field(default_factory=dict)
-    """By the names of their files."""
-    examples: list[Example] = field(default_factory=list)
-    sources: set[int] = field(default_factory=set)
-    """Keys of the held-out sides that stand here, too."""
-    targets: set[int] = field(default_factory=set)
-
-    def add(self, pairs: Iterable[Example]) -> None:
-        for pair in pairs:
-            self.lines.setdefault(pair.file, []).append(pair.line)
-            if len(self.examples) < MOST_EXAMPLES:
-                self.examples.append(pair)
-
-    def include(self, other: "Leaks") -> None:
-        for file, lines in other.lines.items():
-            self.lines.setdefault(file, []).extend(lines)
-        self.examples += other.examples[: MOST_EXAMPLES - len(self.examples)]
-        self.sources |= other.sources
-        self.targets |= other.targets
 
 
 @dataclass(frozen=True)
@@ -223,7 +199,7 @@ def clean(
                 with open(rows_of(scratch, number), "w", encoding="utf-8", newline="\n") as file:
                     for judged in judged_pieces(judge, entry, root, each):
                         file.writelines(judged.rows)
-                        partitions.append(judged.keys)
+                        partitions.append(of_tag(judged.keys, weight_and_tag(entry)[1]))
                         removed.include(judged.removed)
                         leaks.include(judged.leaks)
                         rows[number] += len(judged.rows)
@@ -241,6 +217,11 @@ def clean(
         names = [file_names(entry)[0] for entry in sources]
         removed.add("duplicates", corpus.repeated_examples(names), int(repeated.sum()))
     return corpus
+
+
+def of_tag(keys: NDArray[np.uint64], tag: str | None) -> NDArray[np.uint64]:
+    """Keys of pairs behind a tag: the same pair behind another one teaches something else."""
+    return keys if tag is None else np.where(keys == 0, keys, mixed(keys ^ keys_of([tag])))
 
 
 def problems_of(entries: Sequence[str | CorpusEntry], config: DataConfig, root: Path) -> list[Problem]:
@@ -373,20 +354,43 @@ def workers(processes: int) -> Iterator[Each]:
         yield map
         return
     # Forked children would inherit locks of this process's threads; these begin anew.
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        with without_main_module():
-            pool.submit(int).result()  # starts them all
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=begin_worker)
 
-        def each(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
-            waiting: deque[Future[Answer]] = deque()
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > PIECES_AHEAD * processes:
-                    yield waiting.popleft().result()
-            while waiting:
+    def each(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
+        waiting: deque[Future[Answer]] = deque()
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > PIECES_AHEAD * processes:
                 yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
+    try:
+        with without_main_module():
+            for begun in [pool.submit(os.getpid) for _ in range(processes)]:  # each starts a process
+                begun.result()
         yield each
+    except BrokenProcessPool:
+        raise WeftError(
+            "a process that cleaned or cut pairs was ended from outside, as where memory runs out; with fewer of them "
+            "it takes less: weft prepare --processes 1, then train"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def begin_worker() -> None:
+    """Leave Ctrl-C to the process that gives out the work, and end when it does, however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def end_with_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 @contextmanager

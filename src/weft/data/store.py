@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -177,16 +177,17 @@ class HashedFile:
             self.file.close()
 
 
-def is_prepared(folder: Path, depends_on: Mapping[str, Any]) -> bool:
-    """Whether a whole store of just this lies there."""
+def is_prepared(folder: Path, depends_on: Mapping[str, Any], *, ignoring: Collection[str] = ()) -> bool:
+    """Whether a whole store of just this, apart from the keys that are ignored, lies there."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return (
-        isinstance(manifest, dict)
-        and manifest.get("format") == FORMAT
-        and manifest.get("depends_on") == dict(depends_on)
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        return False
+    known = manifest.get("depends_on")
+    return isinstance(known, dict) and all(
+        known.get(key) == depends_on.get(key) for key in {*known, *depends_on} - {*ignoring}
     )
 
 

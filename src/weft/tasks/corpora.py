@@ -89,14 +89,20 @@ def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> 
         except CorpusError as error:
             problems += [Problem(name, problem.what) for problem in error.problems]
     if problems or valid is None:
-        # A person who mends one file wants to know of the others too.
-        raise CorpusError(
-            "the corpus", list(dict.fromkeys([*problems_of(recipe.data.train, recipe.data, data_root), *problems]))
-        )
+        # Whoever mends one file wants to know of the others too.
+        there = [entry for entry in recipe.data.train if all(name in train for name in names_of([entry]))]
+        raise CorpusError("the corpus", [*problems_of(there, recipe.data, data_root), *problems])
     refuse_shared_files(train, valid)
     if valid.dropped_empty:
         listener.on_message(f"{valid.dropped_empty:,} validation pairs with an empty side dropped")
     return Corpora(data_root, train, valid, teacher_digests(recipe), vocabularies)
+
+
+def input_files(recipe: Path, *, data: str | Path | None, overrides: Sequence[str]) -> list[Path]:
+    """The recipe and all files that it names, for a command that must not write over one of them."""
+    resolved, root, _ = find_recipe(recipe, run=None, data=data, overrides=overrides)
+    given, vocabularies = resolved.recipe.data, resolved.recipe.tokenizer.vocabularies
+    return [recipe, *(root / name for name in [*names_of([*given.train, *given.valid]), *vocabularies])]
 
 
 def names_of(entries: Iterable[str | CorpusEntry]) -> list[str]:

@@ -10,10 +10,11 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,8 @@ class Account:
         rows += [("empty side", self.dropped_empty, "dropped, by data.empty_sides")] if self.dropped_empty else []
         rows += [(rule, count, "removed, by [cleaning]") for rule, count in self.removed.items()]
         rows += [("too long", self.too_long, "dropped, by data.max_length")] if self.too_long else []
+        rows.append(("kept", self.stored - self.joined, ""))
         rows += [("joined", self.joined, "added, by augmentation.joining")] if self.joined else []
-        rows.append(("kept", self.stored, ""))
         lines = [
             f"{name:<14}{count:>12,}  {100 * count / max(1, rows[0][1]):6.2f} %  {why}" for name, count, why in rows
         ]
@@ -149,7 +150,7 @@ def prepare(
     """
     resolved = with_language_choices(resolved)
     carried = carried_over(resolved, listener)
-    depends_on = dependencies(resolved.recipe, corpora, carried[:2] if carried else None)
+    depends_on = dependencies(resolved.recipe, corpora, carried)
     for place in (kept_in or folder, folder):
         store = opened(place, depends_on, listener)
         if store is not None:
@@ -181,10 +182,10 @@ def prepared_for(
     tokenizers = model.source_tokenizer, model.target_tokenizer
     recipe = with_language_choices(given).recipe
     is_carried = recipe.training.init is not None or bool(recipe.training.teachers)
-    depends_on = dependencies(recipe, corpora, tokenizers if is_carried else None)
+    depends_on = dependencies(recipe, corpora, (*tokenizers, model.resolved) if is_carried else None)
     vocabularies = vocabulary_files(model.recipe, tokenizers)
     for place in (kept_in or folder, folder):
-        store = opened(place, depends_on, listener)
+        store = opened(place, depends_on, listener, ignoring={"weft"})
         if store is not None:
             if any((place / name).read_bytes() != vocabularies[name] for name in vocabularies):
                 raise other_batches(place.parent)
@@ -201,35 +202,43 @@ def other_batches(run: Path) -> RunError:
     )
 
 
-def dependencies(recipe: TranslationRecipe, corpora: Corpora, carried: Tokenizers | None) -> dict[str, Any]:
+def dependencies(recipe: TranslationRecipe, corpora: Corpora, carried: Vocabularies | None) -> dict[str, Any]:
     """All that a prepared corpus depends on, as JSON holds it; `carried` are vocabularies that come from a model."""
+    cut_by = recipe if carried is None else carried[2].recipe
     joining = recipe.augmentation.joining
     everything = {
         "weft": code_digest(),
         "files": corpora.sha256 | {"teacher": None},
-        "data": recipe.data.model_dump(exclude={"valid", "tag"}),
+        "data": recipe.data.model_dump(exclude={"tag"}),
         "cleaning": None if recipe.cleaning is None else recipe.cleaning.model_dump(),
-        "tokenizer": recipe.tokenizer.model_dump(),
+        "tokenizer": cut_by.tokenizer.model_dump(),
         "tags": recipe.source_tags,
         "joining": [joining, recipe.seed] if joining else None,
-        "carried": None if carried is None else [hashlib.sha256(tokenizer.model).hexdigest() for tokenizer in carried],
+        "carried": None if carried is None else [hashlib.sha256(side.model).hexdigest() for side in carried[:2]],
     }
     return json.loads(json.dumps(everything))
 
 
 @cache
 def code_digest() -> str:
-    """Of the code that reads, cleans and cuts: another weft may make something else of the same files."""
+    """Of the code that reads, cleans and cuts: another weft, or another library, may make something else of files."""
+    package = Path(weft.__file__).parent
+    modules = [*package.glob("data/**/*.py"), *package.glob("text/**/*.py")]
+    modules += [package / "tasks" / f"{name}.py" for name in ("defaults", "preparation", "vocabularies")]
     digest = hashlib.sha256()
-    rooms = [Path(weft.__file__).parent / room for room in ("data", "text")]
-    for path in sorted(path for room in rooms for path in room.rglob("*.py")):
+    for path in sorted(modules):
         digest.update(path.read_bytes())
+    for library in ("sentencepiece", "opencc", "rjieba", "tokenizers"):
+        with suppress(PackageNotFoundError):
+            digest.update(f"{library} {version(library)}".encode())
     return digest.hexdigest()
 
 
-def opened(folder: Path, depends_on: Mapping[str, Any], listener: Listener) -> Store | None:
+def opened(
+    folder: Path, depends_on: Mapping[str, Any], listener: Listener, *, ignoring: Collection[str] = ()
+) -> Store | None:
     """The store of just this in the folder, if there is one."""
-    if not is_prepared(folder, depends_on):
+    if not is_prepared(folder, depends_on, ignoring=ignoring):
         return None
     try:
         return open_store(folder)
@@ -352,7 +361,7 @@ def look_over(recipe: TranslationRecipe, corpora: Corpora, corpus: CleanCorpus) 
         corpora.valid,
         (recipe.data.source, recipe.data.target),
         whole=len(corpus),
-        leak=leaks_of(corpus.leaks, corpora.valid),
+        leak=leaks_of(corpus.leaks, len(corpus), corpora.valid),
     )
 
 

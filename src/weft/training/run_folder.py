@@ -34,6 +34,8 @@ SKIPPED = "skipped.jsonl"
 LOGS = ("metrics.jsonl", "samples.jsonl", SKIPPED)
 BEGUN = re.compile(r"lock|checkpoints|corpus|(metrics|samples|skipped)\.jsonl|\..*\.partial")
 """What a run that was killed before its first checkpoint can have left, and what was prepared for it."""
+PREPARED = re.compile(r"(source|target)\.(ids|offsets)|lines|account\.json|manifest\.json|tokenizer\..*")
+"""What is in a prepared corpus, which is replaced as a whole."""
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,14 @@ class RunFolder:
                     self._vanish(made)
 
     def _taken(self) -> RunError:
-        return RunError(f"another process is training in {self.path}; wait for it, or choose another --run")
+        return RunError(f"another process works in {self.path}; wait for it, or choose another --run")
 
     def _refuse_other_folders(self) -> None:
+        if self.corpus.is_dir() and (others := [n for n in os.listdir(self.corpus) if not PREPARED.fullmatch(n)]):
+            raise RunError(
+                f"{self.corpus} is no prepared corpus: it holds {', '.join(sorted(others)[:5])}, which would be lost; "
+                "choose a new folder with --run"
+            )
         if not self.path.is_dir() or (self.path / "run.json").exists():
             return
         try:
@@ -209,8 +216,11 @@ class RunFolder:
                 folder = folder.rename(hidden)
             if folder.name.startswith("."):
                 shutil.rmtree(folder, ignore_errors=True)
-        for file in self.path.glob(".*.partial"):
-            file.unlink(missing_ok=True)
+        for wreck in self.path.glob(".*.partial"):
+            if wreck.is_dir():
+                shutil.rmtree(wreck, ignore_errors=True)
+            else:
+                wreck.unlink(missing_ok=True)
 
     def append(self, name: str, row: dict[str, Any]) -> None:
         """Add a line to one of the LOGS; a number that JSON does not know (NaN, infinity) is null."""

@@ -157,7 +157,7 @@ def test_the_quick_checks_find_what_needs_no_lexicon_in_pairs_that_were_read_alr
     train, valid = (read_corpora(entries, config, tmp_path) for entries in (config.train, config.valid))
     held_out = HeldOut.of(valid.sources, valid.targets)
     found = clean(config.train, config, None, tmp_path, tmp_path, held_out=held_out)
-    diagnosis = examine_quickly(train, valid, ("zh", "en"), leak=leaks_of(found.leaks, valid))
+    diagnosis = examine_quickly(train, valid, ("zh", "en"), leak=leaks_of(found.leaks, len(found), valid))
     assert diagnosis.files == {"train.tsv": 501, "valid.tsv": 101}
     assert in_a_few_words(diagnosis) == [
         "data error: one side is a copy of the other: 1 pair, such as train.tsv:502",

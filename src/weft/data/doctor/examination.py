@@ -18,11 +18,10 @@ from weft.data.corpus import CorpusEntry, ParallelText, Part
 from weft.data.doctor.alignment import FARTHEST, Alignment, Block, align, blocks_out_of_step, joined, texts_cut
 from weft.data.doctor.checks import check
 from weft.data.doctor.copies import BANDS, band_keys, find_in, first_alike, near_duplicates
-from weft.data.doctor.findings import KINDS, SEVERITIES, Diagnosis, Example, Finding, Suspicion
+from weft.data.doctor.findings import KINDS, SEVERITIES, Diagnosis, Example, Finding, Leaks, Suspicion
 from weft.data.doctor.reading import CHUNK, Fault, File, Layout
 from weft.data.keys import keys_of, pair_keys
 from weft.data.measures import tokens
-from weft.data.preparation import Leaks
 from weft.text.chinese import is_chinese
 
 SAMPLE = 50_000
@@ -101,15 +100,16 @@ def examine_quickly(
     return examination.diagnosis([leak] if leak is not None else [])
 
 
-def leaks_of(leaks: Leaks, valid: ParallelText) -> Finding | None:
-    """The finding of these leaks into the pairs that are held out."""
+def leaks_of(leaks: Leaks, pairs: int, valid: ParallelText) -> Finding | None:
+    """The finding of these leaks, among so many pairs to train on, into the pairs that are held out."""
     if not leaks.lines:
         return None
     known = [
         int(np.isin(keys_of(texts), np.array(sorted(keys), np.uint64)).sum())
         for texts, keys in ((valid.sources, leaks.sources), (valid.targets, leaks.targets))
     ]
-    return Finding("leak", leaks.lines, leaks.examples[:EXAMPLES], [sides_known(known, len(valid), "valid", "train")])
+    details = [sides_known(known, len(valid), "valid", "train")]
+    return Finding("leak", leaks.lines, leaks.examples[:EXAMPLES], details, looked_at=pairs + len(valid))
 
 
 def in_a_few_words(diagnosis: Diagnosis) -> list[str]:
@@ -390,7 +390,8 @@ class Examination:
         findings += [*self._faults(), *known]
         order = {kind: place for place, kind in enumerate(KINDS)}
         findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), order[finding.kind]))
-        with_error = self._carrying(findings, "error")
+        seen = [finding for finding in findings if finding not in known]
+        with_error = self._carrying(seen, "error")
         return Diagnosis(
             files={file.name: len(file.lines) for file in self.files},
             findings=findings,
@@ -398,7 +399,7 @@ class Examination:
                 Suspicion(example(pair), self._reasons(pair, kinds), float(suspicion[pair])) for pair in suspects
             ],
             with_error=len(with_error),
-            with_warning=len(self._carrying(findings, "warning") - with_error),
+            with_warning=len(self._carrying(seen, "warning") - with_error),
             remarks=self.remarks,
         )
 

@@ -4,8 +4,8 @@ Costs cite where something is known. The strongest: in the experiments of Khayra
 untranslated copies hurt a neural model more than any other noise, since it learns to copy.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from weft.errors import shown
@@ -13,6 +13,8 @@ from weft.errors import shown
 Severity = Literal["error", "warning", "note"]
 MOST_DETAILS = 20
 """Lines of a table that say more of one finding; the JSON has all."""
+MOST_LEAKS = 20
+"""Leaking pairs whose texts are kept."""
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 
@@ -209,6 +211,31 @@ class Example:
         return f"{self.file}:{self.line}"
 
 
+@dataclass
+class Leaks:
+    """Pairs that stay though they share a side with pairs that are held out."""
+
+    lines: dict[str, list[int]] = field(default_factory=dict)
+    """By the names of their files."""
+    examples: list[Example] = field(default_factory=list)
+    sources: set[int] = field(default_factory=set)
+    """Keys of the held-out sides that stand here, too."""
+    targets: set[int] = field(default_factory=set)
+
+    def add(self, pairs: Iterable[Example]) -> None:
+        for pair in pairs:
+            self.lines.setdefault(pair.file, []).append(pair.line)
+            if len(self.examples) < MOST_LEAKS:
+                self.examples.append(pair)
+
+    def include(self, other: "Leaks") -> None:
+        for file, lines in other.lines.items():
+            self.lines.setdefault(file, []).extend(lines)
+        self.examples += other.examples[: MOST_LEAKS - len(self.examples)]
+        self.sources |= other.sources
+        self.targets |= other.targets
+
+
 @dataclass(frozen=True)
 class Finding:
     """One kind of fault with all the places where it is."""
@@ -218,6 +245,8 @@ class Finding:
     """File -> line numbers, counted from 1."""
     examples: Sequence[Example]
     details: Sequence[str] = ()
+    looked_at: int | None = None
+    """Pairs among which it was looked for, where these are not those of the diagnosis."""
 
     @property
     def count(self) -> int:
@@ -259,8 +288,9 @@ class Diagnosis:
     def has_errors(self) -> bool:
         return any(finding.severity == "error" for finding in self.findings)
 
-    def share(self, count: int) -> float:
-        return 100 * count / max(1, self.pairs)
+    def share(self, count: int, of: int | None = None) -> float:
+        """In percent of so many pairs; left out, of all."""
+        return 100 * count / max(1, of or self.pairs)
 
     def table(self, most_suspicious: int = 50) -> str:
         """Everything in plain words, for a terminal."""
@@ -271,8 +301,8 @@ class Diagnosis:
         )
         lines += self.remarks
         for finding in self.findings:
-            kind = KINDS[finding.kind]
-            lines += ["", f"{kind.severity:<8} {finding.count:>7,}  {self.share(finding.count):6.2f} %  {kind.title}"]
+            kind, share = KINDS[finding.kind], self.share(finding.count, finding.looked_at)
+            lines += ["", f"{kind.severity:<8} {finding.count:>7,}  {share:6.2f} %  {kind.title}"]
             places = [example.place + (f" ({example.note})" if example.note else "") for example in finding.examples]
             label = "such as" if len(places) < finding.count else "where"
             lines += [f"    {detail}" for detail in finding.details[:MOST_DETAILS]]
@@ -309,7 +339,7 @@ class Diagnosis:
                     "cost": KINDS[finding.kind].cost,
                     "remedy": KINDS[finding.kind].remedy,
                     "count": finding.count,
-                    "share": round(self.share(finding.count) / 100, 6),
+                    "share": round(self.share(finding.count, finding.looked_at) / 100, 6),
                     "details": list(finding.details),
                     "lines": {file: list(lines) for file, lines in finding.lines.items()},
                     "examples": [vars(example) for example in finding.examples],
