@@ -6,10 +6,10 @@ same version, and none of the files. Does not know what the work is.
 
 import logging
 import os
-import pickle
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -79,10 +79,10 @@ def each(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[
 
     rest = iter(items)
     while group := list(islice(rest, PIECES_AHEAD * max(1, int(ray.cluster_resources().get("CPU", 0))))):
-        rows = ray.data.from_items([{"item": pickle.dumps(item)} for item in group], override_num_blocks=len(group))
+        rows = ray.data.from_items([{"item": Parcel(item)} for item in group], override_num_blocks=len(group))
         try:
             for row in rows.map(partial(answer_row, function)).iter_rows():
-                answer = pickle.loads(row["answer"])  # noqa: S301 (made by answer_row)
+                answer = row["answer"].content
                 if isinstance(answer, WeftError):
                     raise answer
                 yield answer
@@ -92,16 +92,20 @@ def each(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[
             raise WeftError(f"the Ray cluster failed: {first_line(error)}") from error
 
 
-def answer_row(function: Callable[[Any], Any], row: dict[str, bytes]) -> dict[str, bytes]:
-    """On a machine of the cluster: the function's answer, or what a user is to be told instead.
+@dataclass(frozen=True)
+class Parcel:
+    """What Ray Data carries as it is: of a list or an array it would make columns of its own types."""
 
-    Both ways as bytes: of Python's objects Ray Data would make columns of its own types where it can.
-    """
+    content: Any
+
+
+def answer_row(function: Callable[[Any], Any], row: dict[str, Parcel]) -> dict[str, Parcel]:
+    """On a machine of the cluster: the function's answer, or what a user is to be told instead."""
     try:
-        answer = function(pickle.loads(row["item"]))  # noqa: S301 (made by each)
+        answer = function(row["item"].content)
     except WeftError as error:
         answer = WeftError(str(error))  # its kind need not survive the way, and not every one would
-    return {"answer": pickle.dumps(answer)}
+    return {"answer": Parcel(answer)}
 
 
 def first_line(error: Exception) -> str:

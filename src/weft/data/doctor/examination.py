@@ -390,7 +390,7 @@ class Examination:
         findings += [*self._faults(), *known]
         order = {kind: place for place, kind in enumerate(KINDS)}
         findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), order[finding.kind]))
-        seen = [finding for finding in findings if finding not in known]
+        seen = [finding for finding in findings if finding.looked_at in (None, self.pairs)]
         with_error = self._carrying(seen, "error")
         return Diagnosis(
             files={file.name: len(file.lines) for file in self.files},
