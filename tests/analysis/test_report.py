@@ -206,6 +206,15 @@ def test_a_corpus_in_which_nothing_was_found_is_said_to_be_so(run):
     assert "Nothing was found by the quick checks of train.tsv (3 pairs)" in seen(page(run))
 
 
+def test_what_cleaning_removed_stands_with_its_rules_and_pairs_as_text(run):
+    pairs = [{"file": "train.tsv", "line": n, "source": f"<b>{n}</b>", "target": "bold"} for n in (7, 9)]
+    account = {"read": 500, "clean": 498, "removed": {"markup": 2}, "examples": {"markup": pairs}}
+    (run / "corpus").mkdir()
+    (run / "corpus" / "account.json").write_text(json.dumps(account))
+    assert "[cleaning] kept 498 of 500 pairs." in seen(page(run))
+    assert "train.tsv:7 &lt;b&gt;7&lt;/b&gt; | bold" in page(run) and "train.tsv:9" in page(run)
+
+
 def test_the_recipe_is_shown_as_it_is_with_its_comments(run):
     assert "learning_rate = 1.5e-3  # --set" in page(run)
 
