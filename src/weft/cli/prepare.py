@@ -7,25 +7,16 @@ from typing import Annotated
 
 import typer
 
+from weft.cli.options import DataRoot, Overrides, RecipeFile, RunFolder
 from weft.errors import UsageError
 from weft.files import refuse_replacing, write_atomically
 
 
 def prepare(
-    recipe: Annotated[Path, typer.Argument(help="The recipe, a TOML file.")],
-    run: Annotated[
-        Path | None, typer.Option(help="The run folder; left out: runs/ and the recipe's name.", show_default=False)
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder that data paths are relative to; left out: WEFT_DATA, else the recipe's folder.",
-            show_default=False,
-        ),
-    ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")
-    ] = None,
+    recipe: RecipeFile,
+    run: RunFolder = None,
+    data: DataRoot = None,
+    overrides: Overrides = None,
     processes: Annotated[
         int | None,
         typer.Option(
