@@ -128,6 +128,43 @@ def test_what_cannot_be_is_refused(weft: Weft, mirror: Path, arguments: tuple[st
     assert not any(path.is_file() for path in Path().rglob("*"))
 
 
+@pytest.fixture
+def pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Fifty pairs as two text files in the working directory, and as a TSV without a header."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("a.zh", "第{}句。"), ("a.en", "Sentence {}."), ("b.tsv", "x\t第{0}句。\tSentence {0}.")):
+        (tmp_path / name).write_text("".join(f"{text.format(n)}\n" for n in range(50)), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("files", [("a.zh", "a.en"), ("b.tsv", "--columns", "2,3", "--no-header")])
+def test_a_corpus_is_split_into_three_files(weft: Weft, pairs: Path, files: tuple[str, ...]) -> None:
+    options = ("--source", "zh", "--target", "en", "--valid", "5", "--test", "3", "--output", "parts")
+    assert weft("corpus", "split", *files, *options) == (
+        0,
+        "",
+        "parts/train.tsv         42 pairs\nparts/valid.tsv          5 pairs\nparts/test.tsv           3 pairs\n",
+    )
+    for part, count in (("train", 42), ("valid", 5), ("test", 3)):
+        assert len((pairs / "parts" / f"{part}.tsv").read_text(encoding="utf-8").splitlines()) == 1 + count
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("a.zh", "a.en"), "say the languages: --source and --target is missing"),
+        (("a.zh", "--source", "zh", "--target", "en"), "a.zh has no partner"),
+        (("a.zh", "a.en", "a.zh", "a.en", "--source", "zh", "--target", "en"), "a.en, a.zh is named more than once"),
+        (("a.zh", "a.en", "--source", "zh", "--target", "en"), "2,000 pairs cannot be held out: of 50 different pairs"),
+        (("b.tsv", "--source", "zh", "--target", "en"), "name the columns by --columns, or say --no-header"),
+    ],
+)
+def test_what_cannot_be_split_is_refused(weft: Weft, pairs: Path, arguments: tuple[str, ...], said: str) -> None:
+    code, _, stderr = weft("corpus", "split", *arguments, "--output", "parts")
+    assert code in (1, 2) and said in stderr
+    assert not (pairs / "parts").exists()
+
+
 def test_nothing_is_fetched_by_the_list(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_folder, "download", None)
     monkeypatch.setattr(download, "opener", None)

@@ -1,4 +1,4 @@
-"""`weft corpus`: lists the corpora that weft knows by name, and gets one of them into a folder.
+"""`weft corpus`: lists the corpora that weft knows by name, gets one of them into a folder, and splits one into parts.
 
 What is known of each stands in weft.data.catalog, how it becomes a folder in weft.data.corpus_folder; the starter
 corpus alone is generated here (weft.data.starter).
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
+from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of
 from weft.errors import Stopped, UsageError, WeftError
 
 if TYPE_CHECKING:
     from weft.data.corpus_folder import Listener
 
-app = typer.Typer(help="Corpora known by name: list them, get one.", no_args_is_help=True)
+app = typer.Typer(help="Corpora: list those known by name, get one, split one.", no_args_is_help=True)
 
 PLAIN_EVERY = 10.0
 """Seconds between two lines about a download, where stderr is no terminal."""
@@ -127,6 +128,48 @@ def get_starter(folder: Path, seed: int) -> None:
         typer.echo(f"{folder / part}.tsv  {len(pairs):>6,} pairs", err=True)
     chinese, english = corpus.train[0]
     typer.echo(f"for example: {chinese}  {english}", err=True)
+
+
+@app.command("split")
+def split_corpus(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            help="TSV or JSONL files of pairs, or text files two by two, source then target; .gz too.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[Path, typer.Option(help="Folder to make for the parts.", show_default=False)],
+    source: SourceLanguage = None,
+    target: TargetLanguage = None,
+    valid: Annotated[int, typer.Option(min=1, help="Pairs held out to choose the best weights by.")] = 1_000,
+    test: Annotated[int, typer.Option(min=0, help="Pairs held out to test on, once, at the end.")] = 1_000,
+    columns: PairColumns = None,
+    header: HasHeader = None,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed holds out other pairs.")] = 1,
+) -> None:
+    """Split a corpus into train.tsv, valid.tsv and test.tsv, so that no sentence of one stands in another.
+
+    Held out are pairs of which neither side stands in any other pair, drawn by their text: the order of the files does
+    not matter.
+    """
+    from weft.data.corpus import file_names, group_files
+    from weft.data.splitting import split
+
+    entries = group_files(files)
+    layout = layout_of(source, target, columns, header, "weft corpus split FILE... --source zh --target en")
+    if repeated := {name for entry in entries for name in file_names(entry) if files.count(name) > 1}:
+        raise UsageError(f"{', '.join(sorted(repeated))} is named more than once")
+    held_out = {"valid": valid, "test": test} if test else {"valid": valid}
+    came = split(entries, layout, output, held_out, seed=seed)
+    written = {part: f"{output / part}.tsv" for part in came.pairs}
+    width = max(map(len, written.values()))
+    for part, pairs in came.pairs.items():
+        typer.echo(f"{written[part]:<{width}}  {pairs:>9,} pairs", err=True)
+    if came.copies:
+        typer.echo(f"{came.copies:,} further copies of pairs that are held out are in no part", err=True)
+    if came.dropped_empty:
+        typer.echo(f"{came.dropped_empty:,} pairs with an empty side are in no part", err=True)
 
 
 @contextlib.contextmanager

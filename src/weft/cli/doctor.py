@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of
 from weft.errors import UsageError
 from weft.files import refuse_replacing, write_atomically
 
 if TYPE_CHECKING:
-    from weft.data.corpus import CorpusEntry
-    from weft.data.doctor.reading import Layout
+    from weft.data.corpus import CorpusEntry, Layout
 
 USAGE = "weft doctor FILE... --source zh --target en, weft doctor RECIPE.toml, or weft doctor --machine"
 
@@ -25,12 +25,8 @@ def doctor(
             show_default=False,
         ),
     ] = None,
-    source: Annotated[
-        str | None, typer.Option(help="Code of the source language, such as zh.", show_default=False)
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Code of the target language, such as en.", show_default=False)
-    ] = None,
+    source: SourceLanguage = None,
+    target: TargetLanguage = None,
     valid: Annotated[
         list[str] | None,
         typer.Option("--valid", metavar="FILE", help="Held out to choose by; looked at for leaks. May be repeated."),
@@ -38,18 +34,8 @@ def doctor(
     test: Annotated[
         list[str] | None, typer.Option("--test", metavar="FILE", help="Held out to test on. May be repeated.")
     ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SOURCE,TARGET",
-            help="The columns of the pair; left out: those named as the languages, or without a header the first two.",
-            show_default=False,
-        ),
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Whether the first line of a TSV names its columns.  [default: yes]"),
-    ] = None,
+    columns: PairColumns = None,
+    header: HasHeader = None,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -79,7 +65,10 @@ def doctor(
             raise UsageError(f"a recipe says itself which files it has and how to read them: weft doctor {files[0]}")
         parts, layout, root = corpus_of_recipe(files[0], data)
     else:
-        parts, layout, root = corpus_of_files(files, source, target, columns, header)
+        from weft.data.corpus import group_files
+
+        layout = layout_of(source, target, columns, header, USAGE)
+        parts, root = {"train": group_files(files)}, Path()
     examine(parts, valid or (), test or (), layout, root, json)
 
 
@@ -93,8 +82,7 @@ def describe_machine() -> None:
 
 
 def corpus_of_recipe(recipe: str, data: Path | None) -> tuple[dict[str, list["CorpusEntry"]], "Layout", Path]:
-    from weft.data.corpus import CorpusEntry
-    from weft.data.doctor.reading import Layout
+    from weft.data.corpus import CorpusEntry, Layout
     from weft.tasks.training import find_recipe
 
     resolved, root, _ = find_recipe(recipe, run=None, data=data, overrides=())
@@ -106,24 +94,6 @@ def corpus_of_recipe(recipe: str, data: Path | None) -> tuple[dict[str, list["Co
     return parts, Layout(config.source, config.target, config.columns, config.header), root
 
 
-def corpus_of_files(
-    files: list[str], source: str | None, target: str | None, columns: str | None, header: bool | None
-) -> tuple[dict[str, list["CorpusEntry"]], "Layout", Path]:
-    from weft.data.corpus import Columns
-    from weft.data.doctor.reading import Layout, group_files
-
-    if not source or not target:
-        missing = " and ".join(name for name, value in (("--source", source), ("--target", target)) if not value)
-        raise UsageError(f"say the languages: {missing} is missing; {USAGE}")
-    named = None
-    if columns is not None:
-        names = [name.strip() for name in columns.split(",")]
-        if len(names) != 2 or not all(names):
-            raise UsageError(f"--columns takes two names or numbers with a comma between, such as zh,en; got {columns}")
-        named = Columns(source=names[0], target=names[1])
-    return {"train": group_files(files)}, Layout(source, target, named, header is not False), Path()
-
-
 def examine(
     parts: dict[str, list["CorpusEntry"]],
     valid: list[str] | tuple[()],
@@ -133,15 +103,15 @@ def examine(
     json: Path | None,
 ) -> None:
     """Look at the parts and the held-out files of the command line, print what is found, and exit with 1 for errors."""
+    from weft.data.corpus import file_names, group_files
     from weft.data.doctor.examination import examine
-    from weft.data.doctor.reading import group_files
 
     for name, files in (("valid", valid), ("test", test)):
         held = group_files(files)
         if root != Path():  # a recipe's files are relative to its data, those of the command line are not
             held = [entry.model_copy(update=absolute(entry)) for entry in held]
         parts = {**parts, name: [*parts.get(name, ()), *held]} if held else parts
-    inputs = [root / name for entries in parts.values() for entry in entries for name in names_of(entry)]
+    inputs = [root / name for entries in parts.values() for entry in entries for name in file_names(entry)]
     refuse_replacing("--json", json, inputs)
     diagnosis = examine(parts, layout, root, on_progress=lambda what: typer.echo(f"{what} ...", err=True))
     as_json = json_format.dumps(diagnosis.as_dict(), ensure_ascii=False) + "\n"
@@ -153,10 +123,6 @@ def examine(
         typer.echo(diagnosis.table())
     if diagnosis.has_errors:
         raise typer.Exit(1)
-
-
-def names_of(entry: "CorpusEntry") -> list[str]:
-    return [name for name in (entry.path, entry.source, entry.target) if name is not None]
 
 
 def absolute(entry: "CorpusEntry") -> dict[str, str]:

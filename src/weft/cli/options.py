@@ -1,9 +1,14 @@
 """What several verbs ask for in the same words."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from weft.errors import UsageError
+
+if TYPE_CHECKING:
+    from weft.data.corpus import Layout
 
 RecipeFile = Annotated[Path, typer.Argument(help="The recipe, a TOML file.")]
 RunFolder = Annotated[
@@ -21,3 +26,38 @@ DataRoot = Annotated[
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")
 ]
+SourceLanguage = Annotated[
+    str | None, typer.Option("--source", help="Code of the source language, such as zh.", show_default=False)
+]
+TargetLanguage = Annotated[
+    str | None, typer.Option("--target", help="Code of the target language, such as en.", show_default=False)
+]
+PairColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="SOURCE,TARGET",
+        help="The columns of the pair; left out: those named as the languages, or without a header the first two.",
+        show_default=False,
+    ),
+]
+HasHeader = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first line of a TSV names its columns.  [default: yes]"),
+]
+
+
+def layout_of(source: str | None, target: str | None, columns: str | None, header: bool | None, usage: str) -> "Layout":
+    """What the four options above say of files; raises UsageError, with the usage, where no language is named."""
+    from weft.data.corpus import Columns, Layout
+
+    if not source or not target:
+        missing = " and ".join(name for name, value in (("--source", source), ("--target", target)) if not value)
+        raise UsageError(f"say the languages: {missing} is missing; {usage}")
+    named = None
+    if columns is not None:
+        names = [name.strip() for name in columns.split(",")]
+        if len(names) != 2 or not all(names):
+            raise UsageError(f"--columns takes two names or numbers with a comma between, such as zh,en; got {columns}")
+        named = Columns(source=names[0], target=names[1])
+    return Layout(source, target, named, header is not False)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from weft.config import FieldProblem, Settings
-from weft.errors import CorpusError, Problem
+from weft.errors import CorpusError, Problem, UsageError
 from weft.files import decode_lines, lines_of, sha256
 from weft.text.detokenization import detokenize
 from weft.text.vocabulary import SPECIAL_PIECES
@@ -108,6 +108,20 @@ class DataConfig(Settings):
         """The tags of the training corpora, each once, in order."""
         tags = [entry.tag for entry in self.train if not isinstance(entry, str) and entry.tag is not None]
         return tuple(dict.fromkeys(tags))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which languages files hold, and in which columns: what DataConfig says of it, for files that no recipe names."""
+
+    source: str
+    target: str
+    columns: Columns | None = None
+    header: bool = True
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.source, self.target
 
 
 @dataclass(frozen=True)
@@ -218,6 +232,24 @@ def weight_and_tag(entry: CorpusEntry) -> tuple[float, str | None]:
     return (entry.weight, entry.tag) if isinstance(entry, TrainingCorpus) else (1.0, None)
 
 
+def group_files(names: Sequence[str]) -> list[CorpusEntry]:
+    """Names as a command line gives them: files of pairs, or text files two by two, source then target."""
+    entries: list[CorpusEntry] = []
+    texts: list[str] = []
+    for name in names:
+        if name.removesuffix(".gz").endswith((".tsv", ".jsonl", ".json")):
+            entries.append(CorpusEntry(path=name))
+        else:
+            texts.append(name)
+    if len(texts) % 2:
+        raise UsageError(
+            f"{texts[-1]} has no partner: files of pairs end with .tsv, .jsonl or .json (.gz too); any other name is a "
+            "text file, of which two belong together, source then target"
+        )
+    pairs = zip(texts[::2], texts[1::2], strict=True)
+    return entries + [CorpusEntry(source=source, target=target) for source, target in pairs]
+
+
 def file_names(entry: CorpusEntry) -> list[str]:
     return [name for name in (entry.path, entry.source, entry.target) if name is not None]
 
@@ -272,16 +304,18 @@ def detokenized(piece: Piece, reading: Reading, *, parse: Parse, languages: tupl
         yield number, detokenize(source, languages[0]), tuple(detokenize(target, languages[1]) for target in targets)
 
 
-def open_files(entry: CorpusEntry, config: DataConfig, root: Path, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
+def open_files(
+    entry: CorpusEntry, layout: DataConfig | Layout, root: Path, reading: Reading
+) -> tuple[Parse, Iterator[Piece]]:
     """The same of the texts as they stand in the files."""
     if entry.path is None:
         assert entry.source is not None and entry.target is not None  # CorpusEntry's validator holds this
         source, target = root / entry.source, root / entry.target
         return partial(pairs_of_texts, target_name=target.name), pieces_of_texts(source, target, reading)
-    columns = Columns(source=config.source, target=config.target)
-    if not config.header and not is_jsonl(entry.path):
+    columns = Columns(source=layout.source, target=layout.target)
+    if not layout.header and not is_jsonl(entry.path):
         columns = Columns(source="1", target="2")
-    return open_pairs(root / entry.path, config.columns or columns, config.header, reading)
+    return open_pairs(root / entry.path, layout.columns or columns, layout.header, reading)
 
 
 def open_pairs(path: Path, columns: Columns, has_header: bool, reading: Reading) -> tuple[Parse, Iterator[Piece]]:

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from weft.data import starter
-from weft.data.corpus import CorpusEntry, DataConfig, read_corpora
+from weft.data.corpus import CorpusEntry, DataConfig, Layout, read_corpora
 from weft.data.doctor import examination
 from weft.data.doctor.examination import examine, examine_quickly, in_a_few_words, leaks_of
 from weft.data.doctor.findings import KINDS, Diagnosis, Finding
-from weft.data.doctor.reading import Layout
 from weft.data.preparation import HeldOut, clean
 
 ZH_EN = Layout("zh", "en")

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from weft.data import starter
-from weft.data.corpus import CorpusEntry
+from weft.data.corpus import CorpusEntry, Layout
 from weft.data.doctor.examination import examine
 from weft.data.doctor.findings import Diagnosis
-from weft.data.doctor.reading import Layout
 
 PER_KIND = 42
 ZH_EN = Layout("zh", "en")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.data.corpus import Columns, CorpusEntry
-from weft.data.doctor.reading import File, Layout, group_files
+from weft.data.corpus import Columns, CorpusEntry, Layout, group_files
+from weft.data.doctor.reading import File
 from weft.errors import CorpusError, UsageError
 
 ZH_EN = Layout("zh", "en")

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.corpus import CorpusEntry, ParallelText, Part
+from weft.data.corpus import CorpusEntry, Layout, ParallelText, Part
 from weft.data.doctor.alignment import FARTHEST, Alignment, Block, align, blocks_out_of_step, joined, texts_cut
 from weft.data.doctor.checks import check
 from weft.data.doctor.copies import BANDS, band_keys, find_in, first_alike, near_duplicates
 from weft.data.doctor.findings import KINDS, SEVERITIES, Diagnosis, Example, Finding, Leaks, Suspicion
-from weft.data.doctor.reading import CHUNK, Fault, File, Layout
+from weft.data.doctor.reading import CHUNK, Fault, File
 from weft.data.keys import keys_of, pair_keys
 from weft.data.measures import tokens
 from weft.text.chinese import is_chinese

@@ -5,7 +5,7 @@ A file is read as a stream, line by line, as often as it is asked for. Knows no 
 
 import json
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -14,13 +14,13 @@ from weft.data.corpus import (
     LONE_SURROGATE,
     Columns,
     CorpusEntry,
+    Layout,
     Reading,
     find_columns,
     is_jsonl,
     number_columns,
     target_names,
 )
-from weft.errors import UsageError
 from weft.files import lines_of
 
 CHUNK = 10_000
@@ -28,20 +28,6 @@ CHUNK = 10_000
 
 Line = tuple[int, str, str]
 """A line's number, its source and its target."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Which languages the files hold, and in which columns."""
-
-    source: str
-    target: str
-    columns: Columns | None = None
-    header: bool = True
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        return self.source, self.target
 
 
 @dataclass(frozen=True)
@@ -158,21 +144,3 @@ class File:
             self.faults.append(Fault("byte order mark", number, name))
             text = text.replace("\ufeff", "")
         return text
-
-
-def group_files(names: Sequence[str]) -> list[CorpusEntry]:
-    """Names as a command line gives them: files of pairs, or text files two by two, source then target."""
-    entries: list[CorpusEntry] = []
-    texts: list[str] = []
-    for name in names:
-        if name.removesuffix(".gz").endswith((".tsv", ".jsonl", ".json")):
-            entries.append(CorpusEntry(path=name))
-        else:
-            texts.append(name)
-    if len(texts) % 2:
-        raise UsageError(
-            f"{texts[-1]} has no partner: files of pairs end with .tsv, .jsonl or .json (.gz too); any other name is a "
-            "text file, of which two belong together, source then target"
-        )
-    pairs = zip(texts[::2], texts[1::2], strict=True)
-    return entries + [CorpusEntry(source=source, target=target) for source, target in pairs]

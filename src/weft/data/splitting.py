@@ -1,0 +1,159 @@
+"""One corpus -> files to train on, to choose by and to test on, none of which knows a sentence of the others.
+
+A pair is held out only where neither of its two sides stands in another pair of the corpus, by the keys of `keys.py`:
+training then holds no sentence of it, and loses no pair for that. Which of these pairs are held out is drawn by their
+text and the seed, not by their place: the same corpus in another order is split in the same way, and one that has grown
+keeps most of what was held out.
+
+The files are read twice; of a pair 25 bytes are kept in memory.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.corpus import CorpusEntry, Layout, Reading, file_names, open_files
+from weft.data.keys import keys_of, mixed, pair_keys
+from weft.data.preparation import in_file, one_line
+from weft.errors import CorpusError, Problem, UsageError, WeftError
+from weft.files import refuse_existing_folder, sync
+
+TRAIN = "train"
+Keys = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Split:
+    """How many pairs each part has, and how many went into none."""
+
+    pairs: Mapping[str, int]
+    copies: int
+    """Further copies of a pair that is held out."""
+    dropped_empty: int
+
+
+def split(
+    entries: Sequence[CorpusEntry], layout: Layout, folder: Path, held_out: Mapping[str, int], *, seed: int
+) -> Split:
+    """Make the folder with `train.tsv` and a TSV of so many pairs for each part that is held out.
+
+    Raises CorpusError with every line that is wrong, and UsageError where fewer pairs than that can be held out, or
+    where the folder is there already. In both cases nothing was written.
+    """
+    refuse_existing_folder(folder)
+    sources, targets = read_keys(entries, layout)
+    names = [TRAIN, *held_out]
+    part_of = choose(sources, targets, list(held_out.values()), [seed_key(seed, name) for name in held_out])
+    staged = folder.resolve().with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        staged.mkdir()
+        empty = write_parts(entries, layout, staged, names, part_of)
+        os.rename(staged, folder)
+        sync(folder.resolve().parent)
+    except OSError as error:
+        raise WeftError(f"{folder} could not be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+    counts = np.bincount(part_of + 1, minlength=len(names) + 1).tolist()
+    return Split(dict(zip(names, counts[1:], strict=True)), copies=counts[0], dropped_empty=empty)
+
+
+def choose(sources: Keys, targets: Keys, sizes: Sequence[int], seed_keys: Sequence[Keys]) -> NDArray[np.int8]:
+    """For each pair its part: 0 to train on, 1 ... len(sizes) held out, -1 for a copy of a pair that is held out.
+
+    Every part draws its own numbers, so that the size of one hardly moves another.
+    """
+    keys = pair_keys(sources, targets)
+    _, first = np.unique(keys, return_index=True)
+    stands_alone = occurs_once(sources[first]) & occurs_once(targets[first]) & (sources[first] != 0)
+    free = first[stands_alone & (targets[first] != 0)]
+    if len(free) < sum(sizes) or len(first) == sum(sizes):
+        raise UsageError(
+            f"{sum(sizes):,} pairs cannot be held out: of {len(first):,} different pairs {len(free):,} have two sides "
+            "that stand in no other pair, and some have to be left to train on; ask for fewer"
+        )
+    part_of = np.zeros(len(keys), np.int8)
+    for number, (size, seed_key) in enumerate(zip(sizes, seed_keys, strict=True), start=1):
+        is_drawn = np.zeros(len(free), bool)
+        is_drawn[np.argsort(mixed(keys[free] ^ seed_key))[:size]] = True
+        part_of[free[is_drawn]] = number
+        free = free[~is_drawn]
+    is_first = np.zeros(len(keys), bool)
+    is_first[first] = True
+    part_of[~is_first & np.isin(keys, keys[part_of > 0])] = -1
+    return part_of
+
+
+def occurs_once(keys: Keys) -> NDArray[np.bool_]:
+    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    return counts[inverse] == 1
+
+
+def seed_key(seed: int, part: str) -> Keys:
+    return keys_of([f"{part} {seed}"])
+
+
+def read_keys(entries: Sequence[CorpusEntry], layout: Layout) -> tuple[Keys, Keys]:
+    """The keys of the two sides of all pairs without an empty side."""
+    keys: list[tuple[Keys, Keys]] = []
+    problems: list[Problem] = []
+    for entry in entries:
+        try:
+            for pairs in read(entry, layout):
+                whole = [pair for pair in pairs if is_whole(pair)]
+                keys.append((keys_of([source for source, _ in whole]), keys_of([target for _, target in whole])))
+        except CorpusError as error:
+            problems += in_file(error)
+    if problems:
+        raise CorpusError("the corpus", problems)
+    none = np.zeros(0, np.uint64)
+    sources, targets = zip((none, none), *keys, strict=True)
+    return np.concatenate(sources), np.concatenate(targets)
+
+
+def write_parts(
+    entries: Sequence[CorpusEntry], layout: Layout, folder: Path, names: Sequence[str], part_of: NDArray[np.int8]
+) -> int:
+    """Write the pairs that were read a second time into their parts; returns how many have an empty side."""
+    place = empty = 0
+    changed = CorpusError("the corpus", [Problem("the files", "changed while they were read; run the command again")])
+    with ExitStack() as stack:
+        files = [
+            stack.enter_context(open(folder / f"{name}.tsv", "w", encoding="utf-8", newline="\n")) for name in names
+        ]
+        for file in files:
+            file.write(f"{layout.source}\t{layout.target}\n")
+        for entry in entries:
+            for pairs in read(entry, layout):
+                for source, target in pairs:
+                    if not is_whole((source, target)):
+                        empty += 1
+                        continue
+                    if place == len(part_of):
+                        raise changed
+                    part = part_of[place]
+                    if part >= 0:
+                        files[part].write(f"{one_line(source)}\t{one_line(target)}\n")
+                    place += 1
+    if place != len(part_of):
+        raise changed
+    return empty
+
+
+def read(entry: CorpusEntry, layout: Layout) -> Iterator[list[tuple[str, str]]]:
+    """The pairs of an entry, piece by piece; raises CorpusError at the end where any line is wrong."""
+    reading = Reading(file_names(entry)[0], "name the columns by --columns, or say --no-header")
+    parse, pieces = open_files(entry, layout, Path(), reading)
+    for piece in pieces:
+        yield [(source, targets[0]) for _, source, targets in parse(piece, reading)]
+    reading.raise_problems()
+
+
+def is_whole(pair: tuple[str, str]) -> bool:
+    return bool(pair[0].strip() and pair[1].strip())
