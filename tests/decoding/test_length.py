@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from weft.decoding.length import LENGTH_PENALTIES
+from weft.decoding.length import LENGTH_PENALTIES, Scoring
 
 
 def divisor(name: str, length: int, source_length: int, power: float = 1.0) -> float:
@@ -35,6 +35,21 @@ def test_the_adaptive_power_follows_the_source_up_to_thirty_pieces(source_length
 
 def test_the_adaptive_penalty_has_no_power_of_its_own():
     assert divisor("adaptive", 16, 10, 1.0) == divisor("adaptive", 16, 10, 3.0)
+
+
+def test_average_is_the_length_whatever_the_power() -> None:
+    assert divisor("average", 9, 100, 0.3) == divisor("average", 9, 5, 2.0) == 9.0
+
+
+def test_a_word_reward_by_hand_is_added_after_the_division() -> None:
+    scoring = Scoring("fixed", 0.5, word_reward=0.25)
+    assert float(scoring(torch.tensor(-6.0), torch.tensor(9), torch.tensor(4))) == pytest.approx(-6 / 3 + 9 * 0.25)
+
+
+@pytest.mark.parametrize("scoring", [Scoring(), Scoring("gnmt", 1.0, 0.5), Scoring("adaptive", 1.0, 2.0)])
+def test_a_score_never_falls_by_length_alone(scoring: Scoring) -> None:
+    scores = scoring(torch.full((199,), -3.0), torch.arange(1, 200), torch.tensor([25]))
+    assert (scores.diff() >= 0).all()
 
 
 @pytest.mark.parametrize("name", LENGTH_PENALTIES)

@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -14,13 +15,17 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from weft.decoding.beam import Stopping, beam_search
+from weft.decoding.coverage import Coverage
+from weft.decoding.diverse import diverse_beam_search
 from weft.decoding.greedy import greedy_search
+from weft.decoding.length import Scoring
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis
 from weft.errors import WeftError
 from weft.models.transformer import Transformer, TransformerConfig
 
 BEGIN_ID, END_ID = 1, 2
+IDS: dict[str, Any] = {"begin_id": BEGIN_ID, "end_id": END_ID}
 A, B = 3, 4
 
 Table = Callable[[str, tuple[int, ...]], list[float]]  # (sentence, tokens so far) -> log-probability of each next token
@@ -31,7 +36,9 @@ class TableSteps:
 
     def __init__(self, table: Table, sentences: Sequence[str], rows_per_sentence: int = 1) -> None:
         self.table, self.rows_per_sentence = table, rows_per_sentence
-        self.rows = [(sentence, ()) for sentence in sentences for _ in range(rows_per_sentence)]
+        self.rows: list[tuple[str, tuple[int, ...]]] = [
+            (sentence, ()) for sentence in sentences for _ in range(rows_per_sentence)
+        ]
         self.fed: list[list[int]] = []
 
     def step(self, tokens: Tensor) -> Tensor:
@@ -74,6 +81,7 @@ def table_by_hand(probabilities: Mapping[tuple[int, ...], Mapping[int, float]]) 
 
 DIVISORS: dict[str, Callable[[int, int, float], float]] = {
     "none": lambda length, source, power: 1.0,
+    "average": lambda length, source, power: length,
     "fixed": lambda length, source, power: length**power,
     "gnmt": lambda length, source, power: ((5 + length) / 6) ** power,
     "adaptive": lambda length, source, power: length ** min(max(0.5 + 0.01 * source, 0.5), 0.8),
@@ -89,13 +97,15 @@ def search_one(
     beam_size: int,
     length_penalty: str = "none",
     length_power: float = 1.0,
+    word_reward: float = 0.0,
     stopping: str = "exact",
+    patience: float = 1.0,
     best: int = 1,
 ) -> tuple[list[Hypothesis], int]:
     """The answer and the number of steps it took; `stopping = "never"` goes on while anything is open."""
 
-    def divisor(length: int) -> float:
-        return DIVISORS[length_penalty](length, source_length, length_power)
+    def score(log_prob: float, length: int) -> float:
+        return log_prob / DIVISORS[length_penalty](length, source_length, length_power) + word_reward * length
 
     still_open: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     finished: list[Hypothesis] = []
@@ -110,18 +120,17 @@ def search_one(
         ]
         candidates = sorted(candidates, reverse=True)[: 2 * beam_size]
         finished += [
-            Hypothesis(tokens[:-1], log_prob, log_prob / divisor(len(tokens)))
+            Hypothesis(tokens[:-1], log_prob, score(log_prob, len(tokens)))
             for log_prob, tokens in candidates[:beam_size]
             if tokens[-1] == END_ID
         ]
         still_open = [(log_prob, tokens) for log_prob, tokens in candidates if tokens[-1] != END_ID][:beam_size]
-        if stopping == "first-k" and len(finished) >= beam_size:
+        if stopping == "first-k" and len(finished) >= patience * beam_size:
             break
         finished.sort(key=lambda hypothesis: -hypothesis.score)
-        if stopping == "exact" and still_open and len(finished) >= best:
-            bound = still_open[0][0] / divisor(max_length + 1)
-            if finished[best - 1].score >= bound:
-                break
+        is_exact = stopping == "exact" and still_open and len(finished) >= best
+        if is_exact and finished[best - 1].score >= score(still_open[0][0], max_length + 1):
+            break
     finished.sort(key=lambda hypothesis: -hypothesis.score)
     return finished[: min(best, beam_size)], steps
 
@@ -137,10 +146,18 @@ def search_tables(
     table: Table, places: Sequence[int] = range(5), **settings
 ) -> tuple[list[list[Hypothesis]], TableSteps]:
     """Beam search over these of the five sentences at once, and the step function after its use."""
+    settings, scoring = scored(settings)
     steps = TableSteps(table, [SENTENCES[i] for i in places], settings["beam_size"])
     max_lengths = torch.tensor([MAX_LENGTHS[i] for i in places], dtype=torch.long)
     source_lengths = torch.tensor([SOURCE_LENGTHS[i] for i in places], dtype=torch.long)
-    return beam_search(steps, max_lengths, source_lengths, begin_id=BEGIN_ID, end_id=END_ID, **settings), steps
+    return beam_search(steps, max_lengths, source_lengths, scoring=scoring, **IDS, **settings), steps
+
+
+def scored(settings: dict[str, Any]) -> tuple[dict[str, Any], Scoring]:
+    """The settings without those of the scoring, and these."""
+    names = ("length_penalty", "length_power", "word_reward")
+    of_scoring = {name: settings[name] for name in names if name in settings}
+    return {name: value for name, value in settings.items() if name not in names}, Scoring(**of_scoring)
 
 
 def same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
@@ -150,7 +167,7 @@ def same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
         assert (ours.log_prob, ours.score) == pytest.approx((theirs.log_prob, theirs.score), rel=1e-5)
 
 
-PENALTIES = [("none", 1.0), ("fixed", 1.0), ("fixed", 0.4), ("gnmt", 0.6), ("adaptive", 1.0)]
+PENALTIES = [("none", 1.0), ("average", 2.0), ("fixed", 1.0), ("fixed", 0.4), ("gnmt", 0.6), ("adaptive", 1.0)]
 
 
 @pytest.mark.parametrize(("length_penalty", "length_power"), PENALTIES)
@@ -215,11 +232,161 @@ def test_a_beam_as_wide_as_everything_finds_the_best_of_all_sequences(length_pen
         beam_size=108,
         begin_id=BEGIN_ID,
         end_id=END_ID,
-        length_penalty=length_penalty,
-        length_power=length_power,
+        scoring=Scoring(length_penalty, length_power),
         best=10,
     )
     same(found, sorted(scored, key=lambda hypothesis: -hypothesis.score)[:10])
+
+
+@pytest.mark.parametrize("stopping", ["exact", "first-k"])
+@pytest.mark.parametrize(("word_reward", "patience"), [(0.0, 0.5), (0.4, 1.0), (2.0, 2.5)])
+def test_with_a_word_reward_and_patience_beam_search_is_its_twin(stopping: Stopping, word_reward, patience):
+    for seed, beam_size in itertools.product(range(4), (1, 3, 4)):
+        table = random_table(6, seed)
+        settings = {"beam_size": beam_size, "word_reward": word_reward, "length_penalty": "fixed", "best": 2}
+        settings |= {"stopping": stopping, "patience": patience}
+        found, _ = search_tables(table, **settings)
+        for hypotheses, sentence in zip(found, zip(SENTENCES, MAX_LENGTHS, SOURCE_LENGTHS, strict=True), strict=True):
+            same(hypotheses, search_one(table, *sentence, **settings)[0])
+
+
+def test_a_word_reward_by_hand_makes_a_translation_longer():
+    table = table_by_hand({(): {END_ID: 0.6, A: 0.4}, (A,): {END_ID: 0.6, A: 0.4}})
+    short, _ = search_tables(table, [0], beam_size=2)
+    longer, _ = search_tables(table, [0], beam_size=2, word_reward=0.95)  # a piece costs log 0.4 = -0.916
+    assert (short[0][0].tokens, longer[0][0].tokens) == ((), (A, A))
+    assert longer[0][0].score == pytest.approx(math.log(0.4 * 0.4) + 3 * 0.95)
+
+
+def test_more_patience_waits_for_more_hypotheses():
+    table = random_table(6, 3, ending=1.0)
+    counts = [
+        len(search_tables(table, beam_size=3, stopping="first-k", patience=patience)[1].fed)
+        for patience in (0.3, 1.0, 3.0)
+    ]
+    assert counts == sorted(counts) and counts[0] < counts[-1]
+
+
+class AttendingTable(TableSteps):
+    """Looks at the source token whose number is that of the newest piece minus A, at first at none."""
+
+    def source_mask(self) -> Tensor:
+        return torch.tensor([[True, True, False]] * (len(self.rows) // self.rows_per_sentence))
+
+    def source_attention(self) -> Tensor:
+        attention = torch.zeros(len(self.rows), 3)
+        for row, (_, history) in enumerate(self.rows):
+            if history[-1] in (A, B):
+                attention[row, history[-1] - A] = 0.5
+        return attention
+
+
+def test_the_coverage_penalty_by_hand_prefers_what_looks_at_the_whole_source():
+    table = table_by_hand(
+        {(): {A: 1.0}, (A,): {A: 0.6, B: 0.4}, (A, A): {END_ID: 1.0}, (A, B): {END_ID: 1.0}},
+    )
+
+    def search_with(weight: float) -> list[Hypothesis]:
+        steps = AttendingTable(table, ["s"], 2)
+        coverage = Coverage(weight, steps)
+        return beam_search(steps, torch.tensor([5]), torch.tensor([2]), beam_size=2, best=2, coverage=coverage, **IDS)[
+            0
+        ]
+
+    # "A A" looks at the first token with 1.0 and never at the second, "A B" at both with a half.
+    neglect, halves = math.log(1e-6), 2 * math.log(0.5)
+    same(
+        search_with(1.0),
+        [
+            Hypothesis((A, B), math.log(0.4), math.log(0.4) + halves),
+            Hypothesis((A, A), math.log(0.6), math.log(0.6) + neglect),
+        ],
+    )
+    same(search_with(0.01)[:1], [Hypothesis((A, A), math.log(0.6), math.log(0.6) + 0.01 * neglect)])
+
+
+# ---- diverse beam search ----
+
+
+def search_one_diversely(
+    table: Table, sentence: str, max_length: int, *, beam_size: int, groups: int, strength: float, steps: int
+) -> list[list[tuple[int, ...]]]:
+    """The open hypotheses of each group after so many steps."""
+    size = beam_size // groups
+    still_open: list[list[tuple[float, tuple[int, ...]]]] = [[(0.0, ())] for _ in range(groups)]
+    for _ in range(steps):
+        taken: list[int] = []
+        for group, hypotheses in enumerate(still_open):
+            candidates = [
+                (log_prob + more - strength * taken.count(token), log_prob + more, (*tokens, token))
+                for log_prob, tokens in hypotheses
+                for token, more in enumerate(table(sentence, tokens))
+                if token == END_ID or len(tokens) < max_length
+            ]
+            candidates = sorted(candidates, reverse=True)[: 2 * size]
+            still_open[group] = [(total, tokens) for _, total, tokens in candidates if tokens[-1] != END_ID][:size]
+            taken += [tokens[-1] for _, tokens in still_open[group]]
+    return [[tokens for _, tokens in hypotheses] for hypotheses in still_open]
+
+
+@pytest.mark.parametrize(("beam_size", "groups"), [(4, 2), (6, 3), (4, 4), (5, 1)])
+@pytest.mark.parametrize("strength", [0.0, 0.7, 50.0])
+def test_the_groups_of_diverse_beam_search_stay_open_as_in_its_twin(beam_size, groups, strength):
+    table, depth = random_table(7, seed=11, ending=-20.0), 4
+    steps = TableSteps(table, ["s"], beam_size)
+    diverse_beam_search(
+        steps,
+        torch.tensor([depth]),
+        torch.tensor([3]),
+        beam_size=beam_size,
+        groups=groups,
+        strength=strength,
+        begin_id=BEGIN_ID,
+        end_id=END_ID,
+    )
+    for time in range(1, depth + 1):
+        twin = search_one_diversely(
+            table, "s", depth, beam_size=beam_size, groups=groups, strength=strength, steps=time
+        )
+        assert steps.fed[time] == [tokens[-1] for group in twin for tokens in group]
+
+
+def test_one_group_is_beam_search():
+    for seed in range(5):
+        table = random_table(6, seed)
+        steps = TableSteps(table, SENTENCES, 4)
+        lengths = torch.tensor(MAX_LENGTHS), torch.tensor(SOURCE_LENGTHS)
+        found = diverse_beam_search(steps, *lengths, beam_size=4, groups=1, strength=1.0, best=3, **IDS)
+        assert found == search_tables(table, beam_size=4, best=3)[0]
+
+
+def test_a_strong_diversity_makes_groups_begin_with_different_pieces():
+    table = random_table(8, 2, ending=-3.0)
+    (found,) = diverse_beam_search(
+        TableSteps(table, ["s"], 4),
+        torch.tensor([3]),
+        torch.tensor([3]),
+        beam_size=4,
+        groups=4,
+        strength=99.0,
+        best=4,
+        **IDS,
+    )
+    assert len({hypothesis.tokens[0] for hypothesis in found}) == 4
+    assert found == sorted(found, key=lambda hypothesis: -hypothesis.score)
+
+
+def test_a_diverse_answer_does_not_depend_on_the_batch():
+    table = random_table(7, 5)
+
+    def answers(places: Sequence[int]) -> list[list[Hypothesis]]:
+        steps = TableSteps(table, [SENTENCES[i] for i in places], 4)
+        lengths = [torch.tensor([numbers[i] for i in places]) for numbers in (MAX_LENGTHS, SOURCE_LENGTHS)]
+        return diverse_beam_search(steps, *lengths, beam_size=4, groups=2, strength=0.5, best=4, **IDS)
+
+    alone = [answers([i])[0] for i in range(5)]
+    for places in ([0, 1, 2, 3, 4], [4, 2, 0], [1, 1, 3]):
+        assert answers(places) == [alone[i] for i in places]
 
 
 def test_a_beam_of_two_finds_by_hand_what_greedy_search_misses():

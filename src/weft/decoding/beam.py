@@ -5,19 +5,18 @@ with </s> and stand among the first k are finished; the k best of the others sta
 extended. A sentence leaves the batch as soon as no open hypothesis can still win.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from weft.decoding.length import LENGTH_PENALTIES
+from weft.decoding.coverage import Coverage
+from weft.decoding.length import PLAIN_SUM, Scoring
 from weft.decoding.step import Hypothesis, StepFunction, refuse_nan
 
 Stopping = Literal["exact", "first-k"]
-Divisor = Callable[[Tensor, Tensor], Tensor]  # a length penalty whose power is set
 
 
 def beam_search(
@@ -28,29 +27,31 @@ def beam_search(
     beam_size: int,
     begin_id: int,
     end_id: int,
-    length_penalty: str = "none",
-    length_power: float = 1.0,
+    scoring: Scoring = PLAIN_SUM,
     stopping: Stopping = "exact",
+    patience: float = 1.0,
+    coverage: Coverage | None = None,
     best: int = 1,
 ) -> list[list[Hypothesis]]:
     """The `best` highest-scoring finished hypotheses of each sentence, never more than beam_size, best first.
 
     `step_function` holds beam_size rows a sentence. `max_lengths` counts pieces without </s>; a hypothesis that reaches
     it can only end. `exact` stops a sentence when its `best`-th finished score is at least the bound on every open one
-    (see length.py), `first-k` when beam_size hypotheses are finished. Raises WeftError where the model answers NaN.
+    (see length.py), `first-k` when patience * beam_size hypotheses are finished (Kasai et al. 2022). Raises WeftError
+    where the model answers NaN.
     """
-    penalty = LENGTH_PENALTIES[length_penalty]
     best = min(best, beam_size)
-
-    def divisor(length: Tensor, source_length: Tensor) -> Tensor:
-        return penalty(length, source_length, length_power)
-
+    enough = patience * beam_size
     beams = Beams.begin(max_lengths, source_lengths, beam_size, begin_id)
+    if coverage is not None:
+        beams.coverage = coverage.at_first(beam_size)
     found: dict[int, list[Hypothesis]] = {}
     while len(beams.sentence):
         log_probs = step_function.step(beams.newest.flatten()).unflatten(0, (-1, beam_size))
-        extended, parent = extend(beams, log_probs, end_id, divisor)
-        is_done = is_settled(extended, stopping, best, divisor)
+        if coverage is not None:
+            beams.coverage = beams.coverage + coverage.newest(beam_size)
+        extended, parent = extend(beams, log_probs, end_id, scoring, coverage)
+        is_done = is_settled(extended, stopping, best, enough, scoring)
         for index in is_done.nonzero().squeeze(1).tolist():
             found[int(extended.sentence[index])] = extended.finished_hypotheses(index, best)
         still_open = (~is_done).nonzero().squeeze(1)
@@ -78,6 +79,8 @@ class Beams:
     finished: Int[Tensor, "sentences beam finished_time"]
     finished_length: Int[Tensor, "sentences beam"]
     finished_count: Int[Tensor, " sentences"]
+    coverage: Float[Tensor, "sentences beam source"]
+    """How much attention each source token has had (coverage.py); where nobody asks there are no source tokens."""
 
     @classmethod
     def begin(cls, max_lengths: Tensor, source_lengths: Tensor, beam_size: int, begin_id: int) -> "Beams":
@@ -99,6 +102,7 @@ class Beams:
             finished=none_written.clone(),
             finished_length=torch.zeros(sentences, beam_size, dtype=torch.long, device=device),
             finished_count=torch.zeros(sentences, dtype=torch.long, device=device),
+            coverage=nowhere.new_empty(sentences, beam_size, 0),
         )
 
     def select(self, indices: Tensor) -> "Beams":
@@ -117,30 +121,41 @@ class Beams:
 
 
 def extend(
-    beams: Beams, log_probs: Float[Tensor, "sentences beam vocab"], end_id: int, divisor: Divisor
+    beams: Beams,
+    log_probs: Float[Tensor, "sentences beam vocab"],
+    end_id: int,
+    scoring: Scoring,
+    coverage: Coverage | None = None,
+    handicap: Float[Tensor, "sentences vocab"] | None = None,
 ) -> tuple[Beams, Int[Tensor, "sentences beam"]]:
-    """One step of all sentences; also which place in its beam each new open hypothesis came from."""
+    """One step of all sentences; also which place in its beam each new open hypothesis came from.
+
+    A `handicap` is taken from a piece where extensions are compared, and from no sum (diverse.py).
+    """
     _, beam_size, vocab_size = log_probs.shape
     time = beams.written.size(2)
     must_end = time >= beams.max_length
     if must_end.any():
         goes_on = torch.arange(vocab_size, device=log_probs.device) != end_id
         log_probs = log_probs.masked_fill(must_end[:, None, None] & goes_on, -torch.inf)
-    candidates = (beams.log_prob[:, :, None] + log_probs).flatten(1)  # (sentences, beam * vocab)
-    log_prob, flat = candidates.topk(min(2 * beam_size, candidates.size(1)), dim=1)
-    refuse_nan(log_prob)
+    sums = (beams.log_prob[:, :, None] + log_probs).flatten(1)  # (sentences, beam * vocab)
+    compared = sums if handicap is None else sums - handicap.repeat(1, beam_size)
+    rank, flat = compared.topk(min(2 * beam_size, compared.size(1)), dim=1)
+    refuse_nan(rank)
+    log_prob = rank if handicap is None else sums.gather(1, flat)
     parent, token = flat // vocab_size, flat % vocab_size
     ends = token == end_id
 
     newly_finished = log_prob.masked_fill(~ends, -torch.inf)[:, :beam_size]
-    beams = keep_finished(beams, newly_finished, parent[:, :beam_size], time, divisor)
+    beams = keep_finished(beams, newly_finished, parent[:, :beam_size], time, scoring, coverage)
 
     # The k best that do not end, in order: ended ones sort behind all others by their -inf.
-    log_prob, place = log_prob.masked_fill(ends, -torch.inf).topk(beam_size, dim=1)
+    rank, place = rank.masked_fill(ends, -torch.inf).topk(beam_size, dim=1)
+    log_prob = rank if handicap is None else log_prob.masked_fill(ends, -torch.inf).gather(1, place)
     parent, token = parent.gather(1, place), token.gather(1, place)
-    history = beams.written.gather(1, parent[:, :, None].expand(-1, -1, time))
+    beams.written = torch.cat([of_parents(beams.written, parent), token[:, :, None]], dim=2)
+    beams.coverage = of_parents(beams.coverage, parent)
     beams.newest, beams.log_prob = token, log_prob
-    beams.written = torch.cat([history, token[:, :, None]], dim=2)
     return beams, parent
 
 
@@ -149,7 +164,8 @@ def keep_finished(
     log_prob: Float[Tensor, "sentences beam"],
     parent: Int[Tensor, "sentences beam"],
     time: int,
-    divisor: Divisor,
+    scoring: Scoring,
+    coverage: Coverage | None,
 ) -> Beams:
     """Merge the hypotheses that just ended (-inf where none did) into the beam_size best finished ones."""
     has_ended = log_prob > -torch.inf
@@ -157,23 +173,37 @@ def keep_finished(
         return beams
     beam_size = log_prob.size(1)
     length = torch.full_like(parent, time)
-    score = log_prob / divisor(length + 1, beams.source_length[:, None])  # </s> counts
-    ended = beams.written.gather(1, parent[:, :, None].expand(-1, -1, time))
+    score = scoring(log_prob, length + 1, beams.source_length[:, None])  # </s> counts
+    if coverage is not None:
+        score = score + coverage.score(of_parents(beams.coverage, parent))
+    ended = of_parents(beams.written, parent)
     padding = (0, time - beams.finished.size(2))
 
     beams.finished_score, place = torch.cat([beams.finished_score, score], dim=1).topk(beam_size, dim=1)
     beams.finished_log_prob = torch.cat([beams.finished_log_prob, log_prob], dim=1).gather(1, place)
     beams.finished_length = torch.cat([beams.finished_length, length], dim=1).gather(1, place)
     everything = torch.cat([torch.nn.functional.pad(beams.finished, padding), ended], dim=1)
-    beams.finished = everything.gather(1, place[:, :, None].expand(-1, -1, time))
+    beams.finished = of_parents(everything, place)
     beams.finished_count = beams.finished_count + has_ended.sum(1)
     return beams
 
 
-def is_settled(beams: Beams, stopping: Stopping, best: int, divisor: Divisor) -> Bool[Tensor, " sentences"]:
-    """True where no open hypothesis can change the answer."""
-    nothing_open = beams.log_prob[:, 0] == -torch.inf
+def of_parents(
+    x: Shaped[Tensor, "sentences beam rest"], parent: Int[Tensor, "sentences new_beam"]
+) -> Shaped[Tensor, "sentences new_beam rest"]:
+    """What the places in `parent` hold."""
+    return x.gather(1, parent[:, :, None].expand(-1, -1, x.size(2)))
+
+
+def is_settled(
+    beams: Beams, stopping: Stopping, best: int, enough: float, scoring: Scoring
+) -> Bool[Tensor, " sentences"]:
+    """True where no open hypothesis can change the answer, or where by `first-k` enough are finished.
+
+    The bound also holds with a coverage penalty, which is never positive.
+    """
+    nothing_open = (beams.log_prob == -torch.inf).all(1)
     if stopping == "first-k":
-        return nothing_open | (beams.finished_count >= beams.log_prob.size(1))
-    bound = beams.log_prob[:, 0] / divisor(beams.max_length + 1, beams.source_length)
+        return nothing_open | (beams.finished_count >= enough)
+    bound = scoring(beams.log_prob.amax(1), beams.max_length + 1, beams.source_length)
     return nothing_open | (beams.finished_score[:, best - 1] >= bound)

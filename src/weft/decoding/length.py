@@ -1,11 +1,13 @@
-"""Length penalties: a sum of log-probabilities falls with every piece, so unequal hypotheses need a fair measure.
+"""Length rules: a sum of log-probabilities falls with every piece, so unequal hypotheses need a fair measure.
 
-Each is a divisor of the summed log-probability, given the hypothesis's length (pieces and </s>) and the source's length
-(pieces). All grow with the hypothesis's length, which gives search its bound: since a sum of log-probabilities can only
-fall, no open hypothesis can ever score above its present sum divided by the divisor at the maximum length.
+A length penalty is a divisor of the summed log-probability, given the hypothesis's length (pieces and </s>) and the
+source's length (pieces). All grow with the hypothesis's length; so does a word reward, which is added. That gives
+search its bound: since a sum of log-probabilities can only fall, no open hypothesis can ever score above what its
+present sum would score at the maximum length.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -20,8 +22,13 @@ def no_penalty(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], pow
     return torch.ones_like(length, dtype=torch.float32)
 
 
+def average(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power: float) -> Float[Tensor, "*n"]:
+    """length: the score is the mean log-probability of a piece."""
+    return length.float()
+
+
 def fixed_power(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power: float) -> Float[Tensor, "*n"]:
-    """length^p; p = 1 is the mean log-probability."""
+    """length^p; p = 1 is `average`."""
     return length.float() ** power
 
 
@@ -37,7 +44,30 @@ def adaptive(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power
 
 LENGTH_PENALTIES: dict[str, LengthPenalty] = {
     "none": no_penalty,
+    "average": average,
     "fixed": fixed_power,
     "gnmt": gnmt,
     "adaptive": adaptive,
 }
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How hypotheses of unequal length are ranked: log_prob / divisor + word_reward * length.
+
+    The reward of a word (He et al. 2016; Murray and Chiang 2018) is in nats a piece, </s> counted as in the divisors.
+    """
+
+    length_penalty: str = "none"
+    length_power: float = 1.0
+    word_reward: float = 0.0
+
+    def __call__(
+        self, log_prob: Float[Tensor, "*n"], length: Int[Tensor, "*#n"], source_length: Int[Tensor, "*#n"]
+    ) -> Float[Tensor, "*n"]:
+        score = log_prob / LENGTH_PENALTIES[self.length_penalty](length, source_length, self.length_power)
+        return score + self.word_reward * length if self.word_reward else score
+
+
+PLAIN_SUM = Scoring()
+"""The log-probability itself."""

@@ -7,7 +7,7 @@ searched: a Transformer, an ensemble, an exported session, a table of probabilit
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from weft.errors import WeftError
@@ -24,6 +24,19 @@ class StepFunction(Protocol):
 
         Rows of one sentence stand side by side and stay with it; all rows of a sentence can be left out.
         """
+        ...
+
+
+@runtime_checkable
+class AttendingStepFunction(StepFunction, Protocol):
+    """One that also tells where it looks in the source."""
+
+    def source_mask(self) -> Bool[Tensor, "sentences source"]:
+        """Which source tokens of each sentence are no padding."""
+        ...
+
+    def source_attention(self) -> Float[Tensor, "rows source"]:
+        """How much of its attention each row gave to each source token in the last step; the sum is 1."""
         ...
 
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from weft.config import FieldProblem, FieldProblems, Settings
-from weft.layers.attention import MultiHeadAttention
+from weft.layers.attention import MultiHeadAttention, attention_weights
 from weft.layers.cache import KeyValueCache
 from weft.layers.dropout import Dropout
 from weft.layers.embedding import TokenEmbedding
@@ -321,6 +321,14 @@ class TransformerState:
         self.length += 1
         return F.log_softmax(model.score(model.decoder_norm(x[:, 0])).float(), dim=-1)
 
+    def source_mask(self) -> Bool[Tensor, "sentences source"]:
+        """Which source tokens of each sentence are no padding; </s> counts as one."""
+        return self.layers[-1][1].source_mask[:, 0, 0]
+
+    def source_attention(self) -> Float[Tensor, "rows source"]:
+        """Where each row looked in the last step: the mean over the heads of the last layer."""
+        return self.layers[-1][1].attention.mean(1).flatten(0, 1)
+
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
         """Row i goes on from what row rows[i] was. Rows stay with their sentence; sentences may be left out."""
         sentences = rows[:: self.rows_per_sentence] // self.rows_per_sentence
@@ -348,8 +356,13 @@ class LayerState:
     ) -> Float[Tensor, "rows 1 model"]:
         """Cross-attention, in which the hypotheses of one sentence are so many queries."""
         beside = x.view(-1, self.rows_per_sentence, x.size(-1))  # (sentences, rows_per_sentence, model)
-        query = attention.project_query(beside)
+        self.query = query = attention.project_query(beside)
         return attention.combine(query, self.source_key, self.source_value, self.source_mask).view_as(x)
+
+    @property
+    def attention(self) -> Float[Tensor, "batch heads rows_per_sentence source"]:
+        """The weights of the last cross-attention, computed where they are asked for; kernels do not tell them."""
+        return attention_weights(self.query, self.source_key, self.source_mask)
 
     def reorder(self, rows: Int[Tensor, " new_rows"], sentences: Int[Tensor, " new_sentences"]) -> None:
         self.cache.reorder(rows)

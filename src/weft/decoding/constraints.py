@@ -1,0 +1,247 @@
+"""Beam search under lexical constraints: phrases that have to appear (after Post and Vilar 2018, arXiv 1804.06609).
+
+A constraint is met when one of its phrases stands in the hypothesis. Beside the extensions that beam search would
+compare, each open hypothesis is extended by every piece that would begin or go on with a phrase it still owes. What is
+compared is then sorted into banks, by how many pieces of constraints are written, and the places of the beam go round
+the banks, the furthest first: a hypothesis that has paid for a rare word by its log-probability competes with others
+that have.
+
+Nothing is written after which the constraints could not be met within the maximum length, and no hypothesis ends that
+owes one: the phrases are guaranteed. The price is a loop in Python over what is compared.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from weft.decoding.beam import Stopping
+from weft.decoding.length import PLAIN_SUM, Scoring
+from weft.decoding.step import Hypothesis, StepFunction, refuse_nan
+
+Phrase = tuple[int, ...]
+Constraint = tuple[Phrase, ...]
+"""Phrases of which one has to appear, none of them empty."""
+
+LEAST = -1e4
+"""The log-probability of a piece that is needed though the model holds it impossible."""
+
+
+def constrained_beam_search(
+    step_function: StepFunction,
+    max_lengths: Int[Tensor, " sentences"],
+    source_lengths: Int[Tensor, " sentences"],
+    constraints: Sequence[Sequence[Constraint]],
+    *,
+    beam_size: int,
+    begin_id: int,
+    end_id: int,
+    scoring: Scoring = PLAIN_SUM,
+    stopping: Stopping = "exact",
+    patience: float = 1.0,
+    best: int = 1,
+) -> list[list[Hypothesis]]:
+    """As `beam_search`, with the constraints of each sentence met by all its hypotheses.
+
+    Raises ValueError where a maximum length leaves no room for them.
+    """
+    beams = [
+        Beam(number, int(most), int(source), Demands(tuple(of_sentence)))
+        for number, (most, source, of_sentence) in enumerate(
+            zip(max_lengths.tolist(), source_lengths.tolist(), constraints, strict=True)
+        )
+    ]
+    for beam in beams:
+        if (needed := pieces_needed(beam.demands.constraints)) > beam.max_length:
+            raise ValueError(f"{needed} pieces of constraints do not fit into {beam.max_length}")
+    found: dict[int, list[Hypothesis]] = {}
+    best = min(best, beam_size)
+    while beams:
+        newest = [token for beam in beams for token in beam.newest(beam_size, begin_id)]
+        log_probs = step_function.step(torch.tensor(newest, device=max_lengths.device)).unflatten(0, (-1, beam_size))
+        candidates = compare(beams, log_probs, beam_size, end_id)
+        rows: list[int] = []
+        still_open: list[Beam] = []
+        for place, (beam, candidates_here) in enumerate(zip(beams, candidates, strict=True)):
+            parents = beam.extend(candidates_here, beam_size, end_id, scoring)
+            if beam.is_settled(stopping, best, patience * beam_size, scoring):
+                found[beam.sentence] = beam.finished[:best]
+            else:
+                still_open.append(beam)
+                parents += [0] * (beam_size - len(parents))
+                rows += [place * beam_size + parent for parent in parents]
+        step_function.reorder(torch.tensor(rows, dtype=torch.long, device=max_lengths.device))
+        beams = still_open
+    return [found[sentence] for sentence in range(len(max_lengths))]
+
+
+def pieces_needed(constraints: Sequence[Constraint]) -> int:
+    """The room that meets all of them."""
+    return sum(min(map(len, phrases)) for phrases in constraints)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a hypothesis stands with the constraints of its sentence."""
+
+    met: frozenset[int]
+    owed: int
+    """Pieces that are still needed at most."""
+    wanted: frozenset[int]
+    """The pieces that would begin a phrase of a constraint that is not met, or go on with one."""
+
+
+class Demands:
+    """The constraints of one sentence."""
+
+    def __init__(self, constraints: Sequence[Constraint]) -> None:
+        self.constraints = constraints
+        self.shortest = [min(map(len, phrases)) for phrases in constraints]
+        self.at_first = self.after((), frozenset())
+
+    def after(self, tokens: Phrase, met: frozenset[int]) -> Standing:
+        """Where a hypothesis stands with these tokens; `met` was met without the last of them."""
+        met |= {
+            number
+            for number, phrases in enumerate(self.constraints)
+            if number not in met and any(tokens[-len(phrase) :] == phrase for phrase in phrases)
+        }
+        owed, begun, wanted = 0, 0, set()
+        for number, phrases in enumerate(self.constraints):
+            if number in met:
+                continue
+            left = self.shortest[number]
+            for phrase in phrases:
+                written = overlap(tokens, phrase)
+                left = min(left, len(phrase) - written)
+                wanted |= {phrase[0], phrase[written]}
+            owed += self.shortest[number]
+            begun = max(begun, self.shortest[number] - left)  # only one of them can be gone on with
+        return Standing(met, owed - begun, frozenset(wanted))
+
+
+def overlap(tokens: Phrase, phrase: Phrase) -> int:
+    """How many pieces of the phrase, not all of them, the tokens end with."""
+    longest = min(len(tokens), len(phrase) - 1)
+    return next(length for length in range(longest, -1, -1) if tokens[len(tokens) - length :] == phrase[:length])
+
+
+@dataclass(frozen=True)
+class Open:
+    tokens: Phrase
+    log_prob: float
+    standing: Standing
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An open hypothesis, by its place in the beam, with one more piece."""
+
+    parent: int
+    token: int
+    log_prob: float
+
+
+class Beam:
+    """The open and the finished hypotheses of one sentence."""
+
+    def __init__(self, sentence: int, max_length: int, source_length: int, demands: Demands) -> None:
+        self.sentence, self.max_length, self.source_length, self.demands = sentence, max_length, source_length, demands
+        self.open = [Open((), 0.0, demands.at_first)]
+        self.finished: list[Hypothesis] = []
+        self.finished_count = 0
+
+    def newest(self, beam_size: int, begin_id: int) -> list[int]:
+        """The newest piece of each place; places that are not used repeat one."""
+        tokens = [hypothesis.tokens[-1] if hypothesis.tokens else begin_id for hypothesis in self.open]
+        return tokens + tokens[:1] * (beam_size - len(tokens))
+
+    def extensions(
+        self, best: Sequence[int], best_of_each: Sequence[int], vocab_size: int, end_id: int
+    ) -> list[tuple[int, int]]:
+        """What is compared, as (place in the beam, piece), each once; `best` counts over the pieces of all places."""
+        of_all = [divmod(flat, vocab_size) for flat in best]
+        of_each = [
+            (parent, token)
+            for parent, hypothesis in enumerate(self.open)
+            for token in (best_of_each[parent], end_id, *sorted(hypothesis.standing.wanted))
+        ]
+        return list(dict.fromkeys((parent, token) for parent, token in of_all + of_each if parent < len(self.open)))
+
+    def extend(self, candidates: Sequence[Candidate], beam_size: int, end_id: int, scoring: Scoring) -> list[int]:
+        """Take the best candidates, and return which places the hypotheses that are open now came from."""
+        chosen = self.choose(candidates, 2 * beam_size, end_id)
+        for candidate, _ in chosen[:beam_size]:
+            if candidate.token == end_id:
+                self.finish(candidate, scoring)
+        going_on = [(c, standing) for c, standing in chosen if c.token != end_id][:beam_size]
+        parents = [candidate.parent for candidate, _ in going_on]
+        self.open = [
+            Open((*self.open[candidate.parent].tokens, candidate.token), candidate.log_prob, standing)
+            for candidate, standing in going_on
+        ]
+        self.finished.sort(key=lambda hypothesis: -hypothesis.score)
+        del self.finished[beam_size:]
+        return parents
+
+    def choose(self, candidates: Sequence[Candidate], most: int, end_id: int) -> list[tuple[Candidate, Standing]]:
+        """The best, from each bank in turn, the bank that owes least first."""
+        banks: dict[int, list[tuple[Candidate, Standing]]] = {}
+        for candidate in sorted(candidates, key=lambda c: -c.log_prob):
+            before = self.open[candidate.parent]
+            standing = before.standing
+            if candidate.token != end_id:
+                standing = self.demands.after((*before.tokens, candidate.token), standing.met)
+                if standing.owed + len(before.tokens) + 1 > self.max_length:
+                    continue
+            elif standing.owed:
+                continue
+            banks.setdefault(standing.owed, []).append((candidate, standing))
+        rounds = [banks[owed] for owed in sorted(banks)]
+        in_turn = (bank[place] for place in range(most) for bank in rounds if place < len(bank))
+        return [taken for taken, _ in zip(in_turn, range(most), strict=False)]
+
+    def finish(self, candidate: Candidate, scoring: Scoring) -> None:
+        tokens = self.open[candidate.parent].tokens
+        length = torch.tensor(len(tokens) + 1)  # </s> counts
+        score = scoring(torch.tensor(candidate.log_prob), length, torch.tensor(self.source_length))
+        self.finished.append(Hypothesis(tokens, candidate.log_prob, float(score)))
+        self.finished_count += 1
+
+    def is_settled(self, stopping: Stopping, best: int, enough: float, scoring: Scoring) -> bool:
+        """Whether no open hypothesis can change the answer, or by `first-k` enough are finished."""
+        if not self.open:
+            return True
+        if stopping == "first-k":
+            return self.finished_count >= enough
+        if len(self.finished) < best:
+            return False
+        highest = torch.tensor(max(hypothesis.log_prob for hypothesis in self.open))
+        bound = scoring(highest, torch.tensor(self.max_length + 1), torch.tensor(self.source_length))
+        return self.finished[best - 1].score >= float(bound)
+
+
+def compare(
+    beams: Sequence[Beam], log_probs: Float[Tensor, "sentences beam vocab"], beam_size: int, end_id: int
+) -> list[list[Candidate]]:
+    """Of each sentence the 2k best extensions, and of each hypothesis the best one, </s>, and every wanted piece."""
+    refuse_nan(log_probs.amax(-1))
+    unused = [-torch.inf] * beam_size
+    so_far = torch.tensor([[h.log_prob for h in beam.open] + unused[len(beam.open) :] for beam in beams])
+    sums = (so_far.to(log_probs.device)[:, :, None] + log_probs).flatten(1)
+    best = sums.topk(min(2 * beam_size, sums.size(1)), dim=1).indices.tolist()
+    best_of_each = log_probs.argmax(-1).tolist()
+    places = [
+        (number, parent, token)
+        for number, beam in enumerate(beams)
+        for parent, token in beam.extensions(best[number], best_of_each[number], log_probs.size(2), end_id)
+    ]
+    values = log_probs[tuple(torch.tensor(places, device=log_probs.device).T)].tolist()
+    candidates: list[list[Candidate]] = [[] for _ in beams]
+    for (number, parent, token), log_prob in zip(places, values, strict=True):
+        hypothesis = beams[number].open[parent]
+        if log_prob > -torch.inf or token == end_id or token in hypothesis.standing.wanted:
+            candidates[number].append(Candidate(parent, token, hypothesis.log_prob + max(log_prob, LEAST)))
+    return candidates

@@ -1,0 +1,100 @@
+"""A glossary: terms of the source language, and how each is to be translated.
+
+    Glossary        reads the terms, and finds those that stand in a text
+    phrases_of      the ways in which a term may stand among the pieces of a translation
+
+What makes sure that a term appears is the search (decoding/constraints.py). A term is found as it is written, in any
+letter case; of two that overlap in a text, such as Beijing and Beijing University, the longer one counts.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.data.corpus import CorpusEntry, Layout, Reading, open_files
+from weft.decoding.constraints import Constraint, Phrase
+from weft.errors import UsageError
+from weft.metrics.language import is_written_without_spaces
+from weft.text.tokenizer import Tokenizer
+
+ANCHORS = ("。", "，", ".", "a")
+"""Texts behind which a term is cut into pieces, to see how it is cut where no space stands before it."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """What stands in the source, and translations of it of which one has to appear."""
+
+    source: str
+    targets: tuple[str, ...]
+
+
+class Glossary:
+    """Terms by their source; `languages` are the codes of the two."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]], languages: tuple[str, str]) -> None:
+        self.languages = languages
+        targets: dict[str, tuple[str, ...]] = {}
+        for source, target in pairs:
+            key = folded(source)
+            targets[key] = tuple(dict.fromkeys((*targets.get(key, ()), " ".join(target.split()))))
+        self.terms = {key: Term(key, of_term) for key, of_term in targets.items()}
+        longest_first = sorted(self.terms, key=lambda key: (-len(key), key))
+        alternatives = "|".join(map(re.escape, longest_first))
+        bounded = alternatives if is_written_without_spaces(languages[0]) else rf"(?<!\w)(?:{alternatives})(?!\w)"
+        self.pattern = re.compile(bounded) if longest_first else None
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def found_in(self, text: str) -> list[Term]:
+        """The terms of a text, each once, in the order of the text."""
+        if self.pattern is None:
+            return []
+        return list(dict.fromkeys(self.terms[match.group()] for match in self.pattern.finditer(folded(text))))
+
+
+def folded(text: str) -> str:
+    """What terms are compared by."""
+    return " ".join(text.lower().split())
+
+
+def read_glossary(path: Path, languages: tuple[str, str]) -> Glossary:
+    """Of a TSV under a header of the two language codes, or a JSONL with these keys; a source may have several lines.
+
+    Raises CorpusError with every line that is wrong.
+    """
+    reading = Reading(path.name, "its header has to name the two languages of the model")
+    parse, pieces = open_files(CorpusEntry(path=str(path)), Layout(*languages), Path(), reading)
+    pairs = []
+    for piece in pieces:
+        for number, source, targets in parse(piece, reading):
+            if not folded(source) or not folded(targets[0]):
+                reading.add(number, "a term has an empty side")
+            pairs.append((source, targets[0]))
+    reading.raise_problems()
+    return Glossary(pairs, languages)
+
+
+def constraint_of(targets: Sequence[str], tokenizer: Tokenizer, language: str) -> Constraint:
+    """One of these terms has to appear. Raises UsageError for a term that the vocabulary cannot spell."""
+    return tuple(dict.fromkeys(phrase for target in targets for phrase in phrases_of(target, tokenizer, language)))
+
+
+def phrases_of(term: str, tokenizer: Tokenizer, language: str) -> list[Phrase]:
+    """The pieces of a term as a word of its own, and in a language without spaces as they follow other text.
+
+    Raises UsageError where pieces come to another text than the term, since the vocabulary lacks a part of it.
+    """
+    whole = tokenizer.encode([term])[0]
+    if not whole or tokenizer.decode([whole])[0].strip() != tokenizer.normalize(term).strip():
+        raise UsageError(f"the term {term!r} cannot be written with the pieces of the target vocabulary")
+    phrases = [tuple(whole)]
+    if is_written_without_spaces(language):
+        for anchor in ANCHORS:
+            before, behind = tokenizer.encode([anchor, anchor + term])
+            rest = behind[len(before) :]
+            if rest and [*before, *rest] == behind:
+                phrases.append(tuple(rest))
+    return list(dict.fromkeys(phrases))

@@ -1,0 +1,216 @@
+"""Lexical constraints: the phrases always appear, and a beam that holds everything finds the best that has them."""
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from weft.decoding.beam import beam_search
+from weft.decoding.constraints import Constraint, Demands, constrained_beam_search, overlap
+from weft.decoding.length import Scoring
+from weft.decoding.search import DecodingConfig, search
+from weft.decoding.step import Hypothesis
+from weft.errors import UsageError
+
+BEGIN_ID, END_ID = 1, 2
+IDS: dict[str, Any] = {"begin_id": BEGIN_ID, "end_id": END_ID}
+
+
+class RandomSteps:
+    """Probabilities that depend on the sentence and on all that was written."""
+
+    def __init__(self, sentences: Sequence[int], rows_per_sentence: int, vocab_size: int) -> None:
+        self.vocab_size = vocab_size
+        self.rows = [(sentence, ()) for sentence in sentences for _ in range(rows_per_sentence)]
+
+    def step(self, tokens: Tensor) -> Tensor:
+        self.rows = [(s, (*history, token)) for (s, history), token in zip(self.rows, tokens.tolist(), strict=True)]
+        return torch.tensor([log_probs(s, history[1:], self.vocab_size) for s, history in self.rows])
+
+    def reorder(self, rows: Tensor) -> None:
+        self.rows = [self.rows[row] for row in rows.tolist()]
+
+
+def log_probs(sentence: int, history: tuple[int, ...], vocab_size: int) -> list[float]:
+    dice = random.Random(f"{sentence} {history}")
+    logits = [dice.gauss(0, 1.5) for _ in range(vocab_size)]
+    total = math.log(sum(map(math.exp, logits)))
+    return [logit - total for logit in logits]
+
+
+def model_sum(sentence: int, tokens: tuple[int, ...], vocab_size: int) -> float:
+    sequence = (*tokens, END_ID)
+    return sum(log_probs(sentence, sequence[:i], vocab_size)[token] for i, token in enumerate(sequence))
+
+
+def contains(tokens: tuple[int, ...], phrase: tuple[int, ...]) -> bool:
+    return any(tokens[i : i + len(phrase)] == phrase for i in range(len(tokens) - len(phrase) + 1))
+
+
+def meets(tokens: tuple[int, ...], constraints: Sequence[Constraint]) -> bool:
+    return all(any(contains(tokens, phrase) for phrase in phrases) for phrases in constraints)
+
+
+def searched(
+    constraints: Sequence[Sequence[Constraint]], *, beam_size: int, vocab_size: int, most: int = 9, **settings
+) -> list[list[Hypothesis]]:
+    sentences = range(len(constraints))
+    lengths = torch.full((len(sentences),), most), torch.arange(len(sentences))
+    steps = RandomSteps(sentences, beam_size, vocab_size)
+    return constrained_beam_search(steps, *lengths, constraints, beam_size=beam_size, **IDS, **settings)
+
+
+CONSTRAINTS: list[list[Constraint]] = [
+    [((3,),)],
+    [((3, 3),)],
+    [((0, 3),), ((3, 0),)],  # one piece may serve both
+    [((3, 0, 3),), ((1,),)],
+    [((0, 0, 0), (3, 3))],  # either of them
+    [],
+]
+
+
+@pytest.mark.parametrize("constraints", CONSTRAINTS)
+@pytest.mark.parametrize("scoring", [Scoring(), Scoring("fixed", 1.0), Scoring("gnmt", 0.6, word_reward=0.3)])
+def test_a_beam_as_wide_as_everything_finds_the_best_of_all_sequences_that_meet_them(
+    constraints: list[Constraint], scoring: Scoring
+) -> None:
+    """Three symbols and </s>, at most four symbols: 121 sequences, and never more than 108 extensions at a time."""
+    everything = [tokens for length in range(5) for tokens in itertools.product((0, 1, 3), repeat=length)]
+    scored = [
+        Hypothesis(tokens, total, float(scoring(torch.tensor(total), torch.tensor(len(tokens) + 1), torch.tensor(0))))
+        for tokens in everything
+        if meets(tokens, constraints)
+        for total in [model_sum(0, tokens, 4)]
+    ]
+    expected = sorted(scored, key=lambda hypothesis: -hypothesis.score)[:3]
+    (found,) = searched([constraints], beam_size=108, vocab_size=4, most=4, scoring=scoring, best=3)
+    assert [hypothesis.tokens for hypothesis in found] == [hypothesis.tokens for hypothesis in expected]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert (ours.log_prob, ours.score) == pytest.approx((theirs.log_prob, theirs.score), rel=1e-5)
+
+
+@pytest.mark.parametrize("stopping", ["exact", "first-k"])
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_every_phrase_appears_however_narrow_the_beam(beam_size: int, stopping) -> None:
+    dice = random.Random(beam_size)
+    constraints: list[list[Constraint]] = []
+    for _ in range(40):
+        phrases = [tuple(dice.choices((0, 3, 4, 5, 6), k=dice.randint(1, 3))) for _ in range(dice.randint(0, 3))]
+        constraints.append([(phrase,) for phrase in phrases])
+    found = searched(constraints, beam_size=beam_size, vocab_size=7, most=9, stopping=stopping)
+    for number, (hypotheses, demanded) in enumerate(zip(found, constraints, strict=True)):
+        assert meets(hypotheses[0].tokens, demanded)
+        assert len(hypotheses[0].tokens) <= 9
+        assert hypotheses[0].log_prob == pytest.approx(model_sum(number, hypotheses[0].tokens, 7), rel=1e-5)
+
+
+def test_constraints_that_fill_the_whole_room_are_met() -> None:
+    (found,) = searched([[((3, 4, 5),), ((6, 6),)]], beam_size=2, vocab_size=7, most=5)
+    assert found[0].tokens in {(3, 4, 5, 6, 6), (6, 6, 3, 4, 5)}
+
+
+def test_phrases_that_overlap_need_no_more_room_than_they_take() -> None:
+    (found,) = searched([[((3, 4),), ((4, 5),)]], beam_size=20, vocab_size=6, most=4)
+    assert meets(found[0].tokens, [((3, 4),), ((4, 5),)])
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="5 pieces of constraints do not fit into 4"):
+        searched([[((3, 4, 5),), ((6, 6),)]], beam_size=2, vocab_size=7, most=4)
+
+
+def test_a_piece_that_the_model_holds_impossible_is_written_where_it_is_demanded() -> None:
+    class Never(RandomSteps):
+        def step(self, tokens: Tensor) -> Tensor:
+            answer = super().step(tokens)
+            answer[:, 3] = -math.inf
+            return answer
+
+    (found,) = constrained_beam_search(
+        Never([0], 2, 5), torch.tensor([4]), torch.tensor([1]), [[((3,),)]], beam_size=2, **IDS
+    )
+    assert found[0].tokens.count(3) == 1
+    (found,) = constrained_beam_search(
+        Never([0], 2, 5), torch.tensor([4]), torch.tensor([1]), [[((4,),)]], beam_size=2, best=2, **IDS
+    )
+    assert all(3 not in hypothesis.tokens for hypothesis in found)
+
+
+def test_an_answer_does_not_depend_on_the_batch() -> None:
+    constraints: list[list[Constraint]] = [[((3, 4),)], [], [((5,),), ((4,),)], [((6, 6, 6),)]]
+
+    def answers(places: list[int]) -> list[list[Hypothesis]]:
+        steps = RandomSteps(places, 3, 7)
+        lengths = torch.full((len(places),), 8), torch.tensor(places)
+        return constrained_beam_search(steps, *lengths, [constraints[i] for i in places], beam_size=3, best=3, **IDS)
+
+    alone = [answers([place])[0] for place in range(4)]
+    for places in ([0, 1, 2, 3], [3, 1], [2, 2, 0]):
+        assert answers(places) == [alone[place] for place in places]
+
+
+def test_without_constraints_the_answer_is_beam_searchs() -> None:
+    for beam_size in (1, 3):
+        found = searched([[], []], beam_size=beam_size, vocab_size=7)
+        steps = RandomSteps(range(2), beam_size, 7)
+        assert [hypotheses[0].tokens for hypotheses in found] == [
+            hypotheses[0].tokens
+            for hypotheses in beam_search(steps, torch.tensor([9, 9]), torch.arange(2), beam_size=beam_size, **IDS)
+        ]
+
+
+def test_standing_by_hand() -> None:
+    demands = Demands([((3, 4, 5),), ((4, 4), (6,))])
+    assert (demands.at_first.owed, demands.at_first.wanted) == (4, {3, 4, 6})
+    begun = demands.after((3, 4), frozenset())
+    assert (begun.met, begun.owed, begun.wanted) == (frozenset(), 2, {3, 4, 5, 6})  # 5 and one of the other
+    done = demands.after((3, 4, 5), frozenset())
+    assert (done.met, done.owed, done.wanted) == ({0}, 1, {4, 6})
+    assert demands.after((3, 4, 5, 6), done.met).owed == 0
+    lost = demands.after((3, 4, 3), frozenset())
+    assert (lost.met, lost.owed) == (frozenset(), 3)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "phrase", "expected"),
+    [
+        ((), (3,), 0),
+        ((3,), (3,), 0),
+        ((3,), (3, 4), 1),
+        ((3, 3, 4), (3, 4, 5), 2),
+        ((3, 3), (3, 3, 3), 2),
+        ((4,), (3, 4), 0),
+    ],
+)
+def test_the_overlap_is_what_of_the_phrase_is_written_last(tokens, phrase, expected: int) -> None:
+    assert overlap(tokens, phrase) == expected
+
+
+@pytest.mark.parametrize(
+    "settings", [{"method": "greedy"}, {"method": "sample"}, {"beam_size": 4, "diverse_groups": 2}]
+)
+def test_a_search_that_cannot_promise_phrases_refuses_them(settings: dict) -> None:
+    config = DecodingConfig(**settings)
+    with pytest.raises(UsageError, match="phrases that have to appear"):
+        search(
+            RandomSteps([0], config.rows_per_sentence, 5),
+            torch.tensor([2]),
+            config,
+            constraints=[[((3,),)]],
+            seeds=[1],
+            **IDS,
+        )
+
+
+def test_settings_and_rules_hold_beside_constraints() -> None:
+    config = DecodingConfig(beam_size=4, min_length=5, max_length_ratio=0, max_length_extra=7)
+    (found,) = search(
+        RandomSteps([0], 4, 7), torch.tensor([2]), config, constraints=[[((5, 5),)]], prefixes=[(6,)], **IDS
+    )
+    assert found[0].tokens[0] == 6 and contains(found[0].tokens, (5, 5)) and 5 <= len(found[0].tokens) <= 7

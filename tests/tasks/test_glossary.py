@@ -1,0 +1,93 @@
+"""Glossaries: which terms of a text are found, and the pieces in which their translations may appear."""
+
+from pathlib import Path
+
+import pytest
+
+from weft.errors import CorpusError, UsageError
+from weft.tasks.glossary import Glossary, constraint_of, phrases_of, read_glossary
+from weft.text.kinds import train_tokenizer
+from weft.text.tokenizer import Kind
+
+ENGLISH = Glossary([("cat", "猫"), ("black cat", "黑猫"), ("Cat", "猫咪"), ("New  York", "纽约")], ("en", "zh"))
+CHINESE = Glossary([("北京", "Beijing"), ("北京大学", "Peking University"), ("猫", "cat")], ("zh", "en"))
+
+TEXTS = ["我喜欢黑猫。", "纽约的猫很多。", "猫在睡觉，狗在跑。", "他养了一只黑猫和一只狗。"] * 5
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A cat sleeps.", ["cat"]),
+        ("A black cat and a CAT.", ["black cat", "cat"]),
+        ("concatenated cats", []),
+        ("a cat, a cat", ["cat"]),
+        ("in new   york", ["new york"]),
+        ("", []),
+    ],
+)
+def test_terms_of_a_spaced_language_are_found_as_words_the_longest_first(text: str, expected: list[str]) -> None:
+    assert [term.source for term in ENGLISH.found_in(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("他在北京大学读书。", ["北京大学"]), ("北京的猫", ["北京", "猫"]), ("北京大学在北京", ["北京大学", "北京"])],
+)
+def test_terms_of_chinese_are_found_anywhere(text: str, expected: list[str]) -> None:
+    assert [term.source for term in CHINESE.found_in(text)] == expected
+
+
+def test_a_term_with_several_lines_has_several_translations_to_choose_from() -> None:
+    assert ENGLISH.found_in("the cat")[0].targets == ("猫", "猫咪")
+
+
+def test_an_empty_glossary_finds_nothing() -> None:
+    assert Glossary([], ("zh", "en")).found_in("猫") == []
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "characters"])
+def test_phrases_are_written_as_the_term_wherever_it_stands(kind: Kind) -> None:
+    tokenizer, _ = train_tokenizer(TEXTS, kind=kind, vocab_size=300, language="zh")
+    phrases = phrases_of("黑猫", tokenizer, "zh")
+    for phrase in phrases:
+        assert tokenizer.decode([phrase])[0].strip() == "黑猫"
+    before = tokenizer.encode(["我喜欢。"])[0]
+    assert "我喜欢。黑猫" in [tokenizer.decode([[*before, *phrase]])[0] for phrase in phrases]
+
+
+def test_in_a_spaced_language_a_term_begins_a_word() -> None:
+    tokenizer, _ = train_tokenizer(
+        ["a black cat sleeps", "the cat runs"] * 9, kind="bpe", vocab_size=290, language="en"
+    )
+    (phrase,) = phrases_of("cat", tokenizer, "en")
+    assert tokenizer.decode([[*tokenizer.encode(["the"])[0], *phrase]]) == ["the cat"]
+
+
+def test_one_constraint_has_the_phrases_of_all_translations() -> None:
+    tokenizer, _ = train_tokenizer(TEXTS, kind="characters", vocab_size=300, language="zh")
+    constraint = constraint_of(("猫", "狗", "猫"), tokenizer, "zh")
+    assert {tokenizer.decode([phrase])[0] for phrase in constraint} == {"猫", "狗"}
+
+
+def test_a_term_that_the_vocabulary_lacks_is_refused() -> None:
+    pytest.importorskip("rjieba")
+    tokenizer, _ = train_tokenizer(TEXTS, kind="words", vocab_size=50, language="zh")
+    with pytest.raises(UsageError, match="'鲸鱼' cannot be written with the pieces"):
+        phrases_of("鲸鱼", tokenizer, "zh")
+
+
+def test_a_glossary_is_read_from_a_file_whose_columns_are_the_languages(tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("en\tnote\tzh\nBeijing\tcity\t北京\nUN\t\t联合国\n", encoding="utf-8")
+    glossary = read_glossary(tmp_path / "terms.tsv", ("zh", "en"))
+    assert [term.targets for term in glossary.found_in("北京和联合国")] == [("Beijing",), ("UN",)]
+
+
+def test_every_line_of_a_glossary_that_is_wrong_is_named(tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("zh\ten\n北京\n\tcat\n猫\t \n", encoding="utf-8")
+    with pytest.raises(CorpusError) as raised:
+        read_glossary(tmp_path / "terms.tsv", ("zh", "en"))
+    assert [problem.where for problem in raised.value.problems] == ["line 2", "line 3", "line 4"]
+    (tmp_path / "other.tsv").write_text("de\ten\nHund\tdog\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match="its header has to name the two languages"):
+        read_glossary(tmp_path / "other.tsv", ("zh", "en"))
