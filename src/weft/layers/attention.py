@@ -204,7 +204,7 @@ class MultiHeadAttention(nn.Module):
         dropout = self.dropout.probability if self.training else 0.0
         if query.device.type != "cpu":
             return attend_fused(query, key, value, allowed_mask, dropout)
-        if torch.is_grad_enabled() and query.requires_grad:
+        if query.size(2) > 1:
             return attend_short(query, key, value, allowed_mask, dropout)
         return attend_explicit(query, key, value, allowed_mask, self.dropout)
 

@@ -47,7 +47,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "batch time model"]) -> Float[Tensor, "batch time model"]:
         return self.narrow(self.dropout(self.activate(self.widen(x))))
 
-    def activate(self, x: Float[Tensor, "batch time widened"]) -> Float[Tensor, "batch time ff"]:
+    def activate(self, x: Float[Tensor, "*batch widened"]) -> Float[Tensor, "*batch ff"]:
         if not self.is_gated:
             return self.activation(x)
         value, gate = x.chunk(2, dim=-1)

@@ -11,7 +11,7 @@ This file knows token ids and scores. It knows no text, no loss and no search.
 import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,6 +29,9 @@ from weft.layers.linear import Linear
 from weft.layers.masks import causal_mask, padding_mask
 from weft.layers.norm import NORMS
 from weft.layers.positions import LearnedPositions, SinusoidalPositions
+
+if TYPE_CHECKING:
+    from weft.models.transformer_session import TransformerSession
 
 
 class TransformerConfig(Settings):
@@ -270,9 +273,11 @@ class Transformer(nn.Module):
         """Logits over the target vocabulary."""
         return self.output(x)
 
-    def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> "TransformerState":
+    def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> "TransformerSession":
         """Encode the source once and be ready to write `rows_per_sentence` hypotheses for each sentence."""
-        return TransformerState(self, source, rows_per_sentence)
+        from weft.models.transformer_session import TransformerSession  # it is made of the parts above
+
+        return TransformerSession(self, source, rows_per_sentence)
 
     def _embed(
         self,
@@ -300,6 +305,8 @@ class Transformer(nn.Module):
 
 class TransformerState:
     """A step function over one batch: row r writes a hypothesis for sentence r // rows_per_sentence.
+
+    The plain form, to be read; what `start` gives is laid out for speed (transformer_session.py).
 
     Keys and values of the source are kept once a sentence and shared by its rows, whose queries stand side by side.
     """

@@ -1,0 +1,33 @@
+"""Affine maps for inference, with weights that are laid out for the processor once instead of at every product."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+USUAL_ROWS = 256
+"""For which number of input rows weights are laid out; the same layout is as good for one row and for thousands."""
+
+
+class PackedLinear:
+    """x W^T + b of one linear layer, or of several that read the same x, their outputs one after the other.
+
+    The weights are copied, so it goes on computing with those that it was made of. On a CPU oneDNN lays them out in
+    blocks: products of a few hundred rows then take half the time, in fp32 as in bf16 (bench/results/tried.jsonl).
+    """
+
+    def __init__(self, layers: Sequence[nn.Linear], dtype: torch.dtype) -> None:
+        weight = torch.cat([layer.weight.detach() for layer in layers]).to(dtype)
+        biases = [layer.bias.detach() for layer in layers if layer.bias is not None]
+        if biases and len(biases) < len(layers):
+            raise ValueError("either all of the layers have a bias, or none")
+        self.bias = torch.cat(biases).to(dtype) if biases else None
+        self.is_blocked = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, USUAL_ROWS) if self.is_blocked else weight
+
+    def __call__(self, x: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
+        if self.is_blocked:
+            return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+        return F.linear(x, self.weight, self.bias)
