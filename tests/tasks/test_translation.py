@@ -1,10 +1,14 @@
 """Strings in, strings out: each answer depends on its own text alone, whatever the text is."""
 
+import math
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 
 from weft.errors import UsageError
 from weft.tasks.model_folder import TranslationModel
@@ -13,6 +17,9 @@ from weft.tasks.translation import Translation, Translator, load_translator
 WORDS = ["我", "有", "一个", "两", "苹果", "杯子", "朋友", "书包", "问题", "梨", "。", " ", "，", "abc", "ü", "龘"]
 GREEDY: dict[str, Any] = {"method": "greedy"}
 BEAM: dict[str, Any] = {"method": "beam", "beam_size": 3}
+SAMPLE: dict[str, Any] = {"method": "sample", "top_p": 0.9}
+MBR: dict[str, Any] = {"method": "mbr", "mbr_candidates": 4}
+MBR_OF_6: dict[str, Any] = {"method": "mbr", "mbr_candidates": 6}
 
 
 @pytest.fixture(params=["random", "trained"])
@@ -30,7 +37,7 @@ def same(left: list[Translation], right: list[Translation]) -> bool:
 # What else is translated in the same call
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, BEAM], ids=["greedy", "beam"])
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM, SAMPLE, MBR], ids=["greedy", "beam", "sample", "mbr"])
 def test_an_answer_does_not_depend_on_what_else_is_translated_with_it(
     translator: Translator, decoding: dict[str, Any]
 ) -> None:
@@ -47,7 +54,7 @@ def test_an_answer_does_not_depend_on_what_else_is_translated_with_it(
 # Texts of every kind
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, BEAM], ids=["greedy", "beam"])
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM, MBR], ids=["greedy", "beam", "mbr"])
 def test_a_text_without_a_visible_character_is_translated_by_nothing(
     translator: Translator, decoding: dict[str, Any]
 ) -> None:
@@ -101,6 +108,57 @@ def test_several_answers_come_best_first_and_begin_with_the_only_one(translator:
     assert same([answers[0] for answers in found], translator.translate(texts, beam_size=5))
     assert [len(answers) for answers in translator.translate_n_best(["我"], 9, beam_size=2)] == [2]
     assert [len(answers) for answers in translator.translate_n_best(["我"], 9, **GREEDY)] == [1]
+    with pytest.raises(UsageError, match="a number of translations from 1, found 0"):
+        translator.translate_n_best(["我"], 0)
+
+
+def test_several_samples_begin_with_those_of_fewer(translator: Translator) -> None:
+    texts = ["我有一个苹果。", "书包", "我有一个苹果。"]
+    found = translator.translate_n_best(texts, 40, **SAMPLE)
+    assert [len(samples) for samples in found] == [40, 40, 40] and found[0] == found[2]
+    assert len({sample.text for sample in found[0]}) > 2
+    for count in (1, 3, 19):  # 19: more than are drawn together, and no multiple of anything
+        fewer = translator.translate_n_best(texts, count, **SAMPLE)
+        assert all(same(few, many[:count]) for few, many in zip(fewer, found, strict=True))
+
+
+# Minimum Bayes risk
+
+
+@pytest.mark.parametrize(("utility", "metric"), [("chrf", CHRF()), ("bleu", BLEU(effective_order=True))])
+def test_minimum_bayes_risk_chooses_the_sample_that_sacrebleu_finds_nearest_to_all(
+    translator: Translator, utility: str, metric: CHRF | BLEU
+) -> None:
+    texts = ["我有一个苹果。", "书包"]
+    samples = translator.translate_n_best(texts, 6, method="sample")
+    for answer, drawn in zip(translator.translate(texts, mbr_utility=utility, **MBR_OF_6), samples, strict=True):
+        gains = {
+            hypothesis.text: sum(metric.sentence_score(hypothesis.text, [other.text]).score for other in drawn) / 6
+            for hypothesis in drawn
+        }
+        assert answer.score == pytest.approx(max(gains.values()))
+        assert gains[answer.text] == pytest.approx(answer.score)
+        assert any(same([answer], [replace(sample, score=answer.score)]) for sample in drawn)
+
+
+def test_minimum_bayes_risk_over_a_beam_weighs_by_probability(translator: Translator) -> None:
+    beam = translator.translate_n_best(["我有一个苹果。"], 4, beam_size=4)[0]
+    found = translator.translate_n_best(["我有一个苹果。"], 4, method="mbr", mbr_from="beam", beam_size=4)[0]
+    weights = {answer.text: math.exp(answer.log_prob) for answer in beam}
+    for answer in found:
+        gains = [CHRF().sentence_score(answer.text, [other.text]).score * weights[other.text] for other in beam]
+        assert answer.score == pytest.approx(sum(gains) / sum(weights.values()), abs=1e-3)
+    assert found == sorted(found, key=lambda answer: -answer.score)
+
+
+@pytest.mark.parametrize("utility", ["chrf", "bleu"])
+def test_the_fast_form_of_minimum_bayes_risk_is_the_full_one_where_candidates_are_few(
+    translator: Translator, utility: str
+) -> None:
+    def answers(form: str) -> list[Translation]:
+        return translator.translate(["我有一个苹果。", "书包"], mbr_form=form, mbr_utility=utility, **MBR_OF_6)
+
+    assert answers("fast") == answers("full")
 
 
 # What is refused
@@ -118,6 +176,8 @@ def test_one_string_is_not_taken_for_a_list_of_characters(translator: Translator
         ({"beam_size": 0}, "beam_size"),
         ({"beam_size": "3"}, "beam_size"),
         ({"method": "sampling"}, "method"),
+        ({"top_p": 0.0, "epsilon": 1.0}, "top_p.*epsilon"),
+        ({"method": "mbr", "mbr_from": "beam", "beam_size": 1}, "settings: beam_size must be 2 or more"),
         ({"beam": 3, "length_penalty": "none", "stopping": 1}, "beam.*stopping|stopping.*beam"),
     ],
 )

@@ -77,7 +77,8 @@ class DecodingConfig(Settings):
     repetition_penalty: float = Field(default=1.0, ge=1, le=10)
     """What the log-probability of a piece that was written already is multiplied by."""
     batch_tokens: int = Field(default=4096, ge=1, le=10_000_000)
-    """Source pieces times beam size of the sentences that are translated together; the answers do not depend on it."""
+    """Source pieces times hypotheses a sentence, of the sentences that are translated together; the answers do not
+    depend on it."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "DecodingConfig":
@@ -143,15 +144,15 @@ def search(
     prefixes: Sequence[Sequence[int]] = (),
     constraints: Sequence[Sequence[Constraint]] = (),
 ) -> list[list[Hypothesis]]:
-    """For each sentence its `best` hypotheses, best first: of greedy search one, of beam search at most beam_size, and
-    samples in the order of their seeds. With method "mbr" all candidates; mbr.py chooses.
+    """For each sentence its `best` hypotheses, best first: of greedy search one, of beam search at most beam_size. By
+    chance these are samples, one for each of the sentence's `seeds`, and by "mbr" all candidates; mbr.py chooses.
 
-    `source_lengths` counts pieces without </s>; `step_function` holds config.rows(best) rows a sentence and can write
-    `longest` pieces, or any number where it is None. Sampling needs `seeds`, one for each of these rows. `prefixes`,
-    where they are given, are the pieces that each sentence's hypotheses begin with, and `constraints` the phrases
-    that have to appear in them, which beam search alone can promise.
+    `source_lengths` counts pieces without </s>; `step_function` holds config.rows(best) rows a sentence, or one for
+    each of its seeds, and can write `longest` pieces, or any number where it is None. `prefixes`, where they are given,
+    are the pieces that each sentence's hypotheses begin with, and `constraints` the phrases that have to appear in
+    them, which beam search alone can promise.
     """
-    rows = config.rows(best)
+    rows = len(seeds) // max(len(source_lengths), 1) if config.draws else config.rows(best)
     if config.method == "mbr":
         best = rows
     max_lengths = config.max_lengths(source_lengths)

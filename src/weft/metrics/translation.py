@@ -60,7 +60,7 @@ def sacre_bleu(
     hypotheses: Sequence[str], references: ReferenceSets, language: str, tokenizer: str | None = None
 ) -> Score:
     """Corpus sacreBLEU in 0..100, with the tokenizer of the language unless another one is named."""
-    metric = _bleu(language, tokenizer)
+    metric = bleu_metric(language, tokenizer)
     result = metric.corpus_score(hypotheses, _sacrebleu_sets(hypotheses, references))
     detail = {
         "precisions": tuple(result.precisions),
@@ -108,7 +108,7 @@ def sentence_scores(
 ) -> SentenceScores:
     """Of each sentence chrF2 and BLEU (sacrebleu's exponential smoothing, orders as far as the sentence goes)."""
     by_sentence = references_by_sentence(hypotheses, references)
-    bleu, character = _bleu(language, tokenizer, of_sentences=True), CHRF()
+    bleu, character = bleu_metric(language, tokenizer, of_sentences=True), CHRF()
     pairs = list(zip(hypotheses, by_sentence, strict=True))
     bleu_scores = tuple(bleu.sentence_score(hypothesis, lines).score for hypothesis, lines in pairs)
     chrf_scores = tuple(character.sentence_score(hypothesis, lines).score for hypothesis, lines in pairs)
@@ -143,7 +143,8 @@ def tokenizer_for(language: str, tokenizer: str | None = None) -> str:
     return tokenizer
 
 
-def _bleu(language: str, tokenizer: str | None, of_sentences: bool = False) -> BLEU:
+def bleu_metric(language: str, tokenizer: str | None, of_sentences: bool = False) -> BLEU:
+    """sacrebleu's BLEU of a target language; raises as `tokenizer_for`, and WeftError without the library it needs."""
     name = tokenizer_for(language, tokenizer)
     try:
         # force: silences the library's advice about detokenizing, which names an option that weft does not have.

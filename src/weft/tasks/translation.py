@@ -7,6 +7,7 @@ Translator        strings in, strings out
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ from weft.data.corpus import ParallelText
 from weft.data.encoding import encode_pairs
 from weft.data.sentences import Sentences
 from weft.decoding.ensemble import Ensemble
+from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
 from weft.decoding.search import DecodingConfig, search
-from weft.decoding.step import Hypothesis
+from weft.decoding.step import Hypothesis, StepFunction
 from weft.errors import CorpusError, ModelError, Problem, ProblemsError, UsageError
 from weft.metrics.translation import sacre_bleu
+from weft.metrics.utilities import ChrfUtilities, bleu_utilities
 from weft.models.transformer import Transformer
 from weft.runtime import choose_device, choose_threads, derive_seed
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
@@ -41,13 +44,18 @@ SAMPLES_SHOWN = 4
 LONGEST_SOURCE = 4096
 """Pieces of one source text."""
 
+SAMPLES_TOGETHER = 16
+"""Samples that share the encoding of a text. More are drawn from copies of it: a search over a few rows a sentence is
+faster by more than the copies cost, and a copy leaves the batch with its own longest sample."""
+
 CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "data.detokenize", "data.tag", "require")
 """What can be set of a model that is already trained: how it translates, and how it is evaluated."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A translated sentence; `score` is the search's (decoding/length.py), `log_prob` the sum over pieces and </s>."""
+    """A translated sentence; `log_prob` is the sum over its pieces and </s>, `score` what the search went by: see
+    decoding/length.py, and for minimum Bayes risk, whose score is the expected utility, decoding/mbr.py."""
 
     source: str
     text: str
@@ -82,8 +90,15 @@ class Translator:
         return [hypotheses[0] for hypotheses in self.translate_n_best(texts, 1, **decoding)]
 
     def translate_n_best(self, texts: Sequence[str], best: int, **decoding: Any) -> list[list[Translation]]:
-        """Up to `best` translations a text, best first; at most beam_size, and one in greedy search."""
+        """Up to `best` translations a text, best first; of beam search at most beam_size, and one of greedy search.
+
+        With method "sample" these are so many samples, in the order in which they were drawn: the first is what is
+        drawn where only one is asked for.
+        """
+        if best < 1:
+            raise UsageError(f"translate_n_best takes a number of translations from 1, found {best}")
         config = changed_decoding(self.decoding, decoding)
+        utility = utility_of(config, self.model.recipe.data.target) if config.method == "mbr" else None
         if isinstance(texts, str):
             raise UsageError("translate takes a list of texts, found one string; write [text]")
         texts = list(texts)
@@ -92,36 +107,57 @@ class Translator:
         with ExitStack() as precision:
             for member in self.members:
                 precision.enter_context(computing_in(member.model, torch.float32))
-            for indices in batches_by_length(read[0], config):
+            for indices in batches_by_length(read[0], config, config.rows(best)):
                 for index, hypotheses in zip(indices, self._search(read, indices, config, best), strict=True):
+                    if utility is not None:
+                        hypotheses = self._least_risk(hypotheses, utility, config, best)
                     found[index] = self._spell(texts[index], hypotheses)
         return found
 
     def _search(
         self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int
     ) -> list[list[Hypothesis]]:
+        hypotheses = config.rows(best)
+        copies = -(-hypotheses // SAMPLES_TOGETHER) if config.draws else 1
+        rows = -(-hypotheses // copies)  # of each copy; together they may draw a sample too many
+        seeds = sampling_seeds(read[0], indices, config, copies * rows)
+        indices = indices.repeat(copies)
         lengths = torch.from_numpy(read[0].lengths[indices] - 1).to(self.device)
-        seeds = sampling_seeds(read[0], indices, config)
         with torch.inference_mode():
-            states = [
-                member.model.start(
-                    torch.from_numpy(sources.padded(indices, PADDING_ID)).to(self.device), config.rows_per_sentence
-                )
-                for member, sources in zip(self.members, read, strict=True)
-            ]
-            state = states[0] if len(states) == 1 else Ensemble(states)
-            places = [member.model.config.longest_sentence for member in self.members]
-            longest = min((number - 1 for number in places if number is not None), default=None)  # <s> takes a place
-            return search(
+            state, longest = self._start(read, indices, rows)
+            found = search(
                 state, lengths, config, begin_id=BEGIN_ID, end_id=END_ID, best=best, longest=longest, seeds=seeds
             )
+        return [list(chain(*found[first : first + copies]))[:hypotheses] for first in range(0, len(found), copies)]
+
+    def _start(self, read: Sequence[Sentences], indices: np.ndarray, rows: int) -> tuple[StepFunction, int | None]:
+        """What answers the steps of a search with so many rows a text, and how many pieces it can write, if not any
+        number."""
+        states = [
+            member.model.start(torch.from_numpy(sources.padded(indices, PADDING_ID)).to(self.device), rows)
+            for member, sources in zip(self.members, read, strict=True)
+        ]
+        places = [member.model.config.longest_sentence for member in self.members]
+        longest = min((number - 1 for number in places if number is not None), default=None)  # <s> takes a place
+        return states[0] if len(states) == 1 else Ensemble(states), longest
+
+    def _least_risk(
+        self, candidates: list[Hypothesis], utility: Utility, config: DecodingConfig, best: int
+    ) -> list[Hypothesis]:
+        weights = [1.0] * len(candidates) if config.draws else probabilities_of(candidates)
+        finalists = FINALISTS if config.mbr_form == "fast" else None
+        return minimum_bayes_risk(candidates, self._texts(candidates), weights, utility, best=best, finalists=finalists)
 
     def _spell(self, source: str, hypotheses: list[Hypothesis]) -> list[Translation]:
-        texts = self.model.target_tokenizer.decode([hypothesis.tokens for hypothesis in hypotheses])
-        return [  # normalized, since a model may also write the bytes of a line end or a control character
-            Translation(source, normalize(text), hypothesis.score, hypothesis.log_prob)
-            for text, hypothesis in zip(texts, hypotheses, strict=True)
+        return [
+            Translation(source, text, hypothesis.score, hypothesis.log_prob)
+            for text, hypothesis in zip(self._texts(hypotheses), hypotheses, strict=True)
         ]
+
+    def _texts(self, hypotheses: list[Hypothesis]) -> list[str]:
+        """Normalized, since a model may also write the bytes of a line end or a control character."""
+        texts = self.model.target_tokenizer.decode([hypothesis.tokens for hypothesis in hypotheses])
+        return [normalize(text) for text in texts]
 
 
 def load_translator(name: str | Path, overrides: Sequence[str] = ()) -> Translator:
@@ -151,11 +187,18 @@ def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
     return Sentences([[*tag, *ids, END_ID] if ids else [END_ID] for ids in encoded])
 
 
-def sampling_seeds(sources: Sentences, indices: np.ndarray, config: DecodingConfig) -> list[int]:
-    """What is drawn for a text follows from the text: a seed for each, or none where nothing is drawn."""
-    if config.method != "sample":
+def utility_of(config: DecodingConfig, language: str) -> Utility:
+    """What minimum Bayes risk compares texts of this language by."""
+    return ChrfUtilities if config.mbr_utility == "chrf" else bleu_utilities(language)
+
+
+def sampling_seeds(sources: Sentences, indices: np.ndarray, config: DecodingConfig, samples: int) -> list[int]:
+    """What is drawn for a text follows from the text and the number of the sample: a seed for each, side by side, or
+    none where nothing is drawn."""
+    if not config.draws:
         return []
-    return [derive_seed(config.sampling_seed, *sources[index].tolist()) for index in indices.tolist()]
+    ids = [sources[index].tolist() for index in indices.tolist()]
+    return [derive_seed(config.sampling_seed, *text, number) for text in ids for number in range(samples)]
 
 
 def tag_ids(tokenizer: Tokenizer, tag: str | None) -> list[int]:
@@ -197,12 +240,12 @@ def refuse_too_long(encoded: Sequence[Sequence[int]]) -> None:
             )
 
 
-def batches_by_length(sources: Sentences, config: DecodingConfig) -> Iterator[np.ndarray]:
+def batches_by_length(sources: Sentences, config: DecodingConfig, rows: int) -> Iterator[np.ndarray]:
     """Indices of the texts that are not empty, longest first, at most config.batch_tokens source pieces times rows."""
     order = [int(i) for i in np.argsort(-sources.lengths, kind="stable") if sources.lengths[i] > 1]
     while order:
         longest = int(sources.lengths[order[0]])
-        count = max(1, config.batch_tokens // (longest * config.rows_per_sentence))
+        count = max(1, config.batch_tokens // (longest * rows))
         yield np.array(order[:count])
         order = order[count:]
 
@@ -212,8 +255,11 @@ def changed_decoding(config: DecodingConfig, changes: dict[str, Any]) -> Decodin
     try:
         return DecodingConfig(**{**dict(config), **changes})
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise UsageError(f"decoding settings: {problems}") from None
+        problems = [  # what is wrong with several settings together has no place, and names them itself
+            f"{'.'.join(map(str, e['loc']))}: {e['msg']}" if e["loc"] else e["msg"].removeprefix("Value error, ")
+            for e in error.errors()
+        ]
+        raise UsageError(f"decoding settings: {'; '.join(problems)}") from None
 
 
 @contextmanager

@@ -1,0 +1,82 @@
+"""Minimum Bayes risk decoding: not the most probable translation, but the one that most resembles all probable ones.
+
+    h* = argmax over h in H of sum over r in R of p(r) * utility(h, r)
+
+(Kumar and Byrne 2004, with a gain instead of a loss.) H and R are the same hypotheses: samples of the model, of which
+each counts once (Eikema and Aziz 2020), or the best of a beam, by their probabilities. What a good translation is, a
+`Utility` knows; nothing here does.
+
+In the fast form all candidates are first compared with the references taken together, and only the best by that
+comparison with each reference (Vamvas and Sennrich 2024).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from weft.decoding.step import Hypothesis
+
+FINALISTS = 16
+"""How many candidates the fast form compares with each reference."""
+
+SAME = 9
+"""Expected utilities that agree in so many decimals are equal: a sum in another order is no better translation."""
+
+
+class Utilities(Protocol):
+    """How much each of some texts is worth where each of them is the truth."""
+
+    def between(self, hypotheses: Int[np.ndarray, " hypotheses"]) -> Float[np.ndarray, "hypotheses references"]:
+        """Of the texts with these numbers, with each of all texts as the reference."""
+        ...
+
+    def with_all_at_once(self, weights: Float[np.ndarray, " references"]) -> Float[np.ndarray, " hypotheses"]:
+        """Of each text, with all texts as one reference in which each has its weight; the weights sum to 1."""
+        ...
+
+
+Utility = Callable[[Sequence[str]], Utilities]
+
+
+def minimum_bayes_risk(
+    hypotheses: Sequence[Hypothesis],
+    texts: Sequence[str],
+    weights: Sequence[float],
+    utility: Utility,
+    *,
+    best: int = 1,
+    finalists: int | None = None,
+) -> list[Hypothesis]:
+    """Up to `best` of the hypotheses, the highest expected utility first; that is their score.
+
+    `texts` are what the hypotheses spell. Of those that spell the same only the first is a candidate, and as a
+    reference it has the weight of all. Weights need no sum of 1. The first of equal candidates wins. With `finalists`
+    only so many, and at least `best`, are compared with every reference: the fast form.
+    """
+    firsts: dict[str, int] = {}
+    for number, text in enumerate(texts):
+        firsts.setdefault(text, number)
+    places = {text: place for place, text in enumerate(firsts)}
+    summed = np.bincount([places[text] for text in texts], weights=np.asarray(weights, dtype=float))
+    shares = summed / summed.sum()
+    utilities = utility(list(firsts))
+    candidates = np.arange(len(firsts))
+    if finalists is not None:
+        candidates = np.sort(best_first(utilities.with_all_at_once(shares))[: max(finalists, best)])
+    expected = utilities.between(candidates) @ shares
+    number_of = list(firsts.values())
+    ranking = best_first(expected)[:best].tolist()
+    return [replace(hypotheses[number_of[candidates[place]]], score=float(expected[place])) for place in ranking]
+
+
+def best_first(values: Float[np.ndarray, " candidates"]) -> Int[np.ndarray, " candidates"]:
+    return np.argsort(-values.round(SAME), kind="stable")
+
+
+def probabilities_of(hypotheses: Sequence[Hypothesis]) -> list[float]:
+    """The model's, up to a factor."""
+    log_probs = np.array([hypothesis.log_prob for hypothesis in hypotheses])
+    return np.exp(log_probs - log_probs.max()).tolist()
