@@ -8,7 +8,9 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
-ROOMS_WITH_TENSORS = ["weft.layers", "weft.models", "weft.decoding", "weft.data", "weft.training", "weft.tasks"]
+ROOMS_WITH_TENSORS = [
+    f"weft.{room}" for room in ("layers", "models", "decoding", "data", "training", "engines", "tasks", "export")
+]
 
 assert not any(name.partition(".")[0] == "weft" for name in sys.modules), "weft was imported before the hook below"
 # is_pep484_tower: an int passes where a float is asked for, as it does in Python.

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, BinaryIO, cast
 
 from weft.errors import CorpusError, Problem, UsageError, WeftError
 
@@ -15,6 +15,18 @@ from weft.errors import CorpusError, Problem, UsageError, WeftError
 def open_bytes(path: Path) -> IO[bytes]:
     """Open for reading, unzipping where the name ends with .gz."""
     return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == ".gz" else open(path, "rb")
+
+
+@contextmanager
+def open_to_write(path: Path) -> Iterator[BinaryIO]:
+    """Open for writing, zipping where the name ends with .gz; neither name nor time are in it, so that the same content
+    is the same file."""
+    with open(path, "wb") as file:
+        if path.suffix != ".gz":
+            yield file
+            return
+        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
+            yield cast(BinaryIO, zipped)
 
 
 def read_bytes(path: Path) -> bytes:

@@ -99,7 +99,7 @@ def test_a_newline_inside_an_argument_makes_no_second_line(translate: Translate)
 
 
 def test_many_lines_stay_in_order(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.cli.translate.LINES_AT_ONCE", 3)
+    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 3)
     sentences = ["我有一个苹果。", "书包", "", "两个朋友"] * 5
     give(monkeypatch, "\n".join(sentences).encode())
     answers = translate()
@@ -127,7 +127,7 @@ def test_a_file_is_written_whole_and_standard_output_stays_empty(translate: Tran
 def test_a_file_keeps_its_old_content_until_all_is_translated(
     translate: Translate, weft: Weft, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.cli.translate.LINES_AT_ONCE", 1)
+    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 1)
     Path("out.txt").write_text("old", encoding="utf-8")
     give(monkeypatch, b"abc\n\xff\n")
     exit_code, out, error = weft("translate", "--model", str(tiny_run / "run"), "--output", "out.txt")
@@ -154,6 +154,105 @@ def test_what_must_not_be_replaced_is_refused_before_anything_is_read(
     assert Path("in.txt").read_text(encoding="utf-8") == "一\n" and not Path(os.devnull).is_file()
 
 
+@pytest.mark.parametrize("name", ["out.txt.gz", "out.gz"])
+def test_a_file_is_zipped_where_its_name_says_so(translate: Translate, expected: list[str], name: str) -> None:
+    assert translate("--output", name, *SENTENCES) == []
+    assert gzip.decompress(Path(name).read_bytes()).decode() == "".join(f"{line}\n" for line in expected)
+
+
+# From file to file
+
+
+def test_a_file_becomes_a_file_and_progress_goes_to_standard_error(
+    weft: Weft, expected: list[str], tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("weft.cli.translate.PLAIN_EVERY", 0.0)
+    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 2)
+    Path("in.txt").write_text(SEVERAL, encoding="utf-8")
+    answer = weft("translate", "--model", str(tiny_run / "run"), "--input", "in.txt", "--output", "out.txt")
+    assert answer[:2] == (0, "")
+    *progress, last = answer[2].splitlines()
+    assert [line.split(" lines")[0] for line in progress] == ["in.txt: 2", "in.txt: 4", "in.txt: 5"]
+    assert progress[-1].endswith("100.0 %, left unknown") and last == "out.txt: 5 lines"
+    assert Path("out.txt").read_text(encoding="utf-8") == "".join(f"{line}\n" for line in expected)
+    assert sorted(path.name for path in Path().iterdir()) == ["in.txt", "out.txt"]
+
+
+@pytest.mark.parametrize(
+    ("output", "restart", "says"),
+    [("out.txt", False, "is another one"), ("out.txt", True, "")],
+)
+def test_what_was_begun_otherwise_is_gone_on_with_only_by_restart(
+    weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, restart: bool, says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 2)
+    Path("in.txt").write_bytes(SEVERAL.encode() + b"\xff\n")
+    command = ["translate", "--model", str(tiny_run / "run"), "--input", "in.txt", "--output", output]
+    exit_code, _, error = weft(*command)
+    assert exit_code == 1 and "line 6" in error
+    Path("in.txt").write_text(SEVERAL, encoding="utf-8")
+    exit_code, _, error = weft(*command, "--split", "always", *["--restart"] * restart)
+    assert (exit_code, Path(output).exists()) == ((0, True) if restart else (2, False))
+    assert restart or "split: was 'auto', is 'always'\nundo the change, or begin anew: --restart" in error
+
+
+@pytest.mark.parametrize("option", ["--restart", "--cluster"])
+def test_an_option_for_files_is_refused_without_them(weft: Weft, option: str) -> None:
+    exit_code, _, error = weft("translate", "--model", "nowhere", option, "我")
+    assert exit_code == 2 and f"{option} is for translating a file: --input and --output" in error
+
+
+def test_a_named_pipe_is_read_as_it_comes(translate: Translate, expected: list[str], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = subprocess.Popen(["sh", "-c", 'printf %s "$1" > pipe', "sh", SEVERAL], cwd=tmp_path)
+    assert translate("--input", "pipe", "--output", "out.txt") == []
+    assert writer.wait() == 0
+    assert Path("out.txt").read_text(encoding="utf-8") == "".join(f"{line}\n" for line in expected)
+
+
+# Long and marked text, and text of other kinds
+
+
+def test_a_long_line_is_translated_sentence_by_sentence(translate: Translate) -> None:
+    sentence = translate("我有一个苹果。")[0]
+    assert translate("我有一个苹果。" * 100) == [" ".join([sentence] * 100)]
+    assert translate("--split", "always", "我有一个苹果。" * 2) == [f"{sentence} {sentence}"]
+
+
+def test_paragraphs_of_an_argument_become_one_line(translate: Translate) -> None:
+    assert len(translate("--split", "always", "我有一个苹果。\n\n书包。")) == 1
+
+
+def test_text_that_must_be_cut_is_said_once(weft: Weft, tiny_run: Path) -> None:
+    endless = "我有一个苹果，" * 300
+    exit_code, out, error = weft("translate", "--model", str(tiny_run / "run"), endless, endless)
+    assert exit_code == 0 and out.count("\n") == 2
+    assert error.count("there is text with no end of a sentence within the 256 pieces") == 1
+
+
+def test_markup_is_kept_where_it_is_asked_for(translate: Translate) -> None:
+    plain = translate("我有一个苹果。")[0]
+    assert translate("--markup", "keep", "<p>{x}我有一个苹果。</p>") == [f"<p>{{x}} {plain}</p>"]
+
+
+@pytest.mark.parametrize("text", ["\x00", "\u0301" * 1000, "\x1b[31m", "\ufdd0\uffff", "\u202e" * 50, "a" * 20_000])
+def test_strange_text_is_answered_by_a_line(
+    weft: Weft, tiny_run: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give(monkeypatch, f"{text}\n书包\n".encode())
+    command = ["translate", "--model", str(tiny_run / "run"), "--set", "decoding.max_length_ratio=0"]
+    exit_code, out, error = weft(*command)
+    assert exit_code == 0 and error.startswith("there is text with no end of a sentence" if len(text) > 256 else "")
+    assert out.split("\n")[1:] == weft(*command, "书包")[1].split("\n")
+
+
+def test_bytes_that_are_no_text_are_one_error(weft: Weft, tiny_run: Path) -> None:
+    exit_code, out, error = weft("translate", "--model", str(tiny_run / "run"), "我", "\udcff")
+    assert (exit_code, out) == (1, "") and "line 2" in error and "is not UTF-8 (byte 0xff at 1)" in error
+
+
 # Settings
 
 
@@ -169,3 +268,19 @@ def test_what_a_trained_model_is_cannot_be_changed(weft: Weft, tiny_run: Path, s
     exit_code, out, error = weft("translate", "--model", str(tiny_run / "run"), "--set", setting, "我")
     assert (exit_code, out) == (2, "")
     assert setting in error and "cannot be changed here; what can: decoding" in error
+
+
+def test_the_terms_of_a_glossary_appear(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("zh\ten\n学校\tblack school\n", encoding="utf-8")
+    options = ("--model", str(tiny_run / "run"), "--glossary", str(tmp_path / "terms.tsv"))
+    code, out, _ = weft("translate", *options, "他在学校。", "你好。")
+    assert code == 0
+    assert ["black school" in line for line in out.splitlines()] == [True, False]
+
+
+def test_a_glossary_of_other_languages_is_refused(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("de\ten\nSchule\tschool\n", encoding="utf-8")
+    code, out, error = weft(
+        "translate", "--model", str(tiny_run / "run"), "--glossary", str(tmp_path / "terms.tsv"), "你好"
+    )
+    assert (code, out) == (1, "") and "its header has to name the two languages of the model" in error

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from weft.errors import UsageError
+from weft.tasks.glossary import Glossary
 from weft.tasks.model_folder import TranslationModel
 from weft.tasks.translation import Translation, Translator, load_translator
 
@@ -192,3 +194,44 @@ def test_settings_of_one_call_do_not_stay(translator: Translator) -> None:
     before = translator.decoding
     translator.translate(["我"], method="greedy", max_length_extra=1)
     assert translator.decoding is before
+
+
+# ---- a glossary, a prefix, a precision ----
+
+
+def test_terms_of_a_glossary_appear_and_no_other_sentence_changes(random_model: TranslationModel) -> None:
+    translator = Translator(random_model)
+    texts = ["他在学校。", "你好。", "我的猫在学校。"]
+    glossary = Glossary([("学校", "school"), ("猫", "black cat")], ("zh", "en"))
+    plain = translator.translate(texts, max_length_extra=8)
+    found = translator.translate(texts, glossary=glossary, max_length_extra=8)
+    assert found[1] == plain[1]
+    assert "school" in found[0].text and "school" in found[2].text and "black cat" in found[2].text
+    assert "school" not in plain[0].text  # else the test would show nothing
+
+
+def test_a_term_is_found_in_either_chinese_script(random_model: TranslationModel) -> None:
+    translator = Translator(random_model)
+    for text, term in (("他在學校。", "学校"), ("他在学校。", "學校")):
+        found = translator.translate([text], glossary=Glossary([(term, "school")], ("zh", "en")), max_length_extra=8)
+        assert "school" in found[0].text
+
+
+def test_translations_begin_with_their_prefixes(random_model: TranslationModel) -> None:
+    translator = Translator(random_model)
+    prefixes = ["She is", "", "Hello"]
+    found = translator.translate(["他在学校。", "你好。", "谢谢。"], prefixes=prefixes, method="greedy")
+    assert [t.text.startswith(prefix) for t, prefix in zip(found, prefixes, strict=True)] == [True] * 3
+    assert found[1] == translator.translate(["你好。"], method="greedy")[0]
+    with pytest.raises(UsageError, match="1 prefixes for 2 texts"):
+        translator.translate(["a", "b"], prefixes=["c"])
+
+
+def test_bf16_translates_nearly_as_fp32(tiny_run: Path) -> None:
+    translator = load_translator(tiny_run / "run")
+    texts = ["他在学校。", "你好。", "我的猫在学校。"]
+    exact, rounded = (translator.translate(texts, precision=precision) for precision in ("fp32", "bf16"))
+    assert translator.model.model.compute_dtype == torch.float32
+    for one, other in zip(exact, rounded, strict=True):
+        assert one.log_prob == pytest.approx(other.log_prob, abs=0.3)
+    assert exact != rounded

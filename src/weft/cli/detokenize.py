@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.lines import LINES_AT_ONCE, open_input, open_output, read_texts
 from weft.cli.tokenize import (
     InputOption,
     KindOption,
@@ -17,7 +18,6 @@ from weft.cli.tokenize import (
     VocabularyOption,
     tokenizer_of,
 )
-from weft.cli.translate import LINES_AT_ONCE, open_input, open_output, read_texts
 from weft.errors import CorpusError, Problem, UsageError
 from weft.files import refuse_replacing
 

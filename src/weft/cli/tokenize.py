@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from weft.cli.translate import LINES_AT_ONCE, chunks, open_input, open_output, read_texts
+from weft.cli.lines import LINES_AT_ONCE, chunks, open_input, open_output, read_texts
 from weft.errors import UsageError
 from weft.files import refuse_replacing
 

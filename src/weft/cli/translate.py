@@ -1,25 +1,26 @@
 """`weft translate`: from arguments, a file or a pipe, one line a sentence in and one line out."""
 
-import json
+import io
 import os
 import sys
-import zlib
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
 
 import typer
 
-from weft.errors import CorpusError, Problem, UsageError, WeftError
-from weft.files import decode_lines, open_bytes, refuse_replacing
+from weft.cli.lines import open_input, open_output, read_texts
+from weft.errors import UsageError
+from weft.files import refuse_replacing
 
 if TYPE_CHECKING:
-    from weft.tasks.translation import Translation
+    from weft.tasks.bulk import Block, Progress
+    from weft.tasks.passages import PassageTranslator
 
-LINES_AT_ONCE = 1024
-"""Lines that are read, translated and written before the next ones are read."""
+PLAIN_EVERY = 10.0
+"""Seconds between two lines about a file, where stderr is no terminal."""
 
 
 def translate(
@@ -28,10 +29,12 @@ def translate(
         str, typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft.")
     ] = "",
     input_file: Annotated[
-        Path | None, typer.Option("--input", help="A text file, one sentence a line; .gz too.", show_default=False)
+        Path | None,
+        typer.Option("--input", help="A text file, one sentence or paragraph a line; .gz too.", show_default=False),
     ] = None,
     output_file: Annotated[
-        Path | None, typer.Option("--output", help="Where the translations go; left out: stdout.", show_default=False)
+        Path | None,
+        typer.Option("--output", help="Where the translations go, .gz too; left out: stdout.", show_default=False),
     ] = None,
     overrides: Annotated[
         list[str] | None,
@@ -40,83 +43,177 @@ def translate(
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line: source, text, score, log_prob.")
     ] = False,
+    split: Annotated[
+        Literal["auto", "never", "always"],
+        typer.Option("--split", help="Which lines are translated sentence by sentence; auto: those over 60 pieces."),
+    ] = "auto",
+    markup: Annotated[
+        Literal["off", "keep"],
+        typer.Option("--markup", help="keep: tags, placeholders, URLs and the like come out as they went in."),
+    ] = "off",
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            "--glossary",
+            help="A TSV of terms under the two language codes; where a source term stands, its translation appears.",
+            show_default=False,
+        ),
+    ] = None,
+    engine: Annotated[
+        Literal["native", "ctranslate2", "onnx"] | None,
+        typer.Option("--engine", help="What computes; left out: what the folder was made for.", show_default=False),
+    ] = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Forget what a stopped command has translated, and begin anew.")
+    ] = False,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Translate --input on a Ray cluster: RAY_ADDRESS, or this machine's.")
+    ] = False,
 ) -> None:
-    """Translate sentences: the arguments, the lines of --input, or else of standard input."""
+    """Translate sentences: the arguments, the lines of --input, or else of standard input.
+
+    From --input to --output it may be a file of any size: the same command goes on with what was stopped.
+    """
     if not model:
         raise UsageError("--model is missing: a model folder or a run folder, such as runs/starter")
     if text and input_file:
         raise UsageError("give either sentences or --input, not both")
     output_file = None if output_file == Path("-") else output_file
+    is_bulk = input_file is not None and output_file is not None and not is_stream(input_file)
+    if (restart or cluster) and not is_bulk:
+        raise UsageError(f"{'--restart' if restart else '--cluster'} is for translating a file: --input and --output")
     refuse_replacing("--output", output_file, [input_file] if input_file else [])
-    from weft.tasks.translation import load_translator
+    if is_bulk:  # oneDNN would keep what it compiled for a thousand shapes, a gigabyte; hardly one comes again
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+    from weft.tasks.bulk import translate_file
+    from weft.tasks.exported import load_for
+    from weft.tasks.glossary import read_glossary
+    from weft.tasks.model_folder import find_model
+    from weft.tasks.passages import PassageTranslator
 
-    translator = load_translator(model, overrides or ())
-    with open_input(text, input_file) as lines, open_output(output_file) as output:
-        at_once = 1 if lines is sys.stdin.buffer and sys.stdin.isatty() else LINES_AT_ONCE
-        for chunk in chunks(read_texts(lines, input_file), at_once):
-            for translation in translator.translate(chunk):
-                output.write(describe(translation) if as_json else translation.text)
-                output.write("\n")
-            output.flush()
-
-
-def describe(translation: "Translation") -> str:
-    return json.dumps(vars(translation), ensure_ascii=False)
-
-
-@contextmanager
-def open_input(texts: list[str] | None, path: Path | None) -> Iterator[Iterable[bytes]]:
-    """The lines to translate, as bytes; a binary file ends its lines at "\\n" alone."""
-    if texts:
-        yield [text.encode("utf-8", "surrogateescape") for text in texts]
-    elif path is None:
-        if sys.stdin.isatty():
-            typer.echo("Type a sentence and press Enter; Ctrl-D ends.", err=True)
-        yield sys.stdin.buffer
-    else:
-        try:
-            file = open_bytes(path)
-        except OSError as error:
-            raise CorpusError(path, [Problem("the file", f"cannot be read: {error.strerror}")]) from None
-        with file:
-            yield file
-
-
-@contextmanager
-def open_output(path: Path | None) -> Iterator[IO[str]]:
-    """Stdout, or a file that appears under its name only when all is written."""
-    if path is None:
-        yield sys.stdout
+    folder = find_model(model) if is_bulk else Path(model)
+    translator = load_for(folder, overrides or (), engine)
+    languages = translator.model.recipe.data.source, translator.model.recipe.data.target
+    terms = read_glossary(glossary, languages) if glossary is not None else None
+    passages = PassageTranslator(translator, split, keeps_markup=markup == "keep", glossary=terms)
+    if input_file is None or output_file is None or not is_bulk:
+        with open_output(output_file) as output:
+            for written in translated(passages, text, input_file, as_json):
+                output.write(written)
+                output.flush()
         return
-    staged = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with open(staged, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-        os.replace(staged, path)
-    except OSError as error:
-        raise WeftError(f"{path} could not be written: {error.strerror}") from error
-    finally:
-        staged.unlink(missing_ok=True)
+    with choose_display(input_file.name) as display:
+        place = translate_file(
+            passages,
+            folder,
+            input_file,
+            output_file,
+            as_json=as_json,
+            restart=restart,
+            cluster=cluster,
+            say=display.say,
+            tell=display.tell,
+        )
+    typer.echo(f"{output_file}: {place.lines:,} lines", err=True)
 
 
-def read_texts(lines: Iterable[bytes], path: Path | None) -> Iterator[str]:
-    """The text of each line; raises CorpusError where the file cannot be read on.
-
-    A line that is not UTF-8 is an error here too: leaving it out would shift the rest.
-    """
-    problems: list[Problem] = []
-    try:
-        for _, text in decode_lines((line.removesuffix(b"\n") for line in lines), problems):
-            if problems:
-                break
-            yield text
-    except (OSError, EOFError, zlib.error) as error:  # a torn archive, or a text file that is named as one
-        problems.append(Problem("the file", f"cannot be read: {error}"))
-    if problems:
-        raise CorpusError(path or "the input", problems[:1])
+def is_stream(path: Path) -> bool:
+    """Whether it is there and can be read but once, such as a named pipe."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def chunks(texts: Iterator[str], size: int) -> Iterator[list[str]]:
-    """Lists of `size` texts, the last one shorter."""
-    while chunk := list(islice(texts, size)):
-        yield chunk
+def translated(
+    passages: "PassageTranslator", texts: list[str] | None, path: Path | None, as_json: bool
+) -> Iterator[str]:
+    """Lines to write, some at a time; what is said of them goes to stderr."""
+    from weft.tasks.bulk import about_cuts, answer
+
+    has_said = False
+    for block in incoming(texts, path):
+        done = answer(passages, block, as_json=as_json)
+        if done.cut_texts and not has_said:
+            typer.echo(about_cuts(passages), err=True)
+            has_said = True
+        yield done.written
+
+
+def incoming(texts: list[str] | None, path: Path | None) -> "Iterator[Block]":
+    """The lines to translate; those of standard input as soon as they are there."""
+    from weft.tasks.bulk import Block, Place, blocks
+
+    with open_input(texts, path) as lines:
+        if texts:
+            yield Block(list(read_texts(lines, path)), Place())
+        else:
+            yield from blocks(cast(io.BufferedIOBase, lines), path, as_they_come=path is None)
+
+
+@contextmanager
+def choose_display(name: str) -> "Iterator[PlainLines | Bar]":
+    """A progress bar in a terminal, plain lines anywhere else; both on stderr."""
+    if sys.stderr.isatty():
+        with Bar(name) as bar:
+            yield bar
+    else:
+        yield PlainLines(name)
+
+
+class PlainLines:
+    """A line at intervals, for logs and pipes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.begun: tuple[float, int] | None = None
+        self.said_at = time.monotonic()
+
+    def say(self, message: str) -> None:
+        typer.echo(message, err=True)
+
+    def tell(self, progress: "Progress") -> None:
+        now = time.monotonic()
+        if self.begun is None:
+            self.begun = now, progress.bytes  # what was done before tells nothing of the speed
+        if now - self.said_at < PLAIN_EVERY:
+            return
+        self.said_at = now
+        share = 100 * progress.bytes / max(1, progress.all_bytes)
+        self.say(f"{self.name}: {progress.lines:,} lines, {share:.1f} %, left {self._left(now, progress)}")
+
+    def _left(self, now: float, progress: "Progress") -> str:
+        from weft.cli.progress import clock
+
+        assert self.begun is not None
+        began, done_before = self.begun
+        read = progress.bytes - done_before
+        return clock((now - began) / read * (progress.all_bytes - progress.bytes)) if read else "unknown"
+
+
+class Bar:
+    """A bar with the time left, for a terminal."""
+
+    def __init__(self, name: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            DownloadColumn(),
+            TextColumn("{task.fields[lines]:,} lines, left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self.task = self.progress.add_task(name, total=None, lines=0)
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.progress.stop()
+
+    def say(self, message: str) -> None:
+        self.progress.console.print(message, markup=False, highlight=False)
+
+    def tell(self, progress: "Progress") -> None:
+        self.progress.update(self.task, completed=progress.bytes, total=progress.all_bytes, lines=progress.lines)

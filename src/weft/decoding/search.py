@@ -76,6 +76,8 @@ class DecodingConfig(Settings):
     """No so many pieces in a row are written twice in a translation; 0 allows it."""
     repetition_penalty: float = Field(default=1.0, ge=1, le=10)
     """What the log-probability of a piece that was written already is multiplied by."""
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"
+    """What translation computes in; auto: bf16 where the processor has it, else fp32."""
     batch_tokens: int = Field(default=4096, ge=1, le=10_000_000)
     """Source pieces times hypotheses a sentence, of the sentences that are translated together; the answers do not
     depend on it."""

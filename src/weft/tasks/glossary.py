@@ -7,8 +7,10 @@ What makes sure that a term appears is the search (decoding/constraints.py). A t
 letter case; of two that overlap in a text, such as Beijing and Beijing University, the longer one counts.
 """
 
+import hashlib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,8 +47,19 @@ class Glossary:
         bounded = alternatives if is_written_without_spaces(languages[0]) else rf"(?<!\w)(?:{alternatives})(?!\w)"
         self.pattern = re.compile(bounded) if longest_first else None
 
+    @property
+    def digest(self) -> str:
+        """The sha256 of its terms, in whatever order and file they stand."""
+        terms = sorted((term.source, *term.targets) for term in self.terms.values())
+        return hashlib.sha256(json.dumps([self.languages, terms], ensure_ascii=False).encode()).hexdigest()
+
     def __len__(self) -> int:
         return len(self.terms)
+
+    def normalized(self, normalize: Callable[[str], str]) -> "Glossary":
+        """The glossary for texts that were changed like this, as where a model reads one Chinese script alone."""
+        pairs = [(normalize(term.source), target) for term in self.terms.values() for target in term.targets]
+        return Glossary(pairs, self.languages)
 
     def found_in(self, text: str) -> list[Term]:
         """The terms of a text, each once, in the order of the text."""

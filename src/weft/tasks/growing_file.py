@@ -25,7 +25,7 @@ class GrowingFile:
     """`made_of` holds all that the content follows from; a file that was made of something else is left alone.
 
     `names` only helps people to see where that came from. `state` is what the maker said with the last chunk, and empty
-    before the first.
+    before the first. `remedy` is what to do, beside undoing the change, where it was made of something else.
     """
 
     path: Path
@@ -33,6 +33,7 @@ class GrowingFile:
     names: dict[str, Any] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
     is_finished: bool = False
+    remedy: str = "name another file"
 
     def __post_init__(self) -> None:
         self.made_of = json.loads(json.dumps(self.made_of))  # as it comes back from a file: lists for tuples
@@ -40,13 +41,17 @@ class GrowingFile:
         self.unfinished = self.path.with_name(f".{self.path.name}.unfinished")
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
+    def opened(self, *, anew: bool = False) -> Iterator[None]:
         """Keep every other process out, and find out how far the file is, also whether it `is_finished`.
 
-        Raises UsageError where it was made of something else or by something else, RunError where another is writing.
+        What was made before is lost where it is to begin `anew`. Raises UsageError where it was made of something else
+        or by something else, RunError where another is writing.
         """
         with self._locked() as self._file:
             try:
+                if anew:
+                    self.manifest.unlink(missing_ok=True)
+                    self.path.unlink(missing_ok=True)
                 self._find_state()
                 yield
             finally:
@@ -68,6 +73,7 @@ class GrowingFile:
 
     def finish(self) -> None:
         """Give the file its name."""
+        self._file.truncate(self._bytes)
         self.is_finished = True
         self._write_manifest(sha256=sha256(self.unfinished))
         self._put_into_place()
@@ -133,7 +139,7 @@ class GrowingFile:
         ]
         if changes:
             listed = "\n".join(changes)
-            raise UsageError(f"{self.path} was begun otherwise:\n{listed}\nundo the change, or name another file")
+            raise UsageError(f"{self.path} was begun otherwise:\n{listed}\nundo the change, or {self.remedy}")
 
     def _write_manifest(self, **more: Any) -> None:
         known = {

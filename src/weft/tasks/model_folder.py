@@ -14,7 +14,7 @@ import difflib
 import json
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -37,6 +37,8 @@ from weft.training.run_folder import RunFolder, RunStatus
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, MANIFEST = "config.toml", "model.safetensors", "README.md", "manifest.json"
+EXPORT = "export.json"
+"""In place of the weights a model for another engine has that engine's files, and this one (exported.py)."""
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """Where the models lie that come with weft, each in a folder of its name."""
 
@@ -215,12 +217,13 @@ def punctuation_of(recipe: TranslationRecipe, side: Literal["source", "target"])
     return tokenizer.source_punctuation if side == "source" else tokenizer.target_punctuation
 
 
-def check_manifest(folder: Path) -> set[str]:
+def check_manifest(folder: Path, weights: Sequence[str] = (WEIGHTS,)) -> set[str]:
     """Every listed file is there, a plain file, and has the digest that the manifest gives; returns their names.
 
-    A folder with a link in it is refused: what it leads to is not part of the model.
+    `weights` are the files that hold the model's, for whichever engine. A folder with a link in it is refused: what it
+    leads to is not part of the model.
     """
-    digests, problems = read_manifest(folder)
+    digests, problems = read_manifest(folder, weights)
     sound = digests.keys() - {problem.where for problem in problems}
     problems += [problem for name in sorted(sound) for problem in check_digest(folder, name, digests[name])]
     if problems:
@@ -228,7 +231,7 @@ def check_manifest(folder: Path) -> set[str]:
     return set(digests)
 
 
-def read_manifest(folder: Path) -> tuple[dict[str, object], list[Problem]]:
+def read_manifest(folder: Path, weights: Sequence[str] = (WEIGHTS,)) -> tuple[dict[str, object], list[Problem]]:
     """The listed names with their digests, not yet compared, and what is wrong with the files as far as a look tells.
 
     Raises ModelError where there is no manifest that this weft can read.
@@ -257,19 +260,20 @@ def read_manifest(folder: Path) -> tuple[dict[str, object], list[Problem]]:
     if version != FORMAT_VERSION:
         what = f"names format {version}; this weft reads format {FORMAT_VERSION}; use the weft that wrote it"
         raise ModelError(folder, [Problem(MANIFEST, what)])
-    problems = [Problem(name, "is not in the manifest") for name in (CONFIG, WEIGHTS) if name not in digests]
-    return digests, problems + [problem for name in digests for problem in check_file(folder, name)]
+    hint = "; the model was exported for another engine: weft translate runs it" if EXPORT in digests else ""
+    problems = [Problem(name, f"is not in the manifest{hint}") for name in (CONFIG, *weights) if name not in digests]
+    return digests, problems + [problem for name in digests for problem in check_file(folder, name, weights)]
 
 
-def check_file(folder: Path, name: str) -> list[Problem]:
+def check_file(folder: Path, name: str, weights: Sequence[str]) -> list[Problem]:
     """What is wrong with a listed file before it is opened."""
     path = folder / name
     if not PLAIN_NAME.fullmatch(name):
         return [Problem(name, "leads out of the folder or is no plain name")]
     if not path.is_file():
         return [Problem(name, "is a link or no plain file" if path.exists() else "is missing")]
-    largest = {WEIGHTS: None, CONFIG: LARGEST_TEXT_FILE}.get(name, LARGEST_OTHER_FILE)
-    if largest is not None and path.stat().st_size > largest:
+    largest = LARGEST_TEXT_FILE if name == CONFIG else LARGEST_OTHER_FILE
+    if name not in weights and path.stat().st_size > largest:
         return [Problem(name, f"is larger than {largest >> 10} KiB")]
     return []
 

@@ -22,6 +22,7 @@ from weft.data.batching import Batch, PairBatches
 from weft.data.corpus import ParallelText
 from weft.data.encoding import encode_pairs
 from weft.data.sentences import Sentences
+from weft.decoding.constraints import Constraint
 from weft.decoding.ensemble import Ensemble
 from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
 from weft.decoding.search import DecodingConfig, search
@@ -30,7 +31,8 @@ from weft.errors import CorpusError, ModelError, Problem, ProblemsError, UsageEr
 from weft.metrics.translation import sacre_bleu
 from weft.metrics.utilities import ChrfUtilities, bleu_utilities
 from weft.models.transformer import Transformer
-from weft.runtime import choose_device, choose_threads, derive_seed
+from weft.runtime import PRECISIONS, choose_device, choose_threads, derive_seed, has_native_bf16
+from weft.tasks.glossary import Glossary, constraint_of
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.text.normalization import normalize
 from weft.text.tokenizer import Tokenizer
@@ -81,15 +83,26 @@ class Translator:
             member.model.to(self.device).eval()
         self.decoding = model.recipe.decoding
 
-    def translate(self, texts: Sequence[str], **decoding: Any) -> list[Translation]:
+    def translate(
+        self, texts: Sequence[str], *, glossary: Glossary | None = None, prefixes: Sequence[str] = (), **decoding: Any
+    ) -> list[Translation]:
         """One translation a text, in order; keyword arguments change the model's decoding settings, such as
         beam_size=5.
 
-        A text without a visible character is translated by the empty string.
+        Translations hold the terms that a `glossary` has for theirs, and begin with `prefixes`, one a text, where these
+        are given. A text without a visible character is translated by the empty string.
         """
-        return [hypotheses[0] for hypotheses in self.translate_n_best(texts, 1, **decoding)]
+        return [found[0] for found in self.translate_n_best(texts, 1, glossary=glossary, prefixes=prefixes, **decoding)]
 
-    def translate_n_best(self, texts: Sequence[str], best: int, **decoding: Any) -> list[list[Translation]]:
+    def translate_n_best(
+        self,
+        texts: Sequence[str],
+        best: int,
+        *,
+        glossary: Glossary | None = None,
+        prefixes: Sequence[str] = (),
+        **decoding: Any,
+    ) -> list[list[Translation]]:
         """Up to `best` translations a text, best first; of beam search at most beam_size, and one of greedy search.
 
         With method "sample" these are so many samples, in the order in which they were drawn: the first is what is
@@ -102,20 +115,34 @@ class Translator:
         if isinstance(texts, str):
             raise UsageError("translate takes a list of texts, found one string; write [text]")
         texts = list(texts)
+        demands = self._demands(texts, glossary, prefixes)
         read = [encode_sources(member, texts) for member in self.members]  # by each member's own vocabulary
         found: list[list[Translation]] = [[Translation(text, "", 0.0, 0.0)] for text in texts]
         with ExitStack() as precision:
             for member in self.members:
-                precision.enter_context(computing_in(member.model, torch.float32))
-            for indices in batches_by_length(read[0], config, config.rows(best)):
-                for index, hypotheses in zip(indices, self._search(read, indices, config, best), strict=True):
+                precision.enter_context(computing_in(member.model, precision_of(config, self.device)))
+            for indices in batches_by_length(read[0], config, config.rows(best), apart=demands.constrained):
+                for index, hypotheses in zip(indices, self._search(read, indices, config, best, demands), strict=True):
                     if utility is not None:
                         hypotheses = self._least_risk(hypotheses, utility, config, best)
                     found[index] = self._spell(texts[index], hypotheses)
         return found
 
+    def _demands(self, texts: Sequence[str], glossary: Glossary | None, prefixes: Sequence[str]) -> "Demands":
+        tokenizer, language = self.model.target_tokenizer, self.model.recipe.data.target
+        if prefixes and len(prefixes) != len(texts):
+            raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one a text, or none")
+        constraints: list[list[Constraint]] = [[] for _ in texts]
+        if glossary is not None:
+            normalize_source = self.model.source_tokenizer.normalize
+            glossary = glossary.normalized(normalize_source)
+            for of_text, text in zip(constraints, texts, strict=True):
+                terms = glossary.found_in(normalize_source(text))
+                of_text += [constraint_of(term.targets, tokenizer, language) for term in terms]
+        return Demands(constraints, tokenizer.encode(list(prefixes)) if prefixes else [])
+
     def _search(
-        self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int
+        self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: "Demands"
     ) -> list[list[Hypothesis]]:
         hypotheses = config.rows(best)
         copies = -(-hypotheses // SAMPLES_TOGETHER) if config.draws else 1
@@ -126,7 +153,16 @@ class Translator:
         with torch.inference_mode():
             state, longest = self._start(read, indices, rows)
             found = search(
-                state, lengths, config, begin_id=BEGIN_ID, end_id=END_ID, best=best, longest=longest, seeds=seeds
+                state,
+                lengths,
+                config,
+                begin_id=BEGIN_ID,
+                end_id=END_ID,
+                best=best,
+                longest=longest,
+                seeds=seeds,
+                prefixes=[demands.prefixes[index] for index in indices] if demands.prefixes else (),
+                constraints=[demands.constraints[index] for index in indices],
             )
         return [list(chain(*found[first : first + copies]))[:hypotheses] for first in range(0, len(found), copies)]
 
@@ -158,6 +194,21 @@ class Translator:
         """Normalized, since a model may also write the bytes of a line end or a control character."""
         texts = self.model.target_tokenizer.decode([hypothesis.tokens for hypothesis in hypotheses])
         return [normalize(text) for text in texts]
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What the translation of each text has to hold, and what it has to begin with, as ids."""
+
+    constraints: list[list[Constraint]]
+    prefixes: list[list[int]]
+
+    def __bool__(self) -> bool:
+        return any(self.constraints) or any(self.prefixes)
+
+    @property
+    def constrained(self) -> list[bool]:
+        return [bool(of_text) for of_text in self.constraints]
 
 
 def load_translator(name: str | Path, overrides: Sequence[str] = ()) -> Translator:
@@ -240,9 +291,23 @@ def refuse_too_long(encoded: Sequence[Sequence[int]]) -> None:
             )
 
 
-def batches_by_length(sources: Sentences, config: DecodingConfig, rows: int) -> Iterator[np.ndarray]:
-    """Indices of the texts that are not empty, longest first, at most config.batch_tokens source pieces times rows."""
+def batches_by_length(
+    sources: Sentences, config: DecodingConfig, rows: int, *, apart: Sequence[bool] = ()
+) -> Iterator[np.ndarray]:
+    """Indices of the texts that are not empty, longest first, at most config.batch_tokens source pieces times rows.
+
+    Texts that are `apart` are in no batch with others.
+    """
     order = [int(i) for i in np.argsort(-sources.lengths, kind="stable") if sources.lengths[i] > 1]
+    if any(apart):
+        yield from batches_by_length_of([index for index in order if apart[index]], sources, config, rows)
+        order = [index for index in order if not apart[index]]
+    yield from batches_by_length_of(order, sources, config, rows)
+
+
+def batches_by_length_of(
+    order: list[int], sources: Sentences, config: DecodingConfig, rows: int
+) -> Iterator[np.ndarray]:
     while order:
         longest = int(sources.lengths[order[0]])
         count = max(1, config.batch_tokens // (longest * rows))
@@ -260,6 +325,13 @@ def changed_decoding(config: DecodingConfig, changes: dict[str, Any]) -> Decodin
             for e in error.errors()
         ]
         raise UsageError(f"decoding settings: {'; '.join(problems)}") from None
+
+
+def precision_of(config: DecodingConfig, device: torch.device) -> torch.dtype:
+    """What the settings say, for a pass on this device."""
+    if config.precision == "auto":
+        return torch.bfloat16 if has_native_bf16(device) else torch.float32
+    return PRECISIONS[config.precision]
 
 
 @contextmanager

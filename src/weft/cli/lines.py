@@ -1,0 +1,77 @@
+"""Lines of text for verbs that read some and write some: from arguments, a file or a pipe, to a file or a pipe."""
+
+import io
+import os
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+import typer
+
+from weft.errors import CorpusError, Problem, WeftError
+from weft.files import decode_lines, open_bytes, open_to_write
+
+LINES_AT_ONCE = 1024
+"""Lines that are read, worked on and written before the next ones are read."""
+
+
+@contextmanager
+def open_input(texts: list[str] | None, path: Path | None) -> Iterator[Iterable[bytes]]:
+    """The lines to work on, as bytes; a binary file ends its lines at "\\n" alone."""
+    if texts:
+        yield [text.encode("utf-8", "surrogateescape") for text in texts]
+    elif path is None:
+        if sys.stdin.isatty():
+            typer.echo("Type a sentence and press Enter; Ctrl-D ends.", err=True)
+        yield sys.stdin.buffer
+    else:
+        try:
+            file = open_bytes(path)
+        except OSError as error:
+            raise CorpusError(path, [Problem("the file", f"cannot be read: {error.strerror}")]) from None
+        with file:
+            yield file
+
+
+@contextmanager
+def open_output(path: Path | None) -> Iterator[IO[str]]:
+    """Stdout, or a file that appears under its name only when all is written; zipped where that ends with .gz."""
+    if path is None:
+        yield sys.stdout
+        return
+    staged = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        with open_to_write(staged) as file, io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text:
+            yield text
+        os.replace(staged, path)
+    except OSError as error:
+        raise WeftError(f"{path} could not be written: {error.strerror}") from error
+    finally:
+        staged.unlink(missing_ok=True)
+
+
+def read_texts(lines: Iterable[bytes], path: Path | None) -> Iterator[str]:
+    """The text of each line; raises CorpusError where the file cannot be read on.
+
+    A line that is not UTF-8 is an error here too: leaving it out would shift the rest.
+    """
+    problems: list[Problem] = []
+    try:
+        for _, text in decode_lines((line.removesuffix(b"\n") for line in lines), problems):
+            if problems:
+                break
+            yield text
+    except (OSError, EOFError, zlib.error) as error:  # a torn archive, or a text file that is named as one
+        problems.append(Problem("the file", f"cannot be read: {error}"))
+    if problems:
+        raise CorpusError(path or "the input", problems[:1])
+
+
+def chunks(texts: Iterator[str], size: int) -> Iterator[list[str]]:
+    """Lists of `size` texts, the last one shorter."""
+    while chunk := list(islice(texts, size)):
+        yield chunk

@@ -1,0 +1,151 @@
+"""Translation by CTranslate2, an engine for Transformers written in C++: lists of ids in, lists of ids out.
+
+Knows no text, and of search only what the engine does by itself: greedy and beam search that stops at the first
+finished hypotheses, with scores divided by length^p. Which of weft's settings come to that says tasks/exported.py.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from weft.errors import MissingExtraError, ModelError, Problem, WeftError
+
+WEIGHTS, SOURCE, TARGET = "model.bin", "source_vocabulary.json", "target_vocabulary.json"
+FILES = (WEIGHTS, "config.json", SOURCE, TARGET)
+END = "</s>"
+
+NO_POWER = 1e-30
+"""length^this is 1. The engine takes a power of 0 for leave to stop as soon as nothing better can come."""
+
+
+class Answer(NamedTuple):
+    """A target sentence without </s>; log_prob sums over its pieces and </s>, and score is log_prob / length^p."""
+
+    tokens: tuple[int, ...]
+    log_prob: float
+    score: float
+
+
+@dataclass(frozen=True)
+class Search:
+    """What the engine is asked to do."""
+
+    beam_size: int
+    """1 is greedy search."""
+    length_power: float
+    """The p of the scores; where it is 0, a sentence ends when nothing better than its one answer can come."""
+    max_length: int
+    """Pieces of the longest answer; one that reaches it can only end, as in weft's own search."""
+    finished: int
+    """Where p is not 0, a sentence ends when so many hypotheses are finished."""
+
+
+class CTranslate2Engine:
+    """One exported model, on the CPU."""
+
+    def __init__(self, folder: Path, *, threads: int) -> None:
+        """Raises MissingExtraError without the library, ModelError where it cannot read the folder."""
+        ctranslate2 = import_ctranslate2()
+        self.source_pieces = read_pieces(folder, SOURCE)
+        self.target_ids = {piece: number for number, piece in enumerate(read_pieces(folder, TARGET))}
+        files = {name: (folder / name).read_bytes() for name in FILES}  # these, and none that may lie beside them
+        try:
+            self.translator = ctranslate2.Translator(str(folder), device="cpu", intra_threads=threads, files=files)
+        except (RuntimeError, ValueError) as error:
+            raise ModelError(folder, [Problem(WEIGHTS, f"cannot be read by CTranslate2: {error}")]) from None
+
+    @property
+    def vocab_sizes(self) -> tuple[int, int]:
+        """Pieces of the source and of the target."""
+        return len(self.source_pieces), len(self.target_ids)
+
+    def translate(
+        self, sources: Sequence[Sequence[int]], search: Search, *, best: int = 1, batch_tokens: int = 4096
+    ) -> list[list[Answer]]:
+        """Up to `best` answers for each source, best first. Sources end with </s>."""
+        spelled = [[self.source_pieces[number] for number in source[:-1]] for source in sources]  # it adds </s> itself
+        count = 1 if search.length_power == 0 else min(search.beam_size, search.finished)
+        answers = []
+        for source, found in zip(spelled, self._search(spelled, search, count, batch_tokens), strict=True):
+            if any(pieces[-1:] != [END] for pieces, _ in found):
+                found = self._end(source, found, search)
+            ranked = sorted((self._answer(*one, search.length_power) for one in found), key=lambda a: -a.score)
+            answers.append(ranked[:best])
+        return answers
+
+    def _search(
+        self, sources: Sequence[list[str]], search: Search, count: int, batch_tokens: int = 0
+    ) -> list[list[tuple[list[str], float]]]:
+        """The `count` best hypotheses of each source as pieces, </s> among them, with their log-probabilities."""
+        try:
+            results = self.translator.translate_batch(
+                sources,
+                beam_size=search.beam_size,
+                patience=search.finished / search.beam_size,
+                num_hypotheses=count,
+                length_penalty=search.length_power,
+                max_input_length=0,  # anything else cuts sources without a word
+                max_decoding_length=search.max_length,
+                min_decoding_length=0,  # its default of 1 would take </s> out of the first step
+                return_end_token=True,  # so that </s> counts in the lengths, as it does in weft
+                return_scores=True,
+                max_batch_size=batch_tokens,
+                batch_type="tokens",
+            )
+        except (RuntimeError, ValueError, IndexError) as error:  # the last where a best piece is none, for NaN
+            raise WeftError(f"CTranslate2 failed: {error}; the exported weights may be damaged") from error
+        if any(math.isnan(score) for result in results for score in result.scores):
+            raise WeftError("CTranslate2 answers NaN for a probability; the exported weights are damaged")
+        return [
+            [
+                (pieces, score * len(pieces) ** search.length_power)
+                for pieces, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            for result in results
+        ]
+
+    def _end(
+        self, source: list[str], found: list[tuple[list[str], float]], search: Search
+    ) -> list[tuple[list[str], float]]:
+        """The hypotheses of a sentence that reached its maximum, each with </s>.
+
+        The engine ranks what is open there beside what is finished and drops the last, though an open one has yet to
+        pay for its </s>. So it is asked for all of them, and then for the price.
+        """
+        if search.beam_size > 1:
+            everything = search.finished + search.beam_size
+            to_the_end = replace(search, finished=everything, length_power=search.length_power or NO_POWER)
+            found = self._search([source], to_the_end, everything)[0]
+        ended = [(pieces, log_prob) for pieces, log_prob in found if pieces[-1:] == [END]]
+        if len(ended) >= search.finished and search.length_power:
+            return ended
+        opened = [pieces for pieces, _ in found if pieces[-1:] != [END]]
+        scored = self.translator.score_batch([source] * len(opened), opened, max_input_length=0)
+        return ended + [([*pieces, END], sum(result.log_probs)) for pieces, result in zip(opened, scored, strict=True)]
+
+    def _answer(self, pieces: list[str], log_prob: float, length_power: float) -> Answer:
+        tokens = tuple(self.target_ids[piece] for piece in pieces[:-1])
+        return Answer(tokens, log_prob, log_prob / len(pieces) ** length_power)
+
+
+def read_pieces(folder: Path, name: str) -> list[str]:
+    """A vocabulary of the engine: the piece of each id; raises ModelError where the file is none."""
+    try:
+        pieces = json.loads((folder / name).read_text(encoding="utf-8"))
+        if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+            raise ValueError("it is no list of pieces")
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(folder, [Problem(name, f"cannot be read: {error}")]) from None
+    return pieces
+
+
+def import_ctranslate2() -> Any:
+    """The library; raises MissingExtraError where it is not installed."""
+    try:
+        import ctranslate2  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise MissingExtraError("CTranslate2", "export") from None
+    return ctranslate2

@@ -1,0 +1,1 @@
+"""Writes models for other engines. What it writes, weft.engines runs."""

@@ -1,0 +1,214 @@
+"""An exported folder: what is refused, what is written, and the proof that it says what the model says."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from sentencepiece import SentencePieceProcessor
+
+import weft
+from weft.config import render
+from weft.data import starter
+from weft.data.corpus import read_corpora
+from weft.errors import Problem, RecipeError, UsageError, WeftError
+from weft.export import ctranslate2, onnx
+from weft.export.parity import Agreement, compare
+from weft.files import refuse_existing_folder
+from weft.tasks.exported import ENGINE_FILES, Engine, Export, Precision, decoding_refusals, load_exported
+from weft.tasks.model_folder import (
+    CARD,
+    CONFIG,
+    EXPORT,
+    TranslationModel,
+    find_model,
+    tokenizer_files,
+    write_manifest,
+)
+from weft.tasks.translation import Translator, load_translator, reference_sets
+from weft.text.chinese import is_chinese
+from weft.text.kinds import SUFFIXES
+from weft.text.tokenizer import Kind, Tokenizer
+from weft.training.run_folder import commit_folder
+
+POSITIONS = 2048
+"""Tokens of the longest sentence on either side, where the model itself has no limit: the engines need one."""
+LEAST_AGREEMENT = 0.99
+"""The share of identical texts that fp32 has to reach. What is left is for ties that rounding decides."""
+DIFFERENCES_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The sentences that a model and its export are compared on, and whose they are."""
+
+    name: str
+    sources: list[str]
+    references: list[list[str]]
+    """One list of sentences for each reference; none where nobody knows a translation."""
+
+
+def export_model(
+    name: str | Path,
+    folder: Path,
+    *,
+    engine: Engine,
+    precision: Precision = "fp32",
+    overrides: Sequence[str] = (),
+    data: Path | None = None,
+    sentences: int = 200,
+    accepts_differences: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> list[Agreement]:
+    """Write the model that `name` means as a new folder for another engine, and compare the two on some sentences.
+
+    Overrides are those of `load_translator`; the folder keeps them. The sentences are the first of `data`, else of the
+    starter corpus; 0 compares none. Nothing is left where fp32 agrees on fewer than LEAST_AGREEMENT of the texts,
+    unless `accepts_differences`. Raises RecipeError with everything that the engine has no form for, before anything
+    is written; UsageError where the folder is there already; MissingExtraError without the engine's library.
+    """
+    refuse_existing_folder(folder)
+    source = find_model(name)
+    native = Translator(load_translator(source, overrides).model, torch.device("cpu"))
+    model = native.model
+    if problems := list(refusals(model, engine)):
+        raise RecipeError(f"{name}, for {engine},", problems)
+    sample = choose_sample(model, data, sentences)
+    export = Export(engine=engine, precision=precision, longest=model.recipe.model.longest_sentence or POSITIONS)
+    agreements: list[Agreement] = []
+
+    def write(staged: Path) -> None:
+        write_export(staged, model, export)
+        card = (source / CARD).read_text(encoding="utf-8") if (source / CARD).is_file() else ""
+        if sample.sources:
+            agreements.extend(compare(native, load_exported(staged), sample.sources, sample.references))
+            say(report(export, sample, agreements))
+            if export.precision == "fp32" and not accepts_differences:
+                refuse_disagreement(export, agreements)
+        (staged / CARD).write_text(card + card_section(export, sample, agreements), encoding="utf-8")
+
+    commit_folder(folder, write)
+    return agreements
+
+
+def refusals(model: TranslationModel, engine: Engine) -> Iterator[Problem]:
+    """All that the engine has no form for, of the model and of its decoding settings."""
+    if engine == "ctranslate2":
+        yield from ctranslate2.refusals(model.recipe.model)
+    else:
+        yield from onnx.refusals(model.model)
+    yield from decoding_refusals(engine, model.recipe.decoding)
+
+
+def write_export(folder: Path, model: TranslationModel, export: Export) -> None:
+    """Write an exported folder's files, all but the card, into an existing folder."""
+    if export.engine == "ctranslate2":
+        kind = model.recipe.tokenizer.kind
+        pieces = pieces_of(model.source_tokenizer, kind), pieces_of(model.target_tokenizer, kind)
+        ctranslate2.write_ctranslate2(model.model, folder, pieces, export.precision, export.longest)
+    else:
+        onnx.write_onnx(model.model, folder, export.precision, export.longest)
+    (folder / CONFIG).write_text(render(model.resolved), encoding="utf-8")
+    (folder / EXPORT).write_text(json.dumps(export.model_dump(), indent=1) + "\n", encoding="utf-8")
+    for name, tokenizer in tokenizer_files(model).items():
+        (folder / name).write_bytes(tokenizer.model)
+    write_manifest(folder, [CONFIG, EXPORT, *ENGINE_FILES[export.engine], *tokenizer_files(model)])
+
+
+def pieces_of(tokenizer: Tokenizer, kind: Kind) -> list[str]:
+    """The piece of each id."""
+    if SUFFIXES[kind] == ".txt":
+        return tokenizer.model.decode().split("\n")[:-1]
+    processor = SentencePieceProcessor(model_proto=tokenizer.model)
+    return processor.id_to_piece(list(range(tokenizer.vocab_size)))
+
+
+def choose_sample(model: TranslationModel, data: Path | None, sentences: int) -> Sample:
+    """The sentences to compare on; raises UsageError where none are at hand, CorpusError for a file that is wrong."""
+    if sentences == 0:
+        return Sample("no sentences", [], [])
+    recipe = model.recipe
+    if data is not None:
+        pairs = read_corpora([str(data)], recipe.data, Path())
+        if not len(pairs):
+            raise UsageError(f"{data} holds no pair to compare the export on; compare nothing with --sentences 0")
+        return Sample(data.name, pairs.sources[:sentences], reference_sets(pairs.references[:sentences]))
+    source, target = (language_in_starter(language) for language in (recipe.data.source, recipe.data.target))
+    if source is None:
+        raise UsageError(
+            f"there are no sentences in {recipe.data.source} at hand to compare the export on; give some with "
+            "--data FILE.tsv, or compare nothing with --sentences 0"
+        )
+    pairs = starter.generate().valid[:sentences]
+    sides = {"zh": [zh for zh, _ in pairs], "en": [en for _, en in pairs]}
+    return Sample("the starter corpus", sides[source], [] if target in (None, source) else [sides[target]])
+
+
+def language_in_starter(language: str) -> str | None:
+    if is_chinese(language):
+        return "zh"
+    return "en" if language.lower().replace("_", "-").split("-")[0] == "en" else None
+
+
+def refuse_disagreement(export: Export, agreements: Sequence[Agreement]) -> None:
+    worst = min(agreements, key=lambda agreement: agreement.share)
+    if worst.share < LEAST_AGREEMENT:
+        raise WeftError(
+            f"{export.engine} gives the same text as weft for only {100 * worst.share:.1f} % of the sentences "
+            f"({worst.method}); in fp32 it should for {100 * LEAST_AGREEMENT:.0f} %. Nothing was written. Where the "
+            "differences above are good enough for you, --accept-differences writes the folder all the same"
+        )
+
+
+def report(export: Export, sample: Sample, agreements: Sequence[Agreement]) -> str:
+    """For a terminal: how far the two agree, and where they do not, what each says."""
+    lines = [
+        f"{export.engine} in {export.precision} beside weft in fp32, "
+        f"on {len(sample.sources):,} sentences of {sample.name}"
+    ]
+    for agreement in agreements:
+        lines.append(f"  {agreement.summary()}")
+        for ours, theirs in agreement.differing[:DIFFERENCES_SHOWN]:
+            lines += [
+                f"    {ours.source}  (score {theirs.score - ours.score:+.4f})",
+                f"      weft         {ours.score:9.4f}  {ours.text}",
+                f"      {export.engine:<12} {theirs.score:9.4f}  {theirs.text}",
+            ]
+        if (more := len(agreement.differing) - DIFFERENCES_SHOWN) > 0:
+            lines.append(f"    ... and {more:,} more")
+    return "\n".join(lines)
+
+
+def card_section(export: Export, sample: Sample, agreements: Sequence[Agreement]) -> str:
+    """What the card of the model gains."""
+    lines = [
+        "",
+        "## Export",
+        "",
+        f"Exported for {export.engine} in {export.precision} by weft {weft.__version__}; "
+        f"at most {export.longest:,} tokens a sentence.",
+        "",
+    ]
+    if not agreements:
+        return "\n".join([*lines, "Not compared with the model that it was made of.", ""])
+    lines += [
+        f"Beside weft in fp32, on {len(sample.sources):,} sentences of {sample.name}:",
+        "",
+        *(f"- {agreement.summary()}" for agreement in agreements),
+        "",
+    ]
+    differing = [(a.method, ours, theirs) for a in agreements for ours, theirs in a.differing[:DIFFERENCES_SHOWN]]
+    if differing:
+        lines += [f"| search | source | weft | {export.engine} | difference of the scores |", "| --- " * 4 + "| ---: |"]
+        lines += [
+            f"| {' | '.join(in_a_cell(text) for text in (method, ours.source, ours.text, theirs.text))} "
+            f"| {theirs.score - ours.score:+.4f} |"
+            for method, ours, theirs in differing
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def in_a_cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())

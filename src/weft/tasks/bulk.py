@@ -1,0 +1,331 @@
+"""Translating lines: of a stream as they come, and of a file of any size, going on where a killed process left off.
+
+While a file is translated, a GrowingFile (growing_file.py) keeps what is done beside the output:
+
+    .new.en.partial.unfinished   the translations so far
+    new.en.partial.json          what they were made with, and how far the input is read
+    new.en                       appears in one step when all lines are done; then the two others are gone
+
+The input is known by the digest of the part that was read, so it may grow meanwhile, or be mended behind that place.
+Memory holds a block of lines, over a cluster some blocks, whatever the size of the file.
+"""
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from io import BufferedIOBase, BufferedReader
+from pathlib import Path
+from typing import Any
+
+from weft.data.cluster import cluster_workers
+from weft.errors import CorpusError, Problem, UsageError, WeftError
+from weft.files import decode_lines, naming_unreadable, open_to_write, sha256, sync
+from weft.runtime import return_memory_pages
+from weft.tasks.glossary import Glossary
+from weft.tasks.growing_file import GrowingFile
+from weft.tasks.model_folder import MANIFEST, load_model, save_model
+from weft.tasks.passages import PassageTranslator, Split
+from weft.tasks.translation import Translation, Translator
+from weft.text.sentence_splitting import LINE_END
+from weft.training.signals import stop_on_signal
+
+LINES_AT_ONCE = 1024
+BYTES_AT_ONCE = 2**20
+"""Lines, or bytes of them, after which a block ends: what a killed process loses at most."""
+LONGEST_LINE = 2**24
+"""Bytes of the longest line that is read: a file without any line end must not fill the memory."""
+READ_AT_ONCE = 2**16
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far a file was read: lines and bytes (unzipped), and the sha256 of these bytes."""
+
+    lines: int = 0
+    bytes: int = 0
+    sha256: str = hashlib.sha256().hexdigest()
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some lines, and the place behind them."""
+
+    texts: list[str]
+    place: Place
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was made of a block: lines to write, and how many texts had to be cut where no sentence ends."""
+
+    written: str
+    place: Place
+    cut_texts: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Lines that are done, and how many of all bytes of the file (as it lies on disk) were read for them."""
+
+    lines: int
+    bytes: int
+    all_bytes: int
+
+
+def translate_file(
+    passages: PassageTranslator,
+    model: Path,
+    source: Path,
+    output: Path,
+    *,
+    as_json: bool = False,
+    restart: bool = False,
+    cluster: bool = False,
+    say: Callable[[str], None] = lambda message: None,
+    tell: Callable[[Progress], None] = lambda progress: None,
+) -> Place:
+    """Translate a text file line by line into another; either may end with .gz. Where a call with the same settings was
+    stopped, this one goes on, and with `restart` begins anew.
+
+    `model` is the folder that the translator was loaded from. Over a `cluster` (data/cluster.py) blocks are translated
+    at the same time, to the same texts. Raises CorpusError for a line that cannot be read, UsageError where what lies
+    beside the output was made otherwise, RunError where another process is at it, Stopped when a signal asks for it.
+    """
+    settings = made_of(passages, model, as_json=as_json)
+    names = {"model": str(model), "input": str(source)}
+    remedy = "begin anew: --restart"
+    file = GrowingFile(output.with_name(f"{output.name}.partial"), settings, names, remedy=remedy)
+    with stop_on_signal() as stop, file.opened(anew=restart):
+        place = Place(**file.state) if file.state else Place()
+        if not file.is_finished:
+            if place.lines:
+                say(f"going on behind line {place.lines:,}")
+            with opened(source) as (raw, lines), answering(passages, as_json=as_json, cluster=cluster) as answers:
+                digest = read_again(lines, place, source, output)
+                has_said = False
+                for done in answers(blocks(lines, source, place, digest)):
+                    file.append(done.written, asdict(done.place))
+                    place = done.place
+                    if done.cut_texts and not has_said:
+                        say(about_cuts(passages))
+                        has_said = True
+                    tell(Progress(place.lines, raw.tell(), os.fstat(raw.fileno()).st_size))
+                    return_memory_pages()
+                    stop.honor(f"stopped behind line {place.lines:,}")
+            file.finish()
+        put_into_place(file, output)
+    return place
+
+
+def made_of(passages: PassageTranslator, model: Path, *, as_json: bool) -> dict[str, Any]:
+    """All that the translations follow from, but for the text. A model is known by its manifest."""
+    translator = passages.translator
+    return {
+        "model": sha256(model / MANIFEST),
+        "data.tag": translator.model.recipe.data.tag,
+        **{f"decoding.{key}": value for key, value in translator.decoding},
+        "split": passages.split,
+        "markup": "keep" if passages.keeps_markup else "off",
+        "glossary": None if passages.glossary is None else passages.glossary.digest,
+        "json": as_json,
+    }
+
+
+def about_cuts(passages: PassageTranslator) -> str:
+    return (
+        f"there is text with no end of a sentence within the {passages.longest:,} pieces that the model reads; it is "
+        "cut, at a comma or a space where there is one"
+    )
+
+
+def put_into_place(file: GrowingFile, output: Path) -> None:
+    """Give what is finished the output's name, zipped where that asks for it."""
+    try:
+        if output.suffix == ".gz":
+            staged = output.with_name(f".{output.name}.{os.getpid()}.gz")
+            try:
+                with open(file.path, "rb") as text, open_to_write(staged) as zipped:
+                    shutil.copyfileobj(text, zipped)
+                sync(staged)
+                os.replace(staged, output)
+            finally:
+                staged.unlink(missing_ok=True)
+            file.path.unlink()
+        else:
+            os.replace(file.path, output)
+        sync(output.parent)
+        file.manifest.unlink()
+    except OSError as error:
+        raise WeftError(f"{output} could not be written: {error.strerror}; the same command goes on") from error
+
+
+# Reading
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[BufferedReader, BufferedIOBase]]:
+    """The file as it lies on disk, and as it is read: unzipped where its name ends with .gz."""
+    with naming_unreadable(path):
+        raw = open(path, "rb")  # noqa: SIM115 (closed below; what goes wrong meanwhile is not about this file)
+    with raw:
+        yield raw, gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+
+
+def read_again(file: BufferedIOBase, place: Place, source: Path, output: Path) -> "hashlib._Hash":
+    """Read up to the place, and return the digest so far; raises UsageError where something else lies there now."""
+    digest = hashlib.sha256()
+    left, last = place.bytes, b"\n"
+    with naming_unreadable(source):
+        while left and (data := file.read(min(left, READ_AT_ONCE))):
+            digest.update(data)
+            left, last = left - len(data), data[-1:]
+        ended_otherwise = last != b"\n" and file.read(1) != b""
+    if digest.hexdigest() != place.sha256 or ended_otherwise:
+        raise UsageError(
+            f"{source} has changed: its first {place.lines:,} lines, which are translated beside {output}, are others "
+            "now; put the old ones back, or begin anew: --restart"
+        )
+    return digest
+
+
+def blocks(
+    file: BufferedIOBase,
+    source: Path | None = None,
+    place: Place | None = None,
+    digest: "hashlib._Hash | None" = None,
+    *,
+    as_they_come: bool = False,
+) -> Iterator[Block]:
+    """The lines of a binary file from a place on, in blocks; `source` is its name in errors.
+
+    `as_they_come`: a block also ends where the next line is not there yet, so that nobody waits for it. Raises
+    CorpusError for a line that is not UTF-8 or too long, and where the file cannot be read on.
+    """
+    name, place, digest = source or Path("the input"), place or Place(), digest or hashlib.sha256()
+    block: list[bytes] = []
+    size = 0
+    for lines in arriving_lines(file, name, place.lines):
+        for line in lines:
+            block.append(line)
+            size += len(line)
+            if len(block) == LINES_AT_ONCE or size >= BYTES_AT_ONCE:
+                yield (made := as_block(block, name, place, digest))
+                block, size, place = [], 0, made.place
+        if block and as_they_come:
+            yield (made := as_block(block, name, place, digest))
+            block, size, place = [], 0, made.place
+    if block:
+        yield as_block(block, name, place, digest)
+
+
+def as_block(lines: list[bytes], name: Path, place: Place, digest: "hashlib._Hash") -> Block:
+    """The lines that follow a place, decoded; a line that cannot be is an error, since leaving it out would shift the
+    rest."""
+    problems: list[Problem] = []
+    numbered = decode_lines((line.removesuffix(b"\n") for line in lines), problems, place.lines + 1)
+    texts = [text for _, text in numbered]
+    if problems:
+        raise CorpusError(name, problems)
+    for line in lines:
+        digest.update(line)
+    size = sum(map(len, lines))
+    return Block(texts, Place(place.lines + len(lines), place.bytes + size, digest.hexdigest()))
+
+
+def arriving_lines(file: BufferedIOBase, name: Path, before: int) -> Iterator[list[bytes]]:
+    """The lines that came to their end with each read, with the "\\n" that ends them; the last one may have none.
+
+    `before` lines were read before.
+    """
+    begun: list[bytes] = []
+    size = 0
+    while True:
+        with naming_unreadable(name):
+            data = file.read1(READ_AT_ONCE)
+        if not data:
+            break
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = b"".join([*begun, lines[0]])
+            begun, size = [], 0
+            yield [line + b"\n" for line in lines]
+            before += len(lines)
+        if rest:
+            begun.append(rest)
+            size += len(rest)
+        if size > LONGEST_LINE:
+            what = f"is longer than {LONGEST_LINE:,} bytes; is this a text file, one sentence or paragraph a line?"
+            raise CorpusError(name, [Problem(f"line {before + 1}", what)])
+    if begun:
+        yield [b"".join(begun)]
+
+
+# Translating
+
+
+@contextmanager
+def answering(
+    passages: PassageTranslator, *, as_json: bool, cluster: bool
+) -> Iterator[Callable[[Iterator[Block]], Iterator[Done]]]:
+    """What turns blocks into answers, in order: this process, or a cluster."""
+    if not cluster:
+        yield partial(map, partial(answer, passages, as_json=as_json))
+        return
+    work = ElsewhereWork.of(passages, as_json=as_json)
+    with cluster_workers() as each:
+        yield partial(each, work)
+
+
+def answer(passages: PassageTranslator, block: Block, *, as_json: bool) -> Done:
+    cut_before = passages.cut_texts
+    found = passages.translate(block.texts)
+    written = "".join(f"{as_line(translation, as_json=as_json)}\n" for translation in found)
+    return Done(written, block.place, passages.cut_texts - cut_before)
+
+
+def as_line(translation: Translation, *, as_json: bool) -> str:
+    """What is written of a translation: one line, whatever line ends are in it."""
+    if as_json:
+        return json.dumps(vars(translation), ensure_ascii=False)
+    return LINE_END.sub(" ", translation.text)
+
+
+@dataclass(frozen=True)
+class ElsewhereWork:
+    """Answers blocks on a machine that has weft and nothing of the user's: the files of the model come along."""
+
+    model: tuple[tuple[str, bytes], ...]
+    split: Split
+    keeps_markup: bool
+    glossary: Glossary | None
+    as_json: bool
+
+    @staticmethod
+    def of(passages: PassageTranslator, *, as_json: bool) -> "ElsewhereWork":
+        """Raises UsageError where the translator computes with another engine, which knows only files."""
+        if type(passages.translator) is not Translator:
+            raise UsageError("--cluster computes with weft's own engine; name a model that was not exported")
+        with tempfile.TemporaryDirectory() as temporary:
+            save_model(Path(temporary), passages.translator.model, card="")
+            files = tuple((file.name, file.read_bytes()) for file in sorted(Path(temporary).iterdir()))
+        return ElsewhereWork(files, passages.split, passages.keeps_markup, passages.glossary, as_json)
+
+    def __call__(self, block: Block) -> Done:
+        translator = unpacked(self.model)
+        passages = PassageTranslator(translator, self.split, keeps_markup=self.keeps_markup, glossary=self.glossary)
+        return answer(passages, block, as_json=self.as_json)
+
+
+@lru_cache(maxsize=1)
+def unpacked(model: tuple[tuple[str, bytes], ...]) -> Translator:
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, content in model:
+            (Path(temporary) / name).write_bytes(content)
+        return Translator(load_model(Path(temporary)))

@@ -1,0 +1,245 @@
+"""Models that were exported for another engine: their folders, and a translator that has the engine compute.
+
+An exported folder is a model folder with the engine's files in place of weft's weights, and export.json, which says
+what they are:
+
+    {"engine": "ctranslate2", "precision": "int8", "longest": 2048}
+
+Text, vocabularies and decoding settings stay weft's own. Which of the settings an engine can follow is said here, once:
+for the export, which refuses the others, and for the translator, which does too.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from pydantic import Field, ValidationError
+
+from weft.config import Settings, override
+from weft.data.sentences import Sentences
+from weft.decoding.search import DecodingConfig
+from weft.decoding.step import Hypothesis, StepFunction
+from weft.engines import ctranslate2, onnx
+from weft.engines.ctranslate2 import CTranslate2Engine
+from weft.engines.onnx import OnnxEngine
+from weft.errors import ModelError, Problem, RecipeError, UsageError
+from weft.runtime import choose_threads
+from weft.tasks.model_folder import (
+    EXPORT,
+    LARGEST_TEXT_FILE,
+    TranslationModel,
+    build_transformer,
+    check_manifest,
+    find_model,
+    load_tokenizers,
+    read_config,
+    tokenizer_names,
+)
+from weft.tasks.translation import CHANGEABLE, Demands, Translator, load_translator
+from weft.text.vocabulary import PADDING_ID
+
+Engine = Literal["ctranslate2", "onnx"]
+Precision = Literal["fp32", "int8"]
+
+ENGINES: dict[str, type[CTranslate2Engine] | type[OnnxEngine]] = {"ctranslate2": CTranslate2Engine, "onnx": OnnxEngine}
+ENGINE_FILES: dict[str, tuple[str, ...]] = {"ctranslate2": ctranslate2.FILES, "onnx": onnx.FILES}
+"""What holds the weights in place of model.safetensors."""
+
+CTRANSLATE2_FOLLOWS = {
+    *("method", "beam_size", "length_penalty", "length_power", "stopping", "patience"),
+    *("max_length_ratio", "max_length_extra", "max_length", "batch_tokens"),
+    *("temperature", "top_k", "top_p", "epsilon", "sampling_seed", "diversity"),  # idle without what is refused
+    *("mbr_candidates", "mbr_from", "mbr_utility", "mbr_form", "precision"),
+}
+"""The keys of [decoding] that may have any value, but for the values that `ctranslate2_refusals` names."""
+
+
+class Export(Settings):
+    engine: Engine
+    """The engine that the folder was made for."""
+    precision: Precision
+    """What the weights are stored in."""
+    longest: int = Field(ge=2)
+    """The most tokens of a sentence on either side, <s> or </s> counted."""
+
+
+def load_for(
+    name: str | Path, overrides: Sequence[str] = (), engine: Literal["native"] | Engine | None = None
+) -> Translator:
+    """A translator of whatever `name` means, run by `engine`; left out, by the one that the folder was made for.
+
+    Raises UsageError where the folder was made for another one, and all that `load_translator` raises.
+    """
+    folder = find_model(name)
+    made_for = read_export(folder).engine if (folder / EXPORT).exists() else "native"
+    if engine not in (None, made_for):
+        if made_for == "native":
+            how = f"export it first: weft export --model {name} --to {engine} --output FOLDER"
+            raise UsageError(f"{name} is a model for weft's own engine; {how}")
+        raise UsageError(f"{name} was exported for {made_for}; for {engine} start from the model that it was made of")
+    return load_translator(name, overrides) if made_for == "native" else load_exported(folder, overrides)
+
+
+def load_exported(folder: Path, overrides: Sequence[str] = ()) -> "ExportedTranslator":
+    """A translator of an exported folder, after everything in it was checked.
+
+    Raises ModelError with all that is missing, altered or does not fit together, MissingExtraError without the
+    engine's library, and RecipeError for settings that the engine cannot follow.
+    """
+    export = read_export(folder)
+    listed = check_manifest(folder, ENGINE_FILES[export.engine])
+    resolved = read_config(folder)
+    needed = {EXPORT, *tokenizer_names(resolved.recipe)}
+    if unlisted := sorted(needed - listed):
+        raise ModelError(folder, [Problem(name, "is not in the manifest") for name in unlisted])
+    tokenizers = load_tokenizers(folder, resolved.recipe)
+    with torch.device("meta"):  # its shape alone
+        model = build_transformer(resolved.recipe, *(tokenizer.vocab_size for tokenizer in tokenizers)).eval()
+    resolved = override(resolved, overrides, f"the recipe of {folder}", CHANGEABLE)
+    return ExportedTranslator(folder, export, TranslationModel(resolved, model, *tokenizers))
+
+
+def read_export(folder: Path) -> Export:
+    """What an exported folder says that it is; raises ModelError where it says nothing that can be read."""
+    path = folder / EXPORT
+    try:
+        if path.stat().st_size > LARGEST_TEXT_FILE:
+            raise ValueError("it is too large")
+        return Export(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError, ValidationError) as error:
+        reason = "its keys or values are none of an export" if isinstance(error, ValidationError) else error
+        raise ModelError(folder, [Problem(EXPORT, f"cannot be read: {reason}")]) from None
+
+
+class ExportedTranslator(Translator):
+    """A translator whose searches another engine runs, on the CPU."""
+
+    def __init__(self, folder: Path, export: Export, model: TranslationModel) -> None:
+        """The weights of `model` are on no device; only its shape is used."""
+        self.model, self.members = model, (model,)
+        self.device = torch.device("cpu")
+        self.decoding = model.recipe.decoding
+        self.folder, self.export = folder, export
+        refuse_decoding(export.engine, self.decoding, folder)
+        threads = min(torch.get_num_threads(), choose_threads())
+        self.engine = ENGINES[export.engine](folder, threads=threads)
+        sizes = model.source_tokenizer.vocab_size, model.target_tokenizer.vocab_size
+        if self.engine.vocab_sizes != sizes:
+            what = f"has vocabularies of {self.engine.vocab_sizes} pieces, the tokenizers have {sizes}"
+            raise ModelError(folder, [Problem("the engine", what)])
+
+    def _search(
+        self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: Demands
+    ) -> list[list[Hypothesis]]:
+        refuse_decoding(self.export.engine, config, self.folder)
+        (sources,) = read
+        if (most := int(sources.lengths[indices].max())) > self.export.longest:
+            raise UsageError(
+                f"a sentence of {most:,} tokens is longer than the {self.export.longest:,} that this export has "
+                "positions for; split it, or use the model that it was made of"
+            )
+        if isinstance(self.engine, CTranslate2Engine):
+            if demands:
+                raise UsageError(
+                    "CTranslate2 takes neither a glossary nor a prefix as weft does; use the model that "
+                    f"{self.folder} was made of, or its export for onnx"
+                )
+            return self._search_by_ctranslate2(self.engine, sources, indices, config, best)
+        return super()._search(read, indices, config, best, demands)
+
+    def _start(self, read: Sequence[Sentences], indices: np.ndarray, rows: int) -> tuple[StepFunction, int | None]:
+        assert isinstance(self.engine, OnnxEngine)
+        source = torch.from_numpy(read[0].padded(indices, PADDING_ID))
+        return self.engine.start(source, rows), self.export.longest - 1  # <s> takes a place
+
+    def _search_by_ctranslate2(
+        self,
+        engine: CTranslate2Engine,
+        sources: Sentences,
+        indices: np.ndarray,
+        config: DecodingConfig,
+        best: int,
+    ) -> list[list[Hypothesis]]:
+        """One call of the engine for all sentences of one maximum and one power: it takes one of each for a batch."""
+        lengths = sources.lengths[indices] - 1
+        most = config.max_lengths(torch.from_numpy(lengths)).clamp(max=self.export.longest - 1).tolist()
+        if best > 1 and config.method == "beam" and config.stopping == "exact":
+            what = "is for one translation a sentence by CTranslate2; for several try --set decoding.stopping=first-k"
+            raise RecipeError(f"decoding with {self.folder}", [Problem('decoding.stopping = "exact"', what)])
+        groups: dict[tuple[int, float], list[int]] = {}
+        for place, (longest, length) in enumerate(zip(most, lengths.tolist(), strict=True)):
+            groups.setdefault((longest, length_power(config, length)), []).append(place)
+        found: list[list[Hypothesis]] = [[] for _ in indices]
+        beam_size = config.rows(1)
+        for (longest, power), places in groups.items():
+            answers = engine.translate(
+                [sources[int(indices[place])].tolist() for place in places],
+                ctranslate2.Search(beam_size, power, longest, finished=math.ceil(config.patience * beam_size)),
+                best=min(best, beam_size),
+                batch_tokens=max(1, config.batch_tokens // beam_size),
+            )
+            for place, answer in zip(places, answers, strict=True):
+                found[place] = [Hypothesis(*hypothesis) for hypothesis in answer]
+        return found
+
+
+def length_power(config: DecodingConfig, source_length: int) -> float:
+    """The p with which CTranslate2 ranks hypotheses by log_prob / length^p as weft's setting does.
+
+    0 lets it stop as soon as nothing better can come, which is what `exact` means there.
+    """
+    if config.method == "greedy" or (config.length_penalty == "none" and config.stopping == "exact"):
+        return 0.0
+    power = {
+        "none": 0.0,
+        "average": 1.0,
+        "fixed": config.length_power,
+        "adaptive": 0.5 + 0.01 * min(source_length, 30),
+    }[config.length_penalty]
+    return power or ctranslate2.NO_POWER
+
+
+def refuse_decoding(engine: str, config: DecodingConfig, subject: str | Path) -> None:
+    """Raise RecipeError, naming each, where there are decoding settings that the engine cannot follow."""
+    if problems := list(decoding_refusals(engine, config)):
+        raise RecipeError(f"decoding with {subject} by {engine}", problems)
+
+
+def decoding_refusals(engine: str, config: DecodingConfig) -> Iterator[Problem]:
+    if config.precision == "bf16":
+        what = "is for weft's own engine; an export computes in what it was made for; try --set decoding.precision=auto"
+        yield Problem('decoding.precision = "bf16"', what)
+    if engine == "ctranslate2":
+        yield from ctranslate2_refusals(config)
+    elif config.coverage_penalty:
+        what = (
+            "needs to know where the model looks, which the graphs do not tell; try --set decoding.coverage_penalty=0"
+        )
+        yield Problem(f"decoding.coverage_penalty = {config.coverage_penalty}", what)
+
+
+def ctranslate2_refusals(config: DecodingConfig) -> Iterator[Problem]:
+    """Its search is its own, so whatever it does not do like weft's is refused rather than done in another way."""
+    if config.method not in ("greedy", "beam"):
+        what = "is no search that CTranslate2 does as weft does; try --set decoding.method=beam or =greedy"
+        yield Problem(f'decoding.method = "{config.method}"', what)
+    if config.method == "beam":
+        if config.length_penalty == "gnmt":
+            what = "is none of CTranslate2's; try --set decoding.length_penalty=adaptive or =fixed"
+            yield Problem('decoding.length_penalty = "gnmt"', what)
+        if config.stopping == "exact" and config.length_penalty != "none":
+            what = "is nothing that CTranslate2 does with a length penalty; try --set decoding.stopping=first-k"
+            yield Problem('decoding.stopping = "exact"', what)
+        if config.beam_size == 1 and config.patience > 1:
+            what = "is for several hypotheses; a beam_size of 1 ends with the first in CTranslate2"
+            yield Problem(f"decoding.patience = {config.patience}", what)
+    for name, field in DecodingConfig.model_fields.items():
+        value, default = getattr(config, name), field.get_default()
+        if name not in CTRANSLATE2_FOLLOWS and value != default:
+            remedy = f"try --set decoding.{name}={json.dumps(default)}, or ONNX"
+            what = f"is nothing that CTranslate2 does as weft does; {remedy}"
+            yield Problem(f"decoding.{name} = {json.dumps(value)}", what)

@@ -1,0 +1,254 @@
+"""Markup and placeholders, taken out of a text before it is translated and put back into the translation.
+
+A model that never saw `{name}` or `<b>` would lose or spoil it. So the text without them is translated, and each goes
+back between two words of the translation, where the words around it suggest: numbers and names that stand in both texts
+are anchors, and between two anchors the share of the words decides. Order and spelling never change. Block elements (a
+paragraph, a table cell) divide a text into parts that are translated apart. Knows nothing of translation.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from math import ceil, floor
+
+from weft.text.chinese import HAN
+from weft.text.detokenization import KANA
+from weft.text.punctuation import PROTECTED
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What was taken out of a text, and the place in what is left where it stood."""
+
+    text: str
+    place: int
+
+    @property
+    def is_tag(self) -> bool:
+        """Tags lean on the words that they enclose; any other mark stands between words like one of them."""
+        return TAG.fullmatch(self.text) is not None
+
+    @property
+    def is_closing(self) -> bool:
+        return self.is_tag and self.text.startswith("</")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a text: a block element's tag, or what lies between two of them, as `text` and the marks in it."""
+
+    whole: str
+    text: str = ""
+    marks: tuple[Mark, ...] = ()
+
+
+def take_apart(text: str) -> list[Part]:
+    """The text in parts; what they were as a `whole`, joined, is the text."""
+    parts = []
+    begin = 0
+    for block in BLOCK.finditer(text):
+        if between := text[begin : block.start()]:
+            parts.append(without_marks(between))
+        parts.append(Part(block[0]))
+        begin = block.end()
+    if rest := text[begin:]:
+        parts.append(without_marks(rest))
+    return parts
+
+
+def put_back(source: str, marks: Sequence[Mark], translation: str) -> str:
+    """The translation of `source` with its marks: all of them, in their order, and nothing else changed but spaces."""
+    if not marks:
+        return translation
+    words = Words(translation)
+    at: dict[int, list[Mark]] = {}
+    for mark, place in zip(marks, places_of(marks, Words(source), words), strict=True):
+        at.setdefault(place, []).append(mark)
+    written: list[str] = []
+    for place in range(len(words) + 1):
+        left, gap, right = words.around(place)
+        written += [between(left, gap, right, at[place]) if place in at else gap, right]
+    return "".join(written)
+
+
+# What is taken out
+
+
+ATTRIBUTES = r"(?:\s[^<>]*|/)?"
+BLOCK_NAMES = (
+    "address article aside blockquote body br caption center col colgroup dd details div dl dt fieldset figcaption "
+    "figure footer form h[1-6] head header hr html legend li link main meta nav ol optgroup option p section select "
+    "summary table tbody td textarea tfoot th thead title tr ul"
+).replace(" ", "|")
+BLOCK = re.compile(
+    rf"<(script|style|pre)\b[^<>]*>[^<]*</\1\s*>|</?(?:{BLOCK_NAMES}){ATTRIBUTES}>|<!doctype[^<>]*>",
+    re.ASCII | re.IGNORECASE,
+)
+TAG = re.compile(rf"</?[a-z][\w:.-]*{ATTRIBUTES}>", re.ASCII | re.IGNORECASE)
+BRACES = r"[$%#]?\{[\w.:!,\[\]()|+*#'-]{0,80}\}|\{\{[^{}<>]{0,80}\}\}|\{%[^{}<>]{0,80}%\}"
+CONVERSIONS = r"%%|(?<![\w%])%(?:\d+\$|\(\w{1,80}\))?[-+0#]{0,4}\d{0,4}(?:\.\d{1,4})?(?:hh|h|ll|l|z)?[diouxXeEfFgGcrs@]"
+MARK = re.compile(
+    rf"<(code|kbd|samp|var)\b[^<>]*>[^<]*</\1\s*>|<!--[^<>]*-->|{TAG.pattern}|{BRACES}|{CONVERSIONS}"
+    rf"|{PROTECTED.pattern}",  # a URL, an e-mail address, an HTML entity
+    re.ASCII | re.IGNORECASE,
+)
+GLUE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$")
+"""What belongs to a mark beside it: AT&amp;T, {count}th, v{version}, 100%%."""
+
+
+def without_marks(text: str) -> Part:
+    plain: list[str] = []
+    marks = []
+    begin = length = 0
+    for start, end in spans_of_marks(text):
+        plain.append(text[begin:start])
+        length += start - begin
+        marks.append(Mark(text[start:end], length))
+        begin = end
+    return Part(text, "".join([*plain, text[begin:]]), tuple(marks))
+
+
+def spans_of_marks(text: str) -> Iterator[tuple[int, int]]:
+    """Where marks stand; none overlaps the next."""
+    begin = end = 0  # of the one that may still grow
+    for found in MARK.finditer(text):
+        first, last = found.span()
+        if not TAG.fullmatch(found[0]):
+            while first > end and text[first - 1] in GLUE:
+                first -= 1
+            while last < len(text) and text[last] in GLUE:
+                last += 1
+        if first < end:  # {a}https://b.c
+            end = max(end, last)
+            continue
+        if end:
+            yield begin, end
+        begin, end = first, last
+    if end:
+        yield begin, end
+
+
+# Where it goes
+
+
+class Words:
+    """A text cut into words, signs and single Chinese characters; a place is the number of those before it."""
+
+    pattern = re.compile(rf"[{HAN}{KANA}]|[^\W{HAN}{KANA}]+(?:['’.,:-][^\W{HAN}{KANA}]+)*|[^\w\s]")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        found = list(self.pattern.finditer(text))
+        self.starts = [word.start() for word in found]
+        self.ends = [word.end() for word in found]
+        self.words = [word[0].casefold().translate(NARROW) for word in found]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def place_of(self, index: int) -> Fraction:
+        """The place of a character of the text; inside a word it is a fraction."""
+        before = bisect_right(self.ends, index)
+        if before == len(self) or index <= self.starts[before]:
+            return Fraction(before)
+        return before + Fraction(index - self.starts[before], self.ends[before] - self.starts[before])
+
+    def around(self, place: int) -> tuple[str, str, str]:
+        """The word before a place, what lies between, and the word behind it; no word is the empty string."""
+        begin = self.ends[place - 1] if place else 0
+        end = self.starts[place] if place < len(self) else len(self.text)
+        left = self.text[self.starts[place - 1] : begin] if place else ""
+        return left, self.text[begin:end], self.text[end : self.ends[place]] if place < len(self) else ""
+
+    @cached_property
+    def without_last_signs(self) -> int:
+        """The place before the signs that end the text."""
+        return next((n for n in range(len(self), 0, -1) if self.words[n - 1][0].isalnum()), len(self))
+
+
+NARROW = str.maketrans("，、。．！？；：（）", ",,..!?;:()")
+
+
+def places_of(marks: Sequence[Mark], source: Words, target: Words) -> Iterator[int]:
+    """The place of each mark in the target, never before that of the mark before it.
+
+    What begins goes a little to the left and what closes to the right, so that an element keeps a word.
+    """
+    anchors = list(anchors_of(source, target))
+    last = 0
+    for mark in marks:
+        exact = interpolate(anchors, source.place_of(mark.place))
+        place = ceil(exact) if mark.is_closing else floor(exact) if mark.is_tag else floor(exact + Fraction(1, 2))
+        last = max(last, place)
+        yield last
+
+
+def anchors_of(source: Words, target: Words) -> Iterator[tuple[int, int]]:
+    """Places of the source and where they are in the target: both ends, the last word's end, and both sides of each
+    word and sign that stands once in both, as far as these come in the same order."""
+    yield 0, 0
+    pairs = sorted(
+        (source.words.index(word), target.words.index(word)) for word in once(source.words) & once(target.words)
+    )
+    for ours, theirs in in_same_order(pairs):
+        yield ours, theirs
+        yield ours + 1, theirs + 1
+    yield source.without_last_signs, target.without_last_signs
+    yield len(source), len(target)
+
+
+def once(words: Sequence[str]) -> set[str]:
+    return {word for word, count in Counter(words).items() if count == 1}
+
+
+def in_same_order(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The most of these pairs, sorted by their first numbers, whose second numbers rise too."""
+    chains: list[list[tuple[int, int]]] = []  # of each length the one that ends lowest
+    for pair in pairs:
+        length = bisect_left([chain[-1][1] for chain in chains], pair[1])
+        chain = [*(chains[length - 1] if length else []), pair]
+        chains[length : length + 1] = [chain]
+    return chains[-1] if chains else []
+
+
+def interpolate(anchors: Sequence[tuple[int, int]], place: Fraction) -> Fraction:
+    for (ours, theirs), (next_ours, next_theirs) in pairwise(anchors):
+        if place <= next_ours and next_ours > ours:
+            return theirs + (place - ours) * Fraction(next_theirs - theirs, next_ours - ours)
+    return Fraction(anchors[-1][1])
+
+
+# How it is spaced
+
+
+def between(left: str, gap: str, right: str, marks: Sequence[Mark]) -> str:
+    """The marks between two words, with the gap that was there, and with spaces around marks that are like words."""
+    number_closing = next((n for n, mark in enumerate(marks) if not mark.is_closing), len(marks))
+    written = [*(mark.text for mark in marks[:number_closing]), gap]
+    is_apart = bool(gap) or not left or left in OPENING or is_wide(left[-1])
+    is_before_word = right[:1].isalnum() and not is_wide(right[0])
+    is_owed = False  # a space between a mark like a word and the next word
+    last_place = None
+    for mark in marks[number_closing:]:
+        if not mark.is_tag:
+            written += [" "] if not is_apart and mark.place != last_place else []
+            is_apart, is_owed, last_place = False, is_before_word, mark.place
+        elif not mark.is_closing and is_owed:
+            written.append(" ")
+            is_apart, is_owed = True, False
+        written.append(mark.text)
+    return "".join([*written, " "] if is_owed else written)
+
+
+OPENING = "([{<\"'“‘„«¿¡"
+
+
+def is_wide(character: str) -> bool:
+    """Whether it is of Chinese, Japanese or their print, where words stand without spaces."""
+    return unicodedata.east_asian_width(character) in "WF"

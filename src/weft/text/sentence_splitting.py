@@ -1,0 +1,209 @@
+"""Text into sentences, and text without any end into parts that are short enough.
+
+Where a sentence ends follows from Unicode's sentence-ending characters and what stands around them: brackets, quotation
+marks, the case of the next letter, and abbreviations that are listed here for some languages. A doubtful place is no
+end, since two sentences in one part do less harm than a torn one. Knows nothing of translation.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+from weft.text.detokenization import IDEOGRAM, UNSPACED
+
+
+def split_sentences(text: str, language: str) -> list[str]:
+    """The sentences of a text in this language (a code such as zh, en, pt_BR); joined, they are the text.
+
+    White space belongs to the sentence before it. Each part has a letter or a digit unless the whole text has none;
+    only the empty text has no part.
+    """
+    sentences: list[str] = []
+    begin = 0
+    for end in sentence_ends(text, code_of(language)):
+        sentences.append(text[begin:end])
+        begin = end
+    if sentences and not WORD.search(text, begin):
+        sentences[-1] += text[begin:]
+    elif text:
+        sentences.append(text[begin:])
+    return sentences
+
+
+def cut_to_length(text: str, is_short_enough: Callable[[str], bool]) -> list[str]:
+    """The text in parts that are short enough, cut in halves as often as it takes; joined, they are the text.
+
+    Of the places in the middle half the best one is taken: behind a comma or the like, behind a space, before a letter,
+    so that no accent loses its own. A single character is never cut.
+    """
+    done: list[str] = []
+    waiting = [text]
+    while waiting:
+        part = waiting.pop()
+        if len(part) < 2 or is_short_enough(part):
+            done.append(part)
+        else:
+            place = best_cut(part)
+            waiting += [part[place:], part[:place]]
+    return done
+
+
+def joins_without_space(language: str) -> bool:
+    """Whether sentences of this language follow each other without a space."""
+    return code_of(language) in UNSPACED
+
+
+def code_of(language: str) -> str:
+    """zh of zh-CN, pt of pt_BR."""
+    return language.lower().replace("_", "-").split("-")[0]
+
+
+# Where sentences end
+
+
+CERTAIN_ENDS = "。！？｡।॥؟۔։።፧။៕᠃᠉"
+"""Of Chinese, and of Devanagari, Arabic, Armenian, Ethiopic, Burmese, Khmer and Mongolian script: whatever follows."""
+NARROW_ENDS = ".!?．‼⁇⁈⁉﹒﹖﹗"
+ELLIPSES = "…⋯"
+CLOSING = "\"'”’»›」』》〉﹂﹄)）\\]］】〕}"
+
+END = re.compile(
+    rf"(?P<signs>[{CERTAIN_ENDS}{NARROW_ENDS}{ELLIPSES}]+)(?P<closing>[{CLOSING}]*)(?P<gap>\s*)"
+    r"|(?P<paragraph>[\n\r\v\f\x85\u2028\u2029]\s*)"
+)
+LINE_END = re.compile(r"[\n\r\v\f\x85\u2028\u2029]")
+WORD = re.compile(r"[^\W_]")
+
+
+def sentence_ends(text: str, code: str) -> Iterator[int]:
+    """The places between two sentences, in order; in one pass, however hostile the text."""
+    brackets = Brackets(text)
+    begin = looked_at = 0
+    has_word = False
+    for found in END.finditer(text):
+        if found.end() == len(text):
+            return
+        has_word = has_word or WORD.search(text, looked_at, found.start()) is not None
+        looked_at = found.start()
+        is_paragraph = LINE_END.search(found[0]) is not None
+        if has_word and (is_paragraph or (brackets.allow(begin, found) and is_end(text, begin, found, code))):
+            yield found.end()
+            begin = looked_at = found.end()
+            has_word = False
+
+
+class Brackets:
+    """Inside a bracket no sentence ends, unless the bracket is all that the sentence is.
+
+    Asked from the left to the right. A bracket that does not close soon is none.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._following = BRACKETED.finditer(text)
+        self._next = next(self._following, None)
+
+    def allow(self, begin: int, end: re.Match[str]) -> bool:
+        """Whether a sentence that began at `begin` may end with this match."""
+        while self._next is not None and self._next.end() <= end.start():
+            self._next = next(self._following, None)
+        if self._next is None or self._next.start() > end.start():
+            return True
+        is_sentence = not self.text[begin : self._next.start()].strip()
+        return is_sentence and end.end("closing") >= self._next.end()
+
+
+BRACKETED = re.compile(r"[(（\[［【〔][^()（）\[\]［］【】〔〕]{0,300}[)）\]］】〕]")
+
+
+def is_end(text: str, begin: int, found: re.Match[str], code: str) -> bool:
+    """Whether these signs end the sentence that began at `begin`, seen from what stands around them."""
+    signs, closing, gap = found["signs"], found["closing"], found["gap"]
+    before, after = text[max(begin, found.start() - 40) : found.start()], text[found.end() : found.end() + 16]
+    if NEVER_FIRST.match(after) or (not gap and GOES_ON.match(after)):
+        return False
+    if closing and not gap and IS_SAID.match(after):
+        return False
+    if any(sign in CERTAIN_ENDS for sign in signs):
+        return True
+    if not gap:  # Really?真的！ but 1.苹果 and file.txt
+        is_ellipsis = signs[0] in ELLIPSES or signs.startswith("..")
+        is_point = signs in ".．"
+        is_chinese = IDEOGRAM.match(after) is not None and (not is_point or IDEOGRAM.match(before[-1:]) is not None)
+        return is_chinese and not is_ellipsis
+    if after[0].islower():
+        return False
+    return signs not in ".．" or bool(closing) or not is_abbreviation(before, after, code)
+
+
+NEVER_FIRST = re.compile("[,，、;；:：%％)）」』”’·]")
+GOES_ON = re.compile("[…⋯~～—–-]")
+IS_SAID = re.compile(r"[^\s，。！？；：“”「」,.!?]{0,8}?[说說道问問喊叫答]")
+"""“你好！”他说。 is one sentence."""
+
+
+def is_abbreviation(before: str, after: str, code: str) -> bool:
+    """Whether the period between these belongs to the word before it."""
+    found = LAST_WORD.search(before)
+    if found is None:
+        return False
+    word = found[0].casefold()
+    if word in BEFORE_NAMES["en"] or word in BEFORE_NAMES.get(code, ()):
+        return True
+    if after[0].isdigit() and BEFORE_NUMBERS.fullmatch(word):
+        return True
+    if word[0].isdigit():
+        is_of_list = not before[: found.start()].strip()  # 1. Begin here
+        is_ordinal = code in WITH_ORDINALS and len(word) <= 2  # am 3. Mai
+        return is_of_list or is_ordinal
+    is_initial = len(word) == 1 and found[0] != "I" and not IDEOGRAM.match(word)  # J. Smith
+    return is_initial or SEVERAL_INITIALS.fullmatch(found[0]) is not None
+
+
+LAST_WORD = re.compile(r"[^\W_]+(?:\.[^\W_]+)*$")
+SEVERAL_INITIALS = re.compile(r"(?:[A-Z]\.)+[A-Z]")
+"""U.S, J.R.R: that the sentence goes on behind them is more frequent than that it ends."""
+
+BEFORE_NAMES: dict[str, frozenset[str]] = {
+    code: frozenset(words.split())
+    for code, words in {
+        "en": "mr mrs ms mx dr prof rev hon gen col maj capt lt sgt cpl adm gov sen rep pres st mt ft messrs vs viz cf "
+        "e.g i.e al approx dept",
+        "de": "hr fr frl dipl ing bzw ca d.h z.b u.a usw vgl s.o s.u evtl ggf inkl max min str geb nr",
+        "fr": "mm mme mlle mgr me p.ex env av bd",
+        "es": "sr sra srta sres dña ud uds av avda p.ej pág núm dra",
+        "it": "sig sigg dott ing avv es pag art",
+        "pt": "sr sra srta dra av ex pág núm exmo",
+        "nl": "dhr mevr mw bijv nl d.w.z o.a",
+        "ru": "гг ул им стр т.е т.к т.п проф акад руб тыс",
+    }.items()
+}
+"""By language, words whose period ends no sentence, whatever follows; the English ones are met in all."""
+BEFORE_NUMBERS = re.compile(
+    "nos?|nr|figs?|eqs?|vols?|pp|ch|chap|sect?|art|para?|ex|ed|tab|abb|bd|núm"
+    "|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+)
+"""Words whose period ends no sentence where a number follows."""
+WITH_ORDINALS = {"de", "da", "no", "nb", "nn", "fi", "et", "lv", "cs", "sk", "sl", "hr", "sr", "hu", "pl", "is"}
+"""Languages that write third as 3."""
+
+
+# Where to cut what has no end
+
+
+def best_cut(text: str) -> int:
+    """A place near the middle of a text of at least two characters."""
+    middle, quarter = len(text) // 2, len(text) // 4
+    for kind in CUTS:
+        places = (found.end() for found in kind.finditer(text, quarter, len(text) - quarter))
+        inside = [place for place in places if 0 < place < len(text)]
+        if inside:
+            return min(inside, key=lambda place: abs(place - middle))
+    return middle
+
+
+CUTS = (
+    re.compile(rf"(?:[,:](?!\d)|[，、;；：—–…])[{CLOSING}]*\s*"),
+    re.compile(r"\s+"),
+    re.compile(r"(?<!\u200d)(?=[^\W_])"),
+)
+"""From the best to the least: behind a comma or the like, behind a space, before a letter or digit."""

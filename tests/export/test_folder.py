@@ -1,0 +1,314 @@
+"""`weft export`: a folder that is whole, translates as the model does, and is refused where it could not."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from weft.decoding.search import DecodingConfig
+from weft.errors import CorpusError, ModelError, RecipeError, UsageError, WeftError
+from weft.export import folder as exporting
+from weft.export.folder import export_model
+from weft.export.parity import METHODS, Agreement
+from weft.files import sha256
+from weft.tasks import exported
+from weft.tasks.exported import ENGINE_FILES, decoding_refusals, load_exported, load_for
+from weft.tasks.model_folder import CARD, MANIFEST, load_model, save_model
+from weft.tasks.translation import Translation, load_translator
+from weft.text.kinds import train_tokenizer
+from weft.text.tokenizer import Kind
+
+Weft = Callable[..., tuple[int, str, str]]
+TEXTS = ["我有一个苹果。", "两个朋友", "", "她的书包里有三个问题。", "十"]
+FIRST_K = "decoding.stopping=first-k"
+
+LIBRARIES = {"ctranslate2": ("ctranslate2",), "onnx": ("onnx", "onnxruntime")}
+
+
+@pytest.fixture(scope="session")
+def exports(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The run of tiny_run exported for an engine, once; a test that changes something copies it first."""
+    home = tmp_path_factory.mktemp("exports")
+
+    def exports(engine: str) -> Path:
+        for library in LIBRARIES[engine]:
+            pytest.importorskip(library)
+        if not (home / engine).exists():
+            export_model(
+                tiny_run / "run",
+                home / engine,
+                engine=engine,  # type: ignore[arg-type]
+                overrides=[FIRST_K],
+                data=tiny_run / "valid.tsv",
+            )
+        return home / engine
+
+    return exports
+
+
+@pytest.mark.parametrize("engine", ENGINE_FILES)
+@pytest.mark.parametrize(
+    "decoding",
+    [
+        {"method": "greedy"},
+        {"method": "beam", "beam_size": 3, "length_penalty": "fixed", "length_power": 0.6},
+        {"method": "beam", "beam_size": 4, "length_penalty": "adaptive"},
+    ],
+    ids=lambda decoding: decoding.get("length_penalty", "greedy"),
+)
+def test_an_exported_folder_translates_as_the_model_does(
+    engine: str, decoding: dict[str, object], exports: Callable[[str], Path], tiny_run: Path
+) -> None:
+    native = load_translator(tiny_run / "run", [FIRST_K])
+    ours, theirs = (translator.translate(TEXTS, **decoding) for translator in (native, load_for(exports(engine))))
+    for mine, its in zip(ours, theirs, strict=True):
+        assert (its.source, its.text) == (mine.source, mine.text)
+        assert its.score == pytest.approx(mine.score, abs=1e-3)
+        assert its.log_prob == pytest.approx(mine.log_prob, abs=1e-3)
+
+
+@pytest.mark.parametrize("engine", ENGINE_FILES)
+def test_the_folder_carries_everything_and_lists_it(engine: str, exports: Callable[[str], Path]) -> None:
+    folder = exports(engine)
+    listed = json.loads((folder / MANIFEST).read_text())["files"]
+    tokenizers = {"tokenizer.source.model", "tokenizer.target.model"}
+    assert listed.keys() == {"config.toml", "export.json", *ENGINE_FILES[engine], *tokenizers}
+    assert listed == {name: sha256(folder / name) for name in listed}
+    assert {file.name for file in folder.iterdir()} == {*listed, MANIFEST, CARD}
+    assert load_exported(folder).decoding.stopping == "first-k"  # what --set said
+    card = (folder / CARD).read_text(encoding="utf-8")
+    assert f"Exported for {engine} in fp32" in card and "greedy: 5 of 5 texts are the same (100.0 %)" in card
+
+
+@pytest.mark.parametrize("engine", ENGINE_FILES)
+def test_a_file_that_is_damaged_missing_or_a_link_is_refused(
+    engine: str, exports: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(exports(engine), tmp_path / "damaged")
+    largest = max(ENGINE_FILES[engine], key=lambda name: (folder / name).stat().st_size)
+    with open(folder / largest, "r+b") as file:
+        file.seek(500)
+        file.write(b"\0\1\2\3")
+    (folder / "tokenizer.source.model").unlink()
+    with pytest.raises(ModelError, match=r"(?s)has 2 problems.*was changed or damaged") as error:
+        load_for(folder)
+    assert {problem.where for problem in error.value.problems} == {largest, "tokenizer.source.model"}
+    (folder / "tokenizer.source.model").symlink_to(exports(engine) / "tokenizer.source.model")
+    with pytest.raises(ModelError, match=r"tokenizer\.source\.model +is a link or no plain file"):
+        load_for(folder)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"engine": "tensorrt", "precision": "fp32", "longest": 9}', '{"engine": "onnx"}', "[" * 9999]
+)
+def test_a_folder_that_does_not_say_what_it_is_is_refused(
+    text: str, exports: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(exports("onnx"), tmp_path / "strange")
+    (folder / "export.json").write_text(text)
+    with pytest.raises(ModelError, match=r"has 1 problem\n +export\.json +cannot be read"):
+        load_for(folder)
+
+
+def test_an_export_that_claims_another_engine_is_refused(exports: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(exports("onnx"), tmp_path / "claims")
+    text = (folder / "export.json").read_text().replace("onnx", "ctranslate2")
+    (folder / "export.json").write_text(text)
+    with pytest.raises(ModelError, match=r"model\.bin +is not in the manifest"):
+        load_for(folder)
+
+
+def test_what_ctranslate2_has_no_form_for_is_named_all_at_once_and_nothing_written(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("ctranslate2")
+    model = load_model(tiny_run / "run")
+    recipe = model.recipe.model_copy(
+        update={
+            "model": model.recipe.model.model_copy(update={"activation": "elu"}),
+            "decoding": DecodingConfig(length_penalty="gnmt", word_reward=0.5, no_repeat_ngram=3),
+        }
+    )
+    model.resolved = type(model.resolved)(recipe, model.resolved.origins)
+    (tmp_path / "elu").mkdir()
+    save_model(tmp_path / "elu", model, "")
+    with pytest.raises(RecipeError) as error:
+        export_model(tmp_path / "elu", tmp_path / "out", engine="ctranslate2")
+    assert [problem.where for problem in error.value.problems] == [
+        'model.activation = "elu"',
+        'decoding.length_penalty = "gnmt"',
+        'decoding.stopping = "exact"',
+        "decoding.word_reward = 0.5",
+        "decoding.no_repeat_ngram = 3",
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["elu"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "setting", "where"),
+    [
+        ("ctranslate2", {"method": "sample"}, 'decoding.method = "sample"'),
+        ("ctranslate2", {"stopping": "exact"}, 'decoding.stopping = "exact"'),
+        ("ctranslate2", {"repetition_penalty": 1.2}, "decoding.repetition_penalty = 1.2"),
+        ("ctranslate2", {"min_length": 2}, "decoding.min_length = 2"),
+        ("ctranslate2", {"diverse_groups": 3}, "decoding.diverse_groups = 3"),
+        ("ctranslate2", {"beam_size": 1, "patience": 2.0}, "decoding.patience = 2.0"),
+        ("onnx", {"coverage_penalty": 0.2}, "decoding.coverage_penalty = 0.2"),
+    ],
+)
+def test_a_setting_that_an_engine_cannot_follow_is_refused_when_translating(
+    engine: str, setting: dict[str, object], where: str, exports: Callable[[str], Path]
+) -> None:
+    with pytest.raises(RecipeError) as error:
+        load_for(exports(engine)).translate(["两个朋友"], **setting)
+    assert [problem.where for problem in error.value.problems] == [where]
+
+
+def test_every_decoding_key_is_followed_or_refused_by_ctranslate2() -> None:
+    assert DecodingConfig.model_fields.keys() >= exported.CTRANSLATE2_FOLLOWS
+    assert list(decoding_refusals("ctranslate2", DecodingConfig(method="greedy"))) == []
+    assert list(decoding_refusals("ctranslate2", DecodingConfig(stopping="exact", length_penalty="none"))) == []
+
+
+@pytest.mark.parametrize("engine", ENGINE_FILES)
+def test_several_translations_are_those_of_the_model(
+    engine: str, exports: Callable[[str], Path], tiny_run: Path
+) -> None:
+    native = load_translator(tiny_run / "run", [FIRST_K])
+    settings = {"beam_size": 4, "length_penalty": "fixed"}
+    both = [each.translate_n_best(TEXTS[:2], 3, **settings) for each in (native, load_for(exports(engine)))]
+    ours, theirs = ([[t.text for t in answers] for answers in found] for found in both)
+    assert theirs == ours and len(ours[0]) == 3
+
+
+def test_several_translations_by_ctranslate2_want_first_k(exports: Callable[[str], Path]) -> None:
+    with pytest.raises(RecipeError, match=r'"exact" +is for one translation a sentence'):
+        load_for(exports("ctranslate2")).translate_n_best(TEXTS, 2, stopping="exact", length_penalty="none")
+
+
+def test_onnx_runs_every_search_of_weft(exports: Callable[[str], Path], tiny_run: Path) -> None:
+    native, translator = load_translator(tiny_run / "run"), load_for(exports("onnx"))
+    for decoding in (
+        {"stopping": "exact"},
+        {"method": "sample", "temperature": 0.5},
+        {"method": "mbr", "mbr_candidates": 9},
+        {"beam_size": 4, "diverse_groups": 2, "no_repeat_ngram": 2, "stopping": "exact"},
+    ):
+        ours, theirs = (each.translate(TEXTS, **decoding) for each in (native, translator))
+        assert [t.text for t in theirs] == [t.text for t in ours]
+
+
+def test_an_export_that_says_something_else_is_not_written_unless_that_is_accepted(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    ours = [Translation("一", "one", -1.0, -1.0)] * 98
+    theirs = [*ours[:96], *[Translation("一", "an | apple", -0.75, -1.0)] * 2]
+    monkeypatch.setattr(exporting, "compare", lambda *_: [Agreement("greedy", ours, theirs, (50.0, 49.5))])
+    said: list[str] = []
+    run, data = tiny_run / "run", tiny_run / "valid.tsv"
+    with pytest.raises(WeftError, match=r"onnx gives the same text as weft for only 98\.0 % .*Nothing was written"):
+        export_model(run, tmp_path / "out", engine="onnx", data=data, say=said.append)
+    assert list(tmp_path.iterdir()) == []
+    assert "greedy: 96 of 98 texts are the same (98.0 %); sacreBLEU 50.00 and 49.50" in said[0]
+    assert "    一  (score +0.2500)\n" in said[0] and "onnx           -0.7500  an | apple" in said[0]
+    export_model(run, tmp_path / "out", engine="onnx", data=data, accepts_differences=True)
+    row = r"| greedy | 一 | one | an \| apple | +0.2500 |"
+    assert row in (tmp_path / "out" / CARD).read_text(encoding="utf-8")
+
+
+def test_the_comparison_is_greedy_and_beam_search_that_every_engine_can_do() -> None:
+    for engine in ENGINE_FILES:
+        assert [problem for method in METHODS.values() for problem in decoding_refusals(engine, method)] == []
+
+
+def test_int8_is_smaller_and_its_card_says_how_near(
+    exports: Callable[[str], Path], tiny_run: Path, tmp_path: Path
+) -> None:
+    for engine in ENGINE_FILES:
+        whole = exports(engine)
+        agreements = export_model(
+            tiny_run / "run",
+            tmp_path / engine,
+            engine=engine,  # type: ignore[arg-type]
+            precision="int8",
+            overrides=[FIRST_K],
+            data=tiny_run / "valid.tsv",
+            sentences=3,
+        )
+        assert [len(agreement.native) for agreement in agreements] == [3, 3]
+        assert all(agreement.bleu is not None for agreement in agreements)
+        files = ENGINE_FILES[engine]
+        sizes = [sum((folder / name).stat().st_size for name in files) for folder in (tmp_path / engine, whole)]
+        assert sizes[0] < sizes[1]
+        assert "3 sentences of valid.tsv" in (tmp_path / engine / CARD).read_text(encoding="utf-8")
+
+
+def test_a_sentence_beyond_the_positions_is_refused(
+    exports: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = load_exported(exports("onnx"))
+    monkeypatch.setattr(translator, "export", translator.export.model_copy(update={"longest": 6}))
+    assert translator.translate(["十"])[0].text is not None
+    with pytest.raises(UsageError, match=r"longer than the 6 that this export has positions for"):
+        translator.translate(["她的书包里有三个问题。" * 3])
+
+
+def test_an_engine_that_the_folder_was_not_made_for_is_refused_with_what_to_do(
+    weft: Weft, exports: Callable[[str], Path], tiny_run: Path
+) -> None:
+    run, folder = str(tiny_run / "run"), str(exports("onnx"))
+    code, _, error = weft("translate", "--model", run, "--engine", "onnx", "十")
+    assert code == 2 and f"weft export --model {run} --to onnx --output FOLDER" in error
+    code, _, error = weft("translate", "--model", folder, "--engine", "native", "十")
+    assert code == 2 and "was exported for onnx; for native start from the model that it was made of" in error
+    code, _, error = weft("translate", "--model", folder, "--engine", "tensorrt", "十")
+    assert code == 2 and "'native', 'ctranslate2', 'onnx'" in error
+
+
+def test_the_command_exports_and_the_folder_translates(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    run, folder = str(tiny_run / "run"), str(tmp_path / "out")
+    code, out, error = weft("export", "--model", run, "--to", "ctranslate2", "--output", folder)
+    assert (code, out) == (2, "") and 'decoding.stopping = "exact"' in error and FIRST_K in error
+    arguments = ("--model", run, "--to", "ctranslate2", "--output", folder, "--set", FIRST_K, "--sentences", "5")
+    code, out, error = weft("export", *arguments)
+    assert (code, out) == (0, "") and "beam of 3: 5 of 5 texts are the same (100.0 %)" in error
+    assert error.endswith(f"{folder} holds the model for ctranslate2: weft translate --model {folder} TEXT\n")
+    assert weft("export", *arguments)[0] == 2  # it is there already
+    translated = [
+        weft("translate", "--model", model, "--set", FIRST_K, *engine, "我有两个苹果。")
+        for model, engine in ((run, []), (folder, []), (folder, ["--engine", "ctranslate2"]))
+    ]
+    assert translated[0][0] == 0 and translated[0] == translated[1] == translated[2]
+
+
+def test_a_pair_without_sentences_at_hand_asks_for_some(tiny_run: Path) -> None:
+    model = load_model(tiny_run / "run")
+    data = model.recipe.data.model_copy(update={"source": "de"})
+    model.resolved = type(model.resolved)(model.recipe.model_copy(update={"data": data}), model.resolved.origins)
+    with pytest.raises(UsageError, match=r"no sentences in de at hand .*--data FILE\.tsv.*--sentences 0"):
+        exporting.choose_sample(model, None, 10)
+    assert exporting.choose_sample(model, None, 0).sources == []
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "characters"])
+def test_the_pieces_stand_at_their_ids(kind: Kind) -> None:
+    texts = ["one apple", "two apples", "three pears and a cup"] * 3
+    tokenizer, _ = train_tokenizer(texts, kind=kind, vocab_size=300, language="en", tags=["<bt>"])
+    pieces = exporting.pieces_of(tokenizer, kind)
+    assert tokenizer.ids_of(pieces) == list(range(tokenizer.vocab_size))
+
+
+def test_a_file_without_pairs_is_nothing_to_compare_on(tiny_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.tsv").write_text("zh\ten\n")
+    with pytest.raises((UsageError, CorpusError)):
+        exporting.choose_sample(load_model(tiny_run / "run"), tmp_path / "empty.tsv", 10)
+
+
+def test_other_verbs_say_that_an_export_is_no_model_of_weft_s(weft: Weft, exports: Callable[[str], Path]) -> None:
+    code, _, error = weft("models", "verify", str(exports("onnx")))
+    assert code == 1 and "the model was exported for another engine: weft translate runs it" in error

@@ -1,0 +1,67 @@
+"""A file that is translated, killed at random moments and begun again each time, ends as if it was left alone.
+
+`make test-slow` runs the version with ten kills.
+"""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from bench.reliability.place import starter_corpus
+
+from weft.tasks import bulk
+from weft.tasks.bulk import translate_file
+from weft.tasks.model_folder import find_model
+from weft.tasks.passages import PassageTranslator
+from weft.tasks.translation import load_translator
+
+LINES = 120
+SMALL_BLOCKS = 3
+PROGRAM = f"from weft.tasks import bulk; bulk.LINES_AT_ONCE = {SMALL_BLOCKS}; from weft.cli.main import run; run()"
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_translation_killed_at_random_moments_ends_byte_for_byte_like_one_left_alone(
+    kills: int, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "LINES_AT_ONCE", SMALL_BLOCKS)
+    source = tmp_path / "in.txt"
+    lines = [chinese for chinese, _ in starter_corpus().train[:LINES]]
+    source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    model = find_model(tiny_run / "run")
+    passages = PassageTranslator(load_translator(model, ["decoding.method=greedy"]))
+    translate_file(passages, model, source, tmp_path / "whole.txt")
+
+    moments = random.Random(kills)
+    done = 0
+    for kill in range(kills):
+        done = kill_behind_line(done + moments.randrange(1, LINES // (2 * kills)), model, source, tmp_path / "out.txt")
+        assert done < LINES and not (tmp_path / "out.txt").exists(), f"kill {kill} came too late"
+    said: list[str] = []
+    translate_file(passages, model, source, tmp_path / "out.txt", say=said.append)
+    assert said == [f"going on behind line {done:,}"]
+    assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "whole.txt", "out.txt"}
+
+
+def kill_behind_line(line: int, model: Path, source: Path, output: Path) -> int:
+    """Run the command until so many lines are done, kill it at the next moment, and tell how many were done."""
+    command = [sys.executable, "-c", PROGRAM, "translate", "--model", str(model), "--set", "decoding.method=greedy"]
+    with subprocess.Popen(
+        [*command, "--input", str(source), "--output", str(output)], stderr=subprocess.PIPE
+    ) as running:
+        while lines_done(output) < line and running.poll() is None:
+            time.sleep(0.001)
+        running.kill()
+    return lines_done(output)
+
+
+def lines_done(output: Path) -> int:
+    try:
+        return json.loads(output.with_name(f"{output.name}.partial.json").read_text(encoding="utf-8"))["state"]["lines"]
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,160 @@
+"""Long texts and marked ones: taken apart only where they must be, and put together as they were."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.tasks.model_folder import TranslationModel
+from weft.tasks.passages import LONGEST_WHOLE, PassageTranslator
+from weft.tasks.translation import Translation, Translator, load_translator
+from weft.text.markup import take_apart
+
+
+class Echo(Translator):
+    """Answers every text with itself in capitals, and remembers what it was asked."""
+
+    def translate(self, texts: Sequence[str], **decoding: Any) -> list[Translation]:
+        self.asked = list(texts)
+        return [Translation(text, text.strip().upper(), -1.0, -2.0) for text in texts]
+
+
+@pytest.fixture(scope="session")
+def echo(tiny_run: Path) -> Echo:
+    return Echo(load_translator(tiny_run / "run").model)
+
+
+def into(target: str, echo: Echo) -> Echo:
+    """The same, from English into another language."""
+    resolved = echo.model.resolved
+    data = resolved.recipe.data.model_copy(update={"source": "en", "target": target})
+    recipe = resolved.recipe.model_copy(update={"data": data})
+    model = echo.model
+    changed = type(resolved)(recipe, *[getattr(resolved, name) for name in list(vars(resolved))[1:]])
+    return Echo(TranslationModel(changed, model.model, model.source_tokenizer, model.target_tokenizer))
+
+
+def texts_of(found: list[Translation]) -> list[str]:
+    return [translation.text for translation in found]
+
+
+# What is taken apart
+
+
+def test_a_text_that_is_not_long_goes_to_the_model_as_it_is(echo: Echo) -> None:
+    texts = ["我来了。你呢？", "", " a  b ", "一\n二", "<b>{x}</b>"]
+    passages = PassageTranslator(echo)
+    assert passages.translate(texts) == echo.translate(texts)
+    assert echo.asked == texts and passages.cut_texts == 0
+
+
+def test_a_long_text_is_translated_sentence_by_sentence_by_default(echo: Echo) -> None:
+    sentence = "我有一个苹果。"
+    long = sentence * LONGEST_WHOLE
+    (found,) = PassageTranslator(echo).translate([long])
+    assert echo.asked == [sentence] * LONGEST_WHOLE
+    assert found == Translation(long, " ".join([sentence] * LONGEST_WHOLE), -LONGEST_WHOLE, -2 * LONGEST_WHOLE)
+
+
+def test_always_takes_every_text_apart_and_never_none(echo: Echo) -> None:
+    text = "我来了。你呢？"
+    assert texts_of(PassageTranslator(echo, "always").translate([text])) == ["我来了。 你呢？"]
+    assert texts_of(PassageTranslator(echo, "never").translate([text * 15])) == [text * 15]
+
+
+@pytest.mark.parametrize("split", ["auto", "never", "always"])
+def test_one_sentence_is_never_changed(echo: Echo, split: Any) -> None:
+    sentence = "我有" + "一个苹果" * 20 + "。"
+    PassageTranslator(echo, split).translate([sentence])
+    assert echo.asked == [sentence]
+
+
+# How it is put together
+
+
+def test_sentences_of_chinese_are_joined_without_a_space_unless_two_words_would_melt(echo: Echo) -> None:
+    chinese = PassageTranslator(into("zh", echo), "always")
+    assert texts_of(chinese.translate(["He left. She came!", "It is v2.\nIt is 3 years old"])) == [
+        "HE LEFT.SHE CAME!",
+        "IT IS V2.\nIT IS 3 YEARS OLD",
+    ]
+    assert chinese._glue("a", "b") == " " and chinese._glue("。", "b") == ""
+
+
+def test_paragraphs_are_kept_and_other_white_space_is_one_space(echo: Echo) -> None:
+    found = PassageTranslator(into("de", echo), "always").translate(["  One.   Two.\n\n Three.\tFour. "])
+    assert texts_of(found) == ["ONE. TWO.\n\n THREE. FOUR."]
+
+
+# Text without any end
+
+
+@pytest.mark.parametrize("split", ["auto", "never", "always"])
+def test_text_longer_than_the_model_reads_is_cut_and_counted(echo: Echo, split: Any) -> None:
+    passages = PassageTranslator(echo, split)
+    text = "我有一个苹果，" * 2000
+    found = passages.translate([text, "我", text])
+    assert passages.cut_texts == 2
+    asked = echo.asked
+    assert texts_of(found) == [" ".join(asked[: len(asked) // 2]), "我", " ".join(asked[: len(asked) // 2])]
+    assert all(part.endswith("，") for part in asked if part != "我")
+    assert max(map(len, echo.model.source_tokenizer.encode(asked))) <= passages.longest
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["a", "\u0301", "\x00", "👨\u200d👩\u200d👧", "我", " ", "。", "<b>", "{a}", "\u2028", "((", "我。"],
+    ids=ascii,
+)
+@pytest.mark.parametrize("keeps_markup", [False, True])
+def test_endless_text_of_any_kind_is_answered_in_time(echo: Echo, unit: str, keeps_markup: bool) -> None:
+    passages = PassageTranslator(echo, keeps_markup=keeps_markup)
+    began = time.process_time()
+    (found,) = passages.translate([unit * (10_000 // len(unit))])
+    assert time.process_time() - began < 5
+    assert found.source == unit * (10_000 // len(unit))
+    assert max(map(len, echo.model.source_tokenizer.encode(echo.asked)), default=0) <= passages.longest
+
+
+# Markup
+
+
+def test_marks_come_out_as_they_went_in_and_blocks_are_translated_apart(echo: Echo) -> None:
+    text = "<p>我有<b>apples</b>。</p>\n<p> {name}你好 <br/>100%%</p>"
+    (found,) = PassageTranslator(echo, keeps_markup=True).translate([text])
+    assert found.text == "<p>我有<b>APPLES</b>。</p>\n<p> {name}你好 <br/>100%%</p>"
+    assert echo.asked == ["我有apples。", "你好"]
+
+
+def test_without_the_option_markup_is_text(echo: Echo) -> None:
+    PassageTranslator(echo).translate(["<b>我</b>"])
+    assert echo.asked == ["<b>我</b>"]
+
+
+def test_a_mark_stays_with_its_sentence(echo: Echo) -> None:
+    text = "<b>我来了。</b>{x}你呢？<i>好吧。</i> %s"
+    (found,) = PassageTranslator(echo, "always", keeps_markup=True).translate([text])
+    assert found.text == "<b>我来了。</b> {x}你呢？ <i>好吧。</i>%s"
+
+
+MARKED = st.lists(
+    st.sampled_from(
+        ["<b>", "</b>", "{x}", "%s", "&lt;", "<p>", "</p>", "我来了。", "你呢？", "a b. ", " ", "\n", "Tom"]
+    ),
+    max_size=14,
+).map("".join)
+
+
+@given(MARKED, st.sampled_from(["auto", "always"]))
+def test_every_mark_and_block_comes_out_once_and_in_order(echo: Echo, text: str, split: Any) -> None:
+    def marks(text: str) -> list[str]:
+        return [
+            t for part in take_apart(text) for t in ([m.text for m in part.marks] or [part.whole] * (not part.text))
+        ]
+
+    (found,) = PassageTranslator(echo, split, keeps_markup=True).translate([text])
+    assert "".join(marks(found.text)).upper() == "".join(marks(text)).upper()
