@@ -69,6 +69,22 @@ def test_weights_are_packed_once_and_anew_where_they_have_changed() -> None:
     torch.testing.assert_close(after, TransformerState(model, source, 1).step(torch.full((SENTENCES,), BEGIN_ID)))
 
 
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, torch.optim.SGD])
+def test_what_a_fused_optimizer_changes_is_seen_after_training(optimizer) -> None:
+    """torch does not count these changes."""
+    model, source = make(), sources()
+    tokens = torch.full((SENTENCES,), BEGIN_ID)
+    model.start(source).step(tokens)
+    step = optimizer(model.parameters(), lr=0.1, fused=True)
+    model.train()
+    model(source, tokens[:, None]).sum().backward()
+    step.step()
+    model.eval()
+    torch.testing.assert_close(
+        model.start(source).step(tokens), TransformerState(model, source, 1).step(tokens), rtol=1e-4, atol=1e-4
+    )
+
+
 def test_bf16_is_near_fp32() -> None:
     model, source = make(), sources()
     tokens = torch.full((SENTENCES,), BEGIN_ID)

@@ -11,7 +11,7 @@ This file knows token ids and scores. It knows no text, no loss and no search.
 import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -31,7 +31,7 @@ from weft.layers.norm import NORMS
 from weft.layers.positions import LearnedPositions, SinusoidalPositions
 
 if TYPE_CHECKING:
-    from weft.models.transformer_session import TransformerSession
+    from weft.models.transformer_session import Packed, TransformerSession
 
 
 class TransformerConfig(Settings):
@@ -210,6 +210,8 @@ class Transformer(nn.Module):
 
     compute_dtype: torch.dtype = torch.float32
     layer_generator: torch.Generator | None = None
+    packed: tuple[tuple[Any, ...], "Packed"] | None = None
+    """What transformer_session.py has made of the weights, and of which."""
 
     def __init__(
         self, config: TransformerConfig, *, source_vocab_size: int, target_vocab_size: int, padding_id: int
@@ -228,6 +230,11 @@ class Transformer(nn.Module):
         self.decoder_norm = last_norm(config)
         self.output = Linear(config.model_dim, target_vocab_size, bias=False)
         self._tie(config.tie)
+
+    def train(self, mode: bool = True) -> "Transformer":
+        """As ever; and what was packed of the weights, which are about to change or have just done so, is forgotten."""
+        self.packed = None
+        return super().train(mode)
 
     def _tie(self, tie: str) -> None:
         if tie == "none":

@@ -14,8 +14,7 @@ tests prove both equal. Here the same is arranged otherwise:
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
-from weakref import WeakKeyDictionary
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -352,17 +351,16 @@ class Packed:
         return self.output(self.decoder_norm(x))
 
 
-PACKED: WeakKeyDictionary[Transformer, tuple[tuple[Any, ...], Packed]] = WeakKeyDictionary()
-"""The weights of each model as they were packed last, with what they were packed from."""
-
-
 def packed(model: Transformer, dtype: torch.dtype) -> Packed:
-    """The model's weights for a pass in this precision; packed anew where any of them has changed."""
+    """The model's weights for a pass in this precision; packed anew where any of them has changed.
+
+    torch counts changes of a tensor, but not those by a fused optimizer: these lie between two calls of `train` or
+    `eval`, at which a model forgets what was packed.
+    """
     if any(weight.is_inference() for weight in model.parameters()):  # made in inference mode: no change is counted
         return Packed(model, dtype)
     state = (dtype, *((weight.data_ptr(), weight._version) for weight in model.parameters()))
-    known = PACKED.get(model)
-    if known is None or known[0] != state:
+    if model.packed is None or model.packed[0] != state:
         with torch.no_grad():
-            known = PACKED[model] = state, Packed(model, dtype)
-    return known[1]
+            model.packed = state, Packed(model, dtype)
+    return model.packed[1]
