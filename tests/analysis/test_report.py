@@ -90,6 +90,7 @@ def run(tmp_path: Path) -> Path:
         "decoding": {"method": "beam", "beam_size": 3},
         "sentences": 2500,
         "seconds": 50.0,
+        "faults": {"in a loop": {"sentences": 7, "rate": 0.035, "rate_of_references": 0.005}},
         "parameters": 11_234_567,
         "scores": {
             "bleu_1": {"value": 0.404, "signature": "words|corpus"},
@@ -140,6 +141,10 @@ def test_the_report_stands_in_the_run_folder_and_leaves_nothing_else(run):
     before = {path.name for path in run.iterdir()}
     assert write_report(run) == run / "report.html"
     assert {path.name for path in run.iterdir()} == before | {"report.html"}
+
+
+def test_the_rate_of_a_fault_stands_beside_that_of_the_references(run):
+    assert re.search(r"in a loop</th>\s*<td[^>]*>7</td><td[^>]*>3\.5%</td><td[^>]*>0\.5%</td>", page(run))
 
 
 def test_a_complete_run_has_every_section(run):
@@ -279,6 +284,7 @@ def test_text_of_users_is_never_markup(run):
         f"task = '''{attack}'''\n[data]\nsource = '{attack[:8]}\"onclick=\"x'\ntarget = 'en'\n"
     )
     evaluation = {"data": {attack: attack}, "decoding": {attack: attack}, "scores": {attack: {"signature": attack}}}
+    evaluation["faults"] = {attack: {}}
     (run / "scores.json").write_text(json.dumps([evaluation]))
     renamed = run.rename(run.with_name("<script>alert(1)<&>"))
     html = page(renamed)

@@ -147,3 +147,50 @@ def test_an_unknown_requirement_names_the_near_match(evaluate: Weft) -> None:
     exit_code, out, error = evaluate(*require(min_bleu1=0.5))
     assert (exit_code, out) == (2, "")
     assert "did you mean `min_bleu_1`?" in error
+
+
+# Several decodings, intervals, noise
+
+
+def test_methods_are_lines_of_one_table(evaluate: Weft) -> None:
+    outputs = ("--json", "x.json", "--output", "x.tsv", "--markdown", "x.md", "--latex", "x.tex")
+    exit_code, out, error = evaluate("--methods", "greedy,beam:2+length_penalty=none", *outputs)
+    assert (exit_code, error) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()[1:4]] == ["method", "greedy", "beam:2+length_penalty=none"]
+    found = json.loads(Path("x.json").read_text(encoding="utf-8"))["methods"]
+    assert found["beam:2+length_penalty=none"]["decoding"]["beam_size"] == 2
+    assert all(one.keys() >= {"scores", "faults", "data", "seed"} for one in found.values())
+    header = Path("x.tsv").read_text(encoding="utf-8").splitlines()[0]
+    assert header == "source\treference\tgreedy\tbeam:2+length_penalty=none"
+    assert Path("x.md").read_text(encoding="utf-8").startswith("### Decoding methods\n")
+    assert Path("x.tex").read_text(encoding="utf-8").startswith(r"\begin{table}")
+
+
+def test_noise_adds_a_table_of_what_it_costs(evaluate: Weft) -> None:
+    exit_code, out, error = evaluate("--noise", "--set", "decoding.method=greedy", "--json", "x.json")
+    assert (exit_code, error) == (0, "")
+    kinds = {one["kind"] for one in json.loads(Path("x.json").read_text(encoding="utf-8"))["noise"]}
+    assert {"typos", "dropped characters", "other script", "greeting before", "two sentences joined"} <= kinds
+    assert all(re.search(rf"^{kind} +\d+ ", out, re.MULTILINE) for kind in kinds)
+
+
+def test_with_few_sentences_the_table_says_why_there_are_no_intervals(evaluate: Weft, tiny_run: Path) -> None:
+    assert "intervals   none: 5 sentences, and resampling needs 10 at least" in evaluate()[1]
+    exit_code, out, _ = evaluate("--data", str(tiny_run / "train.tsv"), "--set", "decoding.method=greedy")
+    assert exit_code == 0 and "intervals   0.95 confidence, bootstrap|bs:1000|seed:12345" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--methods", "greedy", "--noise"), "--noise takes one decoding"),
+        (("--methods", "gready,beam:0"), "--methods has 2 problems"),
+        (("--markdown", "x.md"), "write the tables of --methods or --noise"),
+        (("--confidence", "2"), "--confidence is a share"),
+        (("--comet", "none.ckpt"), "--comet none.ckpt is no file"),
+        (("--json", "nowhere/x.json"), "is no folder"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_one_clear_error(evaluate: Weft, arguments: tuple[str, ...], says: str) -> None:
+    exit_code, out, error = evaluate(*arguments)
+    assert (exit_code, out) == (2, "") and says in error

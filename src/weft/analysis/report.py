@@ -333,6 +333,27 @@ def _evaluation(evaluation: Line) -> str:
 </tbody></table>"""
 
 
+def faults(run: Run) -> str | None:
+    """What of the translations of every evaluation is empty, copied, in a loop and so on, beside the references."""
+    return "\n".join(_faults(evaluation) for evaluation in run.evaluations if evaluation.get("faults")) or None
+
+
+def _faults(evaluation: Line) -> str:
+    rows = "\n".join(
+        f'<tr><th scope="row">{_text(name)}</th><td class="number">{_count(found.get("sentences"))}</td>'
+        f'<td class="number">{_number(found.get("rate"), ".1%")}</td>'
+        f'<td class="number">{_number(found.get("rate_of_references"), ".1%")}</td></tr>'
+        for name, found in evaluation["faults"].items()
+    )
+    heads = "".join(f'<th class="number">{name}</th>' for name in ("Sentences", "Share", "Of the references"))
+    return f"""<table class="faults">
+<caption><b>{_text(_data_names(evaluation))}</b></caption>
+<thead><tr><th>Fault</th>{heads}</tr></thead>
+<tbody>
+{rows}
+</tbody></table>"""
+
+
 def _data_names(evaluation: Line) -> str:
     return ", ".join(evaluation.get("data", {})) or "unnamed data"
 
@@ -532,6 +553,7 @@ def _finite(values) -> list[float]:
 SECTIONS = [
     ("Curves", curves),
     ("Scores", scores),
+    ("Faults of the translations", faults),
     ("Translations", translations),
     ("How translations changed", progress),
     ("Data", data),

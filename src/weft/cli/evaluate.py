@@ -1,13 +1,17 @@
 """`weft evaluate`: how good a model is on a file of pairs."""
 
 import json as json_format
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from weft.errors import UsageError
 from weft.files import refuse_replacing, write_atomically
+
+if TYPE_CHECKING:
+    from weft.figures.table import Table
 
 
 def evaluate(
@@ -22,6 +26,28 @@ def evaluate(
     output: Annotated[
         Path | None, typer.Option("--output", help="Write each sentence, its translation and its scores to this TSV.")
     ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            help="Decodings to compare instead of the model's own, such as greedy,beam:5,beam:5+length_penalty=none.",
+            show_default=False,
+        ),
+    ] = None,
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Also translate the same sources with noise, and show what it costs.")
+    ] = False,
+    confidence: Annotated[
+        float, typer.Option("--confidence", help="Of the intervals behind the scores; 0 leaves them out.")
+    ] = 0.95,
+    comet: Annotated[
+        Path | None,
+        typer.Option("--comet", help="Checkpoint of a COMET model that you have, to score by.", show_default=False),
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", help="Also write the tables of --methods and --noise to this file.")
+    ] = None,
+    latex: Annotated[Path | None, typer.Option("--latex", help="The same for LaTeX.")] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Option(
@@ -30,30 +56,81 @@ def evaluate(
     ] = None,
 ) -> None:
     """Translate held-out sentences and score the result; the recipe's require table decides the exit code."""
+    check_confidence(confidence)
+    if methods is not None and noise:
+        raise UsageError("--noise takes one decoding; give it without --methods, and --set for another decoding")
+    if (markdown or latex) and methods is None and not noise:
+        raise UsageError("--markdown and --latex write the tables of --methods or --noise; give one of these")
+    refuse_places({"--json": json, "--output": output, "--markdown": markdown, "--latex": latex}, [data])
+
     from weft.data.corpus import read_corpora
+    from weft.metrics.comet import refuse_unusable
     from weft.tasks.evaluation import evaluate as evaluate_translator
+    from weft.tasks.evaluation import evaluate_methods, methods_rows, methods_table, parse_methods
+    from weft.tasks.robustness import measure_noise, noise_table
     from weft.tasks.translation import load_translator
 
-    if output == Path("-"):
-        raise UsageError("--output names a file; --json - prints to stdout")
-    for option, path in (("--json", json), ("--output", output)):
-        refuse_replacing(option, path, [data])
-        if path is not None and path != Path("-") and not path.resolve().parent.is_dir():
-            raise UsageError(f"{path} cannot be written: {path.resolve().parent} is no folder")
+    refuse_unusable(comet)
     translator = load_translator(model, overrides or ())
+    named = None if methods is None else parse_methods(methods, translator.model.resolved)
     pairs = read_corpora([str(data)], translator.model.recipe.data, Path())
-    result = evaluate_translator(translator, pairs)
+    tables: list[Table] = []
+    if named is not None:
+        several = {
+            name: one.with_intervals(confidence).with_comet(comet)
+            for name, one in evaluate_methods(translator, pairs, named).items()
+        }
+        tables.append(methods_table(several))
+        shown, rows, requirements = tables[0].text(), methods_rows(several), []
+        content: dict[str, Any] = {"methods": {name: one.as_dict() for name, one in several.items()}}
+    else:
+        result = evaluate_translator(translator, pairs).with_intervals(confidence).with_comet(comet)
+        shown, rows, requirements = result.table(), result.rows(), result.requirements
+        content = result.as_dict()
+        if noise:
 
-    as_json = json_format.dumps(result.as_dict(), indent=1, ensure_ascii=False) + "\n"
+            def translate(texts: Sequence[str]) -> list[str]:
+                return [translation.text for translation in translator.translate(texts)]
+
+            under = measure_noise(translate, pairs, result)
+            tables.append(noise_table(under, result))
+            shown += f"\n\n{tables[0].text()}"
+            content["noise"] = [one.as_dict() for one in under]
+
+    as_json = json_format.dumps(content, indent=1, ensure_ascii=False) + "\n"
     if output is not None:
-        write_atomically(output, "".join("\t".join(row) + "\n" for row in result.rows()))
+        write_atomically(output, "".join("\t".join(row) + "\n" for row in rows))
+    if markdown is not None:
+        write_atomically(markdown, "\n\n".join(table.markdown() for table in tables) + "\n")
+    if latex is not None:
+        write_atomically(latex, "\n\n".join(table.latex() for table in tables) + "\n")
     if json == Path("-"):
         typer.echo(as_json, nl=False)
     else:
         if json is not None:
             write_atomically(json, as_json)
-        typer.echo(result.table())
-    for requirement in result.requirements:
+        typer.echo(shown)
+    for requirement in requirements:
         typer.echo(requirement.text, err=json == Path("-"))
-    if not all(requirement.passed for requirement in result.requirements):
+    if not all(requirement.passed for requirement in requirements):
         raise typer.Exit(1)
+
+
+def check_confidence(confidence: float) -> None:
+    if confidence and not 0.5 <= confidence < 1:
+        raise UsageError(
+            f"--confidence is a share from 0.5 to below 1, such as 0.95, or 0 for none; got {confidence:g}"
+        )
+
+
+def refuse_places(outputs: Mapping[str, Path | None], inputs: Sequence[Path]) -> None:
+    """Raise UsageError, before the work, where an output cannot be written or would replace an input."""
+    for option, path in outputs.items():
+        refuse_replacing(option, path, inputs)
+        if path == Path("-") and option != "--json":
+            raise UsageError(f"{option} names a file; --json - prints to stdout")
+        if path is not None and path != Path("-") and not path.resolve().parent.is_dir():
+            raise UsageError(f"{path} cannot be written: {path.resolve().parent} is no folder")
+    named = [path.resolve() for path in outputs.values() if path not in (None, Path("-"))]
+    if len(set(named)) < len(named):
+        raise UsageError(f"{', '.join(outputs)} name one file twice; give each its own")

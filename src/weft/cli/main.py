@@ -12,9 +12,11 @@ import typer
 
 import weft
 from weft.cli import augment, config, corpus, models
+from weft.cli.compare import compare
 from weft.cli.detokenize import detokenize
 from weft.cli.doctor import doctor
 from weft.cli.evaluate import evaluate
+from weft.cli.export import export
 from weft.cli.plan import plan
 from weft.cli.prepare import prepare
 from weft.cli.report import report
@@ -34,8 +36,10 @@ app.command()(prepare)
 app.command()(train)
 app.command()(translate)
 app.command()(evaluate)
+app.command()(compare)
 app.command()(score)
 app.command()(report)
+app.command()(export)
 app.command()(tokenize)
 app.command()(detokenize)
 app.command()(doctor)

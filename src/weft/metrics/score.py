@@ -9,6 +9,16 @@ Scale = Literal["0..1", "0..100", "edits in 100 words"]
 
 
 @dataclass(frozen=True)
+class Interval:
+    """Where a score would lie on other sentences of the kind, with this confidence, and how that was found."""
+
+    low: float
+    high: float
+    confidence: float
+    signature: str
+
+
+@dataclass(frozen=True)
 class Score:
     """One number, how it was taken, and the counts behind it."""
 
@@ -17,10 +27,21 @@ class Score:
     scale: Scale
     signature: str
     detail: Mapping[str, object] = field(default_factory=dict)
+    interval: Interval | None = None
 
     def formatted(self) -> str:
-        """The value with the decimals that are usual on its scale: 0.4123, 23.61."""
-        return f"{self.value:.4f}" if self.scale == "0..1" else f"{self.value:.2f}"
+        """The value with the decimals that are usual on its scale, and its interval: 0.4123, 23.61 [22.4, 24.8]."""
+        decimals = 4 if self.scale == "0..1" else 2
+        value = f"{self.value:.{decimals}f}"
+        if self.interval is None:
+            return value
+        low, high = (f"{bound:.{decimals - 1}f}" for bound in (self.interval.low, self.interval.high))
+        return f"{value} [{low}, {high}]"
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON: value (unrounded), scale, signature, the counts behind it, and the interval where there is one."""
+        found = {"value": self.value, "scale": self.scale, "signature": self.signature, **self.detail}
+        return found if self.interval is None else {**found, "interval": vars(self.interval)}
 
 
 @dataclass(frozen=True)
@@ -38,13 +59,10 @@ class Scores:
         return {score.name: score.value for score in self.scores}
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON: every score by name with value (unrounded), scale, signature and the counts behind it."""
+        """For JSON: every score by its name."""
         return {
             "sentences": self.sentences,
-            "scores": {
-                score.name: {"value": score.value, "scale": score.scale, "signature": score.signature, **score.detail}
-                for score in self.scores
-            },
+            "scores": {score.name: score.as_dict() for score in self.scores},
         }
 
     def table(self) -> str:

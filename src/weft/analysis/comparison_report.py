@@ -1,0 +1,112 @@
+"""A comparison of systems as text, Markdown, LaTeX or one HTML page that needs no network. Measures nothing itself."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from weft.figures.table import Table, padded, width_of
+from weft.tasks.comparison import Changed, Comparison, Seeds
+
+
+def as_text(compared: Comparison | Seeds, most_changed: int) -> str:
+    """For a terminal."""
+    parts = [table.text() for table in compared.tables()]
+    if isinstance(compared, Comparison):
+        parts += [
+            "\n".join([title, *(in_lines(one, names) for one in sentences)])
+            for title, names, sentences in changed_sentences(compared, most_changed)
+        ]
+    return "\n\n".join(parts)
+
+
+def in_lines(changed: Changed, names: tuple[str, str]) -> str:
+    texts = {
+        "source": changed.source,
+        "reference": changed.reference,
+        names[0]: changed.baseline,
+        names[1]: changed.other,
+    }
+    width = max(map(width_of, texts))
+    lines = [f"    {padded(name, width, True)}  {flat(text)}".rstrip() for name, text in texts.items()]
+    return "\n".join([f"sentence {changed.number}, chrF {changed.gain:+.1f}", *lines])
+
+
+def as_markdown(compared: Comparison | Seeds, most_changed: int) -> str:
+    """With the changed sentences as tables; a line break within a sentence becomes a space."""
+    return "\n\n".join(table.markdown() for table in all_tables(compared, most_changed)) + "\n"
+
+
+def as_latex(compared: Comparison | Seeds) -> str:
+    """The tables of figures alone, each a `table` for booktabs."""
+    return "\n\n".join(table.latex() for table in compared.tables()) + "\n"
+
+
+def as_html(compared: Comparison | Seeds, most_changed: int) -> str:
+    """One page with its style in it, which looks like a training report."""
+    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+    systems = compared.systems if isinstance(compared, Comparison) else [s for g in compared.groups for s in g.systems]
+    title = " · ".join(system.name for system in systems)
+    sections = "\n".join(
+        f"<section>\n<h2>{escape(table.title)}</h2>\n{table.html()}\n</section>"
+        for table in all_tables(compared, most_changed)
+    )
+    page = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)} · weft comparison</title>
+<style>
+{style}</style>
+</head>
+<body>
+<header>
+<p class="kicker">weft comparison</p>
+<h1>{escape(title)}</h1>
+<p class="subtitle">{escape(", ".join(compared.data))}</p>
+</header>
+<main>
+{sections}
+</main>
+<footer>Written by <code>weft compare</code>.</footer>
+</body>
+</html>
+"""
+    # A lone surrogate, which no file can hold, must not lose the user the whole page.
+    return page.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def all_tables(compared: Comparison | Seeds, most_changed: int) -> list[Table]:
+    if isinstance(compared, Seeds):
+        return compared.tables()
+    return compared.tables() + [
+        Table(
+            title,
+            ("sentence", "source", "reference", *names, "chrF"),
+            [
+                tuple(map(flat, (str(c.number), c.source, c.reference, c.baseline, c.other, f"{c.gain:+.1f}")))
+                for c in sentences
+            ],
+            texts=frozenset({1, 2, 3, 4}),
+        )
+        for title, names, sentences in changed_sentences(compared, most_changed)
+    ]
+
+
+def changed_sentences(compared: Comparison, most_changed: int) -> list[tuple[str, tuple[str, str], Sequence[Changed]]]:
+    """For every system but the first a title, the names of the two, and the sentences to show; none where none
+    changed."""
+    baseline, *others = compared.systems
+    return [
+        (
+            f"Sentences that changed most, of {len(changed):,} that differ between {baseline.name} and {other.name}",
+            (baseline.name, other.name),
+            shown,
+        )
+        for other, changed in zip(others, compared.changed, strict=True)
+        if (shown := changed[:most_changed])
+    ]
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split("\n"))

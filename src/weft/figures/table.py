@@ -1,0 +1,108 @@
+"""A table of texts and figures, as plain text, Markdown, LaTeX or HTML. Does not know what the figures are."""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under a header; every row has as many cells as the header."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    notes: Sequence[str] = ()
+    """What stands below the table: signatures, what was left out and why."""
+    texts: frozenset[int] = field(default=frozenset({0}))
+    """The columns of text, set flush left; the others hold figures, set flush right."""
+
+    def text(self) -> str:
+        """For a terminal, with the columns aligned; Han characters take two places there."""
+        cells = [self.header, *self.rows]
+        widths = [max(width_of(row[column]) for row in cells) for column in range(len(self.header))]
+        lines = [
+            "  ".join(
+                padded(cell, width, column in self.texts)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in cells
+        ]
+        return "\n".join([*([self.title] if self.title else []), *lines, *self.notes])
+
+    def markdown(self) -> str:
+        """A heading, a table and its notes in GitHub's Markdown."""
+        rules = ["---" if column in self.texts else "---:" for column in range(len(self.header))]
+        rows = [[in_markdown(cell) for cell in row] for row in (self.header, *self.rows)]
+        lines = [f"| {' | '.join(row)} |" for row in (rows[0], rules, *rows[1:])]
+        notes = [f"- {in_markdown(note)}" for note in self.notes]
+        return "\n".join([*([f"### {self.title}", ""] if self.title else []), *lines, *(["", *notes] if notes else [])])
+
+    def latex(self) -> str:
+        """A `table` that needs the package booktabs, and for Han characters XeLaTeX or LuaLaTeX with a CJK font."""
+        columns = "".join("l" if column in self.texts else "r" for column in range(len(self.header)))
+        rows = [" & ".join(map(in_latex, row)) + r" \\" for row in (self.header, *self.rows)]
+        notes = [rf"\par\footnotesize {in_latex(note)}" for note in self.notes]
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                rf"\caption{{{in_latex(self.title)}}}",
+                rf"\begin{{tabular}}{{{columns}}}",
+                r"\toprule",
+                rows[0],
+                r"\midrule",
+                *rows[1:],
+                r"\bottomrule",
+                r"\end{tabular}",
+                *notes,
+                r"\end{table}",
+            ]
+        )
+
+    def html(self) -> str:
+        """A table with its notes below it; text may be of any language and direction."""
+
+        def cells(row: tuple[str, ...], tag: str) -> str:
+            kinds = (' dir="auto"' if column in self.texts else ' class="number"' for column in range(len(row)))
+            return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for cell, kind in zip(row, kinds, strict=True))
+
+        rows = "\n".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
+        notes = "\n".join(f'<p class="note">{escape(note)}</p>' for note in self.notes)
+        return (
+            f'<div class="scroll"><table>\n<thead><tr>{cells(self.header, "th")}</tr></thead>\n'
+            f"<tbody>\n{rows}\n</tbody></table></div>\n{notes}"
+        )
+
+
+def width_of(text: str) -> int:
+    """The places that a text takes in a terminal."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def padded(text: str, width: int, is_left: bool) -> str:
+    space = " " * (width - width_of(text))
+    return text + space if is_left else space + text
+
+
+def in_markdown(text: str) -> str:
+    r"""With what Markdown would take for markup escaped; a table's cell ends at any bar, even one within `code`."""
+    return "".join(f"\\{character}" if character in r"\`*_<>|[]" else character for character in text)
+
+
+def in_latex(text: str) -> str:
+    return "".join(LATEX.get(character, character) for character in text)
+
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "−": "$-$",
+    "→": r"$\rightarrow$",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}

@@ -1,0 +1,177 @@
+"""What is wrong with translations that no score names: which are empty, copied, in a loop, too long, in a wrong script,
+or hold other numbers than their source.
+
+Each fault is found by rule, without a model: the rules see what is plain and nothing else. What the references have of
+the same faults says how much of a rate is the rule's own error.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.doctor.checks import are_copies, in_other_script
+from weft.data.measures import count_characters, length, pairs_with_other_numbers, share_of_script, tokens
+from weft.figures.table import Table
+from weft.text.chinese import Script, is_chinese
+
+COPIED_RUN = 5
+"""So many words of the source in a row are no name any more."""
+LOOPS = {1: 4}
+LOOP = 3
+"""A row of words that stands three times in a row is a loop; one word, which people do say thrice, needs four."""
+LONGEST_LOOP = 30
+TOO_LONG, TOO_LONG_EXTRA = 2, 5
+"""Too long is more than twice the longest reference and five words (in Chinese: characters) more."""
+
+FAULTS = {
+    "empty": "nothing at all for a source that says something",
+    "copied": f"the source itself, or {COPIED_RUN} words of it in a row",
+    "in a loop": f"the same words {LOOP} times in a row, or one word {LOOPS[1]} times, and no such loop in the source",
+    "other numbers": "a number that the source does not have, or none where it has one",
+    "wrong script": "hardly in the script of the language; in Chinese also Traditional for Simplified, or the reverse",
+    "too long": f"more than {TOO_LONG} times the longest reference and {TOO_LONG_EXTRA} words",
+}
+
+Booleans = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Which sentences of a system, and which of the references, have which of FAULTS."""
+
+    found: Mapping[str, Booleans]
+    in_references: Mapping[str, Booleans]
+
+    @cached_property
+    def any(self) -> Booleans:
+        """Which sentences of the system have one at least."""
+        return np.any(list(self.found.values()), axis=0)
+
+    def rate(self, fault: str) -> float:
+        return float(self.found[fault].mean())
+
+    def as_dict(self) -> dict[str, dict[str, float | int]]:
+        """For JSON: of each fault how many sentences have it, which share, and which share of the references."""
+        rows = {name: (found, self.in_references[name]) for name, found in self.found.items()}
+        return {
+            name: {
+                "sentences": int(found.sum()),
+                "rate": float(found.mean()),
+                "rate_of_references": float(references.mean()),
+            }
+            for name, (found, references) in rows.items()
+        }
+
+
+def find_faults(
+    hypotheses: Sequence[str],
+    sources: Sequence[str],
+    references: Sequence[Sequence[str]],
+    languages: tuple[str, str],
+) -> Faults:
+    """The faults of translations; `references` come in sets, blank where there is none, `languages` are source
+    and target.
+
+    The first reference of each sentence is examined as the translations are.
+    """
+    first = [next(filter(str.strip, lines)) for lines in zip(*references, strict=True)]
+    return Faults(
+        faults_of(hypotheses, sources, references, first, languages),
+        faults_of(first, sources, references, first, languages),
+    )
+
+
+def faults_of(
+    hypotheses: Sequence[str],
+    sources: Sequence[str],
+    references: Sequence[Sequence[str]],
+    first_references: Sequence[str],
+    languages: tuple[str, str],
+) -> dict[str, Booleans]:
+    source_tokens, words = [tokens(source) for source in sources], [tokens(text) for text in hypotheses]
+    pairs = list(zip(source_tokens, words, strict=True))
+    numbers = np.zeros(len(hypotheses), np.bool_)
+    numbers[list(pairs_with_other_numbers(sources, hypotheses, *languages))] = True
+    empty = np.array(
+        [not text.strip() and bool(source.strip()) for text, source in zip(hypotheses, sources, strict=True)]
+    )
+    found = {
+        "empty": empty,
+        "copied": are_copies(source_tokens, words) | every(pairs, shares_a_long_run),
+        "in a loop": every(pairs, lambda source, text: has_loop(text) and not has_loop(source)),
+        "other numbers": numbers & ~empty,
+        "wrong script": in_wrong_script(hypotheses, first_references, languages[1]),
+        "too long": are_too_long(hypotheses, references, languages[1]),
+    }
+    assert found.keys() == FAULTS.keys()
+    return found
+
+
+def every(pairs: Sequence[tuple[list[str], list[str]]], is_faulty: Callable[[list[str], list[str]], bool]) -> Booleans:
+    return np.array([is_faulty(source, text) for source, text in pairs], np.bool_)
+
+
+def shares_a_long_run(source: Sequence[str], text: Sequence[str]) -> bool:
+    """Whether COPIED_RUN words in a row, not all of them numbers, stand in both."""
+    runs = {tuple(source[place : place + COPIED_RUN]) for place in range(len(source) - COPIED_RUN + 1)}
+    return any(
+        run in runs and any(map(str.isalpha, run))
+        for place in range(len(text) - COPIED_RUN + 1)
+        if (run := tuple(text[place : place + COPIED_RUN]))
+    )
+
+
+def has_loop(words: Sequence[str]) -> bool:
+    """Whether a row of words is followed by itself so often that nobody means it."""
+    for size in range(1, min(LONGEST_LOOP, len(words) // LOOP) + 1):
+        needed = size * (LOOPS.get(size, LOOP) - 1)
+        equal = 0
+        for word, later in zip(words, words[size:], strict=False):
+            equal = equal + 1 if word == later else 0
+            if equal == needed:
+                return True
+    return False
+
+
+def in_wrong_script(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Booleans:
+    """Also where Chinese has characters of the script that was not asked for."""
+    counts = count_characters(hypotheses)
+    wrong = in_other_script(counts, share_of_script(counts, language), language)
+    asked = asked_script(references, language)
+    if asked == "keep":
+        return wrong
+    return wrong | (counts["traditional" if asked == "simplified" else "simplified"] > 0)
+
+
+def asked_script(references: Sequence[str], language: str) -> Script:
+    """The script that nine of ten references that show one are in; "keep" where that is none, or no Chinese."""
+    if not is_chinese(language):
+        return "keep"
+    counts = count_characters(references)
+    traditional, simplified = (int((counts[name] > 0).sum()) for name in ("traditional", "simplified"))
+    if max(traditional, simplified) < 0.9 * (traditional + simplified) or not traditional + simplified:
+        return "keep"
+    return "traditional" if traditional > simplified else "simplified"
+
+
+def are_too_long(hypotheses: Sequence[str], references: Sequence[Sequence[str]], language: str) -> Booleans:
+    longest = np.max([length(count_characters(lines), language) for lines in references], axis=0)
+    return length(count_characters(hypotheses), language) > TOO_LONG * longest + TOO_LONG_EXTRA
+
+
+def faults_table(of_systems: Mapping[str, Faults]) -> Table:
+    """The rates of one system or of several, beside those of the references."""
+    references = next(iter(of_systems.values())).in_references
+    rows = [
+        (name, *(percent(faults.rate(name)) for faults in of_systems.values()), percent(float(references[name].mean())))
+        for name in FAULTS
+    ]
+    rows.append(("any of these", *(percent(float(f.any.mean())) for f in of_systems.values()), ""))
+    return Table("Faults", ("fault", *of_systems, "references"), rows)
+
+
+def percent(share: float) -> str:
+    return f"{share:.1%}"

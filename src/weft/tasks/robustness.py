@@ -1,0 +1,180 @@
+"""What a model loses when its sources are not as clean as those it was trained on: the same pairs, with noise.
+
+Each kind of noise is compared with the clean translations of the same sentences against the same references, so that
+only the noise differs. A greeting in the source is not in the references: it is taken off the translations before they
+are scored, and what is left tells whether it derailed the rest. Two sentences joined are compared with their two
+translations joined.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from weft.data.corpus import ParallelText
+from weft.data.noise import joined, noises_of, noisy
+from weft.figures.table import Table
+from weft.metrics.score import Scores
+from weft.metrics.translation import chrf, sacre_bleu
+from weft.tasks.evaluation import EvaluatedSet, describe_data, describe_decoding
+from weft.tasks.faults import find_faults, percent
+from weft.text.chinese import is_chinese
+
+JOINED = "two sentences joined"
+NOISE_SEED = 1
+
+
+@dataclass(frozen=True)
+class UnderNoise:
+    """What one kind of noise does to the translations."""
+
+    kind: str
+    changed: int
+    """Sources that the noise made another text of."""
+    clean: Scores
+    noisy: Scores
+    faulty: float
+    """Share of the noisy sources' translations with a fault (faults.py)."""
+    example: tuple[str, str]
+    """The source whose translation lost most, and that translation."""
+
+    def loss(self, score: str) -> float:
+        return self.clean[score].value - self.noisy[score].value
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "changed": self.changed,
+            "clean": self.clean.as_dict(),
+            "noisy": self.noisy.as_dict(),
+            "faulty": self.faulty,
+            "example": {"source": self.example[0], "hypothesis": self.example[1]},
+        }
+
+
+def measure_noise(
+    translate: Callable[[Sequence[str]], list[str]],
+    pairs: ParallelText,
+    clean: EvaluatedSet,
+    seed: int = NOISE_SEED,
+) -> list[UnderNoise]:
+    """Every kind of noise that the source language has; `clean` is the evaluation of the same pairs by what translates.
+
+    A kind that changes none of the sources is left out.
+    """
+    source, target = clean.languages
+    found = []
+    for kind in noises_of(source):
+        sources = noisy(pairs.sources, kind, source, seed)
+        changed = sum(one != other for one, other in zip(pairs.sources, sources, strict=True))
+        if changed:
+            hypotheses = translate(sources)
+            if kind.startswith("greeting"):
+                hypotheses = [without_greeting(text, target) for text in hypotheses]
+            found.append(
+                compared(kind, changed, sources, hypotheses, clean.hypotheses, clean.references, clean.languages)
+            )
+    if len(pairs) > 1:
+        sources = in_twos(pairs.sources, source)
+        references = [in_twos(lines, target) for lines in complete(clean.references)]
+        apart = in_twos(clean.hypotheses, target)
+        found.append(compared(JOINED, len(pairs) // 2, sources, translate(sources), apart, references, clean.languages))
+    return found
+
+
+def compared(
+    kind: str,
+    changed: int,
+    sources: Sequence[str],
+    hypotheses: Sequence[str],
+    clean: Sequence[str],
+    references: list[list[str]],
+    languages: tuple[str, str],
+) -> UnderNoise:
+    target = languages[1]
+    without, under = (
+        Scores(len(texts), (sacre_bleu(texts, references, target), chrf(texts, references)))
+        for texts in (clean, hypotheses)
+    )
+    lost = [
+        chrf([one], [[line] for line in lines]).value - chrf([other], [[line] for line in lines]).value
+        for one, other, lines in zip(clean, hypotheses, zip(*references, strict=True), strict=True)
+    ]
+    worst = int(np.argmax(lost))
+    faults = find_faults(hypotheses, sources, references, languages)
+    return UnderNoise(kind, changed, without, under, float(faults.any.mean()), (sources[worst], hypotheses[worst]))
+
+
+GREETING = {
+    "zh": ("你好|您好|嗨|哈[喽啰罗]|喂", "[，。！？、,.!? ]*"),
+    "en": (r"hello|hi|hey|good (?:morning|afternoon|evening|day)|how are you|how do you do", r"\b[,.!? ]*"),
+}
+
+
+def without_greeting(text: str, language: str) -> str:
+    """The translation without a greeting at its beginning or its end; of a language other than Chinese and English as
+    it is."""
+    code = "zh" if is_chinese(language) else language.lower().replace("_", "-").split("-")[0]
+    if code not in GREETING:
+        return text
+    words, signs = GREETING[code]
+    before = re.match(rf"\s*(?:{words}){signs}", text, re.IGNORECASE)
+    if before and before.end() < len(text):
+        rest = text[before.end() :]
+        return rest[0].upper() + rest[1:]
+    boundary = r"\b" if code == "en" else ""
+    after = re.search(rf"[，。！？、,.!? ]*{boundary}(?:{words})([，。！？,.!? ]*)$", text, re.IGNORECASE)
+    if after and after.start() > 0:
+        gap = text[after.start() : after.end()].lstrip()
+        ends = gap[0] if gap and gap[0] in "。！？.!?" else after[1].strip()
+        return text[: after.start()] + ends
+    return text
+
+
+def in_twos(texts: Sequence[str], language: str) -> list[str]:
+    """Each text joined with the next one; the last of an odd number stays alone."""
+    twos = zip_longest(texts[::2], texts[1::2])
+    return [joined(first, second, language) if second is not None else first for first, second in twos]
+
+
+def complete(references: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Sets without blanks, where a sentence lacks a reference its first one: half of a joined reference is none."""
+    first = [next(filter(str.strip, lines)) for lines in zip(*references, strict=True)]
+    return [[line if line.strip() else other for line, other in zip(lines, first, strict=True)] for lines in references]
+
+
+def noise_table(found: Sequence[UnderNoise], clean: EvaluatedSet, seed: int = NOISE_SEED) -> Table:
+    """A line for each kind: how many sources it changed, both scores, and what they lost."""
+    rows = [
+        (
+            one.kind,
+            str(one.changed),
+            one.noisy["sacrebleu"].formatted(),
+            change(one.loss("sacrebleu")),
+            one.noisy["chrf"].formatted(),
+            change(one.loss("chrf")),
+            percent(one.faulty),
+        )
+        for one in found
+    ]
+    unchanged = ("none", "0", f"{clean.scores['sacrebleu'].value:.2f}", "", f"{clean.scores['chrf'].value:.2f}", "")
+    notes = [
+        f"sacreBLEU: {clean.scores['sacrebleu'].signature}",
+        f"chrF: {clean.scores['chrf'].signature}",
+        f"decoding: {describe_decoding(clean.decoding)}; data: {describe_data(clean.data)}; noise seed {seed}",
+        *(
+            f"lost most by {one.kind}: {one.example[0]} → {one.example[1] or '(nothing)'}"
+            for one in found
+            if one.loss("chrf") > 0
+        ),
+    ]
+    header = ("noise", "sources changed", "sacreBLEU", "change", "chrF", "change", "faulty")
+    return Table("Robustness", header, [(*unchanged, percent(float(clean.faults.any.mean()))), *rows], notes)
+
+
+def change(loss: float) -> str:
+    """With its sign; a loss too small to be shown is no -0.00."""
+    return f"{round(-loss, 2) + 0.0:+.2f}"

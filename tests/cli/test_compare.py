@@ -1,0 +1,124 @@
+"""`weft compare`: models and files of translations side by side, in every form, and what is refused."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Weft = Callable[..., tuple[int, str, str]]
+LANGUAGES = ("--source", "zh", "--target", "en")
+FILES = ("a.txt", "b.txt", "--data", "test.tsv", *LANGUAGES)
+
+
+@pytest.fixture
+def place(tmp_path: Path, tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with twenty pairs (test.tsv) and two files of translations: a.txt is right, b.txt half of it."""
+    monkeypatch.chdir(tmp_path)
+    lines = (tiny_run / "train.tsv").read_text(encoding="utf-8").splitlines()[:21]
+    (tmp_path / "test.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    references = [line.split("\t")[1] for line in lines[1:]]
+    (tmp_path / "a.txt").write_text("".join(f"{line}\n" for line in references), encoding="utf-8")
+    worse = [line if number % 2 else "我有 <b>" for number, line in enumerate(references)]
+    (tmp_path / "b.txt").write_text("".join(f"{line}\n" for line in worse), encoding="utf-8")
+    return tmp_path
+
+
+def test_files_of_translations_are_compared_in_every_form(weft: Weft, place: Path) -> None:
+    outputs = ("--json", "x.json", "--markdown", "x.md", "--latex", "x.tex", "--html", "x.html")
+    exit_code, out, error = weft("compare", *FILES, "--train", "test.tsv", "--show", "2", *outputs)
+    assert (exit_code, error) == (0, "")
+    titles = ["Scores", "Difference from a.txt", "Faults", "By length of the source", "By rarest word of the source"]
+    assert [out.splitlines().index(title) for title in titles] == sorted(out.splitlines().index(t) for t in titles)
+    assert re.search(r"^a.txt +1\.0000 \[1\.000, 1\.000\]", out, re.MULTILINE)
+    assert re.search(r"^b.txt +chrF +-\d", out, re.MULTILINE)
+    assert re.search(r"^wrong script +0\.0% +50\.0% +0\.0%$", out, re.MULTILINE)
+    assert out.count("\nsentence ") == 2
+    found = json.loads(Path("x.json").read_text(encoding="utf-8"))
+    assert found["baseline"] == "a.txt" and found["systems"]["b.txt"]["faults"]["wrong script"]["sentences"] == 10
+    assert found["tests"]["b.txt"]["sacrebleu"]["bootstrap_p"] < 0.05 and len(found["changed"]["b.txt"]) == 2
+    assert found["data"].keys() == {"test.tsv"} and found["seed"] == 12345
+    assert "| a.txt | 1.0000 [1.000, 1.000] |" in Path("x.md").read_text(encoding="utf-8").replace("\\", "")
+    latex = Path("x.tex").read_text(encoding="utf-8")
+    assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 7
+    html = Path("x.html").read_text(encoding="utf-8")
+    assert "我有 &lt;b&gt;" in html and "<b>" not in html
+    assert not re.search(r"(?:src|href)=|url\(|@import", html)
+
+
+def test_json_alone_goes_to_standard_output(weft: Weft, place: Path) -> None:
+    exit_code, out, error = weft("compare", *FILES, "--json", "-")
+    assert (exit_code, error) == (0, "")
+    assert json.loads(out)["systems"].keys() == {"a.txt", "b.txt"}
+
+
+def test_a_model_is_compared_with_a_file_and_itself_with_another_decoding(
+    weft: Weft, place: Path, tiny_run: Path
+) -> None:
+    from weft.tasks.translation import load_translator
+
+    options = ("--data", "test.tsv", "--set", "decoding.method=greedy", "--json", "-", "--show", "50")
+    exit_code, out, error = weft("compare", "a.txt", str(tiny_run / "run"), *options)
+    assert (exit_code, error) == (0, "")
+    found = json.loads(out)["systems"]["run"]
+    assert found["decoding"]["method"] == "greedy" and found["seed"] == 1 and found["parameters"] > 10_000
+    sources = [line.split("\t")[0] for line in Path("test.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    expected = [t.text for t in load_translator(tiny_run / "run").translate(sources, method="greedy")]
+    assert {c["number"]: c["other"] for c in json.loads(out)["changed"]["run"]} == dict(enumerate(expected, start=1))
+
+
+def test_runs_of_several_seeds_have_a_mean_and_a_deviation(weft: Weft, place: Path, tiny_run: Path) -> None:
+    shutil.copy("a.txt", "c.txt")
+    exit_code, out, error = weft("compare", "--seeds", "a.txt", "b.txt", "--data", "test.tsv", *LANGUAGES)
+    assert (exit_code, error) == (0, "")
+    assert re.search(r"^mean of a.txt, b.txt +0\.\d{4} ± 0\.\d{4} ", out, re.MULTILINE)
+    against = ("--against", "c.txt", "--against", str(tiny_run / "run"))
+    exit_code, out, _ = weft("compare", "--seeds", "a.txt", "b.txt", *against, "--data", "test.tsv", "--json", "-")
+    assert exit_code == 0
+    first, second = json.loads(out)["groups"]
+    assert first["systems"].keys() == {"a.txt", "b.txt"} and second["systems"].keys() == {"c.txt", "run"}
+    values = [of["scores"]["chrf"]["value"] for of in first["systems"].values()]
+    assert first["mean"]["chrf"] == pytest.approx(sum(values) / 2)
+
+
+# Refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "says"),
+    [
+        (("a.txt", "--data", "test.tsv", *LANGUAGES), 2, "give two systems at least"),
+        (("--seeds", "a.txt", "b.txt", "--against", "c.txt", "--data", "test.tsv"), 2, "two runs at least on either"),
+        (("a.txt", "b.txt", "--against", "c.txt", "--data", "test.tsv", *LANGUAGES), 2, "--against is for --seeds"),
+        (("a.txt", "a.txt", "--data", "test.tsv", *LANGUAGES), 2, "a.txt stands there more than once"),
+        (("a.txt", "b.txt", "--data", "test.tsv"), 2, "--source and --target is missing"),
+        ((*FILES, "--set", "decoding.beam_size=2"), 2, "all files of translations"),
+        ((*FILES, "--confidence", "95"), 2, "--confidence is a share from 0.5 to below 1"),
+        ((*FILES, "--confidence", "0"), 2, "--confidence 0 is for weft evaluate"),
+        ((*FILES, "--html", "-"), 2, "--html names a file"),
+        ((*FILES, "--html", "a.txt"), 2, "would overwrite an input"),
+        ((*FILES, "--html", "x", "--latex", "x"), 2, "name one file twice"),
+        ((*FILES, "--comet", "none.ckpt"), 2, "--comet none.ckpt is no file"),
+        (("a.txt", "nowhere", "elsewhere", "--data", "test.tsv", *LANGUAGES), 2, "the systems has 2 problems"),
+        (
+            ("a.txt", "b.txt", "--data", "none.tsv", "--train", "neither.tsv", *LANGUAGES),
+            1,
+            "the corpus has 2 problems",
+        ),
+        (("a.txt", "test.tsv", "--data", "test.tsv", *LANGUAGES), 1, "has 21 lines; the data has 20 pairs"),
+        (("--seeds", *FILES, "--train", "test.tsv"), 2, "without --train and --comet"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_clear_error(
+    arguments: tuple[str, ...], exit_code: int, says: str, weft: Weft, place: Path
+) -> None:
+    code, out, error = weft("compare", *arguments)
+    assert (code, out) == (exit_code, "")
+    assert says in error and "Traceback" not in error and "defect" not in error
+
+
+def test_with_a_model_the_languages_are_not_said_again(weft: Weft, place: Path, tiny_run: Path) -> None:
+    code, out, error = weft("compare", "a.txt", str(tiny_run / "run"), "--data", "test.tsv", *LANGUAGES)
+    assert (code, out) == (2, "") and "a model says itself which languages" in error

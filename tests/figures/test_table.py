@@ -1,0 +1,42 @@
+"""One table in four forms."""
+
+from weft.figures.table import Table
+
+TABLE = Table("Scores & co", ("system", "chrF"), [("模型_a", "23.61"), ("b|c", "7")], ["50% of <all>"])
+
+
+def test_han_characters_take_two_places_in_a_terminal() -> None:
+    assert TABLE.text().split("\n") == [
+        "Scores & co",
+        "system   chrF",
+        "模型_a  23.61",
+        "b|c         7",
+        "50% of <all>",
+    ]
+
+
+def test_markdown_aligns_figures_to_the_right_and_a_bar_ends_no_cell() -> None:
+    assert TABLE.markdown().split("\n") == [
+        "### Scores & co",
+        "",
+        "| system | chrF |",
+        "| --- | ---: |",
+        r"| 模型\_a | 23.61 |",
+        r"| b\|c | 7 |",
+        "",
+        r"- 50% of \<all\>",
+    ]
+
+
+def test_latex_escapes_what_it_would_take_for_commands() -> None:
+    text = TABLE.latex()
+    assert r"\caption{Scores \& co}" in text and r"\begin{tabular}{lr}" in text
+    assert "模型\\_a & 23.61 \\\\" in text and r"b\textbar{}c & 7 \\" in text
+    assert r"50\% of \textless{}all\textgreater{}" in text
+    assert text.count("{") == text.count("}")
+
+
+def test_html_escapes_text_and_marks_figures() -> None:
+    text = TABLE.html()
+    assert '<td dir="auto">模型_a</td><td class="number">23.61</td>' in text
+    assert "50% of &lt;all&gt;" in text
