@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ def exports(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
     ids=lambda decoding: decoding.get("length_penalty", "greedy"),
 )
 def test_an_exported_folder_translates_as_the_model_does(
-    engine: str, decoding: dict[str, object], exports: Callable[[str], Path], tiny_run: Path
+    engine: str, decoding: dict[str, Any], exports: Callable[[str], Path], tiny_run: Path
 ) -> None:
     native = load_translator(tiny_run / "run", [FIRST_K])
     ours, theirs = (translator.translate(TEXTS, **decoding) for translator in (native, load_for(exports(engine))))
@@ -159,7 +160,7 @@ def test_what_ctranslate2_has_no_form_for_is_named_all_at_once_and_nothing_writt
     ],
 )
 def test_a_setting_that_an_engine_cannot_follow_is_refused_when_translating(
-    engine: str, setting: dict[str, object], where: str, exports: Callable[[str], Path]
+    engine: str, setting: dict[str, Any], where: str, exports: Callable[[str], Path]
 ) -> None:
     with pytest.raises(RecipeError) as error:
         load_for(exports(engine)).translate(["两个朋友"], **setting)
@@ -190,12 +191,13 @@ def test_several_translations_by_ctranslate2_want_first_k(exports: Callable[[str
 
 def test_onnx_runs_every_search_of_weft(exports: Callable[[str], Path], tiny_run: Path) -> None:
     native, translator = load_translator(tiny_run / "run"), load_for(exports("onnx"))
-    for decoding in (
+    searches: list[dict[str, Any]] = [
         {"stopping": "exact"},
         {"method": "sample", "temperature": 0.5},
         {"method": "mbr", "mbr_candidates": 9},
         {"beam_size": 4, "diverse_groups": 2, "no_repeat_ngram": 2, "stopping": "exact"},
-    ):
+    ]
+    for decoding in searches:
         ours, theirs = (each.translate(TEXTS, **decoding) for each in (native, translator))
         assert [t.text for t in theirs] == [t.text for t in ours]
 
