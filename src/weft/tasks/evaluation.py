@@ -89,7 +89,6 @@ class EvaluatedSet:
 
     def table(self) -> str:
         """For a terminal: the scores with their signatures, faults, then what made them, time and size."""
-        shown = {key: value for key, value in self.decoding.items() if key != "batch_tokens"}
         return "\n".join(
             [
                 self.scores.table(),
@@ -97,7 +96,7 @@ class EvaluatedSet:
                 faults_table({"translations": self.faults}).text(),
                 "",
                 f"data        {describe_data(self.data)}",
-                f"decoding    {', '.join(f'{key} {value}' for key, value in shown.items())}",
+                f"decoding    {describe_decoding(self.decoding)}",
                 f"intervals   {describe_intervals(self.scores)}",
                 f"seconds     {self.seconds:.2f}, {self.sentences_per_second:.1f} sentences a second",
                 f"parameters  {self.parameters:,}",
@@ -237,9 +236,9 @@ def methods_table(evaluated: Mapping[str, EvaluatedSet]) -> Table:
 
 
 def describe_decoding(decoding: Mapping[str, Any]) -> str:
-    """The method, its size, and every setting that is not weft's default."""
+    """The method, its size, of beam search the length penalty, and every setting that is not weft's default."""
     defaults = DecodingConfig().model_dump()
-    always = ("method", SIZES.get(decoding["method"]))
+    always = ["method", SIZES.get(decoding["method"]), *(["length_penalty"] if decoding["method"] == "beam" else [])]
     shown = {key: value for key, value in decoding.items() if key in always or value != defaults[key]}
     return ", ".join(f"{key} {value}" for key, value in shown.items())
 
