@@ -68,7 +68,7 @@ def test_each_line_of_the_table_is_what_that_decoding_scores_alone(random_model:
     assert table.header == names
     assert table.rows[1][3] == alone.scores["sacrebleu"].formatted()
     assert any(note.startswith("sacreBLEU: nrefs:1|") for note in table.notes)
-    beam = "beam:2: method beam, beam_size 2, max_length_ratio 1.0, max_length_extra 2"
+    beam = "beam:2: method beam, beam_size 2, length_penalty adaptive, max_length_ratio 1.0, max_length_extra 2"
     assert beam in table.notes
     assert any("test.tsv (sha256 000000000000), 12 sentences; seed 1" in note for note in table.notes)
     header, *rows = methods_rows(several)
