@@ -208,6 +208,12 @@ def test_a_search_that_cannot_promise_phrases_refuses_them(settings: dict) -> No
         )
 
 
+@pytest.mark.parametrize("demand", [{"constraints": [[((3, 4, 5),)]]}, {"prefixes": [(3, 4, 5)]}])
+def test_more_than_the_model_can_write_is_refused(demand: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="3 pieces, more than the 2 that the model can write"):
+        search(RandomSteps([0], 3, 7), torch.tensor([2]), DecodingConfig(), longest=2, **demand, **IDS)
+
+
 def test_settings_and_rules_hold_beside_constraints() -> None:
     config = DecodingConfig(beam_size=4, min_length=5, max_length_ratio=0, max_length_extra=7)
     (found,) = search(

@@ -19,14 +19,11 @@ from torch import Tensor
 
 from weft.decoding.beam import Stopping
 from weft.decoding.length import PLAIN_SUM, Scoring
-from weft.decoding.step import Hypothesis, StepFunction, refuse_nan
+from weft.decoding.step import LEAST, Hypothesis, StepFunction, refuse_nan
 
 Phrase = tuple[int, ...]
 Constraint = tuple[Phrase, ...]
 """Phrases of which one has to appear, none of them empty."""
-
-LEAST = -1e4
-"""The log-probability of a piece that is needed though the model holds it impossible."""
 
 
 def constrained_beam_search(

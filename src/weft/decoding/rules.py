@@ -11,10 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from weft.decoding.step import StepFunction
-
-LEAST = -1e4
-"""The log-probability of a piece that is forced though the model holds it impossible."""
+from weft.decoding.step import LEAST, StepFunction
 
 
 @runtime_checkable

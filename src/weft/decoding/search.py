@@ -1,7 +1,7 @@
 """Which search, with which settings: one config, one function, whatever the model."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Int
@@ -158,9 +158,14 @@ def search(
     if config.method == "mbr":
         best = rows
     max_lengths = config.max_lengths(source_lengths)
-    for needed in (map(len, prefixes), map(pieces_needed, constraints)):
-        if least := list(needed):
-            max_lengths = max_lengths.maximum(torch.tensor(least, device=max_lengths.device))
+    for needed in (list(map(len, prefixes)), list(map(pieces_needed, constraints))):
+        if longest is not None and max(needed, default=0) > longest:
+            raise UsageError(
+                f"a translation has to begin with or hold {max(needed):,} pieces, more than the {longest:,} that the "
+                "model can write; give a shorter beginning or fewer terms"
+            )
+        if needed:
+            max_lengths = max_lengths.maximum(torch.tensor(needed, device=max_lengths.device))
     if longest is not None:
         max_lengths = max_lengths.clamp(max=longest)
     model = step_function
@@ -178,48 +183,22 @@ def search(
         return sample(
             step_function, max_lengths, seeds, begin_id=begin_id, end_id=end_id, truncation=config.truncation()
         )
+    beam: dict[str, Any] = {
+        "beam_size": config.beam_size,
+        "begin_id": begin_id,
+        "end_id": end_id,
+        "scoring": config.scoring(),
+        "stopping": config.stopping,
+        "patience": config.patience,
+        "best": best,
+    }
     if any(constraints):
-        return constrained_beam_search(
-            step_function,
-            max_lengths,
-            source_lengths,
-            constraints,
-            beam_size=config.beam_size,
-            begin_id=begin_id,
-            end_id=end_id,
-            scoring=config.scoring(),
-            stopping=config.stopping,
-            patience=config.patience,
-            best=best,
-        )
+        return constrained_beam_search(step_function, max_lengths, source_lengths, constraints, **beam)
     if config.diverse_groups > 1:
-        return diverse_beam_search(
-            step_function,
-            max_lengths,
-            source_lengths,
-            beam_size=config.beam_size,
-            groups=config.diverse_groups,
-            strength=config.diversity,
-            begin_id=begin_id,
-            end_id=end_id,
-            scoring=config.scoring(),
-            stopping=config.stopping,
-            patience=config.patience,
-            best=best,
-        )
-    return beam_search(
-        step_function,
-        max_lengths,
-        source_lengths,
-        beam_size=config.beam_size,
-        begin_id=begin_id,
-        end_id=end_id,
-        scoring=config.scoring(),
-        stopping=config.stopping,
-        patience=config.patience,
-        coverage=Coverage(config.coverage_penalty, attending(model)) if config.coverage_penalty else None,
-        best=best,
-    )
+        groups, strength = config.diverse_groups, config.diversity
+        return diverse_beam_search(step_function, max_lengths, source_lengths, groups=groups, strength=strength, **beam)
+    coverage = Coverage(config.coverage_penalty, attending(model)) if config.coverage_penalty else None
+    return beam_search(step_function, max_lengths, source_lengths, coverage=coverage, **beam)
 
 
 def rules_of(

@@ -12,6 +12,9 @@ from torch import Tensor
 
 from weft.errors import WeftError
 
+LEAST = -1e4
+"""The log-probability of a piece that is demanded though the model holds it impossible."""
+
 
 @runtime_checkable
 class StepFunction(Protocol):
