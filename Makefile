@@ -6,10 +6,14 @@
 # make bench-large
 #              measurements on zh-en-50k, hours all together (docs/en/benchmarks.md); WEFT_DATA says where it lies,
 #              PEERS where the other systems are installed, ARGS is handed on
+# make bench-decoding bench-menu bench-invariance bench-bulk bench-streaming bench-memory
+#              measurements of translation; ARGS="--model runs/zh-en-50k" says of which model
 # make bench-shipped
 #              trains the models that come with weft, an hour (bench/shipped.py)
 # make bench-reliability
 #              kills, full disks, bad numbers, a long run: half an hour (docs/en/reliability.md)
+# make bench-serving ARGS='--model DIR'
+#              a server under load, overload, attack and change: ten minutes (docs/en/serving.md)
 #
 # PYTHON=python3.12 chooses the interpreter, TORCH_INDEX=URL where torch comes from (else pip's own index).
 
@@ -18,7 +22,8 @@ PEERS ?= .peers
 export PYTHON TORCH_INDEX
 
 .PHONY: demo test test-slow check audit install clean bench-training bench-parts bench-choices bench-precision bench-sizes \
-	bench-pieces bench-augmentation bench-large bench-shipped bench-reliability
+	bench-pieces bench-augmentation bench-large bench-decoding bench-menu bench-invariance bench-bulk bench-streaming \
+	bench-memory bench-shipped bench-reliability bench-serving
 
 demo: .venv/installed
 	scripts/demo
@@ -39,7 +44,11 @@ bench-training: .venv/installed
 	bench/peers/install $(PEERS)
 	.venv/bin/python -m bench.training --peers $(PEERS) $(ARGS)
 
-bench-parts bench-large: .venv/installed
+bench-decoding: .venv/installed-dev  # with the library of an engine that weft exports to
+	bench/peers/install $(PEERS)
+	.venv/bin/python -m bench.decoding --peers $(PEERS) $(ARGS)
+
+bench-parts bench-large bench-menu bench-invariance bench-bulk bench-streaming bench-memory: .venv/installed
 	.venv/bin/python -m bench.$(@:bench-%=%) $(ARGS)
 
 bench-choices bench-precision bench-sizes bench-augmentation: .venv/installed
@@ -53,6 +62,9 @@ bench-shipped: .venv/installed
 
 bench-reliability: .venv/installed
 	.venv/bin/python -m bench.reliability $(ARGS)
+
+bench-serving: .venv/installed-dev
+	.venv/bin/python -m bench.serving $(ARGS)
 
 install: .venv/installed
 

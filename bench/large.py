@@ -18,7 +18,16 @@ from datetime import UTC, datetime
 from itertools import count, islice
 from pathlib import Path
 
-from bench.machine import RESULTS, Line, append_line, circumstances, fill_page, markdown_table, read_lines, say
+from bench.machine import (
+    RESULTS,
+    Line,
+    append_line,
+    circumstances,
+    markdown_table,
+    say,
+    show_last_session,
+)
+from bench.options import options_of, parser_of
 
 LINES = RESULTS / "large.jsonl"
 SIZES = (500_000, 5_000_000)
@@ -61,28 +70,13 @@ def main() -> None:
     options = parse_options()
     if not options.table:
         measure(options.data, options.sizes)
-    lines = read_lines(LINES)
-    if not lines:
-        raise SystemExit("nothing has been measured yet")
-    session = [line for line in lines if line["session"] == lines[-1]["session"]]
-    tables = {language: table(session, language) for language in HEADERS}
-    print(tables["en"])
-    if options.docs:
-        fill_page("benchmarks.md", "large", tables)
+    show_last_session(LINES, table, "benchmarks.md", "large", docs=options.docs)
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.large", description="Memory and speed on large corpora.")
-    parser.add_argument(
-        "--data", type=Path, default=os.environ.get("WEFT_DATA"), help="folder of zh-en-50k; left out: WEFT_DATA"
-    )
+    parser = parser_of("large", "Memory and speed on large corpora.")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="pairs of the corpora")
-    parser.add_argument("--table", action="store_true", help="measure nothing, print the last session's table")
-    parser.add_argument("--docs", action="store_true", help="also put the table into the docs")
-    options = parser.parse_args()
-    if options.data is None and not options.table:
-        parser.error("say where zh-en-50k lies: --data DIR, or WEFT_DATA in the environment")
-    return options
+    return options_of(parser)
 
 
 def measure(data: Path, sizes: list[int]) -> None:

@@ -2,9 +2,11 @@
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from weft.runtime import choose_device, describe_machine
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 
+LANGUAGES = ("en", "zh")
+"""Of the docs."""
 WIDTHS = {"cpu": 2048, "cuda": 8192}
 """Of the square matrices whose product counts as the most that a device can do."""
 
@@ -69,6 +73,13 @@ def read_lines(path: Path) -> list[Line]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
 
 
+def last_session(lines: list[Line]) -> list[Line]:
+    """Those that were measured together with the last one; ends the program where there is none."""
+    if not lines:
+        raise SystemExit("no measurement yet")
+    return [line for line in lines if line["session"] == lines[-1]["session"]]
+
+
 def append_line(path: Path, line: Line) -> None:
     with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -85,10 +96,27 @@ def fill_page(name: str, marker: str, texts: dict[str, str]) -> None:
         path.write_text(f"{before}{begin}\n{text.strip()}\n\n{end}{after}", encoding="utf-8")
 
 
+def show_last_session(
+    path: Path, table: Callable[[list[Line], str], str], page: str, marker: str, *, docs: bool
+) -> None:
+    """Print the English table of the lines that were written last; with `docs`, put both into the pages."""
+    session = last_session(read_lines(path))
+    tables = {language: table(session, language) for language in LANGUAGES}
+    print(tables["en"])
+    if docs:
+        fill_page(page, marker, tables)
+
+
 def markdown_table(header: list[str], rows: list[list[str]], *, text_columns: int = 1) -> str:
     """The first `text_columns` columns left-aligned, the numbers after them right-aligned."""
     rule = ["---"] * text_columns + ["---:"] * (len(header) - text_columns)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, rule, *rows])
+
+
+def spread(values: list[float], form: str) -> str:
+    """The median with the least and the most."""
+    middle = format(statistics.median(values), form)
+    return f"{middle} [{min(values):{form}}, {max(values):{form}}]"
 
 
 def say(text: str) -> None:

@@ -27,12 +27,13 @@ from bench.machine import (
     append_line,
     circumstances,
     environment,
-    fill_page,
     markdown_table,
     peak_gflops,
-    read_lines,
     say,
+    show_last_session,
+    spread,
 )
+from bench.options import options_of, parser_of
 from bench.peers.prepare import prepare
 
 from weft.cli.start import with_whole_heap
@@ -54,30 +55,18 @@ def main() -> None:
     options = parse_options()
     if not options.table:
         measure(options)
-    session = last_session(read_lines(LINES))
-    tables = {language: table(session, language) for language in HEADERS}
-    print(tables["en"])
-    if options.docs:
-        fill_page("benchmarks.md", "training", tables)
+    show_last_session(LINES, table, "benchmarks.md", "training", docs=options.docs)
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.training", description="Training speed beside the peers.")
+    parser = parser_of("training", "Training speed beside the peers.")
     parser.add_argument("--peers", type=Path, default=Path(".peers"), help="where bench/peers/install put the others")
-    parser.add_argument(
-        "--data", type=Path, default=os.environ.get("WEFT_DATA"), help="folder of zh-en-50k; left out: WEFT_DATA"
-    )
     parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=SYSTEMS, help="left out: all of them")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60, help="measured in each round, of each system")
     parser.add_argument("--warmup", type=float, default=60, help="seconds of training before that")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--table", action="store_true", help="measure nothing, print the last table")
-    parser.add_argument("--docs", action="store_true", help="also put the table into the docs")
-    options = parser.parse_args()
-    if options.data is None and not options.table:
-        parser.error("say where zh-en-50k lies: --data DIR, or WEFT_DATA in the environment")
-    return options
+    return options_of(parser)
 
 
 def choose_systems() -> list[System]:
@@ -167,12 +156,6 @@ def train_for_a_while(
         return json.loads(output.read_text(encoding="utf-8"))
 
 
-def last_session(lines: list[Line]) -> list[Line]:
-    if not lines:
-        raise SystemExit(f"{LINES} holds no measurement yet")
-    return [line for line in lines if line["session"] == lines[-1]["session"]]
-
-
 HEADERS = {
     "en": ["system", "precision", "target tokens a second", "weft bf16 / it", "weft fp32 / it", "share of the peak"],
     "zh": ["系统", "精度", "目标词元数/秒", "weft bf16 / 该系统", "weft fp32 / 该系统", "占峰值比例"],
@@ -223,12 +206,6 @@ def by_round(session: list[Line], figure: str) -> dict[System, dict[int, float]]
             key = (line["system"], line["precision"]) if "system" in line else ("peak", line["peak"])
             found.setdefault(key, {})[line["round"]] = line[figure]
     return found
-
-
-def spread(values: list[float], form: str) -> str:
-    """The median with the least and the most."""
-    middle = format(statistics.median(values), form)
-    return f"{middle} [{min(values):{form}}, {max(values):{form}}]"
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import install_import_hook
 
 ROOMS_WITH_TENSORS = [
-    f"weft.{room}" for room in ("layers", "models", "decoding", "data", "training", "engines", "tasks", "export")
+    f"weft.{room}"
+    for room in ("layers", "models", "decoding", "data", "training", "engines", "tasks", "export", "importing")
 ]
 
 assert not any(name.partition(".")[0] == "weft" for name in sys.modules), "weft was imported before the hook below"

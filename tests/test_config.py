@@ -589,7 +589,7 @@ n = 1
 
 def test_only_what_follows_a_value_is_a_comment():
     lines = ['a = "x # y"', "a = '#' # z", "a = 1", "# only", "a = '''\n# no\n'''  # yes", "[t]  # head"]
-    assert [next(statements(line)).comment for line in lines] == ["", "z", "", "only", "yes", "head"]
+    assert [statements(line)[0].comment for line in lines] == ["", "z", "", "only", "yes", "head"]
 
 
 def test_the_search_for_lines_gives_up_on_an_endless_statement_rather_than_take_forever():

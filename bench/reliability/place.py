@@ -47,6 +47,8 @@ validate_every = "20 steps"
 checkpoint_every = "3 steps"
 """
 
+DATA_ROOT = "WEFT_DATA"
+
 LONGEST_RUN = 300.0
 """Seconds after which a run counts as stuck."""
 
@@ -58,9 +60,14 @@ ENDS_EQUAL = ("config.toml", MANIFEST, "model.safetensors", "tokenizer.source.mo
 
 @contextmanager
 def place(pairs: int = 400) -> Iterator[Path]:
-    """A temporary folder with the recipe (tiny.toml) and its corpus."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield furnish(Path(folder), pairs)
+    """A temporary folder with the recipe (tiny.toml) and its corpus, which is found there wherever others lie."""
+    elsewhere = os.environ.pop(DATA_ROOT, None)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            yield furnish(Path(folder), pairs)
+    finally:
+        if elsewhere is not None:
+            os.environ[DATA_ROOT] = elsewhere
 
 
 def furnish(folder: Path, pairs: int = 400) -> Path:

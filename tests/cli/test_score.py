@@ -116,3 +116,46 @@ def test_json_never_replaces_an_input_or_a_folder(write, tmp_path, name):
 def test_a_destination_that_cannot_be_written_is_one_clear_error(write, tmp_path):
     with pytest.raises(WeftError, match=r"s.json could not be written: No such file or directory"):
         run(write("h", HYPOTHESIS), write("r", REFERENCE), options=("--json", str(tmp_path / "none" / "s.json")))
+
+
+# Given translations, by a model
+
+
+def test_a_model_says_how_probable_pairs_are(weft, tiny_run, tmp_path):
+    from weft.tasks.forced import force
+    from weft.tasks.translation import load_translator
+
+    data, kept = str(tiny_run / "valid.tsv"), tmp_path / "scored.tsv"
+    command = ["score", "--model", str(tiny_run / "run"), "--data", data]
+    code, out, error = weft(*command, "--output", str(kept), "--json", str(tmp_path / "all.json"))
+    assert (code, error) == (0, "")
+    found = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
+    assert [line.split()[0] for line in out.splitlines()] == ["pairs", "pieces", "log_prob", "perplexity", "data"]
+    assert f"perplexity  {found['perplexity']:.2f} a piece" in out
+    pairs = [line.split("\t") for line in (tiny_run / "valid.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    expected = force(load_translator(tiny_run / "run"), *(list(side) for side in zip(*pairs, strict=True)))
+    assert [one["log_probs"] for one in found["sentences"]] == [list(one.log_probs) for one in expected]
+    rows = [line.split("\t") for line in kept.read_text(encoding="utf-8").splitlines()]
+    assert rows[0] == ["source", "target", "log_prob", "pieces", "log_prob_per_piece"]
+    assert [row[:4] for row in rows[1:]] == [
+        [one.source, one.target, f"{one.log_prob:.4f}", str(len(one.pieces))] for one in expected
+    ]
+    assert json.loads(weft(*command, "--json", "-")[1]) == found
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "--hypotheses and --references and --language missing"),
+        (("--hypotheses", "h", "--language", "en"), "--references missing"),
+        (("--model", "m"), "--data missing"),
+        (("--data", "d.tsv"), "--model missing"),
+        (("--model", "m", "--data", "d.tsv", "--language", "en"), "--language is for scoring by references"),
+        (("--model", "m", "--data", "d.tsv", "--json", "x", "--output", "x"), "name one file twice"),
+        (("--hypotheses", "h", "--references", "r", "--language", "en", "--output", "x"), "--output is for scoring by"),
+    ],
+)
+def test_half_of_a_wish_is_refused_with_what_is_missing(weft, options, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, error = weft("score", *options)
+    assert (code, out) == (2, "") and says in error

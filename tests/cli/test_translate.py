@@ -284,3 +284,145 @@ def test_a_glossary_of_other_languages_is_refused(weft: Weft, tiny_run: Path, tm
         "translate", "--model", str(tiny_run / "run"), "--glossary", str(tmp_path / "terms.tsv"), "你好"
     )
     assert (code, out) == (1, "") and "its header has to name the two languages of the model" in error
+
+
+# Several translations, and what else could stand at a place
+
+
+def test_the_best_translations_come_as_lines_with_the_number_of_their_text(
+    translate: Translate, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from weft.tasks.translation import load_translator
+
+    several = load_translator(tiny_run / "run").translate_n_best(SENTENCES, 2)
+    rows = [(number, t.score, t.text) for number, found in enumerate(several, 1) for t in found]
+    assert translate("--best", "2", *SENTENCES) == [f"{number}\t{score:.4f}\t{text}" for number, score, text in rows]
+    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 2)
+    give(monkeypatch, SEVERAL.encode())
+    assert [line.split("\t")[0] for line in translate("--best", "2")] == [str(number) for number, *_ in rows]
+
+
+def test_in_json_they_stand_beside_the_best_one(translate: Translate) -> None:
+    found = [json.loads(line) for line in translate("--best", "2", "--json", *SENTENCES)]
+    assert [row["source"] for row in found] == SENTENCES
+    for row in found:
+        assert row["best"][0] == {key: row[key] for key in ("text", "score", "log_prob")}
+    assert [len(row["best"]) for row in found] == [2, 1, 2, 1, 2]
+
+
+def test_a_file_with_several_translations_a_line_goes_on_where_it_stopped(
+    weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 2)
+    Path("in.txt").write_bytes(SEVERAL.encode() + b"\xff\n")
+    command = ["translate", "--model", str(tiny_run / "run"), "--input", "in.txt", "--output", "out.txt"]
+    assert weft(*command, "--best", "2")[0] == 1
+    Path("in.txt").write_text(SEVERAL, encoding="utf-8")
+    assert "best: was 2, is 1" in weft(*command, "--best", "1")[2]
+    assert weft(*command, "--best", "2")[0] == 0
+    numbers = [line.split("\t")[0] for line in Path("out.txt").read_text(encoding="utf-8").splitlines()]
+    assert numbers == ["1", "1", "2", "3", "3", "4", "5", "5"]
+
+
+def test_alternatives_at_a_place_are_lines_of_word_score_and_translation(translate: Translate, tiny_run: Path) -> None:
+    from weft.tasks.translation import load_translator
+
+    expected = load_translator(tiny_run / "run").alternatives("我有一个苹果。", "I have", 3)
+    options = ("--alternatives-after", "I have", "--best", "3", "我有一个苹果。")
+    assert translate(*options) == [f"{one.word}\t{one.score:.4f}\t{one.text}" for one in expected]
+    (line,) = translate(*options, "--json")
+    assert json.loads(line)["alternatives"] == [vars(one) for one in expected]
+
+
+# Parts
+
+
+def test_a_stream_prints_what_is_translated(translate: Translate, expected: list[str]) -> None:
+    assert translate("--stream", *SENTENCES) == expected
+
+
+def test_in_a_terminal_it_is_printed_as_it_grows(
+    weft: Weft, tiny_run: Path, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from weft.tasks.passages import PassageTranslator
+
+    streamed: list[str] = []
+    stream = PassageTranslator.stream
+    monkeypatch.setattr(PassageTranslator, "stream", lambda self, text: streamed.append(text) or stream(self, text))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    command = ["translate", "--model", str(tiny_run / "run"), *SENTENCES]
+    for options, parts in (((), SENTENCES), (("--no-stream",), []), (("--json",), [])):
+        streamed.clear()
+        code, out, _ = weft(*command, *options)
+        assert code == 0 and streamed == parts
+        assert options == ("--json",) or out.split("\n")[:-1] == expected
+
+
+# A memory
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> str:
+    rows = "zh\ten\n我有两个苹果。\tTwo apples are mine.\n书包\tsatchel\n"
+    (tmp_path / "memory.tsv").write_text(rows, encoding="utf-8")
+    return str(tmp_path / "memory.tsv")
+
+
+def test_similar_sentences_of_a_memory_are_shown_beside_the_translations(
+    weft: Weft, tiny_run: Path, expected: list[str], memory: str
+) -> None:
+    command = ["translate", "--model", str(tiny_run / "run"), "--memory", memory]
+    code, out, error = weft(*command, *SENTENCES)
+    assert (code, out.split("\n")[:-1]) == (0, expected)
+    assert error.splitlines() == [
+        "memory  86%  我有两个苹果。  =>  Two apples are mine.",
+        "memory 100%  书包  =>  satchel",
+    ]
+    assert weft(*command, "--memory-similarity", "0.9", *SENTENCES)[2].count("memory") == 1
+    code, out, error = weft(*command, "--json", *SENTENCES)
+    found = [json.loads(line)["memory"] for line in out.splitlines()]
+    assert (code, error) == (0, "") and [len(matches) for matches in found] == [1, 0, 0, 0, 1]
+    assert found[4] == [{"source": "书包", "target": "satchel", "similarity": 1.0}]
+
+
+def test_where_a_memory_is_forced_its_sentences_are_translated_as_there(
+    translate: Translate, expected: list[str], memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forced = [*expected[:4], "satchel"]
+    options = ("--memory", memory, "--memory-use", "force")
+    assert translate(*options, *SENTENCES) == forced == translate(*options, "--stream", *SENTENCES)
+
+
+def test_a_file_is_translated_with_a_memory(
+    weft: Weft, tiny_run: Path, expected: list[str], memory: str, tmp_path: Path
+) -> None:
+    (tmp_path / "in.txt").write_text(SEVERAL, encoding="utf-8")
+    command = ["translate", "--model", str(tiny_run / "run"), "--input", str(tmp_path / "in.txt"), "--memory", memory]
+    assert weft(*command, "--output", str(tmp_path / "a.txt"), "--memory-use", "force")[0] == 0
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8").split("\n")[:-1] == [*expected[:4], "satchel"]
+    assert weft(*command, "--output", str(tmp_path / "b.txt"), "--json")[0] == 0
+    lines = (tmp_path / "b.txt").read_text(encoding="utf-8").splitlines()
+    assert [len(json.loads(line)["memory"]) for line in lines] == [1, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--stream", "--json", "我"), "--stream prints plain text; leave out --json"),
+        (("--stream", "--best", "2", "--output", "x", "我"), "leave out --output and --best"),
+        (("--alternatives-after", "I"), "takes one sentence, as an argument"),
+        (("--alternatives-after", "I", "我", "你"), "takes one sentence, as an argument"),
+        (("--alternatives-after", "I", "--memory", "m.tsv", "我"), "leave out --memory"),
+        (("--memory-use", "force", "我"), "name its file by --memory"),
+        (("--memory", "m.tsv", "--input", "a", "--output", "b"), "add --json"),
+        (("--best", "0", "我"), "--best"),
+        (("--memory-similarity", "2", "我"), "--memory-similarity"),
+    ],
+)
+def test_wishes_that_do_not_go_together_are_refused_before_a_model_is_read(
+    weft: Weft, options: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    exit_code, out, error = weft("translate", "--model", "nowhere", *options)
+    assert (exit_code, out) == (2, "") and says in error

@@ -10,6 +10,7 @@ import time
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
@@ -239,7 +240,9 @@ def test_ctrl_c_ends_the_command_as_resumable_and_the_same_command_goes_on(
     command = [sys.executable, "-m", "weft", "corpus", "get", "opus/Tatoeba/v1/de-en", "--from", mirror]
     command += ["--output", str(tmp_path / "made"), "--accept-unverified"]
     part = tmp_path / "made" / "published" / "de-en.txt.zip.partial"
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    # A shell starts what runs behind it with Ctrl-C ignored, and so do these tests then.
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heeds) as process:
         began = time.monotonic()
         while not (part.is_file() and part.stat().st_size == 100):
             assert time.monotonic() - began < 60 and process.poll() is None

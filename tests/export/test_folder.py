@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from weft.decoding.search import DecodingConfig
+from weft.engines.ctranslate2 import Answer, CTranslate2Engine
 from weft.errors import CorpusError, ModelError, RecipeError, UsageError, WeftError
 from weft.export import folder as exporting
 from weft.export.folder import export_model
 from weft.export.parity import METHODS, Agreement
 from weft.files import sha256
 from weft.tasks import exported
-from weft.tasks.exported import ENGINE_FILES, decoding_refusals, load_exported, load_for
+from weft.tasks.exported import ENGINE_FILES, decoding_refusals, has_ended, load_exported, load_for
 from weft.tasks.model_folder import CARD, MANIFEST, load_model, save_model
 from weft.tasks.translation import Translation, load_translator
 from weft.text.kinds import train_tokenizer
@@ -68,6 +69,36 @@ def test_an_exported_folder_translates_as_the_model_does(
         assert (its.source, its.text) == (mine.source, mine.text)
         assert its.score == pytest.approx(mine.score, abs=1e-3)
         assert its.log_prob == pytest.approx(mine.log_prob, abs=1e-3)
+
+
+@pytest.mark.parametrize("method", [{"method": "greedy"}, {"method": "beam", "beam_size": 1}], ids=["greedy", "beam"])
+def test_each_sentence_keeps_its_own_maximum_though_ctranslate2_is_called_for_all_at_once(
+    method: dict[str, Any], exports: Callable[[str], Path], tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = {**method, "length_penalty": "fixed"}
+    tight = {**method, "max_length_ratio": 0.5, "max_length_extra": 2}
+    native, theirs = load_translator(tiny_run / "run", [FIRST_K]), load_for(exports("ctranslate2"))
+    calls: list[int] = []
+    translate = CTranslate2Engine.translate
+    monkeypatch.setattr(
+        CTranslate2Engine,
+        "translate",
+        lambda engine, sources, *rest, **named: (
+            calls.append(len(sources)) or translate(engine, sources, *rest, **named)
+        ),
+    )
+    for settings in ({**method, "max_length_ratio": 3.0}, tight):
+        calls.clear()
+        expected = [found.text for found in native.translate(TEXTS, **settings)]
+        assert [found.text for found in theirs.translate(TEXTS, **settings)] == expected
+        assert calls[0] == len(TEXTS) - 1  # all but the empty one; after them those that it let grow too long
+
+
+@pytest.mark.parametrize(("longest", "ended"), [(4, True), (3, False), (2, False)])
+def test_a_search_has_ended_where_every_answer_is_shorter_than_the_sentence_may_be(longest: int, ended: bool) -> None:
+    answers = [Answer((7, 8), -1.0, -0.3), Answer((7, 8, 9), -2.0, -0.5)]
+    assert has_ended(answers, longest) is ended
+    assert not has_ended([], longest)
 
 
 @pytest.mark.parametrize("engine", ENGINE_FILES)
@@ -257,6 +288,8 @@ def test_a_sentence_beyond_the_positions_is_refused(
     assert translator.translate(["十"])[0].text is not None
     with pytest.raises(UsageError, match=r"longer than the 6 that this export has positions for"):
         translator.translate(["她的书包里有三个问题。" * 3])
+    with pytest.raises(UsageError, match=r"longer than the 6 that this export has positions for"):
+        translator.alternatives("她的书包里有三个问题。" * 3, "")
 
 
 def test_an_engine_that_the_folder_was_not_made_for_is_refused_with_what_to_do(
@@ -314,3 +347,53 @@ def test_a_file_without_pairs_is_nothing_to_compare_on(tiny_run: Path, tmp_path:
 def test_other_verbs_say_that_an_export_is_no_model_of_weft_s(weft: Weft, exports: Callable[[str], Path]) -> None:
     code, _, error = weft("models", "verify", str(exports("onnx")))
     assert code == 1 and "the model was exported for another engine: weft translate runs it" in error
+
+
+@pytest.mark.parametrize("engine", ENGINE_FILES)
+def test_an_export_is_evaluated_as_its_model_is(
+    weft: Weft, engine: str, exports: Callable[[str], Path], tiny_run: Path
+) -> None:
+    def scores(model: Path, *options: str) -> Any:
+        data = str(tiny_run / "valid.tsv")
+        code, out, error = weft("evaluate", "--model", str(model), "--data", data, "--json", "-", *options)
+        assert (code, error) == (0, "")
+        return json.loads(out)
+
+    ours = scores(tiny_run / "run", "--set", FIRST_K)
+    theirs = scores(exports(engine), "--engine", engine)
+    assert theirs["scores"] == ours["scores"] and theirs["parameters"] == ours["parameters"]
+    both = scores(exports(engine), "--methods", "greedy,beam:2")["methods"]
+    assert both.keys() == {"greedy", "beam:2"}
+
+
+def test_what_an_engine_cannot_do_is_refused_by_name_before_anything_is_evaluated(
+    weft: Weft, exports: Callable[[str], Path], tiny_run: Path
+) -> None:
+    command = ["evaluate", "--model", str(exports("ctranslate2")), "--data", str(tiny_run / "valid.tsv")]
+    code, out, error = weft(*command, "--methods", "greedy,mbr:4,beam:2+min_length=3")
+    assert (code, out) == (2, "")
+    assert 'mbr:4: decoding.method = "mbr"' in error and "beam:2+min_length=3: decoding.min_length = 3" in error
+    assert weft(*command, "--engine", "native")[0] == 2
+    code, out, error = weft("score", *command[1:])
+    assert (code, out) == (2, "") and "name the model that it was made of" in error
+
+
+@pytest.mark.parametrize("engine", ENGINE_FILES)
+@pytest.mark.parametrize("method", ["greedy", "beam"])
+def test_the_parts_of_a_stream_of_an_export_are_its_translation(
+    engine: str, method: str, exports: Callable[[str], Path]
+) -> None:
+    translator = load_for(exports(engine))
+    parts = list(translator.stream(TEXTS[3], method=method))
+    assert "".join(parts) == translator.translate([TEXTS[3]], method=method)[0].text
+    assert engine == "onnx" or len(parts) == 1
+
+
+def test_alternatives_are_found_by_onnx_and_refused_by_ctranslate2(
+    exports: Callable[[str], Path], tiny_run: Path
+) -> None:
+    native = load_translator(tiny_run / "run", [FIRST_K]).alternatives(TEXTS[0], "I", 4)
+    found = load_for(exports("onnx")).alternatives(TEXTS[0], "I", 4)
+    assert [(one.word, one.text) for one in found] == [(one.word, one.text) for one in native]
+    with pytest.raises(UsageError, match="CTranslate2 searches by itself and tells no single step"):
+        load_for(exports("ctranslate2")).alternatives(TEXTS[0], "I", 4)

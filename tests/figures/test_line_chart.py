@@ -240,4 +240,4 @@ def test_any_numbers_give_a_well_formed_chart_within_its_frame(points, log_y, fr
 def test_figures_are_drawn_with_the_standard_library_alone():
     for path in Path(weft.figures.line_chart.__file__).parent.glob("*.py"):
         imported = re.findall(r"^(?:from|import) (\w+)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        assert set(imported) <= {"math", "unicodedata", "zlib", "collections", "dataclasses", "html", "weft"}
+        assert set(imported) <= {"math", "unicodedata", "zlib", "collections", "dataclasses", "html", "typing", "weft"}

@@ -214,18 +214,18 @@ def test_a_spoiled_file_earns_an_error_or_does_no_harm(small_model: Path, kind: 
 
 
 ENDLESS = {
-    "a key of many parts": b"a." * 100_000 + b"a = 1",
-    "a key of many quoted parts": b"\"=,#\" . '.'." * 20_000 + b"a = 1",
-    "a header of many parts": b"[" + b"a." * 100_000 + b"a]",
-    "many unknown keys": b"[model]\n" + b"".join(b"k%d = 1\n" % number for number in range(20_000)),
-    "many wrong values": b"[data]\ntrain = [" + b"1," * 100_000 + b"]",
-    "many wrong values in a list that is one of two kinds": b"[data]\ncolumns.target = [" + b"1," * 100_000 + b"]",
-    "one value on many lines": b'x = """\n' + (b"y" * 1000 + b"\n") * 200 + b'"""\n',
-    "many values on many lines": b"".join(b"k%d = [\n" % n + b"1,\n" * 150 + b"]\n" for n in range(400)),
-    "a number of many digits": b"seed = 0x" + b"f" * 200_000,
-    "a long name": b"[model]\n" + b"k" * 200_000 + b" = 1\n",
-    "brackets": b"x = " + b"[" * 200_000,
-    "tables": b"[[x]]\n" * 20_000,
+    "a key of many parts": b"a." * 65_000 + b"a = 1",
+    "a key of many quoted parts": b"\"=,#\" . '.'." * 10_900 + b"a = 1",
+    "a header of many parts": b"[" + b"a." * 65_000 + b"a]",
+    "many unknown keys": b"[model]\n" + b"".join(b"k%d = 1\n" % number for number in range(12_900)),
+    "many wrong values": b"[data]\ntrain = [" + b"1," * 65_000 + b"]",
+    "many wrong values in a list that is one of two kinds": b"[data]\ncolumns.target = [" + b"1," * 65_000 + b"]",
+    "one value on many lines": b'x = """\n' + (b"y" * 1000 + b"\n") * 130 + b'"""\n',
+    "many values on many lines": b"".join(b"k%d = [\n" % n + b"1,\n" * 150 + b"]\n" for n in range(284)),
+    "a number of many digits": b"seed = 0x" + b"f" * 130_000,
+    "a long name": b"[model]\n" + b"k" * 130_000 + b" = 1\n",
+    "brackets": b"x = " + b"[" * 130_000,
+    "tables": b"[[x]]\n" * 21_800,
 }
 
 
@@ -253,7 +253,7 @@ def test_a_run_that_says_endless_things_of_itself_is_not_read(weft: Weft, model:
     with open(model / "run.json", "wb") as file:
         file.truncate(1 << 40)
     exit_code, _, error = weft("translate", "--model", "model", "你好")
-    assert exit_code == 2 and "model/run.json is larger than 256 KiB" in error
+    assert exit_code == 2 and "model/run.json is larger than 128 KiB" in error
 
 
 # Settings are numbers and words, looked up and bounded

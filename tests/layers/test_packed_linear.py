@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from weft.layers.linear import Linear
-from weft.layers.packed_linear import PackedLinear
+from weft.layers.packed_linear import PackedLinear, usual_number
 
 
-@pytest.mark.parametrize("rows", [1, 3, 70, 700])
+@pytest.mark.parametrize("rows", [1, 3, 33, 64, 70, 700])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize("bias", [True, False])
 def test_it_is_the_linear_layer(rows: int, dtype: torch.dtype, tolerance: float, bias: bool) -> None:
@@ -26,6 +26,20 @@ def test_several_layers_that_read_the_same_stand_one_after_the_other() -> None:
     with torch.no_grad():
         found = PackedLinear(layers, torch.float32)(x)
         torch.testing.assert_close(found, torch.cat([layer(x) for layer in layers], dim=-1), rtol=1e-5, atol=1e-5)
+
+
+def test_a_tensor_of_any_shape_keeps_it() -> None:
+    layer, x = Linear(16, 24), torch.randn(5, 7, 16)
+    with torch.no_grad():
+        found = PackedLinear([layer], torch.float32)(x.transpose(0, 1))
+        torch.testing.assert_close(found, layer(x).transpose(0, 1), rtol=1e-5, atol=1e-5)
+
+
+def test_products_are_made_for_few_numbers_of_rows_and_never_many_more_than_asked_for() -> None:
+    numbers = [usual_number(rows) for rows in range(1, 4097)]
+    assert all(rows <= number <= 1.07 * rows for rows, number in enumerate(numbers, start=1))
+    assert numbers[:32] == list(range(1, 33))
+    assert len(set(numbers)) == 32 + 7 * 16  # seven doublings from 32 to 4,096
 
 
 def test_it_keeps_the_weights_that_it_was_made_of() -> None:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import product
+from typing import cast
 
 import pytest
 import torch
@@ -18,7 +19,14 @@ from weft.layers.attention import MultiHeadAttention
 from weft.layers.dropout import Dropout
 from weft.layers.masks import causal_mask, padding_mask
 from weft.layers.positions import RotaryPositions, sinusoids
-from weft.models.transformer import DecoderLayer, EncoderLayer, Residual, Transformer, TransformerConfig
+from weft.models.transformer import (
+    DecoderLayer,
+    EncoderLayer,
+    Residual,
+    Transformer,
+    TransformerConfig,
+    TransformerState,
+)
 from weft.training.losses import cross_entropy
 
 PADDING_ID, BEGIN_ID, END_ID = 0, 1, 2
@@ -105,7 +113,38 @@ def test_the_whole_model_is_torchs_encoder_and_decoder_between_embeddings_and_ou
     close(model(SOURCE, TARGET), vectors @ model.output.weight.T)
 
 
+def test_the_output_may_have_a_bias_and_the_norms_another_epsilon():
+    plain = make(norm="post")
+    model = make(norm="post", norm_epsilon=0.05, output_bias=True)
+    model.load_state_dict(plain.state_dict(), strict=False)
+    x = torch.randn(3, 8)
+    close(model.score(x), plain.score(x) + model.output.bias)
+    norm = cast(DecoderLayer, model.decoder[0]).feed_forward_residual.norm
+    assert isinstance(norm, nn.LayerNorm)
+    variance = x.var(-1, unbiased=False, keepdim=True)
+    close(norm(x), (x - x.mean(-1, keepdim=True)) / (variance + 0.05).sqrt() * norm.weight + norm.bias)
+
+
+def test_a_bias_of_the_output_draws_no_random_number():
+    """So a model without one begins with the numbers that it always began with."""
+    torch.manual_seed(3)
+    plain = Transformer(tiny(), source_vocab_size=11, target_vocab_size=13, padding_id=0)
+    torch.manual_seed(3)
+    biased = Transformer(tiny(output_bias=True), source_vocab_size=11, target_vocab_size=13, padding_id=0)
+    assert all(torch.equal(tensor, biased.state_dict()[name]) for name, tensor in plain.state_dict().items())
+    assert torch.equal(biased.output.bias, torch.zeros(13))
+
+
 # ---- two roads ----
+
+
+def test_every_cached_step_is_uncached_with_a_bias_and_another_epsilon_too():
+    model = make(norm="post", norm_epsilon=0.05, output_bias=True).eval()
+    state, plain = model.start(SOURCE), TransformerState(model, SOURCE, 1)
+    for time in range(4):
+        expected = model(SOURCE, TARGET[:, : time + 1])[:, -1].log_softmax(-1)
+        for each in (state, plain):
+            close(each.step(TARGET[:, time]), expected)
 
 
 @NORMS

@@ -8,6 +8,8 @@ import torch
 from weft.config import resolve
 from weft.tasks.model_folder import TranslationModel, build_transformer, find_model, load_model
 from weft.tasks.recipes import TranslationRecipe
+from weft.text.kinds import pieces_of
+from weft.text.word_ranges import BYTE
 
 
 @pytest.fixture
@@ -33,3 +35,12 @@ def random_model(tiny_run: Path) -> TranslationModel:
     with torch.no_grad():
         model.output.weight.mul_(3)  # sharper than at its start, so that no two answers are near a tie
     return TranslationModel(resolved, model, trained.source_tokenizer, trained.target_tokenizer)
+
+
+@pytest.fixture
+def wordy_model(random_model: TranslationModel) -> TranslationModel:
+    """The same, writing words: most pieces of its small vocabulary are bytes, and those are improbable here."""
+    pieces = pieces_of(random_model.target_tokenizer, "bpe")
+    with torch.no_grad():
+        random_model.model.output.weight[[bool(BYTE.fullmatch(piece)) for piece in pieces]] = 0.0
+    return random_model

@@ -14,7 +14,7 @@ import pytest
 
 from weft.errors import CorpusError, RunError, Stopped, UsageError
 from weft.tasks import bulk
-from weft.tasks.bulk import Place, blocks, translate_file
+from weft.tasks.bulk import Form, Place, blocks, translate_file
 from weft.tasks.model_folder import find_model
 from weft.tasks.passages import PassageTranslator
 from weft.tasks.translation import load_translator
@@ -106,7 +106,7 @@ def test_progress_counts_lines_and_bytes(passages: PassageTranslator, model: Pat
 
 
 def test_json_says_what_was_translated(passages: PassageTranslator, model: Path, place: Path) -> None:
-    translate_file(passages, model, Path("in.txt"), Path("out.txt"), as_json=True)
+    translate_file(passages, model, Path("in.txt"), Path("out.txt"), form=Form(as_json=True))
     assert [json.loads(line)["source"] for line in read("out.txt").splitlines()] == LINES
 
 
@@ -304,5 +304,5 @@ def test_over_a_cluster_the_output_is_the_same(model: Path, place: Path, expecte
 
 def test_a_block_is_answered_elsewhere_as_here(passages: PassageTranslator) -> None:
     block = bulk.Block(LINES, Place())
-    work = bulk.ElsewhereWork.of(passages, as_json=True)
-    assert work(block) == bulk.answer(passages, block, as_json=True)
+    work = bulk.ElsewhereWork.of(passages, Form(as_json=True))
+    assert work(block) == bulk.answer(passages, block, Form(as_json=True))

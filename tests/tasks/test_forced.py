@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
+from weft.data.corpus import ParallelText
 from weft.errors import UsageError
-from weft.tasks.forced import force
+from weft.tasks.forced import force, score_pairs
 from weft.tasks.model_folder import TranslationModel
 from weft.tasks.translation import Translator, encode_sources
 from weft.text.vocabulary import BEGIN_ID, END_ID
@@ -52,3 +53,29 @@ def test_no_pairs_have_no_probabilities(random_model: TranslationModel) -> None:
 def test_unequal_numbers_are_refused(random_model: TranslationModel) -> None:
     with pytest.raises(UsageError, match="4 sources and 3 translations"):
         force(Translator(random_model), SOURCES, TARGETS[:3])
+
+
+def test_of_a_data_set_the_perplexity_is_that_of_all_its_pieces(random_model: TranslationModel) -> None:
+    pairs = ParallelText(SOURCES, [(target, "another") for target in TARGETS], {"valid.tsv": "0" * 64})
+    found = score_pairs(Translator(random_model), pairs)
+    log_probs = [log_prob for pair in found.translations for log_prob in pair.log_probs]
+    assert found.pieces == len(log_probs)
+    assert found.perplexity == pytest.approx(math.exp(-sum(log_probs) / len(log_probs)))
+    content = found.as_dict()
+    assert content["sentences"][1]["log_probs"] == list(found.translations[1].log_probs)
+    assert content["sentences"][1]["log_prob_per_piece"] == pytest.approx(
+        found.translations[1].log_prob / len(found.translations[1].pieces)
+    )
+    header, *rows = found.rows()
+    assert header == ("source", "target", "log_prob", "pieces", "log_prob_per_piece")
+    assert [row[:2] for row in rows] == list(zip(SOURCES, TARGETS, strict=True))
+
+
+def test_a_model_that_gives_every_piece_the_same_has_the_size_of_its_vocabulary_as_perplexity(
+    random_model: TranslationModel,
+) -> None:
+    with torch.no_grad():
+        random_model.model.output.weight.zero_()
+    pairs = ParallelText(SOURCES, [(target,) for target in TARGETS], {"valid.tsv": "0" * 64})
+    vocab_size = random_model.target_tokenizer.vocab_size
+    assert score_pairs(Translator(random_model), pairs).perplexity == pytest.approx(vocab_size, rel=1e-4)

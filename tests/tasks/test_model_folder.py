@@ -145,7 +145,7 @@ def test_a_run_means_its_best_weights_while_it_trains_and_the_model_in_it_when_i
 def test_a_recipe_that_could_not_be_read_again_is_not_written(random_model: TranslationModel, tmp_path: Path) -> None:
     files = tuple(f"{number}/a-file-with-a-long-name.tsv" for number in range(10_000))
     endless = replace(random_model, resolved=changed(random_model.resolved, {"data.train": files}, "recipe"))
-    with pytest.raises(UsageError, match="more than 256 KiB; put the training pairs in fewer files"):
+    with pytest.raises(UsageError, match="more than 128 KiB; put the training pairs in fewer files"):
         save_model(tmp_path, endless, "")
 
 

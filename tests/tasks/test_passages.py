@@ -1,5 +1,6 @@
 """Long texts and marked ones: taken apart only where they must be, and put together as they were."""
 
+import itertools
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,7 +83,7 @@ def test_sentences_of_chinese_are_joined_without_a_space_unless_two_words_would_
         "HE LEFT.SHE CAME!",
         "IT IS V2.\nIT IS 3 YEARS OLD",
     ]
-    assert chinese._glue("a", "b") == " " and chinese._glue("。", "b") == ""
+    assert chinese.glue("a", "b") == " " and chinese.glue("。", "b") == ""
 
 
 def test_paragraphs_are_kept_and_other_white_space_is_one_space(echo: Echo) -> None:
@@ -158,3 +159,46 @@ def test_every_mark_and_block_comes_out_once_and_in_order(echo: Echo, text: str,
 
     (found,) = PassageTranslator(echo, split, keeps_markup=True).translate([text])
     assert "".join(marks(found.text)).upper() == "".join(marks(text)).upper()
+
+
+# Several translations, and parts of one
+
+
+@pytest.mark.parametrize("split", ["auto", "always"])
+@pytest.mark.parametrize(
+    "text", ["我来了。你呢？\n\n我有两个梨。", "书包", "", " ", "<p>我有<b>一个</b>苹果。</p>你呢？"]
+)
+def test_the_parts_of_a_streamed_passage_are_its_translation(
+    random_model: TranslationModel, split: Any, text: str
+) -> None:
+    for keeps_markup in (False, True):
+        passages = PassageTranslator(Translator(random_model), split, keeps_markup=keeps_markup)
+        assert "".join(passages.stream(text)) == passages.translate([text])[0].text
+
+
+def test_a_long_passage_is_streamed_from_its_first_sentence_on(random_model: TranslationModel) -> None:
+    passages = PassageTranslator(Translator(random_model), "always")
+    stream = passages.stream("我来了。" * 3)
+    first = next(stream)
+    one = passages.translate(["我来了。"])[0].text
+    assert one.startswith(first) and first + "".join(stream) == f"{one} {one} {one}"
+
+
+def test_the_best_of_a_passage_are_the_best_combinations_of_its_sentences(random_model: TranslationModel) -> None:
+    translator = Translator(random_model)
+    passages = PassageTranslator(translator, "always")
+    texts = ["我来了。", "你呢？", "书包。"]
+    (found,) = passages.translate_n_best(["".join(texts)], 3)
+    several = translator.translate_n_best(texts, 3)
+    everything = sorted(itertools.product(*several), key=lambda way: -sum(one.score for one in way))
+    assert [one.text for one in found] == [" ".join(one.text for one in way) for way in everything[:3]]
+    assert [one.score for one in found] == pytest.approx([sum(one.score for one in way) for way in everything[:3]])
+    assert found[0] == passages.translate(["".join(texts)])[0]
+
+
+def test_of_a_passage_that_is_one_sentence_they_are_its_own(random_model: TranslationModel) -> None:
+    translator = Translator(random_model)
+    texts = ["我来了。你呢？", "", "书包"]
+    passages = PassageTranslator(translator)
+    assert passages.translate_n_best(texts, 3) == translator.translate_n_best(texts, 3)
+    assert [len(found) for found in passages.translate_n_best(texts, 1)] == [1, 1, 1]

@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import torch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from weft.data.batching import Batch
 from weft.errors import UsageError
+from weft.models.transformer import Transformer, TransformerConfig
 from weft.tasks.glossary import Glossary
 from weft.tasks.model_folder import TranslationModel
-from weft.tasks.translation import Translation, Translator, load_translator
+from weft.tasks.translation import Translation, Translator, load_translator, output_matrix, states_and_labels
 
 WORDS = ["我", "有", "一个", "两", "苹果", "杯子", "朋友", "书包", "问题", "梨", "。", " ", "，", "abc", "ü", "龘"]
 GREEDY: dict[str, Any] = {"method": "greedy"}
@@ -27,6 +30,14 @@ MBR_OF_6: dict[str, Any] = {"method": "mbr", "mbr_candidates": 6}
 @pytest.fixture(params=["random", "trained"])
 def translator(request: pytest.FixtureRequest, tiny_run: Path, random_model: TranslationModel) -> Translator:
     return Translator(random_model) if request.param == "random" else load_translator(tiny_run / "run")
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    """Sets the number of torch's threads for the test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
 
 
 def same(left: list[Translation], right: list[Translation]) -> bool:
@@ -51,6 +62,38 @@ def test_an_answer_does_not_depend_on_what_else_is_translated_with_it(
     assert same(together, alone)
     assert same(translator.translate(texts[::-1], batch_tokens=100, **decoding), alone[::-1])
     assert len({translation.text for translation in alone}) > 5
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM, SAMPLE], ids=["greedy", "beam", "sample"])
+def test_two_batches_side_by_side_are_translated_as_one_after_the_other(
+    translator: Translator, decoding: dict[str, Any], precision: str, threads: Callable[[int], None]
+) -> None:
+    draw = random.Random(6)
+    texts = ["".join(draw.choices(WORDS, k=draw.choice([1, 2, 3, 5, 8]))) for _ in range(25)]
+    found = {}
+    for number in (1, 3):
+        threads(number)
+        assert translator.searches_at_once() == min(number, 2)
+        found[number] = translator.translate(texts, batch_tokens=100, precision=precision, **decoding)
+        assert torch.get_num_threads() == number
+    assert same(found[3], found[1])
+
+
+def test_what_a_step_raises_ends_all_searches(translator: Translator, threads: Callable[[int], None]) -> None:
+    threads(2)
+    steps = 0
+
+    def after_step() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        translator.translate_n_best(["我有一个苹果。"] * 50, 1, batch_tokens=20, after_step=after_step)
+    assert steps < 30  # of hundreds: the other search ends after the step that it is in
+    assert torch.get_num_threads() == 2
 
 
 # Texts of every kind
@@ -205,7 +248,7 @@ def test_terms_of_a_glossary_appear_and_no_other_sentence_changes(random_model: 
     glossary = Glossary([("学校", "school"), ("猫", "black cat")], ("zh", "en"))
     plain = translator.translate(texts, max_length_extra=8)
     found = translator.translate(texts, glossary=glossary, max_length_extra=8)
-    assert found[1] == plain[1]
+    assert same(found[1:2], plain[1:2])
     assert "school" in found[0].text and "school" in found[2].text and "black cat" in found[2].text
     assert "school" not in plain[0].text  # else the test would show nothing
 
@@ -235,3 +278,19 @@ def test_bf16_translates_nearly_as_fp32(tiny_run: Path) -> None:
     for one, other in zip(exact, rounded, strict=True):
         assert one.log_prob == pytest.approx(other.log_prob, abs=0.3)
     assert exact != rounded
+
+
+# What a loss is made of
+
+
+@pytest.mark.parametrize("output_bias", [False, True])
+def test_states_times_the_output_matrix_are_the_logits(output_bias: bool) -> None:
+    config = TransformerConfig(model_dim=16, num_heads=2, encoder_layers=1, decoder_layers=1, output_bias=output_bias)
+    model = Transformer(config, source_vocab_size=9, target_vocab_size=11, padding_id=0).eval()
+    if output_bias:
+        torch.nn.init.normal_(model.output.bias)
+    batch = Batch(torch.tensor([[5, 6, 3], [7, 3, 0]]), torch.tensor([[2, 8, 9, 3], [2, 4, 3, 0]]))
+    states, labels = states_and_labels(model, batch)
+    is_token = batch.target[:, 1:] != 0
+    torch.testing.assert_close(states @ output_matrix(model).T, model(batch.source, batch.target[:, :-1])[is_token])
+    assert torch.equal(labels, torch.tensor([8, 9, 3, 4, 3]))

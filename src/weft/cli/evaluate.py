@@ -3,7 +3,7 @@
 import json as json_format
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -48,6 +48,10 @@ def evaluate(
         Path | None, typer.Option("--markdown", help="Also write the tables of --methods and --noise to this file.")
     ] = None,
     latex: Annotated[Path | None, typer.Option("--latex", help="The same for LaTeX.")] = None,
+    engine: Annotated[
+        Literal["native", "ctranslate2", "onnx"] | None,
+        typer.Option("--engine", help="What computes; left out: what the folder was made for.", show_default=False),
+    ] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,12 +71,13 @@ def evaluate(
     from weft.metrics.comet import refuse_unusable
     from weft.tasks.evaluation import evaluate as evaluate_translator
     from weft.tasks.evaluation import evaluate_methods, methods_rows, methods_table, parse_methods
+    from weft.tasks.exported import load_for, refuse_methods
     from weft.tasks.robustness import measure_noise, noise_table
-    from weft.tasks.translation import load_translator
 
     refuse_unusable(comet)
-    translator = load_translator(model, overrides or ())
+    translator = load_for(model, overrides or (), engine)
     named = None if methods is None else parse_methods(methods, translator.model.resolved)
+    refuse_methods(translator, named or {})
     pairs = read_corpora([str(data)], translator.model.recipe.data, Path())
     tables: list[Table] = []
     if named is not None:

@@ -12,15 +12,18 @@ import typer
 
 import weft
 from weft.cli import augment, config, corpus, models
+from weft.cli.analyze import analyze
 from weft.cli.compare import compare
 from weft.cli.detokenize import detokenize
 from weft.cli.doctor import doctor
 from weft.cli.evaluate import evaluate
 from weft.cli.export import export
+from weft.cli.import_ import import_
 from weft.cli.plan import plan
 from weft.cli.prepare import prepare
 from weft.cli.report import report
 from weft.cli.score import score
+from weft.cli.serve import serve
 from weft.cli.tokenize import tokenize
 from weft.cli.train import train
 from weft.cli.translate import translate
@@ -37,9 +40,12 @@ app.command()(train)
 app.command()(translate)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(analyze)
 app.command()(score)
 app.command()(report)
 app.command()(export)
+app.command()(serve)
+app.command("import")(import_)
 app.command()(tokenize)
 app.command()(detokenize)
 app.command()(doctor)

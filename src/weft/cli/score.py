@@ -1,26 +1,53 @@
-"""`weft score`: scores a file of hypotheses against files of references. Counts nothing itself: `metrics` does."""
+"""`weft score`: scores a file of hypotheses against files of references, or a file of pairs by a model.
+
+Counts nothing itself: `metrics` and tasks/forced.py do.
+"""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from weft.errors import CorpusError, Problem
+from weft.cli.evaluate import refuse_places
+from weft.errors import CorpusError, Problem, UsageError
 from weft.files import decode_lines, read_bytes, refuse_replacing, split_lines, write_atomically
 
 
 def score(
-    hypotheses: Annotated[Path, typer.Option("--hypotheses", help="Text file, one translation a line.")],
+    hypotheses: Annotated[
+        Path | None, typer.Option("--hypotheses", help="Text file, one translation a line.", show_default=False)
+    ] = None,
     references: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Option(
             "--references",
             help="Text file, one reference a line. Give the option once for each file: --references a.txt "
             "--references b.txt. A blank line says that this file has no reference for the sentence.",
+            show_default=False,
         ),
-    ],
-    language: Annotated[str, typer.Option("--language", help="Code of the target language, such as en or zh.")],
+    ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option("--language", help="Code of the target language, such as en or zh.", show_default=False),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="Instead: a model that tells how probable given translations are ..."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="... and the pairs: TSV or JSONL, .gz too.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", help="With --model: write each pair and its log-probability to this TSV."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="With --model: change a key, such as data.header=false."),
+    ] = None,
     ignore_punctuation: Annotated[
         bool, typer.Option("--ignore-punctuation", help="Leave punctuation out of BLEU-1 to BLEU-4.")
     ] = False,
@@ -35,19 +62,67 @@ def score(
         typer.Option("--json", help="Also write the scores to this file; - prints JSON instead of the table."),
     ] = None,
 ) -> None:
-    """Score translations: the courses' BLEU-1 to BLEU-4 and exact match, sacreBLEU, chrF, TER."""
+    """Score translations: the courses' BLEU-1 to BLEU-4 and exact match, sacreBLEU, chrF, TER. With --model and --data
+    the log-probability that a model gives to each pair, and the perplexity of all."""
+    by_references = {"--hypotheses": hypotheses, "--references": references, "--language": language}
+    only_so = {"--ignore-punctuation": ignore_punctuation, "--tokenizer": tokenizer}
+    by_model = {"--model": model, "--data": data}
+    if model is not None and data is not None:
+        if given := [name for name, value in {**by_references, **only_so}.items() if value]:
+            raise UsageError(f"{given[0]} is for scoring by references; leave it out, or --model and --data")
+        score_by_model(model, data, json_file, output, overrides or ())
+        return
+    if hypotheses is None or not references or language is None or model is not None or data is not None:
+        wanted = by_model if model is not None or data is not None else by_references
+        missing = [name for name, value in wanted.items() if not value]
+        raise UsageError(
+            f"{' and '.join(missing)} missing; give --hypotheses, --references and --language, or --model and --data"
+        )
+    if output is not None or overrides:
+        raise UsageError(f"{'--output' if output else '--set'} is for scoring by --model and --data")
+    score_by_references(hypotheses, references, language, json_file, ignore_punctuation, tokenizer)
+
+
+def score_by_references(
+    hypotheses: Path,
+    references: list[Path],
+    language: str,
+    json_file: Path | None,
+    ignore_punctuation: bool,
+    tokenizer: str | None,
+) -> None:
     from weft.metrics.translation import score_translations
 
     refuse_replacing("--json", json_file, [hypotheses, *references])
     hypothesis_lines, *reference_sets = _read_parallel([hypotheses, *references])
     scores = score_translations(hypothesis_lines, reference_sets, language, ignore_punctuation, tokenizer)
-    as_json = json.dumps(scores.as_dict(), indent=2, ensure_ascii=False) + "\n"
+    print_scores(scores.table(), scores.as_dict(), json_file)
+
+
+def score_by_model(
+    model: str, data: Path, json_file: Path | None, output: Path | None, overrides: Sequence[str]
+) -> None:
+    refuse_places({"--json": json_file, "--output": output}, [data])
+    from weft.data.corpus import read_corpora
+    from weft.tasks.exported import load_for
+    from weft.tasks.forced import score_pairs
+
+    translator = load_for(model, overrides)
+    found = score_pairs(translator, read_corpora([str(data)], translator.model.recipe.data, Path()))
+    if output is not None:
+        write_atomically(output, "".join("\t".join(row) + "\n" for row in found.rows()))
+    print_scores(found.table(), found.as_dict(), json_file)
+
+
+def print_scores(table: str, content: dict[str, Any], json_file: Path | None) -> None:
+    """The table, and beside it or instead of it JSON."""
+    as_json = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     if json_file == Path("-"):
         typer.echo(as_json, nl=False)
         return
     if json_file is not None:
         write_atomically(json_file, as_json)
-    typer.echo(scores.table())
+    typer.echo(table)
 
 
 def _read_parallel(paths: list[Path]) -> list[list[str]]:

@@ -1,6 +1,7 @@
 """`weft translate`: from arguments, a file or a pipe, one line a sentence in and one line out."""
 
 import io
+import json
 import os
 import sys
 import time
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
 import typer
 
 from weft.cli.lines import open_input, open_output, read_texts
-from weft.errors import UsageError
+from weft.errors import UsageError, shown
 from weft.files import refuse_replacing
 
 if TYPE_CHECKING:
-    from weft.tasks.bulk import Block, Progress
+    from weft.tasks.alternatives import Alternative
+    from weft.tasks.bulk import Block, Form, Progress
     from weft.tasks.passages import PassageTranslator
+    from weft.tasks.translation_memory import TranslationMemory
 
 PLAIN_EVERY = 10.0
 """Seconds between two lines about a file, where stderr is no terminal."""
@@ -41,7 +44,8 @@ def translate(
         typer.Option("--set", metavar="KEY=VALUE", help="Change a decoding key, such as decoding.beam_size=5."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line: source, text, score, log_prob.")
+        bool,
+        typer.Option("--json", help="One JSON object a line: source, text, score, log_prob, and what is asked for."),
     ] = False,
     split: Annotated[
         Literal["auto", "never", "always"],
@@ -63,6 +67,51 @@ def translate(
         Literal["native", "ctranslate2", "onnx"] | None,
         typer.Option("--engine", help="What computes; left out: what the folder was made for.", show_default=False),
     ] = None,
+    best: Annotated[
+        int | None,
+        typer.Option(
+            "--best",
+            metavar="N",
+            min=1,
+            max=1024,
+            help="Up to N translations a line, best first: number of the line, score, translation.",
+            show_default=False,
+        ),
+    ] = None,
+    alternatives_after: Annotated[
+        str | None,
+        typer.Option(
+            "--alternatives-after",
+            metavar="PREFIX",
+            help="What else could come behind this beginning of a translation: --best N words with their translations.",
+            show_default=False,
+        ),
+    ] = None,
+    stream: Annotated[
+        bool | None,
+        typer.Option(
+            "--stream/--no-stream",
+            help="Print each translation as it grows.  [default: where you type or give sentences in a terminal]",
+        ),
+    ] = None,
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            "--memory",
+            help="Earlier translations: a TMX file, or a TSV or JSONL under the two language codes.",
+            show_default=False,
+        ),
+    ] = None,
+    memory_use: Annotated[
+        Literal["show", "force"],
+        typer.Option(
+            "--memory-use",
+            help="show: similar sentences, on stderr or in --json; force: what it holds is translated as there.",
+        ),
+    ] = "show",
+    memory_similarity: Annotated[
+        float, typer.Option("--memory-similarity", min=0.1, max=1, help="From which similarity on one is shown.")
+    ] = 0.7,
     restart: Annotated[
         bool, typer.Option("--restart", help="Forget what a stopped command has translated, and begin anew.")
     ] = False,
@@ -82,23 +131,55 @@ def translate(
     is_bulk = input_file is not None and output_file is not None and not is_stream(input_file)
     if (restart or cluster) and not is_bulk:
         raise UsageError(f"{'--restart' if restart else '--cluster'} is for translating a file: --input and --output")
+    if stream:
+        refuse_together("--stream prints plain text", output=output_file, json=as_json, best=best)
+    if alternatives_after is not None:
+        others = {"stream": stream, "input": input_file, "markup": markup == "keep", "glossary": glossary}
+        others |= {"split": split != "auto", "memory": memory}
+        refuse_together("--alternatives-after looks at one place of one sentence", **others)
+        if text is None or len(text) != 1:
+            raise UsageError("--alternatives-after takes one sentence, as an argument")
+    shows_memory = memory is not None and memory_use == "show"
+    if shows_memory and is_bulk and not as_json:
+        raise UsageError("--memory-use show writes into the objects of --json where a file is translated; add --json")
+    if memory is None and memory_use == "force":
+        raise UsageError("--memory-use force needs a memory; name its file by --memory")
     refuse_replacing("--output", output_file, [input_file] if input_file else [])
     if is_bulk:  # oneDNN would keep what it compiled for a thousand shapes, a gigabyte; hardly one comes again
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    from weft.tasks.bulk import translate_file
+    from weft.tasks.bulk import Form, translate_file
     from weft.tasks.exported import load_for
     from weft.tasks.glossary import read_glossary
     from weft.tasks.model_folder import find_model
     from weft.tasks.passages import PassageTranslator
+    from weft.tasks.translation_memory import read_memory
 
     folder = find_model(model) if is_bulk else Path(model)
     translator = load_for(folder, overrides or (), engine)
     languages = translator.model.recipe.data.source, translator.model.recipe.data.target
     terms = read_glossary(glossary, languages) if glossary is not None else None
-    passages = PassageTranslator(translator, split, keeps_markup=markup == "keep", glossary=terms)
-    if input_file is None or output_file is None or not is_bulk:
+    if text is not None and alternatives_after is not None:
+        given = (argument.encode("utf-8", "surrogateescape") for argument in (text[0], alternatives_after))
+        sentence, prefix = read_texts(given, None)
+        found = translator.alternatives(sentence, prefix, best or 5)
         with open_output(output_file) as output:
-            for written in translated(passages, text, input_file, as_json):
+            output.write(alternatives_written(sentence, prefix, found, as_json=as_json))
+        return
+    normalize = translator.model.source_tokenizer.normalize
+    passages = PassageTranslator(
+        translator,
+        split,
+        keeps_markup=markup == "keep",
+        glossary=terms,
+        memory=read_memory(memory, languages, normalize) if memory is not None else None,
+        memory_use=memory_use,
+    )
+    form = Form(as_json, best, memory_similarity if shows_memory and as_json else None)
+    if input_file is None or output_file is None or not is_bulk:
+        is_typed = sys.stdout.isatty() and (text is not None or (input_file is None and sys.stdin.isatty()))
+        streams = output_file is None and form == Form() and (is_typed if stream is None else stream)
+        with open_output(output_file) as output:
+            for written in answers(passages, text, input_file, form, similarity=memory_similarity, streams=streams):
                 output.write(written)
                 output.flush()
         return
@@ -108,7 +189,7 @@ def translate(
             folder,
             input_file,
             output_file,
-            as_json=as_json,
+            form=form,
             restart=restart,
             cluster=cluster,
             say=display.say,
@@ -122,19 +203,60 @@ def is_stream(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def translated(
-    passages: "PassageTranslator", texts: list[str] | None, path: Path | None, as_json: bool
+def refuse_together(why: str, **others: object) -> None:
+    """Raise UsageError where one of these options is given as well."""
+    if given := [f"--{name}" for name, value in others.items() if value not in (None, False)]:
+        raise UsageError(f"{why}; leave out {' and '.join(given)}")
+
+
+def answers(
+    passages: "PassageTranslator",
+    texts: list[str] | None,
+    path: Path | None,
+    form: "Form",
+    *,
+    similarity: float,
+    streams: bool,
 ) -> Iterator[str]:
-    """Lines to write, some at a time; what is said of them goes to stderr."""
+    """What to write, some lines at a time, or where it `streams` some words; what is said of it goes to stderr."""
     from weft.tasks.bulk import about_cuts, answer
 
     has_said = False
     for block in incoming(texts, path):
-        done = answer(passages, block, as_json=as_json)
-        if done.cut_texts and not has_said:
+        if passages.memory_use == "show" and not form.as_json:
+            say_similar(passages.memory, block.texts, similarity)
+        if streams:
+            yield from grown(passages, block.texts)
+        else:
+            yield answer(passages, block, form).written
+        if passages.cut_texts and not has_said:
             typer.echo(about_cuts(passages), err=True)
             has_said = True
-        yield done.written
+
+
+def grown(passages: "PassageTranslator", texts: list[str]) -> Iterator[str]:
+    """The lines in parts, each as soon as it is certain."""
+    from weft.text.sentence_splitting import LINE_END
+
+    for text in texts:
+        for part in passages.stream(text):
+            yield LINE_END.sub(" ", part)
+        yield "\n"
+
+
+def say_similar(memory: "TranslationMemory | None", texts: list[str], similarity: float) -> None:
+    """What a memory has that is like each text."""
+    for match in (match for text in texts if memory is not None for match in memory.similar(text, least=similarity)):
+        pair = f"{match.source}  =>  {match.target}".replace("\n", " ")
+        typer.echo(f"memory {match.similarity:4.0%}  {shown(pair, 500)}", err=True)
+
+
+def alternatives_written(text: str, prefix: str, found: "list[Alternative]", *, as_json: bool) -> str:
+    """A line for each: the word, the score and the translation with tabs between; or one object."""
+    if as_json:
+        content = {"source": text, "prefix": prefix, "alternatives": [vars(one) for one in found]}
+        return json.dumps(content, ensure_ascii=False) + "\n"
+    return "".join(f"{one.word}\t{one.score:.4f}\t{one.text}\n" for one in found)
 
 
 def incoming(texts: list[str] | None, path: Path | None) -> "Iterator[Block]":
@@ -143,7 +265,7 @@ def incoming(texts: list[str] | None, path: Path | None) -> "Iterator[Block]":
 
     with open_input(texts, path) as lines:
         if texts:
-            yield Block(list(read_texts(lines, path)), Place())
+            yield Block(list(read_texts(lines, path)), Place(lines=len(texts)))
         else:
             yield from blocks(cast(io.BufferedIOBase, lines), path, as_they_come=path is None)
 

@@ -32,8 +32,8 @@ class Resolved(Generic[R]):
     """A checked recipe and, for each dotted key, where its value comes from.
 
     The origins given here are "recipe", "command line" and "default"; callers of `changed` give others: "corpus",
-    "language", "measured", "init" and "teacher" (another model's), "corpus instead of 8000" (8000 was asked for and
-    could not be).
+    "language", "measured", "init" and "teacher" (another model's), "import" (another system's), "corpus instead of
+    8000" (8000 was asked for and could not be).
     A list of tables, or a table without a model of its own, counts as one value.
     """
 

@@ -60,6 +60,8 @@ class Settings(BaseModel):
 
 def without_lists(value: Any) -> Any:
     """The same value with every list in it, at any depth of lists and tables, turned into a tuple."""
+    if isinstance(value, str | int | float):  # most are, and to ask whether one is a Mapping takes its time
+        return value
     if isinstance(value, Mapping):
         return {key: without_lists(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 KeyPath = tuple[str | int, ...]
@@ -15,7 +16,7 @@ KeyPath = tuple[str | int, ...]
 DEEPEST = 40
 """Tables and lists within each other; no recipe has so many, and Python's stack does not hold any number."""
 TOO_DEEP = "tables or lists are nested too deeply"
-MOST_REREAD = 1 << 18
+MOST_REREAD = 1 << 17
 """Characters that are read again while the ends of statements are looked for; it costs the square of a long one."""
 MOST_BITS = 1024
 """Of a whole number; a hexadecimal one may have any, and Python refuses to write it in decimal."""
@@ -94,12 +95,17 @@ class Statement:
             return ""
 
 
-def statements(text: str) -> Iterator[Statement]:
+@lru_cache(maxsize=4)
+def statements(text: str) -> tuple[Statement, ...]:
     """The statements of a text that is known to be valid TOML.
 
     A statement ends with the first line up to which `tomllib` can read it: nothing here has to know what a string is.
     Stops early, at a statement of very many lines.
     """
+    return tuple(_statements(text))
+
+
+def _statements(text: str) -> Iterator[Statement]:
     table: KeyPath = ()
     headers: dict[KeyPath, int] = {}
     chunk: list[str] = []

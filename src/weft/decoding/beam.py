@@ -13,13 +13,14 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from weft.decoding.coverage import Coverage
+from weft.decoding.largest import largest
 from weft.decoding.length import PLAIN_SUM, Scoring
-from weft.decoding.step import Hypothesis, StepFunction, refuse_nan
+from weft.decoding.step import Hypothesis, Searching, StepFunction, refuse_nan, shared_beginning, to_the_end
 
 Stopping = Literal["exact", "first-k"]
 
 
-def beam_search(
+def beam_steps(
     step_function: StepFunction,
     max_lengths: Int[Tensor, " sentences"],
     source_lengths: Int[Tensor, " sentences"],
@@ -32,7 +33,7 @@ def beam_search(
     patience: float = 1.0,
     coverage: Coverage | None = None,
     best: int = 1,
-) -> list[list[Hypothesis]]:
+) -> Searching[list[list[Hypothesis]]]:
     """The `best` highest-scoring finished hypotheses of each sentence, never more than beam_size, best first.
 
     `step_function` holds beam_size rows a sentence. `max_lengths` counts pieces without </s>; a hypothesis that reaches
@@ -58,7 +59,11 @@ def beam_search(
         rows = (torch.arange(len(is_done), device=parent.device)[:, None] * beam_size + parent)[still_open]
         step_function.reorder(rows.flatten())
         beams = extended if len(still_open) == len(is_done) else extended.select(still_open)
+        yield beams
     return [found[sentence] for sentence in range(len(max_lengths))]
+
+
+beam_search = to_the_end(beam_steps)
 
 
 @dataclass
@@ -119,6 +124,16 @@ class Beams:
             if scores[place] > -torch.inf
         ]
 
+    def beginning(self, sentence: int) -> tuple[int, ...]:
+        """The pieces that all open hypotheses of a sentence share with the best finished one: one of these becomes, or
+        is, the best answer."""
+        if not (places := (self.sentence == sentence).nonzero().flatten().tolist()):
+            return ()
+        index = places[0]
+        still_open = self.written[index][self.log_prob[index] > -torch.inf].tolist()
+        finished = [hypothesis.tokens for hypothesis in self.finished_hypotheses(index, 1)]
+        return shared_beginning([*still_open, *finished])
+
 
 def extend(
     beams: Beams,
@@ -140,7 +155,7 @@ def extend(
         log_probs = log_probs.masked_fill(must_end[:, None, None] & goes_on, -torch.inf)
     sums = (beams.log_prob[:, :, None] + log_probs).flatten(1)  # (sentences, beam * vocab)
     compared = sums if handicap is None else sums - handicap.repeat(1, beam_size)
-    rank, flat = compared.topk(min(2 * beam_size, compared.size(1)), dim=1)
+    rank, flat = largest(compared, min(2 * beam_size, compared.size(1)))
     refuse_nan(rank)
     log_prob = rank if handicap is None else sums.gather(1, flat)
     parent, token = flat // vocab_size, flat % vocab_size

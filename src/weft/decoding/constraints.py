@@ -19,14 +19,14 @@ from torch import Tensor
 
 from weft.decoding.beam import Stopping
 from weft.decoding.length import PLAIN_SUM, Scoring
-from weft.decoding.step import LEAST, Hypothesis, StepFunction, refuse_nan
+from weft.decoding.step import LEAST, Hypothesis, Searching, StepFunction, refuse_nan, to_the_end
 
 Phrase = tuple[int, ...]
 Constraint = tuple[Phrase, ...]
 """Phrases of which one has to appear, none of them empty."""
 
 
-def constrained_beam_search(
+def constrained_beam_steps(
     step_function: StepFunction,
     max_lengths: Int[Tensor, " sentences"],
     source_lengths: Int[Tensor, " sentences"],
@@ -39,7 +39,7 @@ def constrained_beam_search(
     stopping: Stopping = "exact",
     patience: float = 1.0,
     best: int = 1,
-) -> list[list[Hypothesis]]:
+) -> Searching[list[list[Hypothesis]]]:
     """As `beam_search`, with the constraints of each sentence met by all its hypotheses.
 
     Raises ValueError where a maximum length leaves no room for them.
@@ -71,7 +71,11 @@ def constrained_beam_search(
                 rows += [place * beam_size + parent for parent in parents]
         step_function.reorder(torch.tensor(rows, dtype=torch.long, device=max_lengths.device))
         beams = still_open
+        yield None  # the banks keep hypotheses that have begun otherwise
     return [found[sentence] for sentence in range(len(max_lengths))]
+
+
+constrained_beam_search = to_the_end(constrained_beam_steps)
 
 
 def pieces_needed(constraints: Sequence[Constraint]) -> int:

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from weft.decoding.beam import Beams, Stopping, extend, is_settled
 from weft.decoding.length import PLAIN_SUM, Scoring
-from weft.decoding.step import Hypothesis, StepFunction
+from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
 
 
-def diverse_beam_search(
+def diverse_beam_steps(
     step_function: StepFunction,
     max_lengths: Int[Tensor, " sentences"],
     source_lengths: Int[Tensor, " sentences"],
@@ -28,7 +28,7 @@ def diverse_beam_search(
     stopping: Stopping = "exact",
     patience: float = 1.0,
     best: int = 1,
-) -> list[list[Hypothesis]]:
+) -> Searching[list[list[Hypothesis]]]:
     """As `beam_search`, with beam_size / groups hypotheses in each group; one group is beam search.
 
     Of each group the best beam_size / groups finished ones are kept, and of all groups together the `best` different
@@ -59,10 +59,14 @@ def diverse_beam_search(
         rows = (torch.arange(len(parent), device=parent.device)[:, None] * beam_size + parent)[still_open]
         step_function.reorder(rows.flatten())
         parts = [part.select(still_open) for part in parts]
+        yield None  # groups shun each other's pieces from the first on
     return [
         best_of([h for group in range(groups) for h in found[sentence, group]], best)
         for sentence in range(len(max_lengths))
     ]
+
+
+diverse_beam_search = to_the_end(diverse_beam_steps)
 
 
 def count(taken: Float[Tensor, "sentences vocab"], beams: Beams) -> Float[Tensor, "sentences vocab"]:

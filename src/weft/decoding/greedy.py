@@ -4,16 +4,17 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from weft.decoding.step import Hypothesis, StepFunction, refuse_nan
+from weft.decoding.largest import largest
+from weft.decoding.step import Hypothesis, Searching, StepFunction, Written, refuse_nan, to_the_end
 
 
-def greedy_search(
+def greedy_steps(
     step_function: StepFunction,
     max_lengths: Int[Tensor, " sentences"],
     *,
     begin_id: int,
     end_id: int,
-) -> list[Hypothesis]:
+) -> Searching[list[Hypothesis]]:
     """One hypothesis a sentence, of at most `max_lengths` pieces and </s>; its score is its log_prob.
 
     A sentence that reaches its maximum ends there with </s>, whose log-probability counts. Finished sentences leave the
@@ -27,7 +28,7 @@ def greedy_search(
     while len(sentences):
         log_probs = step_function.step(newest)  # (rows, vocab)
         must_end = written.size(1) >= max_lengths[sentences]
-        newest = log_probs.argmax(-1).masked_fill(must_end, end_id)
+        newest = largest(log_probs, 1)[1].squeeze(1).masked_fill(must_end, end_id)
         log_prob = log_prob + log_probs.gather(1, newest[:, None]).squeeze(1)
         refuse_nan(log_prob)
         ended = newest == end_id
@@ -38,4 +39,8 @@ def greedy_search(
             sentences, newest, log_prob, written = (x[open_rows] for x in (sentences, newest, log_prob, written))
             step_function.reorder(open_rows)
         written = torch.cat([written, newest[:, None]], dim=1)
+        yield Written(sentences, written)
     return [found[sentence] for sentence in range(len(max_lengths))]
+
+
+greedy_search = to_the_end(greedy_steps)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from weft.decoding.step import Hypothesis, StepFunction, refuse_nan
+from weft.decoding.step import Hypothesis, Searching, StepFunction, Written, refuse_nan, to_the_end
 
 NUCLEUS_AT_FIRST = 64
 """How many of the most probable pieces are looked at for a nucleus before more are; most hold no more."""
@@ -39,7 +39,7 @@ class Truncation:
         return self.top_k is not None or self.top_p < 1 or self.epsilon > 0
 
 
-def sample(
+def sample_steps(
     step_function: StepFunction,
     max_lengths: Int[Tensor, " sentences"],
     seeds: Sequence[int],
@@ -47,7 +47,7 @@ def sample(
     begin_id: int,
     end_id: int,
     truncation: Truncation = Truncation(),
-) -> list[list[Hypothesis]]:
+) -> Searching[list[list[Hypothesis]]]:
     """As many hypotheses a sentence as it has seeds, in their order, each of at most `max_lengths` pieces and </s>.
 
     There is one seed for every row of the step function, and all sentences have equally many. A hypothesis' log_prob
@@ -87,7 +87,11 @@ def sample(
                 rows, is_open, newest, log_prob, written = (x[staying] for x in state)
                 step_function.reorder(staying)
         written = torch.cat([written, newest[:, None]], dim=1)
+        yield Written(rows // samples, written)
     return [[found[row] for row in range(first, first + samples)] for first in range(0, len(seeds), samples)]
+
+
+sample = to_the_end(sample_steps)
 
 
 def uniform_numbers(seeds: Sequence[int], max_lengths: Int[Tensor, " rows"]) -> Float[Tensor, "rows time"]:

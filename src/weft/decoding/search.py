@@ -1,6 +1,6 @@
 """Which search, with which settings: one config, one function, whatever the model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import torch
@@ -9,15 +9,15 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from weft.config import FieldProblem, FieldProblems, Settings
-from weft.decoding.beam import beam_search
-from weft.decoding.constraints import Constraint, constrained_beam_search, pieces_needed
+from weft.decoding.beam import beam_steps
+from weft.decoding.constraints import Constraint, constrained_beam_steps, pieces_needed
 from weft.decoding.coverage import Coverage
-from weft.decoding.diverse import diverse_beam_search
-from weft.decoding.greedy import greedy_search
+from weft.decoding.diverse import diverse_beam_steps
+from weft.decoding.greedy import greedy_steps
 from weft.decoding.length import Scoring
 from weft.decoding.rules import MinimumLength, NoRepeatedNgram, Prefix, RepetitionPenalty, Rule, Ruled
-from weft.decoding.sampling import Truncation, sample
-from weft.decoding.step import AttendingStepFunction, Hypothesis, StepFunction
+from weft.decoding.sampling import Truncation, sample_steps
+from weft.decoding.step import AttendingStepFunction, Hypothesis, Searching, StepFunction, to_the_end
 from weft.errors import UsageError
 
 
@@ -132,8 +132,7 @@ class DecodingConfig(Settings):
         return Truncation(self.temperature, self.top_k, self.top_p, self.epsilon)
 
 
-@torch.inference_mode()
-def search(
+def search_steps(
     step_function: StepFunction,
     source_lengths: Int[Tensor, " sentences"],
     config: DecodingConfig,
@@ -145,14 +144,16 @@ def search(
     seeds: Sequence[int] = (),
     prefixes: Sequence[Sequence[int]] = (),
     constraints: Sequence[Sequence[Constraint]] = (),
-) -> list[list[Hypothesis]]:
+    observe: Callable[[StepFunction, Tensor], StepFunction] | None = None,
+) -> Searching[list[list[Hypothesis]]]:
     """For each sentence its `best` hypotheses, best first: of greedy search one, of beam search at most beam_size. By
     chance these are samples, one for each of the sentence's `seeds`, and by "mbr" all candidates; mbr.py chooses.
 
     `source_lengths` counts pieces without </s>; `step_function` holds config.rows(best) rows a sentence, or one for
     each of its seeds, and can write `longest` pieces, or any number where it is None. `prefixes`, where they are given,
     are the pieces that each sentence's hypotheses begin with, and `constraints` the phrases that have to appear in
-    them, which beam search alone can promise.
+    them, which beam search alone can promise. `observe` is given what the search is about to ask, with all rules, and
+    the maximum lengths; what it returns is asked instead (beam_tree.py).
     """
     rows = len(seeds) // max(len(source_lengths), 1) if config.draws else config.rows(best)
     if config.method == "mbr":
@@ -171,17 +172,21 @@ def search(
     model = step_function
     if rules := rules_of(config, source_lengths, max_lengths, end_id, prefixes):
         step_function = Ruled(step_function, rules, len(source_lengths), rows)
+    if observe is not None:
+        step_function = observe(step_function, max_lengths)
     if any(constraints) and (config.method != "beam" or config.diverse_groups > 1 or config.coverage_penalty):
         raise UsageError(
             'phrases that have to appear are a matter of decoding.method = "beam", with diverse_groups = 1 and '
             "coverage_penalty = 0"
         )
     if config.method == "greedy":
-        hypotheses = greedy_search(step_function, max_lengths, begin_id=begin_id, end_id=end_id)
+        hypotheses = yield from greedy_steps(step_function, max_lengths, begin_id=begin_id, end_id=end_id)
         return [[hypothesis] for hypothesis in hypotheses]
     if config.draws:
-        return sample(
-            step_function, max_lengths, seeds, begin_id=begin_id, end_id=end_id, truncation=config.truncation()
+        return (
+            yield from sample_steps(
+                step_function, max_lengths, seeds, begin_id=begin_id, end_id=end_id, truncation=config.truncation()
+            )
         )
     beam: dict[str, Any] = {
         "beam_size": config.beam_size,
@@ -193,12 +198,16 @@ def search(
         "best": best,
     }
     if any(constraints):
-        return constrained_beam_search(step_function, max_lengths, source_lengths, constraints, **beam)
+        return (yield from constrained_beam_steps(step_function, max_lengths, source_lengths, constraints, **beam))
     if config.diverse_groups > 1:
         groups, strength = config.diverse_groups, config.diversity
-        return diverse_beam_search(step_function, max_lengths, source_lengths, groups=groups, strength=strength, **beam)
+        beam |= {"groups": groups, "strength": strength}
+        return (yield from diverse_beam_steps(step_function, max_lengths, source_lengths, **beam))
     coverage = Coverage(config.coverage_penalty, attending(model)) if config.coverage_penalty else None
-    return beam_search(step_function, max_lengths, source_lengths, coverage=coverage, **beam)
+    return (yield from beam_steps(step_function, max_lengths, source_lengths, coverage=coverage, **beam))
+
+
+search = torch.inference_mode()(to_the_end(search_steps))
 
 
 def rules_of(

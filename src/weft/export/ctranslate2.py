@@ -84,6 +84,8 @@ def specify(specs: Any, model: Transformer, longest: int) -> Any:
     encoder.embeddings[0].weight = numbers(model.source_embedding.weight)
     decoder.embeddings.weight = numbers(model.target_embedding.weight)
     decoder.projection.weight = numbers(model.output.weight)
+    if model.output.bias is not None:
+        decoder.projection.bias = numbers(model.output.bias)
     for side, positions in ((encoder, model.source_positions), (decoder, model.target_positions)):
         side.scale_embeddings = True
         if positions is not None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from sentencepiece import SentencePieceProcessor
 
 import weft
 from weft.config import render
@@ -28,8 +27,7 @@ from weft.tasks.model_folder import (
 )
 from weft.tasks.translation import Translator, load_translator, reference_sets
 from weft.text.chinese import is_chinese
-from weft.text.kinds import SUFFIXES
-from weft.text.tokenizer import Kind, Tokenizer
+from weft.text.kinds import pieces_of
 from weft.training.run_folder import commit_folder
 
 POSITIONS = 2048
@@ -114,14 +112,6 @@ def write_export(folder: Path, model: TranslationModel, export: Export) -> None:
     for name, tokenizer in tokenizer_files(model).items():
         (folder / name).write_bytes(tokenizer.model)
     write_manifest(folder, [CONFIG, EXPORT, *ENGINE_FILES[export.engine], *tokenizer_files(model)])
-
-
-def pieces_of(tokenizer: Tokenizer, kind: Kind) -> list[str]:
-    """The piece of each id."""
-    if SUFFIXES[kind] == ".txt":
-        return tokenizer.model.decode().split("\n")[:-1]
-    processor = SentencePieceProcessor(model_proto=tokenizer.model)
-    return processor.id_to_piece(list(range(tokenizer.vocab_size)))
 
 
 def choose_sample(model: TranslationModel, data: Path | None, sentences: int) -> Sample:

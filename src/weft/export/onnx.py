@@ -120,7 +120,7 @@ def step_graph(graph: "Graph", model: Transformer, longest: int) -> None:
     for number, layer in enumerate(layers):
         x = decoder_layer(graph, x, layer, number, beside, mask, turns, model.config)
     x = graph.op("Reshape", graph.norm(x, model.decoder_norm), graph.integers(-1, model.config.model_dim))
-    log_probs = graph.op("LogSoftmax", graph.times(x, model.output.weight), attributes={"axis": -1})
+    log_probs = graph.op("LogSoftmax", graph.logits(x, model.output), attributes={"axis": -1})
     graph.output(log_probs, "log_probs", np.float32, "rows", model.output.out_features)
 
 
@@ -289,6 +289,11 @@ class Graph:
 
     def linear(self, x: str, weight: Tensor, bias: Tensor) -> str:
         return self.op("Add", self.times(x, weight), self.tensor(bias))
+
+    def logits(self, x: str, output: nn.Linear) -> str:
+        if output.bias is None:
+            return self.times(x, output.weight)
+        return self.linear(x, output.weight, output.bias)
 
     def norm(self, x: str, norm: nn.Module) -> str:
         if isinstance(norm, LayerNorm):

@@ -4,13 +4,11 @@ What cannot stand on the paper (NaN, infinity, and on a logarithmic axis zero an
 """
 
 import math
-import unicodedata
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 
-from weft.figures.theme import NUM_COLORS, STYLE
+from weft.figures.svg import escaped, fit, svg_figure, text_width
+from weft.figures.theme import NUM_COLORS
 
 Point = tuple[float, float]
 GAP: Point = (math.nan, math.nan)
@@ -60,11 +58,10 @@ def line_chart(
     ]
     everything = [point for line in lines for point in line.drawable]
     description = _describe(lines, x_label, y_label)
-    identity = f"figure-{zlib.crc32(f'{title} {description}'.encode(errors='replace')):08x}"
 
     legend = _legend([line for line in lines if len(lines) > 1 and line.drawable], title, width)
     top, bottom = 52.0 + legend.extra_height, height - 36.0
-    body = [f'<text class="title" x="0" y="16">{_text(_fit(title, width))}</text>', *legend.parts]
+    body = [f'<text class="title" x="0" y="16">{escaped(fit(title, width))}</text>', *legend.parts]
     if everything:
         x_axis = _x_axis([x for x, _ in everything], most_ticks=width / 80)
         y_values = [y for _, y in everything]
@@ -73,20 +70,14 @@ def line_chart(
             y_axis = _log_axis(y_values, room_below, room_above)
         else:
             y_axis = _linear_axis(y_values, room_below, room_above, from_zero, most_ticks=(bottom - top) / 36)
-        left = 8 + max((_text_width(label) for label in y_axis.labels), default=0)
+        left = 8 + max((text_width(label) for label in y_axis.labels), default=0)
         paper = _Paper(left, width - EDGE, top, bottom, x_axis, y_axis)
         body += _draw_axes(paper, x_label, y_label, width)
         body += [part for line in lines for part in _draw_line(line, paper)]
         body += [part for mark in marks for part in _draw_mark(mark, paper)]
     else:
         body.append(f'<text x="{width / 2:g}" y="{(top + height) / 2:g}" text-anchor="middle">no data yet</text>')
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="weft-figure" role="img" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" style="max-width:100%;height:auto" '
-        f'aria-labelledby="{identity}-title {identity}-desc">\n'
-        f'<title id="{identity}-title">{_text(title)}</title>\n<desc id="{identity}-desc">{_text(description)}</desc>\n'
-        f"<style>{STYLE}</style>\n" + "\n".join(body) + "\n</svg>"
-    )
+    return svg_figure(title, description, body, width, height)
 
 
 @dataclass(frozen=True)
@@ -155,7 +146,7 @@ class _Paper:
 def _draw_axes(paper: _Paper, x_label: str, y_label: str, width: float) -> Iterator[str]:
     """Labels stand level, the one of y above its axis, so that nobody has to turn the head."""
     left, right, bottom, x_axis, y_axis = paper.left, paper.right, paper.bottom, paper.x_axis, paper.y_axis
-    yield f'<text x="0" y="34">{_text(_fit(y_label + y_axis.factor, width))}</text>'
+    yield f'<text x="0" y="34">{escaped(fit(y_label + y_axis.factor, width))}</text>'
     for value, label in zip(y_axis.ticks, y_axis.labels, strict=True):
         _, y = paper.place((x_axis.low, value))
         yield f'<path class="grid" d="M{left:.1f},{y:.1f}H{right:.1f}"/>'
@@ -164,9 +155,9 @@ def _draw_axes(paper: _Paper, x_label: str, y_label: str, width: float) -> Itera
     for value, label in zip(x_axis.ticks, x_axis.labels, strict=True):
         x, _ = paper.place((value, y_axis.low))
         yield f'<path class="axis" d="M{x:.1f},{bottom:.1f}v4"/>'
-        middle = min(x, width - _text_width(label) / 2)
+        middle = min(x, width - text_width(label) / 2)
         yield f'<text x="{middle:.1f}" y="{bottom + 17:.1f}" text-anchor="middle">{label}</text>'
-    label = _text(_fit(x_label + x_axis.factor, width))
+    label = escaped(fit(x_label + x_axis.factor, width))
     yield f'<text x="{right:.1f}" y="{bottom + 33:.1f}" text-anchor="end">{label}</text>'
 
 
@@ -181,7 +172,7 @@ def _draw_line(line: _Line, paper: _Paper) -> Iterator[str]:
             path += f"{'M' if previous is GAP else 'L'}{x:.1f},{y:.1f}"
             following = thinned[index + 1] if index + 1 < len(thinned) else GAP
             if has_markers or (previous is GAP and following is GAP):
-                told = f"<title>{_text(line.name)}: {_number(point[1])} at {_number(point[0])}</title>"
+                told = f"<title>{escaped(line.name)}: {_number(point[1])} at {_number(point[0])}</title>"
                 dots.append(f'<circle class="point {line.look}" cx="{x:.1f}" cy="{y:.1f}" r="2.2">{told}</circle>')
         previous = point
     if path:
@@ -194,7 +185,7 @@ def _draw_mark(mark: _Mark, paper: _Paper) -> Iterator[str]:
     x, y = paper.place(mark.point)
     note = f"{_number(mark.point[1])} at {_number(mark.point[0])}"
     baseline = y - 10 if mark.above else y + 19
-    half = 0.6 * _text_width(note)
+    half = 0.6 * text_width(note)
     if x - half < paper.left:
         x_note, anchor = paper.left, "start"
     elif x + half > paper.right:
@@ -235,17 +226,17 @@ class _Legend:
 def _legend(lines: Sequence[_Line], title: str, width: float) -> _Legend:
     """Beside the title where it fits, else in rows of its own below the y label."""
     swatch, space, row_height = 22.0, 14.0, 18.0
-    names = [_fit(line.name, width - swatch) for line in lines]
-    sizes = [swatch + _text_width(name) for name in names]
+    names = [fit(line.name, width - swatch) for line in lines]
+    sizes = [swatch + text_width(name) for name in names]
     total = sum(sizes) + space * (len(sizes) - 1)
-    beside = _text_width(title) * 14 / 12 + 2 * space + total + EDGE <= width
+    beside = text_width(title) * 14 / 12 + 2 * space + total + EDGE <= width
     x, y = (width - EDGE - total, 16.0) if beside else (0.0, 34.0 + row_height)
     parts = []
     for line, name, size in zip(lines, names, sizes, strict=True):
         if x > 0 and x + size > width + 0.01:
             x, y = 0.0, y + row_height
         parts.append(f'<path class="line {line.look}"{line.dashes} d="M{x:.1f},{y - 4:.1f}h16"/>')
-        parts.append(f'<text x="{x + swatch:.1f}" y="{y:.1f}">{_text(name)}</text>')
+        parts.append(f'<text x="{x + swatch:.1f}" y="{y:.1f}">{escaped(name)}</text>')
         x += size + space
     return _Legend(parts, 0.0 if beside or not lines else y - 34.0)
 
@@ -358,24 +349,6 @@ def _power_of_ten(exponent: int) -> str:
 
 def _minus(number: str) -> str:
     return number.replace("-", "−")
-
-
-def _text_width(text: str) -> float:
-    """About how many pixels the text takes at 12 px, measured without a font: full-width characters take a whole em."""
-    return sum(12.0 if unicodedata.east_asian_width(letter) in "WF" else 6.8 for letter in text)
-
-
-def _fit(text: str, width: float) -> str:
-    if _text_width(text) <= width:
-        return text
-    while text and _text_width(text + "…") > width:
-        text = text[:-1]
-    return text + "…"
-
-
-def _text(text: str) -> str:
-    """Escaped, and without the characters that XML forbids."""
-    return escape("".join(c if c.isprintable() or c == " " else "\N{REPLACEMENT CHARACTER}" for c in text))
 
 
 def _describe(lines: Sequence[_Line], x_label: str, y_label: str) -> str:

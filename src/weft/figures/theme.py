@@ -32,6 +32,20 @@ font-family:"""
 .weft-figure .ring{fill:var(--figure-ground);stroke-width:2}
 .weft-figure .note{fill:var(--figure-ink);font-weight:600;stroke:var(--figure-ground);stroke-width:4;paint-order:stroke;
 stroke-linejoin:round}
+.weft-figure .name,.weft-figure .figure{fill:var(--figure-ink)}
+.weft-figure .figure{font-size:11px}
+.weft-figure .cell{fill:var(--series-0);stroke:var(--figure-grid);stroke-width:1}
+.weft-figure .cell.negative{fill:var(--series-1)}
+.weft-figure .outline{fill:none;stroke:var(--figure-ink);stroke-width:1.5}
+.weft-figure .edge{fill:none;stroke:var(--figure-axis);stroke-width:1}
+.weft-figure .edge.faint{stroke:var(--figure-grid)}
+.weft-figure .edge.main{stroke:var(--series-0);stroke-width:2}
+.weft-figure .branch rect{fill:var(--figure-ground);stroke:var(--figure-axis);stroke-width:1}
+.weft-figure .branch text{fill:var(--figure-ink)}
+.weft-figure .branch.main rect{stroke:var(--series-0);stroke-width:2}
+.weft-figure .branch.end rect{stroke:var(--series-2);stroke-width:2}
+.weft-figure .branch.faint rect{stroke:none}
+.weft-figure .branch.faint text{fill:var(--figure-muted)}
 @media screen and (max-width:30rem){.weft-figure{font-size:14px;overflow:visible}.weft-figure .title{font-size:16px}}
 """
     + "".join(

@@ -10,7 +10,10 @@ from torch.nn import functional as F
 
 
 class LayerNorm(nn.LayerNorm):
-    """(x - mean) / sqrt(variance + eps) * weight + bias (Ba et al. 2016)."""
+    """(x - mean) / sqrt(variance + eps) * weight + bias (Ba et al. 2016). `eps` is 1e-5 where it is left out."""
+
+    def __init__(self, model_dim: int, eps: float | None = None) -> None:
+        super().__init__(model_dim, eps=1e-5 if eps is None else eps)
 
     def forward(self, input: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch model"]:
         weight, bias = self.weight.to(input.dtype), self.bias.to(input.dtype)
@@ -18,10 +21,13 @@ class LayerNorm(nn.LayerNorm):
 
 
 class RMSNorm(nn.RMSNorm):
-    """x / sqrt(mean of squares + eps) * weight: no mean is taken away, no bias added (Zhang and Sennrich 2019)."""
+    """x / sqrt(mean of squares + eps) * weight: no mean is taken away, no bias added (Zhang and Sennrich 2019).
 
-    def __init__(self, model_dim: int) -> None:
-        super().__init__(model_dim, eps=1e-6)  # torch's default would change with the precision of the input
+    `eps` is 1e-6 where it is left out; torch's own default would change with the precision of the input.
+    """
+
+    def __init__(self, model_dim: int, eps: float | None = None) -> None:
+        super().__init__(model_dim, eps=1e-6 if eps is None else eps)
 
     def forward(self, x: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch model"]:
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)

@@ -28,6 +28,24 @@ class PackedLinear:
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, USUAL_ROWS) if self.is_blocked else weight
 
     def __call__(self, x: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        if self.is_blocked:
+        if not self.is_blocked:
+            return F.linear(x, self.weight, self.bias)
+        rows = x.numel() // x.size(-1)
+        usual = usual_number(rows)
+        if usual == rows:
             return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
-        return F.linear(x, self.weight, self.bias)
+        filled_up = x.new_empty(usual, x.size(-1))  # with rows of anything
+        filled_up[:rows] = x.flatten(0, -2)
+        product = torch.ops.mkldnn._linear_pointwise(filled_up, self.weight, self.bias, "none", [], "")
+        return product[:rows].view(*x.shape[:-1], -1)
+
+
+def usual_number(rows: int) -> int:
+    """The least number of rows from this one on that products are made for: at most 16 between a power of 2 and the
+    next.
+
+    oneDNN writes a program for each shape at its first product, which takes as long as the product of some hundred
+    rows, and keeps about a thousand of them. In a search nearly every step has another number of rows.
+    """
+    granularity = 1 << max(0, rows.bit_length() - 5)
+    return -(-rows // granularity) * granularity

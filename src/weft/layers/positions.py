@@ -37,10 +37,10 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch time model"], offset: int = 0) -> Float[Tensor, "batch time model"]:
         """Position `offset` is that of x's first time step."""
-        end = offset + x.size(1)
-        if end > self.table.size(0):
-            self.table = sinusoids(2 * end, x.size(-1), period=self.period).to(self.table.device)
-        return x + self.table[offset:end].to(x.dtype)
+        end, table = offset + x.size(1), self.table  # another thread may put a shorter one in its place
+        if end > table.size(0):
+            self.table = table = sinusoids(2 * end, x.size(-1), period=self.period).to(table.device)
+        return x + table[offset:end].to(x.dtype)
 
 
 class LearnedPositions(nn.Module):
@@ -86,11 +86,11 @@ class RotaryPositions(nn.Module):
         self, x: Float[Tensor, "batch heads time head_dim"], offset: int = 0
     ) -> Float[Tensor, "batch heads time head_dim"]:
         """Position `offset` is that of x's first time step; the table grows with the longest sentence seen."""
-        end = offset + x.size(2)
-        if end > self.turns.size(1):
+        end, turns = offset + x.size(2), self.turns  # another thread may put shorter ones in their place
+        if end > turns.size(1):
             with torch.inference_mode(False):  # a table made in inference mode could not be kept for a backward pass
-                self.turns = rotations(2 * end, x.size(-1)).to(self.turns.device)
-        cosine, sine = self.turns[:, offset:end]
+                self.turns = turns = rotations(2 * end, x.size(-1)).to(turns.device)
+        cosine, sine = turns[:, offset:end]
         other = x.roll(x.size(-1) // 2, dims=-1)  # the other coordinate of each plane
         return (x * cosine + other * sine).to(x.dtype)
 

@@ -27,7 +27,7 @@ from weft.layers.embedding import TokenEmbedding
 from weft.layers.feed_forward import FeedForward
 from weft.layers.linear import Linear
 from weft.layers.masks import causal_mask, padding_mask
-from weft.layers.norm import NORMS
+from weft.layers.norm import NORMS, LayerNorm, RMSNorm
 from weft.layers.positions import LearnedPositions, SinusoidalPositions
 
 if TYPE_CHECKING:
@@ -65,12 +65,16 @@ class TransformerConfig(Settings):
     """Normalization before each sublayer (trains more easily) or after it (the original paper)."""
     norm_layer: Literal["layer", "rms"] = "layer"
     """LayerNorm, or RMSNorm, which is the same without mean and bias."""
+    norm_epsilon: float | None = Field(default=None, gt=0, le=0.1)
+    """What normalization adds to the variance it divides by; left out: 1e-5 for layer, 1e-6 for rms."""
     positions: Literal["sinusoidal", "scaled-sinusoidal", "learned", "rotary"] = "sinusoidal"
     """How a token's place enters: sines and cosines, the same with shorter waves, learned vectors, or rotations."""
-    max_positions: int | None = Field(default=None, ge=8, le=65_536)
+    max_positions: int | None = Field(default=None, ge=8, le=1_048_576)
     """Most tokens of a sentence (learned; left out: 1024) or the longest wave in tokens (scaled-sinusoidal; 128)."""
     tie: Literal["none", "decoder", "all"] = "decoder"
     """Which matrices are one: none; the decoder's embedding and the output; or these and the encoder's embedding."""
+    output_bias: bool = False
+    """Whether every target piece has a learned number that is added to its logit."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TransformerConfig":
@@ -155,7 +159,7 @@ class Residual(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.norm = NORMS[config.norm_layer](config.model_dim)
+        self.norm = norm(config)
         self.dropout = Dropout(config.dropout_unless(config.residual_dropout))
         self.norm_first = config.norm == "pre"
 
@@ -184,9 +188,13 @@ def feed_forward(config: TransformerConfig) -> FeedForward:
     return FeedForward(config.model_dim, config.ff_dim, activation=config.activation, dropout=dropout)
 
 
+def norm(config: TransformerConfig) -> LayerNorm | RMSNorm:
+    return NORMS[config.norm_layer](config.model_dim, eps=config.norm_epsilon)
+
+
 def last_norm(config: TransformerConfig) -> nn.Module:
     """At the end of a stack, where nothing else has normalized the sum."""
-    return NORMS[config.norm_layer](config.model_dim) if config.norm == "pre" else nn.Identity()
+    return norm(config) if config.norm == "pre" else nn.Identity()
 
 
 def added_positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | None:
@@ -228,7 +236,7 @@ class Transformer(nn.Module):
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.encoder_norm = last_norm(config)
         self.decoder_norm = last_norm(config)
-        self.output = Linear(config.model_dim, target_vocab_size, bias=False)
+        self.output = Linear(config.model_dim, target_vocab_size, bias=config.output_bias)
         self._tie(config.tie)
 
     def train(self, mode: bool = True) -> "Transformer":

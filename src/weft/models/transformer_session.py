@@ -7,6 +7,7 @@ tests prove both equal. Here the same is arranged otherwise:
     own keys    never move. A beam's hypotheses change parents at every step, so the keys of all places of a sentence
                 stand side by side, and each hypothesis sees those of its ancestors alone. Three queries on three times
                 as many keys read no more memory than three times one query on its own keys, and nothing is copied
+    beginnings  are alike: at first a sentence has one hypothesis, however many there will be
     vectors     the products of attention are small, and on a CPU bf16 makes them slower: queries, keys, values and
                 soft-max are fp32 there, the keys filled up to a multiple of LANES (layers/attention.py)
     sentences   that are finished leave the products with weights at once, the keys only when a quarter is gone
@@ -49,16 +50,19 @@ class TransformerSession:
         self.places = torch.arange(self.beam, device=source.device)
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        """Log-probabilities (fp32) of the token that follows `tokens`, the newest token of every row."""
-        model = self.model
-        x = model._embed(model.target_embedding, model.target_positions, tokens[:, None], offset=self.length)[:, 0]
-        here = self.places.expand(len(self.ancestors), -1)[:, :, None]
-        self.ancestors = torch.cat([self.ancestors, here], dim=2)
-        self.keys.open_position(self.length, self.ancestors)
+        """Log-probabilities (fp32) of the token that follows `tokens`, the newest token of every row; at first all rows
+        of a sentence have the same."""
+        model, alike = self.model, self.beam if self.length == 0 else 1
+        newest = tokens[::alike, None]
+        x = model._embed(model.target_embedding, model.target_positions, newest, offset=self.length).squeeze(1)
+        here = (self.places if alike == 1 else torch.zeros_like(self.places)).expand(len(self.ancestors), -1)
+        self.ancestors = torch.cat([self.ancestors, here[:, :, None]], dim=2)
+        self.keys.open_position(self.length, self.ancestors[:, ::alike])
         for number, layer in enumerate(self.packed.decoder):
             x = layer(x, number, self.keys, self.length)
         self.length += 1
-        return F.log_softmax(self.packed.score(x).float(), dim=-1)
+        log_probs = F.log_softmax(self.packed.score(x).float(), dim=-1)
+        return log_probs if alike == 1 else log_probs.repeat_interleave(alike, dim=0)
 
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
         """Row i goes on from what row rows[i] was. Rows stay with their sentence; sentences may be left out."""
@@ -76,7 +80,10 @@ class TransformerSession:
 
     def source_attention(self) -> Float[Tensor, "rows source"]:
         """Where each row looked in the last step: the mean over the heads of the last layer."""
-        return self.keys.looked_at[:, :, :, : self.keys.source_mask.size(1)].mean(1).flatten(0, 1)
+        weights, looking = self.keys.looked_at, self.keys.looking
+        weights = weights if looking is None else weights[looking]
+        looked_at = weights[:, :, :, : self.keys.source_mask.size(1)].mean(1)
+        return looked_at.expand(-1, self.beam, -1).flatten(0, 1)
 
 
 class Keys:
@@ -107,9 +114,14 @@ class Keys:
         self.source_bias = bias_of(F.pad(mask, (0, room - mask.size(1))), self.dtype)[:, None, None]
         self.own = self.source.new_zeros(*self.source.shape[:4], 0, self.source.size(-1))
         self.own_bias = self.source_bias
-        self.looked_at = self.source_bias
+        self.looked_at, self.looking = self.source_bias, self.at
 
-    def open_position(self, time: int, ancestors: Int[Tensor, "sentences beam time"]) -> None:
+    @property
+    def searched(self) -> int:
+        """Sentences in the search."""
+        return len(self.source_mask)
+
+    def open_position(self, time: int, ancestors: Int[Tensor, "sentences hypotheses time"]) -> None:
         """Make room for one position more, and let every hypothesis see its ancestors'."""
         if self.own.size(4) < (time + 1) * self.beam:
             more = filled_up(GROWTH * self.beam)
@@ -121,41 +133,43 @@ class Keys:
         )
         self.own_bias = self.spread(bias_of(sees, self.dtype))[:, None]
 
-    def append(self, layer: int, time: int, new: Float[Tensor, "sentences beam 2 heads head_dim"]) -> None:
+    def append(self, layer: int, time: int, new: Float[Tensor, "sentences hypotheses 2 heads head_dim"]) -> None:
         """Keys and values of the newest position of every hypothesis."""
-        slots = slice(time * self.beam, (time + 1) * self.beam)
-        of_heads = new.permute(2, 0, 3, 1, 4).to(self.dtype)  # (2, sentences, heads, beam, head_dim)
+        slots = slice(time * self.beam, time * self.beam + new.size(1))
+        of_heads = new.permute(2, 0, 3, 1, 4)  # (2, sentences, heads, hypotheses, head_dim)
         if self.at is None:
             self.own[layer, :, :, :, slots] = of_heads
         else:
-            self.own[layer][:, self.at, :, slots] = of_heads
+            self.own[layer][:, self.at, :, slots] = of_heads.to(self.dtype)
 
     def attend_to_own(
-        self, layer: int, query: Float[Tensor, "sentences beam heads head_dim"]
-    ) -> Float[Tensor, "sentences beam model"]:
+        self, layer: int, query: Float[Tensor, "sentences hypotheses heads head_dim"]
+    ) -> Float[Tensor, "sentences hypotheses model"]:
         room = self.own_bias.size(-1)
         key, value = self.own[layer, :, :, :, :room]
         return self.attend(query, key, value, self.own_bias)[0]
 
     def attend_to_source(
-        self, layer: int, query: Float[Tensor, "sentences beam heads head_dim"]
-    ) -> Float[Tensor, "sentences beam model"]:
+        self, layer: int, query: Float[Tensor, "sentences hypotheses heads head_dim"]
+    ) -> Float[Tensor, "sentences hypotheses model"]:
         key, value = self.source[layer]
         attended, self.looked_at = self.attend(query, key, value, self.source_bias)
+        self.looking = self.at
         return attended
 
     def attend(
         self,
-        query: Float[Tensor, "sentences beam heads head_dim"],
+        query: Float[Tensor, "sentences hypotheses heads head_dim"],
         key: Float[Tensor, "holding heads room head_dim"],
         value: Float[Tensor, "holding heads room head_dim"],
-        bias: Float[Tensor, "holding 1 #beam room"],
-    ) -> tuple[Float[Tensor, "sentences beam model"], Float[Tensor, "sentences heads beam room"]]:
-        """Attention of the sentences in the search, and its weights."""
-        attended, weights = attend(self.spread(query.to(self.dtype)).transpose(1, 2), key, value, bias)
+        bias: Float[Tensor, "holding 1 #hypotheses room"],
+    ) -> tuple[Float[Tensor, "sentences hypotheses model"], Float[Tensor, "holding heads hypotheses room"]]:
+        """Attention of the sentences in the search, and its weights for all that hold keys."""
+        of_heads = self.spread(query).transpose(1, 2).to(self.dtype, memory_format=torch.contiguous_format)
+        attended, weights = attend(of_heads, key, value, bias)
         if self.at is not None:
-            attended, weights = attended[self.at], weights[self.at]
-        return attended.transpose(1, 2).flatten(2), weights
+            attended = attended[self.at]
+        return attended.transpose(1, 2).to(query.dtype, memory_format=torch.contiguous_format).flatten(2), weights
 
     def spread(self, x: Float[Tensor, "sentences ..."]) -> Float[Tensor, "holding ..."]:
         """With rows of zeros for the sentences that hold keys and are searched no more."""
@@ -284,9 +298,9 @@ class PackedSelfAttention:
     ) -> Float[Tensor, "rows model"]:
         """Of the newest position of every hypothesis; `number` is the layer's."""
         query, key, value = self.project(x[:, None], time)  # each (rows, 1, heads, head_dim)
-        keys.append(number, time, torch.cat([key, value], dim=1).unflatten(0, (-1, keys.beam)))
-        attended = keys.attend_to_own(number, query[:, 0].unflatten(0, (-1, keys.beam)))
-        return self.around.after(x, self.output(attended.flatten(0, 1).to(x.dtype)))
+        keys.append(number, time, torch.cat([key, value], dim=1).unflatten(0, (keys.searched, -1)))
+        attended = keys.attend_to_own(number, query[:, 0].unflatten(0, (keys.searched, -1)))
+        return self.around.after(x, self.output(attended.flatten(0, 1)))
 
 
 @dataclass(frozen=True)
@@ -311,9 +325,9 @@ class PackedDecoderLayer:
         self, x: Float[Tensor, "rows model"], number: int, keys: Keys, time: int
     ) -> Float[Tensor, "rows model"]:
         x = self.own.over_written(x, number, keys, time)
-        query = self.source_query(self.around.before(x)).view(-1, keys.beam, self.own.num_heads, keys.head_dim)
+        query = self.source_query(self.around.before(x)).view(keys.searched, -1, self.own.num_heads, keys.head_dim)
         attended = keys.attend_to_source(number, query)
-        x = self.around.after(x, self.source_output(attended.flatten(0, 1).to(x.dtype)))
+        x = self.around.after(x, self.source_output(attended.flatten(0, 1)))
         return self.feed_forward(x)
 
 

@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
@@ -31,8 +31,9 @@ from weft.runtime import return_memory_pages
 from weft.tasks.glossary import Glossary
 from weft.tasks.growing_file import GrowingFile
 from weft.tasks.model_folder import MANIFEST, load_model, save_model
-from weft.tasks.passages import PassageTranslator, Split
+from weft.tasks.passages import MemoryUse, PassageTranslator, Split
 from weft.tasks.translation import Translation, Translator
+from weft.tasks.translation_memory import TranslationMemory
 from weft.text.sentence_splitting import LINE_END
 from weft.training.signals import stop_on_signal
 
@@ -62,6 +63,18 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Form:
+    """What is written of a text: a line with its translation, unless something else is asked for."""
+
+    as_json: bool = False
+    """An object a line."""
+    best: int | None = None
+    """Up to so many translations: a line each with the number of the text and the score before it, or in the object."""
+    least_similarity: float | None = None
+    """In the object also what the memory has that is so similar."""
+
+
+@dataclass(frozen=True)
 class Done:
     """What was made of a block: lines to write, and how many texts had to be cut where no sentence ends."""
 
@@ -85,7 +98,7 @@ def translate_file(
     source: Path,
     output: Path,
     *,
-    as_json: bool = False,
+    form: Form = Form(),
     restart: bool = False,
     cluster: bool = False,
     say: Callable[[str], None] = lambda message: None,
@@ -98,7 +111,7 @@ def translate_file(
     at the same time, to the same texts. Raises CorpusError for a line that cannot be read, UsageError where what lies
     beside the output was made otherwise, RunError where another process is at it, Stopped when a signal asks for it.
     """
-    settings = made_of(passages, model, as_json=as_json)
+    settings = made_of(passages, model, form)
     names = {"model": str(model), "input": str(source)}
     remedy = "begin anew: --restart"
     file = GrowingFile(output.with_name(f"{output.name}.partial"), settings, names, remedy=remedy)
@@ -107,7 +120,7 @@ def translate_file(
         if not file.is_finished:
             if place.lines:
                 say(f"going on behind line {place.lines:,}")
-            with opened(source) as (raw, lines), answering(passages, as_json=as_json, cluster=cluster) as answers:
+            with opened(source) as (raw, lines), answering(passages, form, cluster=cluster) as answers:
                 digest = read_again(lines, place, source, output)
                 has_said = False
                 for done in answers(blocks(lines, source, place, digest)):
@@ -124,7 +137,7 @@ def translate_file(
     return place
 
 
-def made_of(passages: PassageTranslator, model: Path, *, as_json: bool) -> dict[str, Any]:
+def made_of(passages: PassageTranslator, model: Path, form: Form) -> dict[str, Any]:
     """All that the translations follow from, but for the text. A model is known by its manifest."""
     translator = passages.translator
     return {
@@ -134,7 +147,11 @@ def made_of(passages: PassageTranslator, model: Path, *, as_json: bool) -> dict[
         "split": passages.split,
         "markup": "keep" if passages.keeps_markup else "off",
         "glossary": None if passages.glossary is None else passages.glossary.digest,
-        "json": as_json,
+        "memory": None if passages.memory is None else passages.memory.digest,
+        "memory-use": None if passages.memory is None else passages.memory_use,
+        "json": form.as_json,
+        "best": form.best,
+        "memory-similarity": form.least_similarity,
     }
 
 
@@ -272,29 +289,48 @@ def arriving_lines(file: BufferedIOBase, name: Path, before: int) -> Iterator[li
 
 @contextmanager
 def answering(
-    passages: PassageTranslator, *, as_json: bool, cluster: bool
+    passages: PassageTranslator, form: Form, *, cluster: bool
 ) -> Iterator[Callable[[Iterator[Block]], Iterator[Done]]]:
     """What turns blocks into answers, in order: this process, or a cluster."""
     if not cluster:
-        yield partial(map, partial(answer, passages, as_json=as_json))
+        yield partial(map, partial(answer, passages, form=form))
         return
-    work = ElsewhereWork.of(passages, as_json=as_json)
+    work = ElsewhereWork.of(passages, form)
     with cluster_workers() as each:
         yield partial(each, work)
 
 
-def answer(passages: PassageTranslator, block: Block, *, as_json: bool) -> Done:
+def answer(passages: PassageTranslator, block: Block, form: Form) -> Done:
     cut_before = passages.cut_texts
-    found = passages.translate(block.texts)
-    written = "".join(f"{as_line(translation, as_json=as_json)}\n" for translation in found)
-    return Done(written, block.place, passages.cut_texts - cut_before)
+    if form.best is None:
+        found = [[translation] for translation in passages.translate(block.texts)]
+    else:
+        found = passages.translate_n_best(block.texts, form.best)
+    first = block.place.lines - len(block.texts) + 1
+    lines = (line for number, of_text in enumerate(found, first) for line in as_lines(number, of_text, passages, form))
+    return Done("".join(f"{line}\n" for line in lines), block.place, passages.cut_texts - cut_before)
 
 
-def as_line(translation: Translation, *, as_json: bool) -> str:
-    """What is written of a translation: one line, whatever line ends are in it."""
-    if as_json:
-        return json.dumps(vars(translation), ensure_ascii=False)
-    return LINE_END.sub(" ", translation.text)
+def as_lines(number: int, found: Sequence[Translation], passages: PassageTranslator, form: Form) -> Iterator[str]:
+    """What is written of the translations of a text: for each of them one line, whatever line ends are in it, or one
+    object for all."""
+    if form.as_json:
+        yield json.dumps(as_object(found, passages, form), ensure_ascii=False)
+        return
+    for translation in found:
+        text = LINE_END.sub(" ", translation.text)
+        yield text if form.best is None else f"{number}\t{translation.score:.4f}\t{text}"
+
+
+def as_object(found: Sequence[Translation], passages: PassageTranslator, form: Form) -> dict[str, Any]:
+    """The best translation, and under keys of their own all of them and what the memory has, if asked for."""
+    written: dict[str, Any] = dict(vars(found[0]))
+    if form.best is not None:
+        written["best"] = [{"text": one.text, "score": one.score, "log_prob": one.log_prob} for one in found]
+    if form.least_similarity is not None and passages.memory is not None:
+        matches = passages.memory.similar(found[0].source, least=form.least_similarity)
+        written["memory"] = [vars(match) for match in matches]
+    return written
 
 
 @dataclass(frozen=True)
@@ -305,22 +341,39 @@ class ElsewhereWork:
     split: Split
     keeps_markup: bool
     glossary: Glossary | None
-    as_json: bool
+    memory: TranslationMemory | None
+    memory_use: MemoryUse
+    form: Form
 
     @staticmethod
-    def of(passages: PassageTranslator, *, as_json: bool) -> "ElsewhereWork":
+    def of(passages: PassageTranslator, form: Form) -> "ElsewhereWork":
         """Raises UsageError where the translator computes with another engine, which knows only files."""
         if type(passages.translator) is not Translator:
             raise UsageError("--cluster computes with weft's own engine; name a model that was not exported")
         with tempfile.TemporaryDirectory() as temporary:
             save_model(Path(temporary), passages.translator.model, card="")
             files = tuple((file.name, file.read_bytes()) for file in sorted(Path(temporary).iterdir()))
-        return ElsewhereWork(files, passages.split, passages.keeps_markup, passages.glossary, as_json)
+        return ElsewhereWork(
+            files,
+            passages.split,
+            passages.keeps_markup,
+            passages.glossary,
+            passages.memory,
+            passages.memory_use,
+            form,
+        )
 
     def __call__(self, block: Block) -> Done:
         translator = unpacked(self.model)
-        passages = PassageTranslator(translator, self.split, keeps_markup=self.keeps_markup, glossary=self.glossary)
-        return answer(passages, block, as_json=self.as_json)
+        passages = PassageTranslator(
+            translator,
+            self.split,
+            keeps_markup=self.keeps_markup,
+            glossary=self.glossary,
+            memory=self.memory,
+            memory_use=self.memory_use,
+        )
+        return answer(passages, block, self.form)
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ for the export, which refuses the others, and for the translator, which does too
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -22,9 +22,9 @@ from pydantic import Field, ValidationError
 from weft.config import Settings, override
 from weft.data.sentences import Sentences
 from weft.decoding.search import DecodingConfig
-from weft.decoding.step import Hypothesis, StepFunction
+from weft.decoding.step import Hypothesis, Searching, StepFunction
 from weft.engines import ctranslate2, onnx
-from weft.engines.ctranslate2 import CTranslate2Engine
+from weft.engines.ctranslate2 import Answer, CTranslate2Engine
 from weft.engines.onnx import OnnxEngine
 from weft.errors import ModelError, Problem, RecipeError, UsageError
 from weft.runtime import choose_threads
@@ -132,29 +132,40 @@ class ExportedTranslator(Translator):
             what = f"has vocabularies of {self.engine.vocab_sizes} pieces, the tokenizers have {sizes}"
             raise ModelError(folder, [Problem("the engine", what)])
 
-    def _search(
+    def searches_at_once(self) -> int:
+        return 1  # the engine has threads of its own
+
+    def _search_steps(
         self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: Demands
-    ) -> list[list[Hypothesis]]:
+    ) -> Searching[list[list[Hypothesis]]]:
         refuse_decoding(self.export.engine, config, self.folder)
-        (sources,) = read
-        if (most := int(sources.lengths[indices].max())) > self.export.longest:
-            raise UsageError(
-                f"a sentence of {most:,} tokens is longer than the {self.export.longest:,} that this export has "
-                "positions for; split it, or use the model that it was made of"
-            )
         if isinstance(self.engine, CTranslate2Engine):
+            (sources,) = read
+            self._refuse_without_positions(sources, indices)
             if demands:
                 raise UsageError(
                     "CTranslate2 takes neither a glossary nor a prefix as weft does; use the model that "
                     f"{self.folder} was made of, or its export for onnx"
                 )
             return self._search_by_ctranslate2(self.engine, sources, indices, config, best)
-        return super()._search(read, indices, config, best, demands)
+        return (yield from super()._search_steps(read, indices, config, best, demands))
 
     def _start(self, read: Sequence[Sentences], indices: np.ndarray, rows: int) -> tuple[StepFunction, int | None]:
-        assert isinstance(self.engine, OnnxEngine)
+        if not isinstance(self.engine, OnnxEngine):
+            raise UsageError(
+                "CTranslate2 searches by itself and tells no single step, so it has no alternatives at a place; use "
+                f"the model that {self.folder} was made of, or its export for onnx"
+            )
+        self._refuse_without_positions(read[0], indices)
         source = torch.from_numpy(read[0].padded(indices, PADDING_ID))
         return self.engine.start(source, rows), self.export.longest - 1  # <s> takes a place
+
+    def _refuse_without_positions(self, sources: Sentences, indices: np.ndarray) -> None:
+        if (most := int(sources.lengths[indices].max())) > self.export.longest:
+            raise UsageError(
+                f"a sentence of {most:,} tokens is longer than the {self.export.longest:,} that this export has "
+                "positions for; split it, or use the model that it was made of"
+            )
 
     def _search_by_ctranslate2(
         self,
@@ -164,27 +175,47 @@ class ExportedTranslator(Translator):
         config: DecodingConfig,
         best: int,
     ) -> list[list[Hypothesis]]:
-        """One call of the engine for all sentences of one maximum and one power: it takes one of each for a batch."""
+        """One call of the engine for all sentences of one power, and one more for those that it let grow too long.
+
+        It takes one maximum for a batch. A search that has all its hypotheses before a sentence's own maximum is the
+        same search under a larger one, and such are nearly all.
+        """
         lengths = sources.lengths[indices] - 1
         most = config.max_lengths(torch.from_numpy(lengths)).clamp(max=self.export.longest - 1).tolist()
         if best > 1 and config.method == "beam" and config.stopping == "exact":
             what = "is for one translation a sentence by CTranslate2; for several try --set decoding.stopping=first-k"
             raise RecipeError(f"decoding with {self.folder}", [Problem('decoding.stopping = "exact"', what)])
-        groups: dict[tuple[int, float], list[int]] = {}
-        for place, (longest, length) in enumerate(zip(most, lengths.tolist(), strict=True)):
-            groups.setdefault((longest, length_power(config, length)), []).append(place)
-        found: list[list[Hypothesis]] = [[] for _ in indices]
         beam_size = config.rows(1)
-        for (longest, power), places in groups.items():
-            answers = engine.translate(
-                [sources[int(indices[place])].tolist() for place in places],
-                ctranslate2.Search(beam_size, power, longest, finished=math.ceil(config.patience * beam_size)),
-                best=min(best, beam_size),
-                batch_tokens=max(1, config.batch_tokens // beam_size),
-            )
-            for place, answer in zip(places, answers, strict=True):
-                found[place] = [Hypothesis(*hypothesis) for hypothesis in answer]
-        return found
+        finished = math.ceil(config.patience * beam_size)
+        found: dict[int, list[Answer]] = {}
+
+        def search(wanted: Mapping[int, tuple[float, int]]) -> None:
+            """Of the sentences at these places by these powers and maxima."""
+            groups: dict[tuple[float, int], list[int]] = {}
+            for place, key in wanted.items():
+                groups.setdefault(key, []).append(place)
+            for (power, longest), places in groups.items():
+                answers = engine.translate(
+                    [sources[int(indices[place])].tolist() for place in places],
+                    ctranslate2.Search(beam_size, power, longest, finished),
+                    best=beam_size,
+                    batch_tokens=max(1, config.batch_tokens // beam_size),
+                )
+                found.update(zip(places, answers, strict=True))
+
+        own = dict(enumerate(zip([length_power(config, length) for length in lengths.tolist()], most, strict=True)))
+        largest = {power: longest for power, longest in sorted(own.values())}
+        # Of more than a beam of finished hypotheses, and of a search that ends when nothing better can come, the
+        # answers do not tell how far it went.
+        if finished <= beam_size and (beam_size == 1 or 0.0 not in largest):
+            search({place: (power, largest[power]) for place, (power, _) in own.items()})
+        search({place: key for place, key in own.items() if not has_ended(found.get(place, []), key[1])})
+        return [[Hypothesis(*answer) for answer in found[place][:best]] for place in own]
+
+
+def has_ended(answers: Sequence[Answer], longest: int) -> bool:
+    """Whether a search under a larger maximum had all its hypotheses before they were so long."""
+    return bool(answers) and all(len(answer.tokens) < longest for answer in answers)
 
 
 def length_power(config: DecodingConfig, source_length: int) -> float:
@@ -207,6 +238,20 @@ def refuse_decoding(engine: str, config: DecodingConfig, subject: str | Path) ->
     """Raise RecipeError, naming each, where there are decoding settings that the engine cannot follow."""
     if problems := list(decoding_refusals(engine, config)):
         raise RecipeError(f"decoding with {subject} by {engine}", problems)
+
+
+def refuse_methods(translator: Translator, methods: Mapping[str, DecodingConfig]) -> None:
+    """The same of several decodings by their names, before the first of them has begun."""
+    if not isinstance(translator, ExportedTranslator):
+        return
+    engine = translator.export.engine
+    problems = [
+        Problem(f"{name}: {problem.where}", problem.what)
+        for name, config in methods.items()
+        for problem in decoding_refusals(engine, config)
+    ]
+    if problems:
+        raise RecipeError(f"decoding with {translator.folder} by {engine}", problems)
 
 
 def decoding_refusals(engine: str, config: DecodingConfig) -> Iterator[Problem]:

@@ -1,12 +1,17 @@
 """What a model makes of translations that it is given: the log-probability of each piece of them.
 
+force          pairs of strings
+score_pairs    a file of pairs, with the perplexity of the whole
+
 Teacher forcing, without a search: the model reads the whole translation at once and is asked at every place how
 probable the next piece is. What stands before a piece is what was given, not what the model would have written.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,9 +19,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from weft.data.corpus import ParallelText
 from weft.data.sentences import Sentences
 from weft.errors import UsageError
 from weft.models.transformer import Transformer
+from weft.tasks.evaluation import describe_data, on_one_line
 from weft.tasks.translation import Translator, computing_in, encode_sources, refuse_too_long
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 
@@ -37,12 +44,101 @@ class ForcedTranslation:
     def log_prob(self) -> float:
         return sum(self.log_probs)
 
+    @property
+    def log_prob_per_piece(self) -> float:
+        return self.log_prob / len(self.pieces)
+
+
+@dataclass(frozen=True)
+class ForcedSet:
+    """The pairs of a data set; `data` maps file names to their sha256."""
+
+    data: Mapping[str, str]
+    translations: Sequence[ForcedTranslation]
+
+    @property
+    def pieces(self) -> int:
+        """Of all targets, </s> counted."""
+        return sum(len(pair.pieces) for pair in self.translations)
+
+    @property
+    def log_prob(self) -> float:
+        return sum(pair.log_prob for pair in self.translations)
+
+    @property
+    def log_prob_per_piece(self) -> float:
+        return self.log_prob / self.pieces
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean negative log-probability of a piece. It depends on how the vocabulary cuts, so only models
+        with the same one can be compared by it."""
+        return math.exp(-self.log_prob_per_piece)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON, with every piece of every pair."""
+        return {
+            "data": dict(self.data),
+            "pairs": len(self.translations),
+            "pieces": self.pieces,
+            "log_prob": self.log_prob,
+            "log_prob_per_piece": self.log_prob_per_piece,
+            "perplexity": self.perplexity,
+            "sentences": [
+                {
+                    "source": pair.source,
+                    "target": pair.target,
+                    "log_prob": pair.log_prob,
+                    "log_prob_per_piece": pair.log_prob_per_piece,
+                    "pieces": list(pair.pieces),
+                    "log_probs": list(pair.log_probs),
+                }
+                for pair in self.translations
+            ],
+        }
+
+    def table(self) -> str:
+        """For a terminal."""
+        return "\n".join(
+            [
+                f"pairs       {len(self.translations):,}",
+                f"pieces      {self.pieces:,}, </s> counted",
+                f"log_prob    {self.log_prob:,.2f} nats, {self.log_prob_per_piece:.4f} a piece",
+                f"perplexity  {self.perplexity:.2f} a piece",
+                f"data        {describe_data(self.data)}",
+            ]
+        )
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """source, target, log_prob, pieces and log_prob per piece of each pair, under a header."""
+        rows = [
+            (
+                on_one_line(pair.source),
+                on_one_line(pair.target),
+                f"{pair.log_prob:.4f}",
+                str(len(pair.pieces)),
+                f"{pair.log_prob_per_piece:.4f}",
+            )
+            for pair in self.translations
+        ]
+        return [("source", "target", "log_prob", "pieces", "log_prob_per_piece"), *rows]
+
+
+def score_pairs(translator: Translator, pairs: ParallelText) -> ForcedSet:
+    """How probable the first reference of each pair is for the model; errors are those of `force`."""
+    return ForcedSet(pairs.sha256, force(translator, pairs.sources, pairs.targets))
+
 
 def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedTranslation]:
     """The log-probabilities of these translations of these sources, in order; of an ensemble, of its mean.
 
-    Raises UsageError for unequal numbers of them and for texts that are too long.
+    Raises UsageError for unequal numbers of them, for texts that are too long, and for a model that was exported.
     """
+    if translator.model.model.output.weight.is_meta:
+        raise UsageError(
+            "given translations are scored with weft's own weights, which an export does not have; name the model that "
+            "it was made of"
+        )
     if len(sources) != len(targets):
         raise UsageError(f"{len(sources):,} sources and {len(targets):,} translations are not as many")
     if not sources:

@@ -29,7 +29,7 @@ from weft.files import sha256
 from weft.models.transformer import Transformer
 from weft.tasks.recipes import TranslationRecipe
 from weft.text.chinese import Script
-from weft.text.kinds import SUFFIXES, load_tokenizer
+from weft.text.kinds import SUFFIXES, load_tokenizer, pieces_of
 from weft.text.punctuation import Punctuation
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import PADDING_ID
@@ -44,7 +44,7 @@ PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
 STORED_TYPES = ("F32", "F16")
 """What weights may be stored in, by safetensors' names; computed with is fp32."""
-LARGEST_TEXT_FILE, LARGEST_OTHER_FILE = 256 << 10, 64 << 20
+LARGEST_TEXT_FILE, LARGEST_OTHER_FILE = 128 << 10, 64 << 20
 """Bytes that config.toml, manifest.json and the card may have, and any other file but the weights."""
 LARGEST_HEADER = 4 << 20
 """Bytes of the table of names and shapes before the weights; 96 + 96 layers need half of one."""
@@ -166,7 +166,7 @@ def stored_weights(model: Transformer) -> dict[str, torch.Tensor]:
 def tokenizer_names(recipe: TranslationRecipe) -> tuple[str, str]:
     """The files of the source's and the target's vocabulary, one file for both where they share it."""
     suffix = SUFFIXES[recipe.tokenizer.kind]
-    if recipe.tokenizer.shared:
+    if recipe.tokenizer.shared and not recipe.tokenizer.cut_apart:
         return f"tokenizer{suffix}", f"tokenizer{suffix}"
     return f"tokenizer.source{suffix}", f"tokenizer.target{suffix}"
 
@@ -191,6 +191,10 @@ def load_tokenizers(folder: Path, recipe: TranslationRecipe) -> tuple[Tokenizer,
         )
         for name, side in zip(names, sides, strict=True)
     )
+    if recipe.tokenizer.cut_apart:
+        kind = recipe.tokenizer.kind
+        if pieces_of(source, kind) != pieces_of(target, kind):
+            raise ModelError(folder, [Problem(names[1], f"has other pieces than {names[0]}, or in another order")])
     return source, target
 
 

@@ -6,18 +6,21 @@ A text that need not be taken apart is translated as it is. Nothing here knows w
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from itertools import pairwise
 from typing import Literal
 
 from weft.tasks.augment import longest_text
 from weft.tasks.glossary import Glossary
 from weft.tasks.translation import Translation, Translator
+from weft.tasks.translation_memory import TranslationMemory
 from weft.text.markup import Mark, Part, put_back, take_apart
 from weft.text.sentence_splitting import LINE_END, WORD, cut_to_length, joins_without_space, split_sentences
 
 Split = Literal["auto", "never", "always"]
+MemoryUse = Literal["show", "force"]
 
 LONGEST_WHOLE = 60
 """Pieces of the longest text that `auto` leaves whole: of the pairs that models are trained on, few are longer."""
@@ -38,7 +41,9 @@ Passage = list[str | Sentence]
 class PassageTranslator:
     """Translates texts of any length; `cut_texts` counts those that were cut where no sentence ends.
 
-    `split` says which texts are taken apart into sentences: those over LONGEST_WHOLE, none, or all.
+    `split` says which texts are taken apart into sentences: those over LONGEST_WHOLE, none, or all. With `memory_use`
+    "force" texts and sentences that stand in the `memory` are translated as they were there; with "show" it is only at
+    hand for whoever writes the answers.
     """
 
     def __init__(
@@ -48,23 +53,74 @@ class PassageTranslator:
         *,
         keeps_markup: bool = False,
         glossary: Glossary | None = None,
+        memory: TranslationMemory | None = None,
+        memory_use: MemoryUse = "force",
     ) -> None:
         self.translator = translator
         self.split: Split = split
         self.keeps_markup = keeps_markup
         self.glossary = glossary
+        self.memory = memory
+        self.memory_use: MemoryUse = memory_use
+        self.forced = memory if memory_use == "force" else None
         self.longest = longest_text(translator)
         self.cut_texts = 0
 
     def translate(self, texts: Sequence[str]) -> list[Translation]:
         """One translation a text, in order. Score and log_prob of one that was taken apart are the sums over its
         sentences."""
+        passages = self.take_apart(texts)
+        found = self.translator.translate(sentences_of(passages), glossary=self.glossary, memory=self.forced)
+        return self.put_together(texts, passages, found)
+
+    def translate_n_best(self, texts: Sequence[str], best: int) -> list[list[Translation]]:
+        """Up to `best` translations a text, best first. Of one that was taken apart these are combinations of the
+        translations of its sentences, those with the highest sums of scores."""
+        passages = self.take_apart(texts)
+        translate = self.translator.translate_n_best
+        found = iter(translate(sentences_of(passages), best, glossary=self.glossary, memory=self.forced))
+        several = []
+        for text, passage in zip(texts, passages, strict=True):
+            combined = combinations([next(found) for _ in sentences_of([passage])], best)
+            several.append([self._together(text, passage, iter(chosen)) for chosen in combined])
+        return several
+
+    def stream(self, text: str) -> Iterator[str]:
+        """What `translate` gives for one text, in parts as soon as they are certain; a sentence with marks is one."""
+        (passage,) = self.take_apart([text])
+        written = ""
+        for before, item in pairwise(["", *passage]):
+            is_joined = isinstance(before, Sentence) and isinstance(item, Sentence)
+            for part in [item] if isinstance(item, str) else self._parts(item):
+                glued = self.glue(written, part) + part if is_joined else part
+                yield glued
+                written, is_joined = written + glued, False
+
+    def _parts(self, sentence: Sentence) -> Iterator[str]:
+        if not sentence.marks:
+            yield from self.translator.stream(sentence.text, glossary=self.glossary, memory=self.forced)
+            return
+        (found,) = self.translator.translate([sentence.text], glossary=self.glossary, memory=self.forced)
+        yield put_back(sentence.text, sentence.marks, found.text)
+
+    def take_apart(self, texts: Sequence[str]) -> list[Passage]:
+        """Each text as a passage, whose sentences (`sentences_of`) are to be translated; one that the memory holds is
+        not taken apart."""
         parts = [take_apart(text) if self.keeps_markup else [Part(text, text)] for text in texts]
         sizes = iter(self._count([part.text for several in parts for part in several]))
-        passages = [self._passage(several, [next(sizes) for _ in several]) for several in parts]
-        sentences = [item.text for passage in passages for item in passage if isinstance(item, Sentence)]
-        found = iter(self.translator.translate(sentences, glossary=self.glossary))
-        return [self._together(text, passage, found) for text, passage in zip(texts, passages, strict=True)]
+        passages = []
+        for text, several in zip(texts, parts, strict=True):
+            own_sizes = [next(sizes) for _ in several]
+            is_known = self.forced is not None and bool(self.forced.exact(text))
+            passages.append([Sentence(text)] if is_known else self._passage(several, own_sizes))
+        return passages
+
+    def put_together(
+        self, texts: Sequence[str], passages: Sequence[Passage], found: Iterable[Translation]
+    ) -> list[Translation]:
+        """What the texts come to, given a translation for each sentence of their passages, in order."""
+        each = iter(found)
+        return [self._together(text, passage, each) for text, passage in zip(texts, passages, strict=True)]
 
     def _passage(self, parts: Sequence[Part], sizes: Sequence[int]) -> Passage:
         if len(parts) < 2 and all(part.whole == part.text for part in parts) and not self._is_split(sum(sizes)):
@@ -112,19 +168,33 @@ class PassageTranslator:
                 continue
             translations.append(next(found))
             answer = put_back(item.text, item.marks, translations[-1].text)
-            written += self._glue(written, answer) if isinstance(before, Sentence) else ""
+            written += self.glue(written, answer) if isinstance(before, Sentence) else ""
             written += answer
         if passage == [Sentence(text)]:
             return translations[0]
         score, log_prob = sum(part.score for part in translations), sum(part.log_prob for part in translations)
         return Translation(text, written, float(score), float(log_prob))
 
-    def _glue(self, left: str, right: str) -> str:
+    def glue(self, left: str, right: str) -> str:
         """What comes between two sentences of the target language; in Chinese a space where two words would melt."""
         if not left or not right:
             return ""
         melts = left[-1].isascii() and left[-1].isalnum() and right[0].isascii() and right[0].isalnum()
         return " " if melts or not joins_without_space(self.translator.model.recipe.data.target) else ""
+
+
+def sentences_of(passages: Iterable[Passage]) -> list[str]:
+    """What there is to translate, in order."""
+    return [item.text for passage in passages for item in passage if isinstance(item, Sentence)]
+
+
+def combinations(of_sentences: Sequence[Sequence[Translation]], best: int) -> list[tuple[Translation, ...]]:
+    """One translation of each sentence, in the `best` ways with the highest sums of scores."""
+    ways: list[tuple[float, tuple[Translation, ...]]] = [(0.0, ())]
+    for translations in of_sentences:  # the best ways for some sentences begin with best ways for all but the last
+        longer = [(total + one.score, (*way, one)) for total, way in ways for one in translations]
+        ways = nlargest(best, longer, key=lambda way: way[0]) if len(of_sentences) > 1 else longer
+    return [way for _, way in ways]
 
 
 def with_marks(part: Part, pieces: Sequence[str], *, keeps_ends: bool) -> Passage:
@@ -140,8 +210,8 @@ def with_marks(part: Part, pieces: Sequence[str], *, keeps_ends: bool) -> Passag
     for mark in part.marks:
         nearest = (bisect_left if mark.is_closing else bisect_right)(ends, mark.place)
         number = max(number, min(nearest, len(spans) - 1))
-        begin, end = spans[number]
-        marks[number].append(Mark(mark.text, min(max(begin, mark.place), end) - begin))
+        begin, _ = spans[number]
+        marks[number].append(Mark(mark.text, mark.place - begin))  # in white space outside it, if it stood there
     passage: Passage = [part.text[: spans[0][0]]] if keeps_ends else []
     last_end = 0
     for (begin, end), own in zip(spans, marks, strict=True):

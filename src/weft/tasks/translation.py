@@ -4,12 +4,12 @@ TranslationTask   tells the Trainer the loss of a batch and measures the model o
 Translator        strings in, strings out
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,21 +25,34 @@ from weft.data.sentences import Sentences
 from weft.decoding.constraints import Constraint
 from weft.decoding.ensemble import Ensemble
 from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
-from weft.decoding.search import DecodingConfig, search
-from weft.decoding.step import Hypothesis, StepFunction
+from weft.decoding.search import DecodingConfig, search_steps
+from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
 from weft.errors import CorpusError, ModelError, Problem, ProblemsError, UsageError
 from weft.metrics.translation import sacre_bleu
 from weft.metrics.utilities import ChrfUtilities, bleu_utilities
 from weft.models.transformer import Transformer
-from weft.runtime import PRECISIONS, choose_device, choose_threads, derive_seed, has_native_bf16
+from weft.runtime import (
+    PRECISIONS,
+    choose_device,
+    choose_threads,
+    derive_seed,
+    has_native_bf16,
+    keep_memory_pages,
+    side_by_side,
+)
 from weft.tasks.glossary import Glossary, constraint_of
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
+from weft.tasks.translation_memory import TranslationMemory
+from weft.text.growing import settled_part
 from weft.text.normalization import normalize
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.training.distributed import ALONE, Ranks
 from weft.training.losses import Loss, Teaching, blocked_cross_entropy, blocked_guided_cross_entropy
 from weft.training.task import Evaluation
+
+if TYPE_CHECKING:
+    from weft.tasks.alternatives import Alternative
 
 SAMPLES_SHOWN = 4
 
@@ -50,6 +63,15 @@ SAMPLES_TOGETHER = 16
 """Samples that share the encoding of a text. More are drawn from copies of it: a search over a few rows a sentence is
 faster by more than the copies cost, and a copy leaves the batch with its own longest sample."""
 
+SEARCHES_AT_ONCE = 2
+"""On a CPU with so many threads or more. Of two, each computes while the other is in Python."""
+
+BATCHES_A_WORKER = 2
+"""At least, as far as there are enough sentences: the first ones, which are the longest, take the most time."""
+
+FEWEST_TOKENS = 1024
+"""Source pieces times hypotheses a sentence, in a batch that there would be more of otherwise."""
+
 CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "data.detokenize", "data.tag", "require")
 """What can be set of a model that is already trained: how it translates, and how it is evaluated."""
 
@@ -57,7 +79,8 @@ CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "da
 @dataclass(frozen=True)
 class Translation:
     """A translated sentence; `log_prob` is the sum over its pieces and </s>, `score` what the search went by: see
-    decoding/length.py, and for minimum Bayes risk, whose score is the expected utility, decoding/mbr.py."""
+    decoding/length.py, and for minimum Bayes risk, whose score is the expected utility, decoding/mbr.py. Both are 0
+    where nothing was searched for: for a text without a visible character, and where a memory has the translation."""
 
     source: str
     text: str
@@ -84,15 +107,23 @@ class Translator:
         self.decoding = model.recipe.decoding
 
     def translate(
-        self, texts: Sequence[str], *, glossary: Glossary | None = None, prefixes: Sequence[str] = (), **decoding: Any
+        self,
+        texts: Sequence[str],
+        *,
+        glossary: Glossary | None = None,
+        prefixes: Sequence[str] = (),
+        memory: TranslationMemory | None = None,
+        **decoding: Any,
     ) -> list[Translation]:
         """One translation a text, in order; keyword arguments change the model's decoding settings, such as
         beam_size=5.
 
         Translations hold the terms that a `glossary` has for theirs, and begin with `prefixes`, one a text, where these
-        are given. A text without a visible character is translated by the empty string.
+        are given. A text that stands in the `memory` is translated as it was there, whatever else is asked for. A text
+        without a visible character is translated by the empty string.
         """
-        return [found[0] for found in self.translate_n_best(texts, 1, glossary=glossary, prefixes=prefixes, **decoding)]
+        found = self.translate_n_best(texts, 1, glossary=glossary, prefixes=prefixes, memory=memory, **decoding)
+        return [translations[0] for translations in found]
 
     def translate_n_best(
         self,
@@ -101,12 +132,15 @@ class Translator:
         *,
         glossary: Glossary | None = None,
         prefixes: Sequence[str] = (),
+        memory: TranslationMemory | None = None,
+        after_step: Callable[[], None] = lambda: None,
         **decoding: Any,
     ) -> list[list[Translation]]:
         """Up to `best` translations a text, best first; of beam search at most beam_size, and one of greedy search.
 
         With method "sample" these are so many samples, in the order in which they were drawn: the first is what is
-        drawn where only one is asked for.
+        drawn where only one is asked for. `after_step` is called whenever a search has taken a step; what it raises
+        ends it all.
         """
         if best < 1:
             raise UsageError(f"translate_n_best takes a number of translations from 1, found {best}")
@@ -115,18 +149,94 @@ class Translator:
         if isinstance(texts, str):
             raise UsageError("translate takes a list of texts, found one string; write [text]")
         texts = list(texts)
-        demands = self._demands(texts, glossary, prefixes)
-        read = [encode_sources(member, texts) for member in self.members]  # by each member's own vocabulary
-        found: list[list[Translation]] = [[Translation(text, "", 0.0, 0.0)] for text in texts]
-        with ExitStack() as precision:
-            for member in self.members:
-                precision.enter_context(computing_in(member.model, precision_of(config, self.device)))
-            for indices in batches_by_length(read[0], config, config.rows(best), apart=demands.constrained):
-                for index, hypotheses in zip(indices, self._search(read, indices, config, best, demands), strict=True):
+        known = [remembered(text, memory)[:best] for text in texts]
+        asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
+        demands = self._demands(asked, glossary, prefixes)
+        read = [encode_sources(member, asked) for member in self.members]  # by each member's own vocabulary
+        found = [of_text or [Translation(text, "", 0.0, 0.0)] for text, of_text in zip(texts, known, strict=True)]
+
+        @torch.inference_mode()  # which every thread has to say for itself
+        def search(indices: np.ndarray, go_on: Callable[[], None]) -> list[list[Hypothesis]]:
+            def after_each() -> None:
+                after_step()
+                go_on()
+
+            return to_the_end(self._search_steps, after_each)(read, indices, config, best, demands)
+
+        workers = self.searches_at_once()
+        batches = list(batches_by_length(read[0], config, config.rows(best), workers, apart=demands.constrained))
+        with self._computing(config), closing(side_by_side(search, batches, workers)) as answers:
+            for indices, hypotheses_of in zip(batches, answers, strict=True):
+                for index, hypotheses in zip(indices, hypotheses_of, strict=True):
                     if utility is not None:
                         hypotheses = self._least_risk(hypotheses, utility, config, best)
                     found[index] = self._spell(texts[index], hypotheses)
         return found
+
+    def stream(
+        self,
+        text: str,
+        *,
+        glossary: Glossary | None = None,
+        prefix: str = "",
+        memory: TranslationMemory | None = None,
+        **decoding: Any,
+    ) -> Iterator[str]:
+        """What `translate` gives for this text, in parts as soon as they are certain: whole words, or in a language
+        without spaces whole characters. Joined they are the translation; none is taken back.
+
+        In greedy search and sampling what is written stays. In beam search what all hypotheses share is certain. Under
+        a glossary, with diverse groups, for minimum Bayes risk and by CTranslate2 there is one part, at the end.
+        Closing the iterator ends the search.
+        """
+        config = changed_decoding(self.decoding, decoding)
+        if known := remembered(text, memory):
+            return iter([known[0].text])
+        demands = self._demands([text], glossary, [prefix] if prefix else ())
+        read = [encode_sources(member, [text]) for member in self.members]
+        return self._parts(read, config, demands) if read[0].lengths[0] > 1 else iter(())
+
+    def alternatives(self, text: str, prefix: str, best: int = 5, **decoding: Any) -> "list[Alternative]":
+        """What else could come behind `prefix` in a translation of this text: up to `best` different next words, each
+        with the whole translation that goes on from it, the highest score first (alternatives.py)."""
+        from weft.tasks.alternatives import find_alternatives  # which needs this module
+
+        return find_alternatives(self, text, prefix, best, changed_decoding(self.decoding, decoding))
+
+    def searches_at_once(self) -> int:
+        """How many batches are translated at a time."""
+        return min(SEARCHES_AT_ONCE, torch.get_num_threads()) if self.device.type == "cpu" else 1
+
+    def _parts(self, read: Sequence[Sentences], config: DecodingConfig, demands: "Demands") -> Iterator[str]:
+        language = self.model.recipe.data.target
+        searching = self._search_steps(read, np.array([0]), config, 1, demands)
+        given = ""
+        while True:
+            with self._computing(config):  # and not while the reader does something else
+                try:
+                    certain = next(searching)
+                    pieces = certain.beginning(0) if certain is not None and config.method != "mbr" else ()
+                except StopIteration as end:
+                    (hypotheses,) = end.value
+                    break
+            if pieces:
+                text = settled_part(self._text(pieces), language, self.model.recipe.tokenizer.kind)
+                if len(text) > len(given):
+                    yield text[len(given) :]
+                    given = text
+        if config.method == "mbr":
+            hypotheses = self._least_risk(hypotheses, utility_of(config, language), config, 1)
+        if rest := self._text(hypotheses[0].tokens)[len(given) :]:
+            yield rest
+
+    @contextmanager
+    def _computing(self, config: DecodingConfig) -> Iterator[None]:
+        """Everything in here is computed for answers alone, in the precision of the settings."""
+        with ExitStack() as stack:
+            stack.enter_context(torch.inference_mode())
+            for member in self.members:
+                stack.enter_context(computing_in(member.model, precision_of(config, self.device)))
+            yield
 
     def _demands(self, texts: Sequence[str], glossary: Glossary | None, prefixes: Sequence[str]) -> "Demands":
         tokenizer, language = self.model.target_tokenizer, self.model.recipe.data.target
@@ -141,29 +251,28 @@ class Translator:
                 of_text += [constraint_of(term.targets, tokenizer, language) for term in terms]
         return Demands(constraints, tokenizer.encode(list(prefixes)) if prefixes else [])
 
-    def _search(
+    def _search_steps(
         self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: "Demands"
-    ) -> list[list[Hypothesis]]:
+    ) -> Searching[list[list[Hypothesis]]]:
         hypotheses = config.rows(best)
         copies = -(-hypotheses // SAMPLES_TOGETHER) if config.draws else 1
         rows = -(-hypotheses // copies)  # of each copy; together they may draw a sample too many
         seeds = sampling_seeds(read[0], indices, config, copies * rows)
         indices = indices.repeat(copies)
         lengths = torch.from_numpy(read[0].lengths[indices] - 1).to(self.device)
-        with torch.inference_mode():
-            state, longest = self._start(read, indices, rows)
-            found = search(
-                state,
-                lengths,
-                config,
-                begin_id=BEGIN_ID,
-                end_id=END_ID,
-                best=best,
-                longest=longest,
-                seeds=seeds,
-                prefixes=[demands.prefixes[index] for index in indices] if demands.prefixes else (),
-                constraints=[demands.constraints[index] for index in indices],
-            )
+        state, longest = self._start(read, indices, rows)
+        found = yield from search_steps(
+            state,
+            lengths,
+            config,
+            begin_id=BEGIN_ID,
+            end_id=END_ID,
+            best=best,
+            longest=longest,
+            seeds=seeds,
+            prefixes=[demands.prefixes[index] for index in indices] if demands.prefixes else (),
+            constraints=[demands.constraints[index] for index in indices],
+        )
         return [list(chain(*found[first : first + copies]))[:hypotheses] for first in range(0, len(found), copies)]
 
     def _start(self, read: Sequence[Sentences], indices: np.ndarray, rows: int) -> tuple[StepFunction, int | None]:
@@ -191,9 +300,11 @@ class Translator:
         ]
 
     def _texts(self, hypotheses: list[Hypothesis]) -> list[str]:
+        return [self._text(hypothesis.tokens) for hypothesis in hypotheses]
+
+    def _text(self, tokens: Sequence[int]) -> str:
         """Normalized, since a model may also write the bytes of a line end or a control character."""
-        texts = self.model.target_tokenizer.decode([hypothesis.tokens for hypothesis in hypotheses])
-        return [normalize(text) for text in texts]
+        return normalize(self.model.target_tokenizer.decode([tokens])[0])
 
 
 @dataclass(frozen=True)
@@ -217,6 +328,7 @@ def load_translator(name: str | Path, overrides: Sequence[str] = ()) -> Translat
     Overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError or RecipeError.
     """
     torch.set_num_threads(min(torch.get_num_threads(), choose_threads()))
+    keep_memory_pages()
     try:
         model = load_model(find_model(name))
     except (FileNotFoundError, ModelError):
@@ -236,6 +348,11 @@ def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
     refuse_too_long(encoded)
     tag = tag_ids(model.source_tokenizer, model.recipe.data.tag)
     return Sentences([[*tag, *ids, END_ID] if ids else [END_ID] for ids in encoded])
+
+
+def remembered(text: str, memory: TranslationMemory | None) -> list[Translation]:
+    """The translations that a memory has for the text, as they stand there."""
+    return [] if memory is None else [Translation(text, match.target, 0.0, 0.0) for match in memory.exact(text)]
 
 
 def utility_of(config: DecodingConfig, language: str) -> Utility:
@@ -292,25 +409,28 @@ def refuse_too_long(encoded: Sequence[Sequence[int]]) -> None:
 
 
 def batches_by_length(
-    sources: Sentences, config: DecodingConfig, rows: int, *, apart: Sequence[bool] = ()
+    sources: Sentences, config: DecodingConfig, rows: int, workers: int = 1, *, apart: Sequence[bool] = ()
 ) -> Iterator[np.ndarray]:
-    """Indices of the texts that are not empty, longest first, at most config.batch_tokens source pieces times rows.
+    """Indices of the texts that are not empty, longest first, at most config.batch_tokens source pieces times rows, and
+    less where there are only few for each of the workers.
 
     Texts that are `apart` are in no batch with others.
     """
     order = [int(i) for i in np.argsort(-sources.lengths, kind="stable") if sources.lengths[i] > 1]
+    most = config.batch_tokens
+    if workers > 1:
+        even = rows * int(sources.lengths[order].sum()) // (workers * BATCHES_A_WORKER)
+        most = min(most, max(even, FEWEST_TOKENS))
     if any(apart):
-        yield from batches_by_length_of([index for index in order if apart[index]], sources, config, rows)
+        yield from batches_by_length_of([index for index in order if apart[index]], sources, most, rows)
         order = [index for index in order if not apart[index]]
-    yield from batches_by_length_of(order, sources, config, rows)
+    yield from batches_by_length_of(order, sources, most, rows)
 
 
-def batches_by_length_of(
-    order: list[int], sources: Sentences, config: DecodingConfig, rows: int
-) -> Iterator[np.ndarray]:
+def batches_by_length_of(order: list[int], sources: Sentences, most: int, rows: int) -> Iterator[np.ndarray]:
     while order:
         longest = int(sources.lengths[order[0]])
-        count = max(1, config.batch_tokens // (longest * rows))
+        count = max(1, most // (longest * rows))
         yield np.array(order[:count])
         order = order[count:]
 
@@ -389,7 +509,7 @@ class TranslationTask:
 
     def _loss(self, model: Transformer, batch: Batch, smoothing: float, z_loss: float = 0.0) -> Loss:
         hidden, labels = states_and_labels(model, batch)
-        return blocked_cross_entropy(hidden, model.output.weight, labels, smoothing, z_loss)
+        return blocked_cross_entropy(hidden, output_matrix(model), labels, smoothing, z_loss)
 
     def _guided_loss(self, model: Transformer, batch: Batch) -> Loss:
         training, passes = self.training, 2 if self.training.r_drop else 1
@@ -399,7 +519,7 @@ class TranslationTask:
         tokens = len(labels) // passes
         return blocked_guided_cross_entropy(
             hidden.unflatten(0, (passes, tokens)),
-            model.output.weight,
+            output_matrix(model),
             labels[:tokens],
             training.label_smoothing,
             training.z_loss,
@@ -410,7 +530,7 @@ class TranslationTask:
     def _teaching(self, batch: Batch) -> Teaching:
         with torch.inference_mode():
             hidden = tuple(states_and_labels(teacher, batch)[0] for teacher in self.teachers)
-        weights = tuple(teacher.output.weight.detach() for teacher in self.teachers)
+        weights = tuple(output_matrix(teacher).detach() for teacher in self.teachers)
         return Teaching(hidden, weights, self.training.distill_weight, self.training.distill_temperature)
 
     def evaluate(self, model: Transformer) -> Evaluation:
@@ -446,12 +566,21 @@ class TranslationTask:
 
 def states_and_labels(model: Transformer, batch: Batch) -> tuple[Float[Tensor, "tokens model"], Int[Tensor, " tokens"]]:
     """The decoder's last vector before each target token, and that token. Padding is taken out, so it costs no product
-    with the vocabulary."""
+    with the vocabulary. Where the output has a bias, the vector ends on a 1 for it: see `output_matrix`."""
     given, expected = batch.target[:, :-1], batch.target[:, 1:]
     memory, source_mask = model.encode(batch.source)
     hidden = model.decode(given, memory, source_mask)
+    if model.output.bias is not None:
+        hidden = torch.nn.functional.pad(hidden, (0, 1), value=1.0)
     is_token = expected != PADDING_ID
     return hidden[is_token], expected[is_token]
+
+
+def output_matrix(model: Transformer) -> Float[Tensor, "vocab model"]:
+    """What the vectors of `states_and_labels` are multiplied by for logits: the output's weights, and its bias as one
+    more column where it has one."""
+    output = model.output
+    return output.weight if output.bias is None else torch.cat([output.weight, output.bias[:, None]], dim=1)
 
 
 def pair_batches(

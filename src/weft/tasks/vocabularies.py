@@ -95,6 +95,9 @@ def make_tokenizers(
     """
     recipe = resolved.recipe
     settings = recipe.tokenizer
+    if settings.cut_apart:
+        what = "is what imported models have; no such vocabulary is learned: leave it out, or name one in training.init"
+        raise RecipeError("the recipe", [Problem("tokenizer.cut_apart = true", what)])
 
     def make(
         side: Literal["source", "target"],
@@ -188,7 +191,7 @@ def disagreements(
     for key in keys:
         ours, theirs = value_of(resolved.recipe, key), value_of(other.recipe, key)
         agrees = ours in (theirs, "auto") or other.origins[key] == f"corpus instead of {ours}"
-        if resolved.origins.get(key) != "default" and not agrees:
+        if resolved.origins.get(key) not in ("default", "language") and not agrees:
             problems.append(Problem(f"{key} = {ours}", f"{whose} has {theirs}; {why}; leave the key out"))
     for side in ("source", "target"):
         ours, theirs = getattr(resolved.recipe.data, side), getattr(other.recipe.data, side)

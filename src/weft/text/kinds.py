@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from sentencepiece import SentencePieceProcessor
+
 from weft.errors import ModelError, Problem
 from weft.text.characters import CharacterTokenizer, read_characters, train_characters
 from weft.text.chinese import Script
@@ -117,3 +119,11 @@ def read_tokenizer(
             return WordTokenizer(
                 vocabulary, language=language, normalization=normalization, punctuation=punctuation, script=script
             )
+
+
+def pieces_of(tokenizer: Tokenizer, kind: Kind) -> list[str]:
+    """The piece of each id."""
+    if SUFFIXES[kind] == ".txt":
+        return tokenizer.model.decode().split("\n")[:-1]
+    processor = SentencePieceProcessor(model_proto=tokenizer.model)
+    return processor.id_to_piece(list(range(tokenizer.vocab_size)))

@@ -1,6 +1,8 @@
 """BPE (Sennrich et al. 2016) and unigram (Kudo 2018) pieces, trained and applied by the SentencePiece library.
 
-Every character can be written: one that is not in the vocabulary falls back to its UTF-8 bytes.
+Every character can be written: one that is not in the vocabulary falls back to its UTF-8 bytes. A model of another
+system that `weft import` has taken over may lack the bytes; a run of characters that it does not know is then one
+<unk>, unless it is itself a piece that the model never cuts (an unused one: a piece of the other language).
 """
 
 import io
@@ -64,7 +66,23 @@ class SentencePieceTokenizer:
         return convert_script(normalize(text, self.normalization, self.punctuation), self.script)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return self._processor.encode([self.normalize(text) for text in texts])
+        normalized = [self.normalize(text) for text in texts]
+        encoded = self._processor.encode(normalized)
+        if not self._unused:
+            return encoded
+        return [
+            self._with_unused(text, ids) if UNKNOWN_ID in ids else ids
+            for text, ids in zip(normalized, encoded, strict=True)
+        ]
+
+    def _with_unused(self, normalized: str, ids: list[int]) -> list[int]:
+        pieces = self._processor.encode(normalized, out_type=str)
+        return [self._unused.get(piece, i) if i == UNKNOWN_ID else i for piece, i in zip(pieces, ids, strict=True)]
+
+    @cached_property
+    def _unused(self) -> dict[str, int]:
+        ids = (i for i in range(self.vocab_size) if self._processor.is_unused(i))
+        return {self._processor.id_to_piece(i): i for i in ids}
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         # Padding, begin and end decode to nothing; an unknown id, which no text encodes to, to the library's " \u2047
@@ -86,7 +104,11 @@ class SentencePieceTokenizer:
         return [None if i == UNKNOWN_ID and piece != unknown else i for i, piece in zip(found, pieces, strict=True)]
 
     def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
-        return 0, 0
+        """Of the pieces, where the model cannot spell in bytes."""
+        if self._processor.is_byte(self._processor.piece_to_id("<0x00>")):
+            return 0, 0
+        encoded = self.encode(texts)
+        return sum(ids.count(UNKNOWN_ID) for ids in encoded), sum(map(len, encoded))
 
     def sample(self, texts: Sequence[str], seeds: Sequence[int], amount: float) -> list[list[int]]:
         """Ids of each text, cut at random: a function of the text, its seed (0 or more) and the amount alone.
@@ -112,7 +134,8 @@ class SentencePieceTokenizer:
     def _pieces(self) -> Pieces:
         """Those that stand for text. In a model as weft trains it none goes on past a space."""
         processor = self._processor
-        found = [i for i in range(self.vocab_size) if not (processor.is_control(i) or processor.is_unknown(i))]
+        silent = (processor.is_control, processor.is_unknown, processor.is_unused)
+        found = [i for i in range(self.vocab_size) if not any(is_silent(i) for is_silent in silent)]
         return Pieces({processor.id_to_piece(i): processor.get_score(i) for i in found if not processor.is_byte(i)})
 
     @cached_property

@@ -74,6 +74,9 @@ class TokenizerConfig(Settings):
     """The same for the target."""
     shared: bool = False
     """One vocabulary of source_size pieces for both languages (needed for model.tie = "all")."""
+    cut_apart: bool = False
+    """Whether each language is cut by a SentencePiece model of its own into pieces of the shared vocabulary; `weft
+    import` makes such models, training none."""
     normalization: Normalization = "nfc"
     """Unicode form of all text: nfc keeps full-width forms and ligatures apart, nfkc folds them."""
     source_punctuation: Punctuation = "keep"
@@ -91,6 +94,12 @@ class TokenizerConfig(Settings):
             raise FieldProblem("target_size", "must equal source_size, or be left out, where the vocabulary is shared")
         if self.shared and self.target_vocabulary is not None:
             raise FieldProblem("target_vocabulary", "is source_vocabulary where the vocabulary is shared; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _only_pieces_of_one_vocabulary_are_cut_apart(self) -> "TokenizerConfig":
+        if self.cut_apart and not (self.shared and self.kind in ("bpe", "unigram")):
+            raise FieldProblem("cut_apart", 'is for shared = true and kind = "bpe" or "unigram"; leave it out')
         return self
 
     @model_validator(mode="after")

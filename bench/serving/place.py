@@ -1,0 +1,192 @@
+"""Where the tests of the server take place: `weft serve` in a process of its own, clients that are cheap, texts.
+
+The clients speak HTTP by hand over asyncio, since they share the machine with the server that they measure. A test is a
+module v*.py of this folder with a NAME, what it DOES and how its FOUND figures are told, in both languages of the docs,
+and a main(). `python -m bench.serving` runs them all.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.machine import RESULTS
+from bench.reliability.place import finish, place, starter_corpus
+from bench.reliability.record import record
+
+LINES = RESULTS / "serving.jsonl"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running server."""
+
+    process: "subprocess.Popen[str]"
+    host: str
+    port: int
+    source: str
+    target: str
+
+    @property
+    def address(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        with urllib.request.urlopen(f"{self.address}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.partition("{")[0].partition(" ")[0] == name)
+
+
+def options_of(description: str | None, **numbers: tuple[float, str]) -> argparse.Namespace:
+    """Of the command line: the model, where results go, and these numbers, each with its default and its help."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--model", help="a zh-en model to serve (left out: a tiny one is trained)")
+    parser.add_argument("--results", type=Path, default=LINES, help="the file that gets the result as a line")
+    for name, (default, text) in numbers.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} (left out: {default})")
+    return parser.parse_args()
+
+
+def conclude(options: argparse.Namespace, name: str, figures: dict[str, Any], *, passed: bool, began: float) -> None:
+    """Print the result and append it to the file; exits with 1 where the test was not passed."""
+    model = Path(options.model).name if options.model else "tiny"
+    record(options.results, name, {"model": model, **figures}, passed=passed, began=began)
+
+
+@contextmanager
+def serving(model: str | None, *arguments: str) -> Iterator[Served]:
+    """`weft serve` on a free port, from when it answers; killed at the end where it still runs."""
+    with model_folder(model) as folder, tempfile.TemporaryFile("w+") as log:
+        command = [sys.executable, "-m", "weft", "serve", "--model", folder, "--port", "0", *arguments]
+        with subprocess.Popen(command, stderr=log, text=True) as process:
+            try:
+                address = wait_for_address(process, log.fileno())
+                with urllib.request.urlopen(f"{address}/languages", timeout=10) as answer:
+                    languages = json.loads(answer.read())
+                source = next(language for language in languages if language["targets"])
+                host, _, port = address.removeprefix("http://").rpartition(":")
+                yield Served(process, host, int(port), source["code"], source["targets"][0])
+            finally:
+                process.kill()
+
+
+@contextmanager
+def model_folder(model: str | None) -> Iterator[str]:
+    if model is not None:
+        yield model
+        return
+    with place() as folder:
+        finish(folder, "tiny")
+        yield str(folder / "tiny")
+
+
+def wait_for_address(process: "subprocess.Popen[str]", log: int, seconds: float = 60.0) -> str:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        said = os.pread(log, 1 << 16, 0).decode()
+        if "ready on http://" in said:
+            return said.partition("ready on ")[2].split()[0]
+        time.sleep(0.02)
+    raise SystemExit(f"weft serve did not begin: {os.pread(log, 1 << 16, 0).decode()}")
+
+
+def texts(number: int) -> list[str]:
+    """Different Chinese sentences, numbered, so that no two are the same."""
+    sources = [source for source, _ in starter_corpus().train]
+    return [f"{sources[index % len(sources)].rstrip('。')}，第{index}号。" for index in range(number)]
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    seconds: float
+    """From the first byte sent to the last received."""
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Client:
+    """A connection that is opened when it is needed and kept as long as the server keeps it."""
+
+    def __init__(self, served: Served, key: str = "") -> None:
+        self.served, self.key = served, key
+        self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, method: str, path: str, fields: Any = None, *, headers: Sequence[str] = ()) -> Reply:
+        """Raises ConnectionError or asyncio.IncompleteReadError where the answer is not whole."""
+        body = b"" if fields is None else json.dumps(fields).encode()
+        head = [f"{method} {path} HTTP/1.1", f"Host: {self.served.host}", f"Content-Length: {len(body)}", *headers]
+        head += ["Content-Type: application/json"] if body else []
+        head += [f"Authorization: Bearer {self.key}"] if self.key else []
+        if self.streams is None:
+            self.streams = await asyncio.open_connection(self.served.host, self.served.port)
+        reader, writer = self.streams
+        began = time.perf_counter()
+        writer.write("\r\n".join([*head, "", ""]).encode("utf-8") + body)
+        reply = await read_reply(reader, began)
+        if reply.headers.get("connection") == "close":
+            self.close()
+        return reply
+
+    async def translate(self, text: str) -> Reply:
+        return await self.ask(
+            "POST", "/translate", {"q": text, "source": self.served.source, "target": self.served.target}
+        )
+
+    def close(self) -> None:
+        if self.streams is not None:
+            self.streams[1].close()
+            self.streams = None
+
+
+async def read_reply(reader: asyncio.StreamReader, began: float) -> Reply:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+    if headers.get("transfer-encoding") == "chunked":
+        parts = []
+        while size := int(await reader.readuntil(b"\r\n"), 16):
+            parts.append((await reader.readexactly(size + 2))[:-2])
+        await reader.readexactly(2)
+        body = b"".join(parts)
+    else:
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+    return Reply(int(head[0].split()[1]), headers, body, time.perf_counter() - began)
+
+
+async def in_turn(served: Served, clients: int, seconds: float, work: Callable[[Client, int], Awaitable[None]]) -> None:
+    """So many clients, each asking again as soon as it is answered, until the time is over; `work` gets a number that
+    no other gets."""
+    end = time.monotonic() + seconds
+    numbers = iter(range(1 << 60))
+
+    async def ask_again() -> None:
+        client = Client(served)
+        while time.monotonic() < end:
+            await work(client, next(numbers))
+        client.close()
+
+    await asyncio.gather(*(ask_again() for _ in range(clients)))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """In milliseconds."""
+    ordered = sorted(values)
+    return round(1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))], 1) if ordered else 0.0

@@ -1,0 +1,256 @@
+"""An explanation of translations as text, or as one HTML page that needs no network. Measures nothing itself."""
+
+import math
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from weft.decoding.beam_tree import Node
+from weft.errors import shown
+from weft.figures.heat_map import Outline, heat_map
+from weft.figures.step_tree import Branch, Look, step_tree
+from weft.figures.table import Table
+from weft.tasks.explanation import Explanation, Link
+
+NEEDED_MOST = 3
+"""Source words that are told of each target word, by what it loses without them."""
+WORTH_TELLING = 0.05
+"""Nats and shares below this are noise to a reader."""
+
+
+def as_text(explained: Explanation) -> str:
+    """For a terminal; what would steer one is escaped."""
+    parts = [
+        f"source       {explained.source}\ntranslation  {explained.text}\n"
+        f"log-probability {minus(explained.log_prob, 2)}, score {minus(explained.score, 3)}",
+        steps_table(explained).text(),
+    ]
+    if explained.target_words:
+        parts.append(words_table(explained).text())
+    if explained.beam:
+        parts.append("\n".join(["The beam, what follows from one hypothesis set in", *in_lines(explained)]))
+    text = "\n\n".join(parts)
+    return shown(text, len(text))
+
+
+def as_html(explained: Sequence[Explanation], model: str) -> str:
+    """One page with its style and figures in it, which looks like a training report; `model` is its name."""
+    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+    sections = "\n".join(section(number, one) for number, one in enumerate(explained, start=1))
+    title = "One sentence explained" if len(explained) == 1 else f"{len(explained):,} sentences explained"
+    page = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)} · weft analysis</title>
+<style>
+{style}</style>
+</head>
+<body>
+<header>
+<p class="kicker">weft analysis</p>
+<h1>{escape(title)}</h1>
+<p class="subtitle">by {escape(model)}</p>
+</header>
+<main>
+{sections}
+</main>
+<footer>Written by <code>weft analyze</code>.</footer>
+</body>
+</html>
+"""
+    # A lone surrogate, which no file can hold, must not lose the user the whole page.
+    return page.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def section(number: int, explained: Explanation) -> str:
+    parts = [
+        f'<section>\n<h2 dir="auto">{number}. {escape(explained.source)}</h2>',
+        f'<p class="subtitle" dir="auto">{escape(explained.text)}</p>',
+        f'<p class="note">Log-probability {minus(explained.log_prob, 2)}, score {minus(explained.score, 3)}.</p>',
+        "<h3>At every step</h3>",
+        f'<p class="note">{STEPS_NOTE}</p>',
+        steps_table(explained).html(),
+        "<h3>Attention and alignment</h3>",
+        f'<p class="note">{attention_note(explained)}</p>',
+        f'<div class="scroll">{attention_figure(explained)}</div>',
+    ]
+    if explained.occlusion:
+        parts += [
+            "<h3>What each source word did</h3>",
+            f'<p class="note">{OCCLUSION_NOTE}</p>',
+            f'<div class="scroll">{occlusion_figure(explained)}</div>',
+        ]
+    if explained.beam:
+        parts += [
+            "<h3>The beam</h3>",
+            f'<p class="note">{BEAM_NOTE}</p>',
+            f'<div class="scroll">{beam_figure(explained)}</div>',
+        ]
+    return "\n".join([*parts, "</section>"])
+
+
+STEPS_NOTE = (
+    "Each piece of the translation, how probable it was behind those before it, and what else could have stood in its "
+    "place. In hundredths."
+)
+OCCLUSION_NOTE = (
+    "By how many nats a target word becomes less probable when a source word is taken out; 0.7 nats make it half as "
+    "probable. Where it becomes more probable, the number is negative and its color another."
+)
+BEAM_NOTE = (
+    "What the search compared at each step, the most probable on top. What has a frame it went on with, the rest it "
+    "gave up. The thick line leads to the translation; a green frame is another hypothesis that ended."
+)
+
+
+def attention_note(explained: Explanation) -> str:
+    count = len(explained.heads)
+    where = f"all {count} decoder layers" if explained.layer is None else f"decoder layer {explained.layer} of {count}"
+    return (
+        f"Where the model looked when it wrote a piece: the mean over the heads of {where}; each row sums to 100. "
+        "Framed is the source word that a target word looked at most. Attention tells where the model looked, not why "
+        "it decided."
+    )
+
+
+# Figures
+
+
+def attention_figure(explained: Explanation) -> str:
+    sources, targets = explained.source_words, explained.target_words
+    return heat_map(
+        explained.attention.tolist(),
+        rows=explained.target_pieces,
+        columns=explained.source_pieces,
+        title="Attention, in hundredths",
+        row_label="target",
+        column_label="source",
+        largest=1.0,
+        write=lambda share: f"{100 * share:.0f}" if share >= WORTH_TELLING else "",
+        outlines=[
+            Outline(
+                targets[link.target].first,
+                targets[link.target].last,
+                sources[link.source].first,
+                sources[link.source].last,
+            )
+            for link in explained.alignment
+        ],
+    )
+
+
+def occlusion_figure(explained: Explanation) -> str:
+    return heat_map(
+        explained.occlusion,
+        rows=[word.text for word in explained.target_words],
+        columns=[word.text for word in explained.source_words],
+        title="What is lost without a source word, in nats",
+        row_label="target",
+        column_label="without",
+        write=lambda nats: minus(nats, 1) if abs(nats) >= WORTH_TELLING else "",
+    )
+
+
+LOOKS: dict[str, Look] = {"best": "main", "finished": "end", "kept": "plain", "dropped": "faint"}
+
+
+def beam_figure(explained: Explanation) -> str:
+    """Within a step the most probable hypothesis stands on top; what was given up stands below."""
+    nodes = sorted(explained.beam, key=lambda node: (node.step, node.state == "dropped", -node.log_prob))
+    places = {node.id: place for place, node in enumerate(nodes)}
+    return step_tree(
+        [
+            Branch(
+                explained.beam_pieces[node.id],
+                None if node.parent is None else places[node.parent],
+                LOOKS[node.state],
+                f"{node.state}, log-probability {minus(node.log_prob, 2)}",
+            )
+            for node in nodes
+        ],
+        title="Hypotheses, step by step",
+    )
+
+
+# Tables
+
+
+def steps_table(explained: Explanation) -> Table:
+    """A row for each target piece: its probability, and what else could stand there."""
+    others = max(map(len, explained.alternatives), default=0)
+    rows = []
+    steps = zip(explained.target_pieces, explained.log_probs, explained.alternatives, strict=True)
+    for piece, log_prob, alternatives in steps:
+        instead = [f"{one.piece} {percent(one.log_prob)}" for one in alternatives if one.piece != piece]
+        rows.append((piece, percent(log_prob), *(instead + [""] * others)[:others]))
+    filled = 2 + max((sum(map(bool, row[2:])) for row in rows), default=0)
+    header = ("piece", "%", *(["instead"] + [""] * others)[:others])
+    return Table("", header[:filled], [row[:filled] for row in rows], texts=frozenset({0, *range(2, filled)}))
+
+
+def words_table(explained: Explanation) -> Table:
+    """A row for each target word: the source word it looked at, and those that it needs most."""
+    links = {link.target: link for link in explained.alignment}
+    rows = [
+        (word.text, *told(explained, links.get(number)), needed(explained, number))
+        for number, word in enumerate(explained.target_words)
+    ]
+    columns = 4 if explained.occlusion else 3
+    header = ("word", "looks at", "%", "loses without it, in nats")
+    return Table(
+        "", header[:columns], [row[:columns] for row in rows], texts=frozenset({0, 1, 3} & set(range(columns)))
+    )
+
+
+def told(explained: Explanation, link: Link | None) -> tuple[str, str]:
+    if link is None:
+        return "", ""
+    return explained.source_words[link.source].text, f"{100 * link.weight:.0f}"
+
+
+def needed(explained: Explanation, target: int) -> str:
+    if not explained.occlusion:
+        return ""
+    words = zip(explained.occlusion[target], explained.source_words, strict=True)
+    most = sorted(words, key=lambda lost: -lost[0])[:NEEDED_MOST]
+    return ", ".join(f"{word.text} {nats:.1f}" for nats, word in most if nats >= WORTH_TELLING)
+
+
+# The tree in lines
+
+
+def in_lines(explained: Explanation) -> Iterator[str]:
+    """A line for each hypothesis from where it left the others; what was compared and given up at once is left out."""
+    children: dict[int | None, list[Node]] = {}
+    for node in explained.beam:
+        if node.state != "dropped":
+            children.setdefault(node.parent, []).append(node)
+
+    def lines(node: Node, depth: int) -> Iterator[str]:
+        pieces, last = [explained.beam_pieces[node.id]], node
+        while len(following := children.get(last.id, [])) == 1:
+            last = following[0]
+            pieces.append(explained.beam_pieces[last.id])
+        mark = {"best": "*", "finished": "+"}.get(last.state, " ")
+        yield f"{mark} {minus(last.log_prob, 2):>7}  {'  ' * depth}{' '.join(pieces)}"
+        for child in sorted(following, key=lambda node: -node.log_prob):
+            yield from lines(child, depth + 1)
+
+    yield from lines(explained.beam[0], 0)
+    yield "* is the translation, + ended too; the figures are log-probabilities up to the end of a line"
+
+
+# Numbers
+
+
+def percent(log_prob: float) -> str:
+    """A probability in hundredths."""
+    share = 100 * math.exp(log_prob)
+    return f"{share:.0f}" if share >= 9.95 else f"{share:.1f}" if share >= 0.05 else "<0.1"
+
+
+def minus(number: float, decimals: int) -> str:
+    """With a minus sign that is none of a hyphen's width; a rounded zero has none."""
+    return f"{round(number, decimals) + 0.0:.{decimals}f}".replace("-", "−")

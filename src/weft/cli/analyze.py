@@ -1,0 +1,81 @@
+"""`weft analyze`: why a model translates sentences as it does, as text, JSON, or one page of figures."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli.lines import open_input, read_texts
+from weft.errors import UsageError
+from weft.files import refuse_replacing, write_atomically
+
+
+def analyze(
+    text: Annotated[list[str] | None, typer.Argument(help="Sentences to explain.")] = None,
+    model: Annotated[
+        str, typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft.")
+    ] = "",
+    input_file: Annotated[
+        Path | None, typer.Option("--input", help="A text file, one sentence a line; .gz too.", show_default=False)
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="TEXT", help="A translation to explain instead of the model's own."),
+    ] = None,
+    beam_size: Annotated[
+        int | None, typer.Option("--beam", metavar="N", min=1, help="Search with a beam of so many hypotheses.")
+    ] = None,
+    best: Annotated[int, typer.Option("--best", metavar="K", min=1, help="Alternatives to tell at each step.")] = 5,
+    layer: Annotated[
+        int | None,
+        typer.Option(
+            "--layer",
+            metavar="N",
+            min=1,
+            help="The decoder layer whose attention is shown, from 1; left out: the mean of all.",
+        ),
+    ] = None,
+    occlusion: Annotated[
+        bool,
+        typer.Option("--occlusion/--no-occlusion", help="Take out each source word in turn, to see what it did."),
+    ] = True,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a decoding key, such as decoding.length_penalty=none."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of tables.")] = False,
+    html: Annotated[Path | None, typer.Option("--html", help="Also write one page that opens from disk.")] = None,
+) -> None:
+    """Explain translations: alternatives at every step, attention, what each source word did, the beam as a tree.
+
+    The sentences are the arguments, the lines of --input, or else of standard input.
+    """
+    if not model:
+        raise UsageError("--model is missing: a model folder or a run folder, such as runs/starter")
+    if text and input_file:
+        raise UsageError("give either sentences or --input, not both")
+    refuse_replacing("--html", html, [input_file] if input_file else [])
+    from weft.analysis.explanation_report import as_html, as_text
+    from weft.tasks.explanation import explain, refuse_unexplainable
+    from weft.tasks.exported import load_for
+
+    translator = load_for(model, overrides or ())
+    with open_input(text, input_file) as lines:
+        texts = list(read_texts(lines, input_file))
+    if not texts:
+        raise UsageError("there is no sentence to explain; give one, such as: weft analyze --model runs/starter 你好。")
+    if target is not None and len(texts) > 1:
+        raise UsageError(f"--target is the translation of one sentence; there are {len(texts):,}")
+    refuse_unexplainable(translator, texts, beam_size=beam_size, target=target, layer=layer)
+    explained = []
+    for number, one in enumerate(texts):
+        found = explain(
+            translator, one, best=best, beam_size=beam_size, occlusion=occlusion, target=target, layer=layer
+        )
+        shown = json.dumps(found.as_json(), ensure_ascii=False) if as_json else as_text(found)
+        typer.echo(shown if as_json or number == 0 else f"\n\n{shown}")
+        if html is not None:
+            explained.append(found)
+    if html is not None:
+        write_atomically(html, as_html(explained, model))

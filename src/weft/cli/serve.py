@@ -1,0 +1,152 @@
+"""`weft serve`: translation over HTTP, with a page, for LibreTranslate's and OpenAI's clients and for people."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from weft.errors import MissingExtraError, UsageError
+
+LIBRARIES = {"fastapi": "FastAPI", "uvicorn": "uvicorn", "limits": "limits", "prometheus_client": "prometheus-client"}
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def serve(
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            help="A model folder, a run folder, or the name of a model that comes with weft; may be repeated.",
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes one that is free.")] = 5000,
+    api_keys: Annotated[
+        Path | None,
+        typer.Option("--api-keys", help="A file with the SHA-256 of each key that is let in.", show_default=False),
+    ] = None,
+    make_key: Annotated[
+        str | None,
+        typer.Option(
+            "--make-key",
+            metavar="NAME",
+            help="Print a new key, add its SHA-256 to --api-keys, and end.",
+            show_default=False,
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let everyone in who can reach an address that is not loopback.")
+    ] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="A name by which this server may be asked for; repeatable."),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option("--allow-origin", metavar="ORIGIN", help="A site whose pages may ask this server; repeatable."),
+    ] = None,
+    trust_proxy: Annotated[
+        list[str] | None,
+        typer.Option("--trust-proxy", metavar="ADDRESS", help="A proxy whose X-Forwarded-For is believed; repeatable."),
+    ] = None,
+    engine: Annotated[
+        Literal["native", "ctranslate2", "onnx"] | None,
+        typer.Option("--engine", help="What computes; left out: what the folder was made for.", show_default=False),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a decoding key, such as decoding.beam_size=5."),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="For the products of matrices.", show_default=False)
+    ] = None,
+    max_bytes: Annotated[int, typer.Option("--max-bytes", help="Of a request's body.")] = 1 << 20,
+    max_characters: Annotated[int, typer.Option("--max-characters", help="Of one text.")] = 5_000,
+    max_texts: Annotated[int, typer.Option("--max-texts", help="Of one request.")] = 128,
+    max_alternatives: Annotated[int, typer.Option("--max-alternatives", help="Of one text.")] = 8,
+    max_beam: Annotated[int, typer.Option("--max-beam", help="Hypotheses that a request may ask for.")] = 10,
+    max_queue: Annotated[int, typer.Option("--max-queue", help="Requests for a model that are in the house.")] = 256,
+    max_seconds: Annotated[float, typer.Option("--max-seconds", help="For an answer.")] = 30.0,
+    max_document_seconds: Annotated[
+        float, typer.Option("--max-document-seconds", help="For the answer to a file or a stream.")
+    ] = 600.0,
+    max_requests: Annotated[
+        int, typer.Option("--max-requests", help="Of one client in a minute; 0 sets no such limit.", show_default=False)
+    ] = -1,
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, help="Seconds that /ready says 503 before the socket is closed.")
+    ] = 1.0,
+    log_texts: Annotated[
+        bool, typer.Option("--log-texts", help="Write what is translated into the log; without it no text is.")
+    ] = False,
+) -> None:
+    """Serve models over HTTP: a page for people, LibreTranslate's and OpenAI's APIs, streams, files, metrics."""
+    require_libraries()
+    if make_key is not None:
+        print_new_key(make_key, api_keys)
+        return
+    is_public = host not in LOOPBACK
+    if is_public and api_keys is None and not insecure:
+        raise UsageError(
+            f"--host {host} lets everyone in who can reach it; give --api-keys FILE (weft serve --make-key NAME makes "
+            "a key), or say --insecure"
+        )
+    if threads is not None:  # read when torch is imported, which is below
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+    # oneDNN would keep what it compiled for a thousand shapes of batches, a gigabyte; hardly one comes again
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+    from weft.serving import server
+    from weft.serving.admission import LOOPBACK_NAMES, House
+    from weft.serving.app import make_app
+    from weft.serving.detection import Detector
+    from weft.serving.keys import Keys, read_keys
+    from weft.serving.limits import Limits
+    from weft.serving.metrics import Metrics
+    from weft.serving.models import Models, Source
+    from weft.serving.service import Service
+
+    limits = Limits(
+        body_bytes=max_bytes,
+        characters=max_characters,
+        texts=max_texts,
+        alternatives=max_alternatives,
+        beam_size=max_beam,
+        queue=max_queue,
+        seconds=max_seconds,
+        document_seconds=max_document_seconds,
+        requests_per_minute=max_requests if max_requests >= 0 else 60 if is_public else 0,
+    )
+    names = frozenset(name.lower() for name in allow_host or ())
+    hosts = (names | LOOPBACK_NAMES) if names or not is_public else None
+    keys = Keys() if api_keys is None else read_keys(api_keys)
+    house = House(limits, Metrics(), keys, hosts)
+    sources = [Source(folder, engine, tuple(overrides or ())) for folder in model or ()]
+    models = Models(sources, house.metrics.observe_batch)
+    service = Service(models, house, Detector(models.languages), log_texts)
+    server.write_log_to_stderr()
+    address = server.Address(host, port, tuple(trust_proxy or ()), grace)
+    server.run(make_app(service, allow_origin or ()), service, address)
+
+
+def require_libraries() -> None:
+    """Raise MissingExtraError for the first library of the extra that is not there."""
+    from importlib.util import find_spec
+
+    for module, name in LIBRARIES.items():
+        if find_spec(module) is None:
+            raise MissingExtraError(name, "serve")
+
+
+def print_new_key(name: str, path: Path | None) -> None:
+    """The key goes to stdout, once; what is kept of it to the file, or to stderr."""
+    from weft.serving.keys import add_key, line_for
+    from weft.serving.keys import make_key as new_key
+
+    key = new_key()
+    if path is None:
+        typer.echo(f"add this line to a file and start with --api-keys FILE:\n{line_for(key, name)}", err=True)
+    else:
+        add_key(path, key, name)
+        typer.echo(f"{path} has the SHA-256 of the key; the key itself is kept nowhere:", err=True)
+    typer.echo(key)

@@ -1,0 +1,161 @@
+"""TMX 1.4, the exchange format of translation memories: its units to pairs of strings.
+
+    <tmx version="1.4"><header srclang="zh" .../><body>
+      <tu><tuv xml:lang="zh"><seg>你好。</seg></tuv><tuv xml:lang="en"><seg>Hello.</seg></tuv></tu>
+    </body></tmx>
+
+Such files come from anywhere. The parser reads no other file, expands no entity but the five of XML, and keeps one unit
+in memory at a time; how much it reads, how deep elements nest and how long a text is have bounds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+from weft.data.corpus import Reading, Row
+from weft.errors import CorpusError
+from weft.files import naming_unreadable, open_bytes
+
+LARGEST = 2**30
+"""Bytes of a file, unzipped."""
+DEEPEST = 32
+"""Elements inside each other; those of TMX are about ten."""
+LONGEST = 100_000
+"""Characters of one text."""
+READ_AT_ONCE = 2**16
+
+CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
+"""Elements that hold the markup of some other format rather than text."""
+
+
+def read_tmx(path: Path, languages: tuple[str, str], reading: Reading) -> Iterator[Row]:
+    """The pairs of a TMX file, .gz too, with the line where each unit begins; what is wrong is noted in `reading`.
+
+    Of a unit with several texts in a language every pairing is one. A unit that lacks one of the languages is left out;
+    where all do, that is a problem. Raises CorpusError at once for a file that is no XML, declares entities, or is
+    beyond the bounds.
+    """
+    units = Units(languages, reading)
+    size = 0
+    with naming_unreadable(path), open_bytes(path) as file:
+        while data := file.read(READ_AT_ONCE):
+            size += len(data)
+            if size > LARGEST:
+                units.refuse(f"the file has more than {LARGEST:,} bytes; divide it")
+            yield from units.feed(data)
+    yield from units.feed(b"", is_last=True)
+    units.note_absent_languages()
+
+
+@dataclass
+class Unit:
+    """A <tu> that is being read: the line where it begins, and the texts of each of its languages."""
+
+    line: int
+    texts: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Units:
+    """Takes the bytes of a file piece by piece and gives the pairs that came to their end with each."""
+
+    def __init__(self, languages: tuple[str, str], reading: Reading) -> None:
+        self.languages, self.reading = languages, reading
+        self.open: list[str] = []
+        """The elements around the present place."""
+        self.unit: Unit | None = None
+        self.language = ""
+        self.has_segment = False
+        self.segment: list[str] | None = None
+        self.in_codes = 0
+        self.length = 0
+        self.found: list[Row] = []
+        self.has_pairs = False
+        self.seen: dict[str, None] = {}
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text
+        self.parser.EntityDeclHandler = self._refuse_entities
+        self.parser.UnparsedEntityDeclHandler = self._refuse_entities
+
+    def feed(self, data: bytes, *, is_last: bool = False) -> list[Row]:
+        try:
+            self.parser.Parse(data, is_last)
+        except expat.ExpatError as error:
+            self.refuse(f"is no XML: {expat.errors.messages[error.code]}", error.lineno)
+        found, self.found = self.found, []
+        return found
+
+    def note_absent_languages(self) -> None:
+        if self.has_pairs or self.reading.problems:
+            return
+        there = f"the languages in it are {', '.join(self.seen)[:200]}" if self.seen else "it has no <tuv> at all"
+        self.reading.add(1, f"no unit has both {self.languages[0]} and {self.languages[1]}; {there}")
+
+    def refuse(self, what: str, line: int | None = None) -> None:
+        self.reading.add(self.parser.CurrentLineNumber if line is None else line, what)
+        raise CorpusError(self.reading.subject, self.reading.problems)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self.open.append(name)
+        if len(self.open) > DEEPEST:
+            self.refuse(f"has elements inside each other, more than {DEEPEST} of them; that is no TMX")
+        if len(self.open) == 1 and name != "tmx":
+            self.refuse(f"begins with <{name[:40]}>; a translation memory begins with <tmx>")
+        if name == "tu":
+            self.unit = Unit(self.parser.CurrentLineNumber)
+        elif name == "tuv":
+            self.language = attributes.get("xml:lang", attributes.get("lang", ""))
+            self.seen[self.language] = None
+            self.has_segment = False
+            if not self.language:
+                self.reading.add(self.parser.CurrentLineNumber, "a <tuv> does not say its language; add xml:lang")
+        elif name == "seg":
+            self.segment, self.length = [], 0
+        self.in_codes += name in CODES
+
+    def _text(self, text: str) -> None:
+        if self.segment is None or self.in_codes:
+            return
+        self.length += len(text)
+        if self.length > LONGEST:
+            self.refuse(f"a text has more than {LONGEST:,} characters; divide it")
+        self.segment.append(text)
+
+    def _end(self, name: str) -> None:
+        self.open.pop()
+        self.in_codes -= name in CODES
+        if name == "seg" and self.segment is not None:
+            if self.unit is not None and self.language:
+                self.unit.texts.append((self.language, "".join(self.segment)))
+            self.segment, self.has_segment = None, True
+        elif name == "tuv":
+            if not self.has_segment:
+                self.reading.add(self.parser.CurrentLineNumber, "a <tuv> has no <seg>; add its text or remove it")
+            self.language = ""
+        elif name == "tu" and self.unit is not None:
+            self._pair(self.unit)
+            self.unit = None
+
+    def _pair(self, unit: Unit) -> None:
+        sides = [[text for code, text in unit.texts if is_of(code, language)] for language in self.languages]
+        if not all(sides):
+            return
+        self.has_pairs = True
+        for side, language in zip(sides, self.languages, strict=True):
+            if not all(text.strip() for text in side):
+                self.reading.add(unit.line, f"a unit has an empty text in {language}; fill it or remove the unit")
+                return
+        self.found += [(unit.line, source, (target,)) for source in sides[0] for target in sides[1]]
+
+    def _refuse_entities(self, name: str, *_: object) -> None:
+        self.refuse(f"declares the entity {name[:40]!r}, which a translation memory has no need of; remove it")
+
+
+def is_of(code: str, language: str) -> bool:
+    """Whether a code such as zh-CN or EN_us names the language, or a form of it."""
+    asked, given = (one.lower().replace("_", "-") for one in (language, code))
+    return given == asked or given.startswith(f"{asked}-")

@@ -1,0 +1,46 @@
+"""What every figure is made of: the frame of an SVG with its style in it, and text that is safe and fits."""
+
+import unicodedata
+import zlib
+from collections.abc import Sequence
+from html import escape
+
+from weft.figures.theme import STYLE
+
+
+def svg_figure(
+    title: str, description: str, body: Sequence[str], width: float, height: float, *, shrinks: bool = True
+) -> str:
+    """An SVG string that stands inline in HTML or alone in a file, `width` by `height` pixels.
+
+    Screen readers get title and description. It shrinks with its container unless that would make it illegible.
+    """
+    identity = f"figure-{zlib.crc32(f'{title} {description}'.encode(errors='replace')):08x}"
+    style = ' style="max-width:100%;height:auto"' if shrinks else ""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="weft-figure" role="img" viewBox="0 0 {width:g} {height:g}" '
+        f'width="{width:g}" height="{height:g}"{style} '
+        f'aria-labelledby="{identity}-title {identity}-desc">\n'
+        f'<title id="{identity}-title">{escaped(title)}</title>\n'
+        f'<desc id="{identity}-desc">{escaped(description)}</desc>\n'
+        f"<style>{STYLE}</style>\n" + "\n".join(body) + "\n</svg>"
+    )
+
+
+def text_width(text: str) -> float:
+    """About how many pixels the text takes at 12 px, measured without a font: full-width characters take a whole em."""
+    return sum(12.0 if unicodedata.east_asian_width(letter) in "WF" else 6.8 for letter in text)
+
+
+def fit(text: str, width: float) -> str:
+    """The text, or as much of its beginning as these pixels hold."""
+    if text_width(text) <= width:
+        return text
+    while text and text_width(text + "…") > width:
+        text = text[:-1]
+    return text + "…"
+
+
+def escaped(text: str) -> str:
+    """For XML, and without the characters that XML forbids."""
+    return escape("".join(c if c.isprintable() or c == " " else "\N{REPLACEMENT CHARACTER}" for c in text))

@@ -1,0 +1,1 @@
+"""Leaving another house: models that other systems have trained become weft's."""

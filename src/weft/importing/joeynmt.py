@@ -1,0 +1,304 @@
+"""JoeyNMT 2.x: the folder that a training leaves behind.
+
+config.yaml                      all settings
+best.ckpt, latest.ckpt, N.ckpt   the weights after N steps; the first two are links to one of these
+src_vocab.txt, trg_vocab.txt     the tokens, one a line, in the order of their ids
+*.model                          the SentencePiece models, under the names that config.yaml gives them
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import Tensor
+
+from weft.errors import ModelError, Problem
+from weft.files import split_lines
+from weft.importing.foreign import Foreign, ForeignVocabulary, problems_of, stacked
+from weft.importing.opening import (
+    LARGEST_SETTINGS,
+    LARGEST_VOCABULARY,
+    LARGEST_WEIGHTS,
+    check_files,
+    read_text,
+    read_torch,
+    read_yaml,
+)
+
+CONFIG, SOURCE_TOKENS, TARGET_TOKENS = "config.yaml", "src_vocab.txt", "trg_vocab.txt"
+CHECKPOINT = re.compile(r"(\d+)\.ckpt")
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu"}
+"""JoeyNMT's names for the activations that weft has."""
+NORM_EPSILON = 1e-6
+
+FEED_FORWARD = {
+    "feed_forward.widen": ("feed_forward.pwff_layer.0",),
+    "feed_forward.narrow": ("feed_forward.pwff_layer.3",),
+    "feed_forward_residual.norm": ("feed_forward.layer_norm",),
+}
+
+
+def attention(ours: str, theirs: str, norm: str) -> dict[str, tuple[str, ...]]:
+    return {
+        f"{ours}.query": (f"{theirs}.q_layer",),
+        f"{ours}.key_value": (f"{theirs}.k_layer", f"{theirs}.v_layer"),
+        f"{ours}.output": (f"{theirs}.output_layer",),
+        f"{ours}_residual.norm": (norm,),
+    }
+
+
+ENCODER_LAYER = {**attention("attention", "src_src_att", "layer_norm"), **FEED_FORWARD}
+DECODER_LAYER = {
+    **attention("self_attention", "trg_trg_att", "x_layer_norm"),
+    **attention("cross_attention", "src_trg_att", "dec_layer_norm"),
+    **FEED_FORWARD,
+}
+
+
+class Said(BaseModel):
+    """A part of config.yaml, with the defaults that JoeyNMT gives it."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+class LanguageConfig(Said):
+    lang: str | None = None
+    level: str = "bpe"
+    lowercase: bool = False
+    normalize: bool = False
+    tokenizer_type: str | None = None
+    bpe_type: str = "sentencepiece"
+    """What tokenizer_type was called before."""
+    tokenizer_cfg: dict[str, Any] = {}
+
+    @property
+    def cutter(self) -> str:
+        return self.tokenizer_type or self.bpe_type
+
+    @property
+    def model_file(self) -> str:
+        """The name that the SentencePiece model has in the run's folder."""
+        return PurePosixPath(str(self.tokenizer_cfg.get("model_file", ""))).name
+
+
+class SpecialSymbols(Said):
+    unk_token: str = "<unk>"
+    pad_token: str = "<pad>"
+    bos_token: str = "<s>"
+    eos_token: str = "</s>"
+    sep_token: str | None = None
+    lang_tags: list[str] = []
+
+
+class DataConfig(Said):
+    src: LanguageConfig
+    trg: LanguageConfig
+    special_symbols: SpecialSymbols = SpecialSymbols()
+
+
+class TestingConfig(Said):
+    beam_size: int = Field(default=1, ge=1)
+    beam_alpha: float = -1
+    generate_unk: bool = True
+    min_output_length: int = 1
+
+
+class EmbeddingConfig(Said):
+    embedding_dim: int = 64
+    scale: bool = False
+    dropout: float | None = None
+
+
+class StackConfig(Said):
+    """The encoder or the decoder."""
+
+    type: str = "recurrent"
+    embeddings: EmbeddingConfig
+    hidden_size: int = 512
+    ff_size: int = 2048
+    num_layers: int
+    num_heads: int
+    dropout: float = 0.1
+    alpha: float = 1.0
+    layer_norm: Literal["pre", "post"] = "post"
+    activation: str = "relu"
+
+
+class ModelConfig(Said):
+    encoder: StackConfig
+    decoder: StackConfig
+    tied_embeddings: bool = False
+    tied_softmax: bool = False
+
+
+class JoeyConfig(Said):
+    data: DataConfig
+    model: ModelConfig
+    testing: TestingConfig = TestingConfig()
+
+
+def read_joeynmt(folder: Path) -> Foreign:
+    """Raises ModelError with all that is missing, or that weft has no form for."""
+    check_files(folder, {CONFIG: LARGEST_SETTINGS})
+    try:
+        config = JoeyConfig.model_validate(read_yaml(folder, CONFIG))
+    except ValidationError as error:
+        raise ModelError(folder, problems_of(error, f"{CONFIG}: ")) from None
+    problems = list(refusals(config))
+    if problems:
+        raise ModelError(folder, problems)
+    weights = checkpoint_in(folder)
+    limits = {SOURCE_TOKENS: LARGEST_VOCABULARY, TARGET_TOKENS: LARGEST_VOCABULARY, weights: LARGEST_WEIGHTS}
+    limits |= {of.model_file: LARGEST_VOCABULARY for of in (config.data.src, config.data.trg)}
+    check_files(folder, limits)
+    symbols, found = config.data.special_symbols, []
+    for name, language in ((SOURCE_TOKENS, config.data.src), (TARGET_TOKENS, config.data.trg)):
+        found.append(read_vocabulary(folder, name, language, symbols, problems))
+    state = read_torch(folder, weights).get("model_state")
+    if not isinstance(state, dict):
+        problems.append(Problem(weights, "has no model_state, where JoeyNMT keeps the weights"))
+    source, target = found
+    if problems or source is None or target is None or not isinstance(state, dict):
+        raise ModelError(folder, problems)
+    tensors = {str(name): tensor for name, tensor in state.items() if isinstance(tensor, Tensor)}
+    return described(config, source, target, tensors, files=(CONFIG, *limits))
+
+
+def refusals(config: JoeyConfig) -> Iterator[Problem]:
+    """What weft's Transformer, or its tokenizers, have no form for."""
+    for side in ("src", "trg"):
+        of: LanguageConfig = getattr(config.data, side)
+        where = f"{CONFIG}: data.{side}"
+        if of.level != "bpe" or of.cutter != "sentencepiece":
+            cut = f"{of.level}, {of.cutter}" if of.level == "bpe" else of.level
+            yield Problem(f"{where}.level", f"is cut by {cut}; weft takes over pieces of SentencePiece (level bpe)")
+        elif not of.model_file:
+            yield Problem(f"{where}.tokenizer_cfg.model_file", "is missing")
+        if (before := of.tokenizer_cfg.get("pretokenizer", "none")) != "none":
+            yield Problem(f"{where}.tokenizer_cfg.pretokenizer", f"is {before}; weft does not cut words beforehand")
+    for what in ("lowercase", "normalize"):
+        if getattr(config.data.src, what):
+            yield Problem(f"{CONFIG}: data.src.{what}", "is true; weft has no such form of the source's text")
+    encoder, decoder = config.model.encoder, config.model.decoder
+    for name, stack in (("encoder", encoder), ("decoder", decoder)):
+        where = f"{CONFIG}: model.{name}"
+        if stack.type != "transformer":
+            yield Problem(f"{where}.type", f"is {stack.type}; weft's model is a transformer")
+        if stack.alpha != 1:
+            yield Problem(f"{where}.alpha", f"is {stack.alpha}; in weft a residual counts once")
+        if stack.activation not in ACTIVATIONS:
+            yield Problem(f"{where}.activation", f"is {stack.activation}; weft has {', '.join(ACTIVATIONS)}")
+        if stack.embeddings.embedding_dim != stack.hidden_size:
+            what = (
+                f"is {stack.embeddings.embedding_dim}, hidden_size {stack.hidden_size}; in a transformer they are one"
+            )
+            yield Problem(f"{where}.embeddings.embedding_dim", what)
+    for what in ("hidden_size", "ff_size", "num_heads", "layer_norm", "activation"):
+        ours, theirs = getattr(encoder, what), getattr(decoder, what)
+        if ours != theirs:
+            yield Problem(
+                f"{CONFIG}: model.decoder.{what}", f"is {theirs}, the encoder's is {ours}; weft has one for both"
+            )
+
+
+def checkpoint_in(folder: Path) -> str:
+    """The best weights, else the latest, else those of the most steps."""
+    for name in ("best.ckpt", "latest.ckpt"):
+        if (folder / name).is_symlink() or (folder / name).exists():
+            return name
+    steps = [int(found[1]) for entry in folder.iterdir() if (found := CHECKPOINT.fullmatch(entry.name))]
+    return f"{max(steps)}.ckpt" if steps else "best.ckpt"
+
+
+def read_vocabulary(
+    folder: Path, name: str, language: LanguageConfig, symbols: SpecialSymbols, problems: list[Problem]
+) -> ForeignVocabulary | None:
+    """None where something is wrong with it."""
+    tokens = [line.decode() for line in split_lines(read_text(folder, name).encode())]
+    ids = {token: number for number, token in enumerate(tokens)}
+    if len(ids) != len(tokens):
+        twice = next(token for number, token in enumerate(tokens) if ids[token] != number)
+        problems.append(Problem(name, f"has {twice!r} twice; each token stands once"))
+        return None
+    special = (symbols.pad_token, symbols.unk_token, symbols.bos_token, symbols.eos_token)
+    if missing := [token for token in special if token not in ids]:
+        problems.append(Problem(name, f"lacks {' and '.join(missing)}"))
+        return None
+    padding, unknown, begin, end = (ids[token] for token in special)
+    tags = [*symbols.lang_tags, *([symbols.sep_token] if symbols.sep_token else [])]
+    return ForeignVocabulary(
+        tokens=tuple(tokens),
+        model=(folder / language.model_file).read_bytes(),
+        model_file=language.model_file,
+        padding=padding,
+        unknown=unknown,
+        begin=begin,
+        end=end,
+        tags=frozenset(tag for tag in tags if tag in ids),
+        is_closed=True,
+    )
+
+
+def described(
+    config: JoeyConfig,
+    source: ForeignVocabulary,
+    target: ForeignVocabulary,
+    tensors: dict[str, Tensor],
+    files: tuple[str, ...],
+) -> Foreign:
+    """The same in weft's words."""
+    model, encoder, decoder, testing = config.model, config.model.encoder, config.model.decoder, config.testing
+    source_embedding, target_embedding, output = (
+        "src_embed.lut.weight",
+        "trg_embed.lut.weight",
+        "decoder.output_layer.weight",
+    )
+    scales, copies = (encoder.embeddings.scale, decoder.embeddings.scale), {}
+    if model.tied_embeddings:
+        copies[target_embedding], target_embedding = source_embedding, source_embedding
+        scales = (scales[0], scales[0])  # the decoder has the encoder's embeddings, scale included
+    if model.tied_softmax:
+        copies[output], output = target_embedding, target_embedding
+    ids = {token: number for number, token in enumerate(target.tokens)}
+    never = {target.begin, *(ids[tag] for tag in target.tags)} | (set() if testing.generate_unk else {target.unknown})
+    norms = {"encoder_norm": ("encoder.layer_norm",), "decoder_norm": ("decoder.layer_norm",)}
+    return Foreign(
+        framework="JoeyNMT",
+        languages=(config.data.src.lang, config.data.trg.lang),
+        settings={
+            "model.model_dim": encoder.hidden_size,
+            "model.num_heads": encoder.num_heads,
+            "model.encoder_layers": encoder.num_layers,
+            "model.decoder_layers": decoder.num_layers,
+            "model.ff_dim": encoder.ff_size,
+            "model.dropout": encoder.dropout,
+            "model.embedding_dropout": encoder.embeddings.dropout,
+            "model.activation": ACTIVATIONS[encoder.activation],
+            "model.norm": encoder.layer_norm,
+            "model.norm_epsilon": NORM_EPSILON,
+            "decoding.method": "greedy" if testing.beam_size == 1 else "beam",
+            "decoding.beam_size": testing.beam_size,
+            "decoding.length_penalty": "gnmt" if testing.beam_alpha > 0 else "none",
+            "decoding.length_power": max(0.0, testing.beam_alpha),
+            "decoding.min_length": testing.min_output_length,
+        },
+        source=source,
+        target=target,
+        layers={
+            **stacked("encoder", "encoder.layers", encoder.num_layers, ENCODER_LAYER),
+            **stacked("decoder", "decoder.layers", decoder.num_layers, DECODER_LAYER),
+            **(norms if encoder.layer_norm == "pre" else {}),
+        },
+        source_embedding=source_embedding,
+        target_embedding=target_embedding,
+        output=output,
+        output_bias=None,
+        tensors=tensors,
+        files=files,
+        scales=scales,
+        position_tables=("encoder.pe.pe", "decoder.pe.pe"),
+        never=frozenset(never),
+        copies=copies,
+    )

@@ -1,0 +1,285 @@
+"""Marian and OPUS-MT models as Hugging Face's transformers library keeps them.
+
+config.json, generation_config.json     shape and decoding
+model.safetensors or pytorch_model.bin  the weights
+source.spm, target.spm, vocab.json      pieces, and their ids; target_vocab.json where the languages have their own
+tokenizer_config.json                   the languages, if it tells them
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import Tensor
+
+from weft.errors import ModelError, Problem
+from weft.importing.foreign import Foreign, ForeignVocabulary, problems_of, stacked
+from weft.importing.opening import (
+    LARGEST_SETTINGS,
+    LARGEST_VOCABULARY,
+    LARGEST_WEIGHTS,
+    check_files,
+    read_json,
+    read_safetensors,
+    read_torch,
+)
+from weft.importing.pieces import LANGUAGE_TAG
+
+CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
+VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
+SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
+SAFE_WEIGHTS, TORCH_WEIGHTS = "model.safetensors", "pytorch_model.bin"
+
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
+"""transformers' names for the activations that weft has."""
+TWO_LETTERS = {"zho": "zh", "cmn": "zh", "eng": "en"}
+"""weft's own words for codes of three letters; any other code stays as it is."""
+
+SELF_ATTENTION = {
+    "query": ("self_attn.q_proj",),
+    "key_value": ("self_attn.k_proj", "self_attn.v_proj"),
+    "output": ("self_attn.out_proj",),
+}
+FEED_FORWARD = {
+    "feed_forward.widen": ("fc1",),
+    "feed_forward.narrow": ("fc2",),
+    "feed_forward_residual.norm": ("final_layer_norm",),
+}
+ENCODER_LAYER = {
+    **{f"attention.{part}": names for part, names in SELF_ATTENTION.items()},
+    "attention_residual.norm": ("self_attn_layer_norm",),
+    **FEED_FORWARD,
+}
+DECODER_LAYER = {
+    **{f"self_attention.{part}": names for part, names in SELF_ATTENTION.items()},
+    "self_attention_residual.norm": ("self_attn_layer_norm",),
+    "cross_attention.query": ("encoder_attn.q_proj",),
+    "cross_attention.key_value": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
+    "cross_attention.output": ("encoder_attn.out_proj",),
+    "cross_attention_residual.norm": ("encoder_attn_layer_norm",),
+    **FEED_FORWARD,
+}
+
+
+class MarianConfig(BaseModel):
+    """What config.json says, with the defaults of transformers' own class."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    d_model: int = 1024
+    encoder_layers: int = 12
+    decoder_layers: int = 12
+    encoder_attention_heads: int = 16
+    decoder_attention_heads: int = 16
+    encoder_ffn_dim: int = 4096
+    decoder_ffn_dim: int = 4096
+    activation_function: str = "gelu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    vocab_size: int = 58101
+    decoder_vocab_size: int | None = None
+    pad_token_id: int = 58100
+    eos_token_id: int = 0
+    decoder_start_token_id: int = 58100
+    scale_embedding: bool = False
+    share_encoder_decoder_embeddings: bool = True
+    tie_word_embeddings: bool = True
+    # What transformers knows from BART and its Marian does not compute.
+    normalize_before: bool = False
+    normalize_embedding: bool = False
+    add_final_layer_norm: bool = False
+    static_position_embeddings: bool = True
+
+
+class GenerationConfig(BaseModel):
+    """What generation_config.json says, or in older folders config.json."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    num_beams: int = Field(default=1, ge=1)
+    length_penalty: float = 1.0
+    bad_words_ids: list[list[int]] | None = None
+
+
+def read_marian(folder: Path) -> Foreign:
+    """Raises ModelError with all that is missing, or that weft has no form for."""
+    weights = SAFE_WEIGHTS if (folder / SAFE_WEIGHTS).exists() else TORCH_WEIGHTS
+    settings = [CONFIG, *(name for name in (GENERATION, TOKENIZER) if (folder / name).exists())]
+    vocabularies = [VOCABULARY, SOURCE_MODEL, TARGET_MODEL]
+    vocabularies += [TARGET_VOCABULARY] if (folder / TARGET_VOCABULARY).exists() else []
+    limits = dict.fromkeys(settings, LARGEST_SETTINGS) | dict.fromkeys(vocabularies, LARGEST_VOCABULARY)
+    check_files(folder, limits | {weights: LARGEST_WEIGHTS})
+    said = {name: read_json(folder, name) for name in settings}
+    config, generation = checked_settings(folder, said[CONFIG], said.get(GENERATION, {}))
+    of_tokenizer = said.get(TOKENIZER, {})
+    problems = list(refusals(config, generation))
+    source = read_vocabulary(folder, VOCABULARY, SOURCE_MODEL, config, config.vocab_size, of_tokenizer, problems)
+    is_own = TARGET_VOCABULARY in vocabularies and not config.share_encoder_decoder_embeddings
+    target_ids, target_size = (
+        TARGET_VOCABULARY if is_own else VOCABULARY,
+        config.decoder_vocab_size or config.vocab_size,
+    )
+    target = read_vocabulary(folder, target_ids, TARGET_MODEL, config, target_size, of_tokenizer, problems)
+    if problems or source is None or target is None:
+        raise ModelError(folder, list(dict.fromkeys(problems)))
+    return described(
+        config,
+        generation,
+        languages=(language_of(of_tokenizer, "source_lang"), language_of(of_tokenizer, "target_lang")),
+        vocabularies=(source, target),
+        tensors=read_safetensors(folder, weights) if weights == SAFE_WEIGHTS else read_tensors(folder, weights),
+        framework="Marian, in the form of Hugging Face's transformers",
+        files=(*limits, weights),
+    )
+
+
+def checked_settings(
+    folder: Path, config: dict[str, Any], generation: dict[str, Any]
+) -> tuple[MarianConfig, GenerationConfig]:
+    if (kind := config.get("model_type")) != "marian":
+        raise ModelError(folder, [Problem(f"{CONFIG}: model_type", f"is {kind!r}; weft imports marian")])
+    config, generation = ({key: value for key, value in of.items() if value is not None} for of in (config, generation))
+    try:
+        return MarianConfig.model_validate(config), GenerationConfig.model_validate({**config, **generation})
+    except ValidationError as error:
+        raise ModelError(folder, problems_of(error, f"{CONFIG}: ")) from None
+
+
+def refusals(config: MarianConfig, generation: GenerationConfig) -> Iterator[Problem]:
+    """What weft's Transformer has no form for."""
+    if config.activation_function not in ACTIVATIONS:
+        known = ", ".join(ACTIVATIONS)
+        yield Problem(f"{CONFIG}: activation_function", f"is {config.activation_function!r}; weft has {known}")
+    for what in ("attention_heads", "ffn_dim"):
+        ours, theirs = getattr(config, f"encoder_{what}"), getattr(config, f"decoder_{what}")
+        if ours != theirs:
+            yield Problem(f"{CONFIG}: decoder_{what}", f"is {theirs}, the encoder's is {ours}; weft has one for both")
+    for what in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
+        if getattr(config, what):
+            yield Problem(f"{CONFIG}: {what}", "is true, which transformers' own Marian does not compute either")
+    if not config.static_position_embeddings:
+        yield Problem(f"{CONFIG}: static_position_embeddings", "is false; only sinusoids can be taken over")
+    if any(len(words) != 1 for words in generation.bad_words_ids or ()):
+        yield Problem("bad_words_ids", "forbids words of several pieces, which weft does not")
+
+
+def read_vocabulary(
+    folder: Path,
+    ids_file: str,
+    model_file: str,
+    config: MarianConfig,
+    size: int,
+    of_tokenizer: dict[str, Any],
+    problems: list[Problem],
+) -> ForeignVocabulary | None:
+    """The tokens in one file and the SentencePiece model in another; None where something is wrong with the ids."""
+    found, before = read_json(folder, ids_file), len(problems)
+    tokens = {number: token for token, number in found.items() if type(number) is int}
+    if len(tokens) != len(found) or tokens.keys() != set(range(len(found))):
+        missing = next((number for number in range(len(found)) if number not in tokens), len(found))
+        problems.append(
+            Problem(ids_file, f"must number its {len(found):,} tokens 0, 1, 2, ..., each once; {missing} is none")
+        )
+    elif len(found) != size:
+        problems.append(Problem(ids_file, f"has {len(found):,} tokens, {CONFIG} says {size:,}"))
+    unknown = of_tokenizer.get("unk_token", "<unk>")
+    if not isinstance(unknown, str) or unknown not in found:
+        problems.append(Problem(ids_file, f"has no token {unknown}, which stands for unknown ones"))
+    for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
+        if not 0 <= getattr(config, key) < len(found):
+            problems.append(Problem(f"{CONFIG}: {key}", f"is {getattr(config, key):,}, which is no token"))
+    if len(problems) > before:
+        return None
+    return ForeignVocabulary(
+        tokens=tuple(tokens[number] for number in range(len(found))),
+        model=(folder / model_file).read_bytes(),
+        model_file=model_file,
+        padding=config.pad_token_id,
+        unknown=found[unknown],
+        begin=config.decoder_start_token_id,
+        end=config.eos_token_id,
+        tags=frozenset(token for token in found if LANGUAGE_TAG.fullmatch(token)),
+    )
+
+
+def language_of(of_tokenizer: dict[str, Any], key: str) -> str | None:
+    code = of_tokenizer.get(key)
+    return TWO_LETTERS.get(code, code) if isinstance(code, str) and code else None
+
+
+def read_tensors(folder: Path, name: str) -> dict[str, Tensor]:
+    return {key: tensor for key, tensor in read_torch(folder, name).items() if isinstance(tensor, Tensor)}
+
+
+def described(
+    config: MarianConfig,
+    generation: GenerationConfig,
+    *,
+    languages: tuple[str | None, str | None],
+    vocabularies: tuple[ForeignVocabulary, ForeignVocabulary],
+    tensors: dict[str, Tensor],
+    framework: str,
+    files: tuple[str, ...],
+) -> Foreign:
+    """The same in weft's words; the tensors have the names of transformers."""
+    if "final_logits_bias" in tensors:
+        tensors = {**tensors, "final_logits_bias": tensors["final_logits_bias"].flatten()}
+    shared, encoder, decoder, output = (
+        "model.shared.weight",
+        "model.encoder.embed_tokens.weight",
+        "model.decoder.embed_tokens.weight",
+        "lm_head.weight",
+    )
+    copies: dict[str, str] = {}
+    if config.share_encoder_decoder_embeddings:
+        one = next((name for name in (shared, encoder, decoder) if name in tensors), shared)
+        copies = dict.fromkeys({shared, encoder, decoder} - {one}, one)
+        encoder = decoder = one
+    if config.tie_word_embeddings:
+        copies[output], output = decoder, decoder
+    return Foreign(
+        framework=framework,
+        languages=languages,
+        settings={
+            "model.model_dim": config.d_model,
+            "model.num_heads": config.encoder_attention_heads,
+            "model.encoder_layers": config.encoder_layers,
+            "model.decoder_layers": config.decoder_layers,
+            "model.ff_dim": config.encoder_ffn_dim,
+            "model.dropout": config.dropout,
+            "model.attention_dropout": config.attention_dropout,
+            "model.activation_dropout": config.activation_dropout,
+            "model.activation": ACTIVATIONS[config.activation_function],
+            "model.norm": "post",
+            "decoding.method": "greedy" if generation.num_beams == 1 else "beam",
+            "decoding.beam_size": generation.num_beams,
+            "decoding.length_penalty": "fixed",
+            "decoding.length_power": generation.length_penalty,
+        },
+        source=vocabularies[0],
+        target=vocabularies[1],
+        layers={
+            **stacked("encoder", "model.encoder.layers", config.encoder_layers, ENCODER_LAYER),
+            **stacked("decoder", "model.decoder.layers", config.decoder_layers, DECODER_LAYER),
+        },
+        source_embedding=encoder,
+        target_embedding=decoder,
+        output=output,
+        output_bias="final_logits_bias" if "final_logits_bias" in tensors else None,
+        tensors=tensors,
+        files=files,
+        scales=(config.scale_embedding, config.scale_embedding),
+        position_tables=("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"),
+        order=sines_first(config.d_model),
+        never=frozenset(word for words in generation.bad_words_ids or () for word in words),
+        copies=copies,
+    )
+
+
+def sines_first(model_dim: int) -> Tensor:
+    """Of each dimension of weft's, in which a sine and a cosine take turns, the one where all sines come first."""
+    place = torch.arange(model_dim)
+    return place // 2 + (place % 2) * ((model_dim + 1) // 2)

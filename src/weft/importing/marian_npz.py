@@ -1,0 +1,304 @@
+"""Models as Marian itself writes them.
+
+    decoder.yml                 which files belong together, and how they are decoded
+    *.npz                       the weights, and under special:model.yml the settings
+    *.yml, source.spm, ...      a list of tokens with their ids, and the SentencePiece models (as OPUS-MT packs them)
+    *.spm                       or SentencePiece models whose own ids are the tokens'
+
+Marian has no token that begins a translation: the decoder is first given zeros. Its positions have waves that are a
+little longer than the paper's: wave i of n takes 10,000^(i / (n - 1)) steps a radian, where weft counts period^(i / n).
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import Tensor
+
+from weft.errors import ModelError, Problem
+from weft.importing.foreign import Foreign, ForeignVocabulary, problems_of
+from weft.importing.marian import SOURCE_MODEL, TARGET_MODEL, sines_first
+from weft.importing.opening import (
+    LARGEST_SETTINGS,
+    LARGEST_VOCABULARY,
+    LARGEST_WEIGHTS,
+    check_files,
+    parse_yaml,
+    read_npz,
+    read_text,
+    read_yaml,
+)
+from weft.importing.pieces import LANGUAGE_TAG, read_model
+
+DECODER = "decoder.yml"
+SETTINGS = "special:model.yml"
+END, UNKNOWN = "</s>", "<unk>"
+PADDING = "<pad>"
+"""A token that is added, of zeros: what begins a translation."""
+ACTIVATIONS = {"relu": "relu", "swish": "silu"}
+"""Marian's names for the activations that weft has; its gelu is another one."""
+NORM_EPSILON = 1e-6
+
+ATTENTION = {"query": ("q",), "key_value": ("k", "v"), "output": ("o",)}
+FEED_FORWARD = {
+    "feed_forward.widen": ("ffn.1",),
+    "feed_forward.narrow": ("ffn.2",),
+    "feed_forward_residual.norm": ("ffn_ffn.norm",),
+}
+ENCODER_LAYER = {
+    **{f"attention.{part}": tuple(f"self.{name}" for name in names) for part, names in ATTENTION.items()},
+    "attention_residual.norm": ("self_Wo.norm",),
+    **FEED_FORWARD,
+}
+DECODER_LAYER = {
+    **{f"self_attention.{part}": tuple(f"self.{name}" for name in names) for part, names in ATTENTION.items()},
+    "self_attention_residual.norm": ("self_Wo.norm",),
+    **{f"cross_attention.{part}": tuple(f"context.{name}" for name in names) for part, names in ATTENTION.items()},
+    "cross_attention_residual.norm": ("context_Wo.norm",),
+    **FEED_FORWARD,
+}
+
+
+class Said(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+class DecoderConfig(Said):
+    """decoder.yml"""
+
+    models: list[str] = Field(min_length=1)
+    vocabs: list[str] = Field(min_length=1)
+    beam_size: int = Field(default=12, ge=1, alias="beam-size")
+    normalize: float = 0.0
+    word_penalty: float = Field(default=0.0, alias="word-penalty")
+
+
+class MarianSettings(Said):
+    """What the archive of the weights says."""
+
+    type: str
+    dim_emb: int = Field(alias="dim-emb")
+    enc_depth: int = Field(alias="enc-depth")
+    dec_depth: int = Field(alias="dec-depth")
+    heads: int = Field(alias="transformer-heads")
+    dim_ffn: int = Field(alias="transformer-dim-ffn")
+    decoder_dim_ffn: int = Field(default=0, alias="transformer-decoder-dim-ffn")
+    ffn_depth: int = Field(default=2, alias="transformer-ffn-depth")
+    activation: str = Field(default="swish", alias="transformer-ffn-activation")
+    autoreg: str = Field(default="self-attention", alias="transformer-decoder-autoreg")
+    no_projection: bool = Field(default=False, alias="transformer-no-projection")
+    train_positions: bool = Field(default=False, alias="transformer-train-positions")
+    tied_layers: list[int] = Field(default=[], alias="transformer-tied-layers")
+    preprocess: str = Field(default="", alias="transformer-preprocess")
+    postprocess: str = Field(default="dan", alias="transformer-postprocess")
+    postprocess_top: str = Field(default="", alias="transformer-postprocess-top")
+    postprocess_emb: str = Field(default="d", alias="transformer-postprocess-emb")
+
+    @property
+    def norm(self) -> str | None:
+        """pre or post, as weft says; None for any other order."""
+        order = (
+            self.preprocess.replace("d", ""),
+            self.postprocess.replace("d", ""),
+            self.postprocess_top.replace("d", ""),
+        )
+        return {("", "an", ""): "post", ("n", "a", "n"): "pre"}.get(order)
+
+
+def read_marian_npz(folder: Path) -> Foreign:
+    """Raises ModelError with all that is missing, or that weft has no form for."""
+    check_files(folder, {DECODER: LARGEST_SETTINGS})
+    try:
+        decoder = DecoderConfig.model_validate(read_yaml(folder, DECODER))
+    except ValidationError as error:
+        raise ModelError(folder, problems_of(error, f"{DECODER}: ")) from None
+    weights, lists = PurePosixPath(decoder.models[0]).name, [PurePosixPath(name).name for name in decoder.vocabs]
+    source_ids, target_ids = lists[0], lists[-1]
+    cutters = [SOURCE_MODEL, TARGET_MODEL] if source_ids.endswith((".yml", ".yaml")) else [source_ids, target_ids]
+    limits = {weights: LARGEST_WEIGHTS, **dict.fromkeys([*lists, *cutters], LARGEST_VOCABULARY)}
+    check_files(folder, limits)
+    arrays = read_npz(folder, weights)
+    settings = settings_in(folder, weights, arrays)
+    problems = list(refusals(decoder, settings, weights))
+    vocabularies = [
+        read_vocabulary(folder, ids, cutter, problems)
+        for ids, cutter in zip((source_ids, target_ids), cutters, strict=True)
+    ]
+    source, target = vocabularies
+    if problems or source is None or target is None:
+        raise ModelError(folder, list(dict.fromkeys(problems)))
+    return described(decoder, settings, source, target, tensors_of(arrays), files=(DECODER, *limits))
+
+
+def settings_in(folder: Path, weights: str, arrays: dict[str, np.ndarray]) -> MarianSettings:
+    where = f"{weights}: {SETTINGS}"
+    if SETTINGS not in arrays:
+        raise ModelError(folder, [Problem(where, "is missing, so this is no archive of Marian's")])
+    text = arrays.pop(SETTINGS).tobytes().decode("utf-8", errors="replace").rstrip("\0")
+    if len(text) > LARGEST_SETTINGS:
+        raise ModelError(folder, [Problem(where, f"has {len(text):,} characters, more than settings take")])
+    try:
+        return MarianSettings.model_validate(parse_yaml(folder, where, text))
+    except ValidationError as error:
+        raise ModelError(folder, problems_of(error, f"{where}: ")) from None
+
+
+def refusals(decoder: DecoderConfig, settings: MarianSettings, weights: str) -> Iterator[Problem]:
+    """What weft's Transformer has no form for."""
+    if len(decoder.models) > 1:
+        yield Problem(
+            f"{DECODER}: models", f"are {len(decoder.models)}, an ensemble; leave one, and import each by itself"
+        )
+    if decoder.word_penalty:
+        yield Problem(
+            f"{DECODER}: word-penalty", f"is {decoder.word_penalty}; weft rewards words, but takes nothing for one"
+        )
+    wanted = {
+        "type": (settings.type, "transformer"),
+        "transformer-decoder-autoreg": (settings.autoreg, "self-attention"),
+        "transformer-no-projection": (settings.no_projection, False),
+        "transformer-train-positions": (settings.train_positions, False),
+        "transformer-tied-layers": (settings.tied_layers, []),
+        "transformer-ffn-depth": (settings.ffn_depth, 2),
+        "transformer-decoder-dim-ffn": (settings.decoder_dim_ffn or settings.dim_ffn, settings.dim_ffn),
+        "transformer-postprocess-emb": (settings.postprocess_emb.replace("d", ""), ""),
+    }
+    for key, (found, expected) in wanted.items():
+        if found != expected:
+            yield Problem(f"{weights}: {key}", f"is {found!r}; weft has a form for {expected!r}")
+    if settings.activation not in ACTIVATIONS:
+        what = f"is {settings.activation}; weft has {' and '.join(ACTIVATIONS)}"
+        yield Problem(f"{weights}: transformer-ffn-activation", what)
+    if settings.norm is None:
+        what = (
+            f"with -postprocess and -postprocess-top are {settings.preprocess!r}, {settings.postprocess!r} and "
+            f"{settings.postprocess_top!r}; weft has '', 'dan', '' and 'n', 'da', 'n'"
+        )
+        yield Problem(f"{weights}: transformer-preprocess", what)
+
+
+def read_vocabulary(folder: Path, ids_file: str, model_file: str, problems: list[Problem]) -> ForeignVocabulary | None:
+    """None where something is wrong with it."""
+    model = (folder / model_file).read_bytes()
+    try:
+        tokens = list(own_pieces(model)) if ids_file == model_file else listed_tokens(folder, ids_file)
+    except ValueError as error:
+        problems.append(Problem(ids_file, str(error)))
+        return None
+    if missing := [token for token in (END, UNKNOWN) if token not in tokens]:
+        problems.append(Problem(ids_file, f"lacks {' and '.join(missing)}"))
+        return None
+    return ForeignVocabulary(
+        tokens=(*tokens, PADDING),
+        model=model,
+        model_file=model_file,
+        padding=len(tokens),
+        unknown=tokens.index(UNKNOWN),
+        begin=len(tokens),
+        end=tokens.index(END),
+        tags=frozenset(token for token in tokens if LANGUAGE_TAG.fullmatch(token)),
+    )
+
+
+def own_pieces(model: bytes) -> Iterator[str]:
+    for piece in read_model(model).pieces:
+        yield piece.piece
+
+
+def listed_tokens(folder: Path, name: str) -> list[str]:
+    """The tokens of a mapping from each to its id."""
+    found = parse_yaml(folder, name, read_text(folder, name), only_text=True)
+    tokens = {int(number): token for token, number in found.items() if re.fullmatch(r"\d{1,9}", str(number))}
+    if tokens.keys() != set(range(len(found))):
+        raise ValueError(f"must number its {len(found):,} tokens 0, 1, 2, ..., each once")
+    return [str(tokens[number]) for number in range(len(found))]
+
+
+def tensors_of(arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:
+    """Under names that end with weight and bias, matrices turned as PyTorch has them; embeddings get a row of zeros."""
+    tensors = {}
+    for name, array in arrays.items():
+        tensor = torch.from_numpy(array)
+        if name.endswith("Wemb") or name.endswith("_Wt"):
+            tensor = torch.nn.functional.pad(tensor, (0, 0, 0, 1)) if tensor.dim() == 2 else tensor
+        elif name == "decoder_ff_logit_out_W":
+            tensor = torch.nn.functional.pad(tensor.T, (0, 0, 0, 1)) if tensor.dim() == 2 else tensor
+        elif name == "decoder_ff_logit_out_b":
+            tensor = torch.nn.functional.pad(tensor.flatten(), (0, 1))
+        elif found := re.fullmatch(r"(.+)_(W|b)([qkvo12])", name):
+            name = f"{found[1]}.{found[3]}.{'weight' if found[2] == 'W' else 'bias'}"
+            tensor = tensor.T if found[2] == "W" else tensor.flatten()
+        elif found := re.fullmatch(r"(.+)_ln_(scale|bias)(_pre)?", name):
+            name, tensor = f"{found[1]}.norm.{'weight' if found[2] == 'scale' else 'bias'}", tensor.flatten()
+        tensors[name] = tensor
+    return tensors
+
+
+def layer_parts(prefix: str, layers: int, parts: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Marian counts layers from 1."""
+    return {
+        f"{prefix}.{number}.{part}": tuple(f"{prefix}_l{number + 1}_{name}" for name in names)
+        for number in range(layers)
+        for part, names in parts.items()
+    }
+
+
+def described(
+    decoder: DecoderConfig,
+    settings: MarianSettings,
+    source: ForeignVocabulary,
+    target: ForeignVocabulary,
+    tensors: dict[str, Tensor],
+    files: tuple[str, ...],
+) -> Foreign:
+    """The same in weft's words."""
+    source_embedding, target_embedding = (
+        name if name in tensors else "Wemb" for name in ("encoder_Wemb", "decoder_Wemb")
+    )
+    own_output = ("decoder_ff_logit_out_W", "decoder_ff_logit_out_Wt")
+    top = {"encoder_norm": ("encoder_top.norm",), "decoder_norm": ("decoder_top.norm",)}
+    return Foreign(
+        framework="Marian",
+        languages=(None, None),
+        settings={
+            "model.model_dim": settings.dim_emb,
+            "model.num_heads": settings.heads,
+            "model.encoder_layers": settings.enc_depth,
+            "model.decoder_layers": settings.dec_depth,
+            "model.ff_dim": settings.dim_ffn,
+            "model.activation": ACTIVATIONS[settings.activation],
+            "model.norm": settings.norm,
+            "model.norm_epsilon": NORM_EPSILON,
+            "model.positions": "scaled-sinusoidal",
+            "model.max_positions": longest_wave(settings.dim_emb),
+            "decoding.method": "greedy" if decoder.beam_size == 1 else "beam",
+            "decoding.beam_size": decoder.beam_size,
+            "decoding.length_penalty": "fixed" if decoder.normalize else "none",
+            "decoding.length_power": decoder.normalize,
+        },
+        source=source,
+        target=target,
+        layers={
+            **layer_parts("encoder", settings.enc_depth, ENCODER_LAYER),
+            **layer_parts("decoder", settings.dec_depth, DECODER_LAYER),
+            **(top if settings.norm == "pre" else {}),
+        },
+        source_embedding=source_embedding,
+        target_embedding=target_embedding,
+        output=next((name for name in own_output if name in tensors), target_embedding),
+        output_bias="decoder_ff_logit_out_b" if "decoder_ff_logit_out_b" in tensors else None,
+        tensors=tensors,
+        files=files,
+        order=sines_first(settings.dim_emb),
+        never=frozenset({target.padding}),
+    )
+
+
+def longest_wave(model_dim: int) -> int:
+    """weft's model.max_positions for Marian's positions: period^(1 / n) = 10,000^(1 / (n - 1)), n waves."""
+    waves = max(2, model_dim // 2)
+    return round(2 * math.pi * 10_000 ** (waves / (waves - 1)))

@@ -1,0 +1,145 @@
+"""Opens the files of a model that somebody else made. Nothing in them runs; whatever is wrong with one is an error.
+
+PyTorch's files are read with weights_only, NumPy's without pickles, YAML by a loader that makes plain values and
+follows no alias. Sizes are checked before anything is read, and what an archive would unpack to as well. Knows no
+model.
+"""
+
+import json
+import stat
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from weft.errors import MissingExtraError, ModelError, Problem
+
+LARGEST_SETTINGS, LARGEST_VOCABULARY, LARGEST_WEIGHTS = 1 << 20, 64 << 20, 8 << 30
+"""Bytes of a file of each sort."""
+MOST_GROWTH = 100
+"""How many times its packed size an archive of arrays may take."""
+
+
+def check_files(folder: Path, files: Mapping[str, int]) -> None:
+    """Raise ModelError with every one of these files that is missing, no plain file, or larger than its limit."""
+    if problems := [problem for name, largest in files.items() for problem in file_problems(folder, name, largest)]:
+        raise ModelError(folder, problems)
+
+
+def file_problems(folder: Path, name: str, largest: int) -> Iterator[Problem]:
+    """JoeyNMT's best.ckpt is a link to its neighbor; any other link leads to what is no part of the folder."""
+    path = folder / name
+    try:
+        if path.is_symlink() and path.resolve().parent != folder.resolve():
+            yield Problem(
+                name, "is a link that leads out of the folder; copy the folder with its links followed: cp -rL"
+            )
+        elif not path.exists():
+            yield Problem(name, "is missing")
+        elif not stat.S_ISREG(path.stat().st_mode):
+            yield Problem(name, "is no plain file")
+        elif (size := path.stat().st_size) > largest:
+            yield Problem(name, f"has {size:,} bytes, more than {largest:,}")
+    except (OSError, RuntimeError) as error:  # the latter for a link to itself
+        yield Problem(name, f"cannot be read: {error}")
+
+
+def read_text(folder: Path, name: str) -> str:
+    with naming_unreadable(folder, name):
+        return (folder / name).read_text(encoding="utf-8")
+
+
+def read_json(folder: Path, name: str) -> dict[str, Any]:
+    """A JSON file that holds an object."""
+    with naming_unreadable(folder, name):
+        found = json.loads((folder / name).read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError("it is no JSON object")
+        return found
+
+
+def read_yaml(folder: Path, name: str) -> dict[str, Any]:
+    """A YAML file that holds a mapping; raises MissingExtraError without PyYAML."""
+    return parse_yaml(folder, name, read_text(folder, name))
+
+
+def parse_yaml(folder: Path, name: str, text: str, *, only_text: bool = False) -> dict[str, Any]:
+    """YAML that holds a mapping; with `only_text`, of strings to strings, however much they look like numbers."""
+    try:
+        import yaml
+    except ImportError:
+        raise MissingExtraError("PyYAML", "import") from None
+
+    def compose_node(self: Any, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("it has an alias, which a small file can grow without end by")
+        return super(loader, self).compose_node(parent, index)
+
+    base = yaml.BaseLoader if only_text else yaml.SafeLoader
+    loader = type("LoaderWithoutAliases", (base,), {"compose_node": compose_node})
+    with naming_unreadable(folder, name):
+        found = loader(text).get_single_data()
+        if not isinstance(found, dict):
+            raise ValueError("it is no YAML mapping")
+        return found
+
+
+def read_torch(folder: Path, name: str) -> dict[str, Any]:
+    """A dictionary that PyTorch has written, of tensors and plain values; tensors are read when they are used."""
+    path = folder / name
+    with naming_unreadable(folder, name):
+        is_zip = zipfile.is_zipfile(path)
+        if is_zip:
+            refuse_growth(path)
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
+    except Exception as error:  # it raises whatever the bytes make it raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        what = (
+            f"is refused by PyTorch's reader of plain tensors ({reason}); weft opens no pickle that could run code. "
+            "Where you trust the file, keep its tensors alone: torch.save({'model_state': state} or state, FILE), with "
+            "the state dictionary that its own system loads"
+        )
+        raise ModelError(folder, [Problem(name, what)]) from None
+    if not isinstance(found, dict):
+        raise ModelError(folder, [Problem(name, "holds no dictionary of tensors")])
+    return found
+
+
+def read_safetensors(folder: Path, name: str) -> dict[str, Tensor]:
+    with naming_unreadable(folder, name):
+        return load_file(folder / name)
+
+
+def read_npz(folder: Path, name: str) -> dict[str, np.ndarray]:
+    """The arrays of a NumPy archive."""
+    with naming_unreadable(folder, name):
+        refuse_growth(folder / name)
+        with np.load(folder / name, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive.files}
+
+
+def refuse_growth(path: Path) -> None:
+    """Raise ValueError where a zip archive would unpack to far more than it is."""
+    with zipfile.ZipFile(path) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    if size > min(LARGEST_WEIGHTS, MOST_GROWTH * path.stat().st_size):
+        raise ValueError(f"it would unpack to {size:,} bytes")
+
+
+@contextmanager
+def naming_unreadable(folder: Path, name: str) -> Iterator[None]:
+    """ModelError for whatever a reader raises, which for spoiled bytes may be anything."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelError(folder, [Problem(name, f"cannot be read: {reason}")]) from None

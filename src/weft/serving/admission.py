@@ -1,0 +1,281 @@
+"""Who comes in, decided before a body is read; and what every answer says of itself.
+
+An ASGI middleware around the application. In this order: the Host that a browser believes to talk to, the key, the rate
+of the client, the queue, the size of the body; then the body is read, within its time; then the application answers,
+within its own, and is cancelled as soon as nobody waits for it.
+"""
+
+import asyncio
+import logging
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+
+from weft.serving.keys import Keys
+from weft.serving.limits import Limits
+from weft.serving.metrics import Metrics
+from weft.serving.refusals import Refused, busy, response_to, wrong_key
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]
+
+log = logging.getLogger("weft.serving")
+
+SECURITY_HEADERS = {
+    "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "cross-origin-resource-policy": "same-origin",
+}
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+@dataclass(frozen=True)
+class Door:
+    """What a path asks of those who come by it."""
+
+    key: Literal["none", "header", "body"] = "none"
+    """Where a key may stand, if the server has keys; `body` takes it from the header as well."""
+    uses_model: bool = False
+    """Whether a request takes a place in the queue."""
+    takes_body: bool = False
+    is_document: bool = False
+    """Whether its answer may take as long as a document's."""
+
+
+@dataclass
+class House:
+    """What all requests share."""
+
+    limits: Limits
+    metrics: Metrics
+    keys: Keys = field(default_factory=Keys)
+    hosts: frozenset[str] | None = None
+    """Names that a Host header may have; None: any."""
+    is_draining: bool = False
+    in_flight: int = field(default=0, init=False)
+
+
+class Admission:
+    """Around an application whose paths are `doors`; a path that is not among them is open and reads no body."""
+
+    def __init__(self, app: App, house: House, doors: Mapping[str, Door]) -> None:
+        self.app, self.house, self.doors = app, house, doors
+        self.rates = MovingWindowRateLimiter(MemoryStorage()) if house.limits.requests_per_minute else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        visit = Visit(scope, send, self.house)
+        door = self.doors.get(scope["path"], Door(key="header") if scope["path"].startswith("/v1/") else Door())
+        try:
+            self._admit(visit, door)
+        except Refused as refused:
+            self.house.metrics.refused.labels(str(refused.status)).inc()
+            await visit.refuse(refused, closes=visit.announced_bytes > self.house.limits.body_bytes)
+            return
+        with Place(self.house if door.uses_model else None):
+            await self._answer(visit, door, receive)
+
+    def _admit(self, visit: "Visit", door: Door) -> None:
+        """Raises Refused; looks at nothing but the head of the request."""
+        house = self.house
+        if house.hosts is not None and host_name(visit.headers.get("host", "")) not in house.hosts:
+            raise Refused(421, "this server is not known by the name in the header Host; --allow-host NAME adds it")
+        key = key_in(visit.headers)
+        is_known = key is not None and house.keys.admit(key)
+        if house.keys and door.key != "none" and not is_known and (key is not None or door.key == "header"):
+            raise wrong_key()
+        visit.scope.setdefault("state", {})["has_key"] = is_known or not house.keys
+        if door.takes_body and self.rates is not None:
+            client = visit.scope.get("client") or ("", 0)
+            who = key.decode("latin-1") if is_known and key is not None else client[0]
+            if not self.rates.hit(RateLimitItemPerMinute(house.limits.requests_per_minute), who):
+                rate = f"more than {house.limits.requests_per_minute} requests a minute"
+                raise Refused(429, f"Slowdown: {rate}", {"Retry-After": "60"})
+        if door.uses_model and house.in_flight >= house.limits.queue:
+            raise busy(f"{house.in_flight} requests are waiting already; try again soon")
+        if door.takes_body and visit.announced_bytes > house.limits.body_bytes:
+            raise too_large(house.limits)
+
+    async def _answer(self, visit: "Visit", door: Door, receive: Receive) -> None:
+        limits = self.house.limits
+        try:
+            body = await read_body(receive, limits) if door.takes_body else b""
+        except Refused as refused:
+            await visit.refuse(refused, closes=True)
+            return
+        if body is None:
+            self.house.metrics.cancelled.inc()
+            return
+        gone = asyncio.Event()
+        answering = asyncio.create_task(self.app(visit.scope, replay(body, gone), visit.send))
+        leaving = asyncio.create_task(until_gone(receive))
+        seconds = limits.document_seconds if door.is_document else limits.seconds
+        try:
+            await asyncio.wait({answering, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done() or visit.is_complete:
+                await answering  # raises what the application raised
+                return
+            gone.set()
+            answering.cancel()
+            with suppress(asyncio.CancelledError, TooSlow):
+                await answering
+            if leaving.done():
+                self.house.metrics.cancelled.inc()
+            elif not visit.status:
+                await visit.refuse(busy(f"the answer took longer than {seconds:g} s"))
+        except TooSlow:
+            self.house.metrics.cancelled.inc()
+        except Exception as error:
+            where = "".join(traceback.format_tb(error.__traceback__))  # its message might hold a text
+            log.error("%s in %s, a defect of weft:\n%s", type(error).__name__, visit.scope["path"], where)
+            if not visit.status:
+                await visit.refuse(Refused(500, "the server has a defect; its log says where"))
+        finally:
+            answering.cancel()
+            leaving.cancel()
+
+
+class Visit:
+    """A request and what was said to it: adds the headers of every answer, and writes a line of the log."""
+
+    def __init__(self, scope: Scope, send: Send, house: House) -> None:
+        self.scope, self._send, self.house = scope, send, house
+        self.headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        self.began = time.monotonic()
+        self.status = 0
+        self.is_complete = False
+
+    @property
+    def announced_bytes(self) -> int:
+        length = self.headers.get("content-length", "0")
+        return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
+
+    async def refuse(self, refused: Refused, *, closes: bool = False) -> None:
+        """`closes` says not to read what the client may still be sending."""
+        if closes:
+            refused.headers["Connection"] = "close"
+        await response_to(refused, self.scope["path"])(self.scope, nothing_more, self.send)
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            given = {name.lower() for name, _ in message["headers"]}
+            extra = {**SECURITY_HEADERS, "cache-control": "no-store"}
+            if self.house.is_draining:
+                extra["connection"] = "close"
+            message["headers"] = [
+                *message["headers"],
+                *((name.encode(), value.encode()) for name, value in extra.items() if name.encode() not in given),
+            ]
+        try:
+            async with asyncio.timeout(self.house.limits.seconds):
+                await self._send(message)
+        except TimeoutError:
+            raise TooSlow from None
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            self.is_complete = True
+            self._tell()
+
+    def _tell(self) -> None:
+        seconds = time.monotonic() - self.began
+        route = getattr(self.scope.get("route"), "path", None)  # with names in place of what stood there
+        self.house.metrics.requests.labels(route or "none", str(self.status)).inc()
+        self.house.metrics.seconds.labels(route or "none").observe(seconds)
+        shown = route or ascii(self.scope["path"][:200])[1:-1]
+        log.info("%s %s %d %.0f ms", self.scope["method"][:20], shown, self.status, 1000 * seconds)
+
+
+class TooSlow(Exception):
+    """A client does not read its answer."""
+
+
+class Place:
+    """A place in the queue while the block runs, or none."""
+
+    def __init__(self, house: House | None) -> None:
+        self.house = house
+
+    def __enter__(self) -> None:
+        self._add(1)
+
+    def __exit__(self, *exception: object) -> None:
+        self._add(-1)
+
+    def _add(self, number: int) -> None:
+        if self.house is not None:
+            self.house.in_flight += number
+            self.house.metrics.in_flight.set(self.house.in_flight)
+
+
+async def read_body(receive: Receive, limits: Limits) -> bytes | None:
+    """The whole body; None where the client went away. Raises Refused where it is too large or too slow."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > limits.body_bytes:
+                    raise too_large(limits)
+                if not message.get("more_body"):
+                    return b"".join(parts)
+    except TimeoutError:
+        raise Refused(408, f"the body was not there after {limits.body_seconds:g} s") from None
+
+
+def too_large(limits: Limits) -> Refused:
+    return Refused(413, f"the body is larger than {limits.body_bytes:,} bytes; send less at once")
+
+
+def replay(body: bytes, gone: asyncio.Event) -> Receive:
+    """A body that was read already, and then the end of the connection."""
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        if messages:
+            return messages.pop()
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    return receive
+
+
+async def nothing_more() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def until_gone(receive: Receive) -> None:
+    """Return when the client has gone away, or has its answer."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def host_name(host: str) -> str:
+    """Of a Host header, without the port."""
+    name = host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    return name.lower().rstrip(".")
+
+
+def key_in(headers: Mapping[str, str]) -> bytes | None:
+    """The key of an Authorization header."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip().encode("latin-1") if scheme.lower() == "bearer" else None

@@ -1,0 +1,291 @@
+"""Files as texts to translate, and as the same files again with translations in place of the texts.
+
+What a file has beside its texts comes out as it went in: times of subtitles, marks of Markdown, tags, styles, pictures.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+from weft.serving.refusals import Refused
+from weft.text.markup import GLUE
+
+
+@dataclass(frozen=True)
+class Document:
+    texts: Sequence[str]
+    """To be translated with their markup kept."""
+    write: Callable[[Sequence[str]], bytes]
+    """The file, given a translation a text."""
+
+
+@dataclass(frozen=True)
+class Original:
+    """What stands in a text and is not to be translated: where a span begins or ends, or something like a word."""
+
+    text: str
+    kind: Literal["begin", "end", "word", "point"]
+    """A point is something between two characters, such as a comment."""
+
+
+@dataclass(frozen=True)
+class Inline:
+    """A text in which marks of our own stand for the originals, so that theirs can be of any form."""
+
+    text: str
+    originals: Mapping[str, Original]
+
+    @classmethod
+    def of(cls, items: Sequence[str | Original]) -> "Inline":
+        plain = "".join(item for item in items if isinstance(item, str))
+        prefix = next(name for name in ("x" * n for n in range(1, len(plain) + 2)) if f"{name}0" not in plain.lower())
+        originals: dict[str, Original] = {}
+        written = []
+        for number, item in enumerate(items):
+            if isinstance(item, str):
+                written.append(item)
+                continue
+            mark = form_of(item, items, number).format(f"{prefix}0{len(originals)}")
+            originals[mark] = item
+            written.append(mark)
+        return cls("".join(written), originals)
+
+    def restore(self, translation: str) -> list[str | Original]:
+        """The translation with the originals in it, all of them."""
+        if not self.originals:
+            return [translation]
+        marks = re.compile("|".join(map(re.escape, self.originals)))
+        words = marks.split(translation)
+        found = [self.originals[mark] for mark in marks.findall(translation)]
+        return [words[0], *chain.from_iterable(zip(found, words[1:], strict=True))]
+
+
+FORMS = {"begin": "<{}>", "end": "</{}>", "word": "{{{}}}", "point": "<{}/>"}
+
+
+def form_of(item: Original, items: Sequence[str | Original], number: int) -> str:
+    """Of a mark. Something like a word that touches another would take that with it, so it counts as a point."""
+    left = "".join(one for one in items[max(0, number - 1) : number] if isinstance(one, str))[-1:]
+    right = "".join(one for one in items[number + 1 : number + 2] if isinstance(one, str))[:1]
+    touches = any(character in GLUE for character in left + right)
+    return FORMS["point" if item.kind == "word" and touches else item.kind]
+
+
+def read_document(name: str, data: bytes) -> Document:
+    """The document of an uploaded file. Raises Refused where its kind is unknown or it is none of its kind."""
+    suffix = suffix_of(name)
+    if suffix not in READERS:
+        raise Refused(
+            400, f"files of the kind {suffix or 'without a name'} are not translated, but {', '.join(FORMATS)}"
+        )
+    return READERS[suffix](data)
+
+
+def suffix_of(name: str) -> str:
+    match = re.search(r"\.[A-Za-z0-9]{1,8}$", name)
+    return match[0].lower() if match else ""
+
+
+def decoded(data: bytes) -> str:
+    """Raises Refused where the file is not UTF-8."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{data[error.start]:02x} at {error.start + 1}"
+        raise Refused(400, f"the file is not UTF-8 ({byte}); convert it first") from None
+
+
+LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
+
+
+def lines_of(text: str) -> list[tuple[str, str]]:
+    """Each line and what ends it; joined, they are the text."""
+    return [(line, end) for line, end in LINE.findall(text) if line or end]
+
+
+def read_text(data: bytes) -> Document:
+    """Plain text: every line that is not empty is a text; what comes before and behind its words stays."""
+    return with_holes([part for line, end in lines_of(decoded(data)) for part in (*around(line), end)])
+
+
+Hole = tuple[str]
+"""A text to translate, between strings that stay."""
+
+
+def around(line: str) -> list["str | Hole"]:
+    words = line.strip()
+    if not words:
+        return [line]
+    begin = line.index(words)
+    return [line[:begin], (words,), line[begin + len(words) :]]
+
+
+def with_holes(parts: Sequence["str | Hole | Inline"], write: Callable[[Original], str] | None = None) -> Document:
+    """A document of strings that stay and texts between them."""
+    texts = [part[0] if isinstance(part, tuple) else part.text for part in parts if not isinstance(part, str)]
+
+    def fill(translations: Sequence[str]) -> bytes:
+        each = iter(translations)
+        written = []
+        for part in parts:
+            if isinstance(part, str):
+                written.append(part)
+            elif isinstance(part, tuple):
+                written.append(next(each))
+            else:
+                restored = part.restore(next(each))
+                written += [item if isinstance(item, str) else item.text for item in restored]
+        return "".join(written).encode()
+
+    return Document(texts, fill)
+
+
+# Subtitles
+
+TIMES = re.compile(r"\s*\d+:\d{2}:\d{2}[,.]\d{1,3}\s*-->\s*\d+:\d{2}:\d{2}[,.]\d{1,3}.*")
+
+
+def read_subtitles(data: bytes) -> Document:
+    """SubRip: numbers and times stay; the lines of a caption are one text, and one line again."""
+    lines = lines_of(decoded(data))
+    if not any(TIMES.fullmatch(line) for line, _ in lines):
+        raise Refused(400, "the file has no line of times such as 00:00:01,000 --> 00:00:02,000; it is no .srt")
+    parts: list[str | Hole] = []
+    caption: list[tuple[str, str]] = []
+    is_caption = False
+
+    def finish() -> None:
+        nonlocal caption
+        if caption:
+            parts.extend([(" ".join(line.strip() for line, _ in caption),), caption[-1][1]])
+            caption = []
+
+    for line, end in lines:
+        if is_caption and line.strip():
+            caption.append((line, end))
+            continue
+        finish()
+        parts += [line, end]
+        is_caption = TIMES.fullmatch(line) is not None
+    finish()
+    return with_holes(parts)
+
+
+# Markdown
+
+FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
+BEFORE = re.compile(r"(?:\s*(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,9}[.)]\s+))*\s*")
+RULE = re.compile(r"\s*(?:[-=*_|:+]\s*){2,}|\s*\[[^\]]+\]:\s.*|\s{4,}\S.*|\t.*")
+"""Rules, lines between the head and the body of a table, definitions of links, indented code."""
+SPANS = re.compile(
+    r"(?P<code>(`+)(?!`).+?(?<!`)\2(?!`))"
+    r"|(?P<image>!\[[^\]\n]*\]\([^()\s]*(?:\s+\"[^\"]*\")?\))"
+    r"|(?P<link>\[(?P<label>[^\[\]\n]+)\](?P<to>\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\]\n]*\]))"
+    r"|(?P<strong>\*\*|__|~~)|(?P<weak>(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))"
+)
+
+
+def read_markdown(data: bytes) -> Document:
+    """Markdown: code, link targets and front matter stay, and so do the marks of headings, lists, quotations, tables
+    and emphasis; the lines of a paragraph are one text, and one line again."""
+    parts: list[str | Hole | Inline] = []
+    paragraph: list[tuple[str, str]] = []
+
+    def finish() -> None:
+        nonlocal paragraph
+        if paragraph:
+            parts.extend([inline_of(" ".join(line.strip() for line, _ in paragraph)), paragraph[-1][1]])
+            paragraph = []
+
+    closing: str | None = None
+    for number, (line, end) in enumerate(lines_of(decoded(data))):
+        fence = FENCE.match(line)
+        if closing is not None:
+            parts += [line, end]
+            is_end = line.strip().startswith(closing) and not line.strip().strip(closing[0])
+            closing = None if is_end else closing
+        elif number == 0 and line.strip() == "---":
+            closing = "---"
+            parts += [line, end]
+        elif fence is not None:
+            finish()
+            closing = fence[1]
+            parts += [line, end]
+        elif not line.strip() or (not paragraph and RULE.fullmatch(line)) or RULE_LINE.fullmatch(line):
+            finish()
+            parts += [line, end]
+        elif line.count("|") > 1:
+            finish()
+            for cell in re.split(r"((?<!\\)\|)", line):
+                parts += [cell] if cell == "|" or not cell.strip() else around_inline(cell)
+            parts.append(end)
+        else:
+            before = BEFORE.match(line)
+            assert before is not None
+            if before[0].strip():
+                finish()
+                parts.append(before[0])
+                line = line[before.end() :]
+            paragraph.append((line, end))
+    finish()
+    return with_holes(parts)
+
+
+RULE_LINE = re.compile(r"\s*(?:=+|-+)\s*")
+
+
+def around_inline(cell: str) -> list["str | Hole | Inline"]:
+    return [inline_of(part[0]) if isinstance(part, tuple) else part for part in around(cell)]
+
+
+def inline_of(text: str) -> Inline:
+    items: list[str | Original] = []
+    begin = 0
+    opened: list[str] = []
+    for found in SPANS.finditer(text):
+        items.append(text[begin : found.start()])
+        begin = found.end()
+        if found["code"] or found["image"]:
+            items.append(Original(found[0], "word"))
+        elif found["link"]:
+            items += [Original("[", "begin"), found["label"], Original(f"]{found['to']}", "end")]
+        elif found[0] in opened:
+            opened.remove(found[0])
+            items.append(Original(found[0], "end"))
+        else:
+            opened.append(found[0])
+            items.append(Original(found[0], "begin"))
+    return Inline.of([*items, text[begin:]])
+
+
+def read_html_file(data: bytes) -> Document:
+    from weft.serving.html_document import read_html
+
+    return read_html(decoded(data))
+
+
+def read_word_file(data: bytes) -> Document:
+    from weft.serving.word_document import read_word
+
+    return read_word(data)
+
+
+READERS: dict[str, Callable[[bytes], Document]] = {
+    ".txt": read_text,
+    ".md": read_markdown,
+    ".srt": read_subtitles,
+    ".html": read_html_file,
+    ".htm": read_html_file,
+    ".docx": read_word_file,
+}
+FORMATS = tuple(READERS)
+MEDIA_TYPES = {
+    ".txt": "text/plain; charset=utf-8",
+    ".md": "text/markdown; charset=utf-8",
+    ".srt": "application/x-subrip",
+    ".html": "text/html; charset=utf-8",
+    ".htm": "text/html; charset=utf-8",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+}

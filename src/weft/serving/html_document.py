@@ -1,0 +1,177 @@
+"""HTML as texts to translate and the same HTML again: every tag as it was and in its place among the others.
+
+The page is cut into tags, comments and text without being mended, so what is no text comes out byte for byte. What is
+translated is written as text again: no character of a translation can begin a tag. Code, scripts, styles and elements
+with translate="no" are not looked into.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from weft.serving.documents import Document, Inline, Original
+from weft.text.markup import BLOCK_NAMES
+
+RAW = frozenset(
+    ("script", "style", "xmp", "iframe", "noembed", "noframes", "noscript", "textarea", "title", "plaintext")
+)
+"""Elements in which no tag begins but the one that closes them."""
+OPAQUE = RAW - {"title"} | {"template", "object", "svg", "math", "pre", "code", "kbd", "samp", "var"}
+"""Elements that are not looked into."""
+READ_AS_WORDS = frozenset(("code", "kbd", "samp", "var", "math", "svg", "img"))
+"""Elements that stand in a sentence like a word of it."""
+VOID = frozenset(
+    ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
+)
+"""Elements that nothing closes."""
+BLOCKS = re.compile(BLOCK_NAMES)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A piece of the page: a tag with its name, text, or anything else, which stays as it is."""
+
+    raw: str
+    kind: Literal["begin", "end", "text", "other"]
+    name: str = ""
+    is_opaque: bool = False
+    """Whether nothing up to the tag that closes this one is looked into."""
+
+
+def read_html(page: str) -> Document:
+    runs: list[str | Inline] = []
+    for run in runs_of(slices_of(page)):
+        text = "".join(piece.raw for piece in run if piece.kind == "text").strip()
+        if any(character.isalnum() for character in html.unescape(text)):
+            runs += spaced(run)
+        else:
+            runs.append("".join(piece.raw for piece in run))
+    texts = [run.text for run in runs if isinstance(run, Inline)]
+
+    def write(translations: Sequence[str]) -> bytes:
+        each = iter(translations)
+        return "".join(run if isinstance(run, str) else filled(run, next(each)) for run in runs).encode()
+
+    return Document(texts, write)
+
+
+def filled(run: Inline, translation: str) -> str:
+    return "".join(
+        html.escape(item, quote=False) if isinstance(item, str) else item.text for item in run.restore(translation)
+    )
+
+
+def spaced(run: Sequence[Slice]) -> list[str | Inline]:
+    """A run as a text between the white space around it; white space inside it is what it means, a space."""
+    items = [
+        re.sub(r"\s+", " ", html.unescape(piece.raw)) if piece.kind == "text" else Original(piece.raw, role_of(piece))
+        for piece in run
+    ]
+    before = after = ""
+    if isinstance(items[0], str) and run[0].raw[:1].isspace():
+        before, items[0] = " ", items[0].lstrip(" ")
+    if isinstance(items[-1], str) and run[-1].raw[-1:].isspace():
+        after, items[-1] = " ", items[-1].rstrip(" ")
+    return [before, Inline.of(items), after]
+
+
+def role_of(piece: Slice) -> Literal["begin", "end", "word", "point"]:
+    if piece.kind in ("begin", "end") and not piece.is_opaque and piece.name not in VOID:
+        return piece.kind
+    return "word" if piece.name in READ_AS_WORDS else "point"
+
+
+def runs_of(slices: Sequence[Slice]) -> list[list[Slice]]:
+    """What is translated together: text with the tags in it, between two blocks; each block tag is alone."""
+    runs: list[list[Slice]] = [[]]
+    for piece in with_opaque_whole(slices):
+        is_block = BLOCKS.fullmatch(piece.name) is not None or piece.raw.startswith(("<!", "<?"))
+        if is_block:
+            runs += [[piece], []]
+        else:
+            runs[-1].append(piece)
+    return [run for run in runs if run]
+
+
+def with_opaque_whole(slices: Sequence[Slice]) -> Iterator[Slice]:
+    """The pieces, those of an opaque element as one; one that is not closed goes on to the end."""
+    each = iter(slices)
+    for first in each:
+        if not first.is_opaque:
+            yield first
+            continue
+        inside, open_elements = [first.raw], 1
+        while open_elements and (piece := next(each, None)) is not None:
+            inside.append(piece.raw)
+            if piece.name == first.name:
+                open_elements += {"begin": 1, "end": -1}.get(piece.kind, 0)
+        yield Slice("".join(inside), "other", first.name, True)
+
+
+# Cut as the HTML standard cuts it (section 13.2.5, tokenization), in one pass however hostile the page
+
+TAG_NAME = re.compile(r"</?([A-Za-z][^\t\n\f\r />]*)")
+GAP = re.compile(r"[\t\n\f\r /]*")
+ATTRIBUTE = re.compile(
+    r"(?P<name>[^\t\n\f\r />][^\t\n\f\r />=]*)"
+    r"(?:[\t\n\f\r ]*=[\t\n\f\r ]*(?P<value>\"[^\"]*\"|'[^']*'|[^\t\n\f\r >\"'][^\t\n\f\r >]*|(?=>)))?"
+)
+
+
+def slices_of(page: str) -> list[Slice]:
+    """The page in pieces; joined, they are the page."""
+    slices: list[Slice] = []
+    begin = 0
+    while begin < len(page):
+        piece = slice_at(page, begin)
+        begin += len(piece.raw)
+        slices.append(piece)
+        if piece.kind == "begin" and piece.name in RAW:
+            closing = re.compile(rf"</{piece.name}(?=[\t\n\f\r />])", re.IGNORECASE).search(page, begin)
+            end = len(page) if closing is None or piece.name == "plaintext" else closing.start()
+            slices.append(Slice(page[begin:end], "text" if piece.name == "title" else "other"))
+            begin = end
+    return [piece for piece in slices if piece.raw]
+
+
+def slice_at(page: str, begin: int) -> Slice:
+    """The piece that begins here; what never ends goes on to the end of the page."""
+    if page.startswith("<!--", begin):
+        end = page.find("-->", begin + 2)  # also <!-->
+        return Slice(page[begin : end + 3] if end >= 0 else page[begin:], "other")
+    tag = TAG_NAME.match(page, begin)
+    if tag is not None:
+        return tag_at(page, begin, tag)
+    if page.startswith(("<!", "<?", "</"), begin):
+        end = page.find(">", begin)
+        return Slice(page[begin : end + 1] if end >= 0 else page[begin:], "other")
+    end = page.find("<", begin + 1)
+    return Slice(page[begin:end] if end >= 0 else page[begin:], "text")
+
+
+def tag_at(page: str, begin: int, opening: re.Match[str]) -> Slice:
+    name, place = opening[1].lower(), opening.end()
+    kind = "end" if page[begin + 1] == "/" else "begin"
+    is_opaque = kind == "begin" and name in OPAQUE
+    while True:
+        gap = GAP.match(page, place)
+        assert gap is not None  # it may be empty
+        place = gap.end()
+        if page.startswith(">", place):
+            return Slice(page[begin : place + 1], kind, name, is_opaque)
+        attribute = ATTRIBUTE.match(page, place)
+        if attribute is None or (attribute["value"] is None and begins_value(page, attribute.end())):
+            return Slice(page[begin:], "other")  # a quotation mark that is not closed
+        value = (attribute["value"] or "").strip("\"'").lower()
+        says_no = (attribute["name"].lower(), value) == ("translate", "no")
+        is_opaque = is_opaque or (kind == "begin" and says_no and name not in VOID)
+        place = attribute.end()
+
+
+VALUE = re.compile(r"[\t\n\f\r ]*=")
+
+
+def begins_value(page: str, place: int) -> bool:
+    return VALUE.match(page, place) is not None

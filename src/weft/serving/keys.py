@@ -1,0 +1,88 @@
+"""API keys: a server keeps the SHA-256 of each, and compares all of them in constant time.
+
+A file of keys has a line for each: the digest in hex, then a name that people give it. A `#` begins a comment.
+
+    3f0a...c4  page of the library
+"""
+
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.errors import Problem, ProblemsError, UsageError, WeftError
+
+PREFIX = "weft-"
+LINE = re.compile(r"([0-9a-fA-F]{64})(?:\s+(.*))?")
+LARGEST_FILE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Digests of the keys that are let in; empty where no key is asked for."""
+
+    digests: tuple[bytes, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.digests)
+
+    def admit(self, key: bytes) -> bool:
+        """Whether this is one of the keys. Every digest is compared to its end, whichever is right."""
+        given = hashlib.sha256(key).digest()
+        found = False
+        for digest in self.digests:
+            found |= secrets.compare_digest(digest, given)
+        return found
+
+
+def make_key() -> str:
+    """A new key of 256 random bits."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def line_for(key: str, name: str) -> str:
+    """What stands in a file for this key; the name is kept to one line."""
+    return f"{hashlib.sha256(key.encode()).hexdigest()}  {' '.join(name.split())}".rstrip()
+
+
+def add_key(path: Path, key: str, name: str) -> None:
+    """Append the key's line to a file, which only its owner may read where it is made for this."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with open(handle, "a", encoding="utf-8") as file:
+            file.write(line_for(key, name) + "\n")
+    except OSError as error:
+        raise WeftError(f"{path} could not be written: {error.strerror}") from error
+
+
+def read_keys(path: Path) -> Keys:
+    """The keys of a file. Raises UsageError where there is none to read, ProblemsError with every line that is none."""
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise UsageError(
+                f"{path} is larger than {LARGEST_FILE >> 10} KiB; a file of keys has a short line for each"
+            )
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"the keys in {path} cannot be read: {reason}; weft serve --make-key makes one") from None
+    return Keys(tuple(digests_of(lines, path)))
+
+
+def digests_of(lines: Sequence[str], path: Path) -> list[bytes]:
+    digests, problems = [], []
+    for number, line in enumerate(lines, start=1):
+        text = line.partition("#")[0].strip()
+        match = LINE.fullmatch(text)
+        if match is not None:
+            digests.append(bytes.fromhex(match[1]))
+        elif text:
+            problems.append(Problem(f"line {number}", "is not the SHA-256 of a key in hex, then a name"))
+    if not problems and not digests:
+        problems.append(Problem("the file", f"holds no key; make one with weft serve --make-key --api-keys {path}"))
+    if problems:
+        raise ProblemsError(path, problems)
+    return digests

@@ -1,0 +1,41 @@
+"""What a server is willing to do: every bound has a name and a default, and none can be switched off."""
+
+from dataclasses import dataclass
+
+from weft.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Limits:
+    body_bytes: int = 1 << 20
+    """Bytes of a request's body."""
+    characters: int = 5_000
+    """Characters of one text."""
+    texts: int = 128
+    """Texts of one request."""
+    alternatives: int = 8
+    """Other translations of one text."""
+    beam_size: int = 10
+    """Hypotheses that a request may ask for."""
+    terms: int = 200
+    """Terms of a request's own glossary."""
+    explained_characters: int = 400
+    """Characters of a text that is to be explained, which takes a pass of the model for each of its words."""
+    queue: int = 256
+    """Requests for a model that are in the house at once, waiting or answered; the next one is refused."""
+    seconds: float = 30.0
+    """From a request's first byte to its answer; also what a model that is shutting down waits for."""
+    document_seconds: float = 600.0
+    """The same for files and streams, whose first sentence comes as soon as any other."""
+    body_seconds: float = 10.0
+    """Until a request's body is there."""
+    requests_per_minute: int = 0
+    """Of one client; 0 sets no rate."""
+    connections: int = 1024
+    """Open at once; what comes beyond is refused."""
+
+    def __post_init__(self) -> None:
+        least = {"requests_per_minute": 0, "alternatives": 0}
+        for name, value in vars(self).items():
+            if value < least.get(name, 1e-3 if isinstance(value, float) else 1):
+                raise UsageError(f"the limit {name} = {value} lets nothing through; give a number above it")

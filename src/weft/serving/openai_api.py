@@ -1,0 +1,151 @@
+"""The part of OpenAI's API that a translator can answer: models, and chats whose last user message is translated.
+
+What a chat says beside that message has no effect, nor have settings of sampling: a model here translates in the
+direction that it was trained for. Tokens are pieces of the model's vocabularies.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Request
+from pydantic import BaseModel, Field, StringConstraints
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from weft.errors import WeftError
+from weft.serving.models import ServedModel
+from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, OpenAIProblem, body_of, refusals
+from weft.serving.reading import read_request
+from weft.serving.refusals import Refused
+from weft.serving.refusals import body_of as refusal_body
+from weft.serving.service import Service
+from weft.serving.translating import Wish, stream
+
+EVENTS = "text/event-stream"
+BEGAN = int(time.time())
+
+
+class Model(BaseModel):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+class ModelList(BaseModel):
+    object: Literal["list"]
+    data: list[Model]
+
+
+class ChatCompletion(BaseModel):
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[dict[str, Any]]
+    usage: dict[str, int]
+
+
+def add_routes(app: FastAPI, service: Service) -> None:
+    limits, models = service.house.limits, service.models
+    short = StringConstraints(max_length=limits.characters)
+
+    class TextPart(BaseModel):
+        type: Literal["text"]
+        text: Annotated[str, short]
+
+    class ChatMessage(BaseModel):
+        role: Literal["system", "developer", "user", "assistant"]
+        content: Annotated[str, short] | Annotated[list[TextPart], Field(min_length=1, max_length=limits.texts)]
+
+    class ChatRequest(BaseModel):
+        model: Annotated[str, Field(max_length=200, json_schema_extra={"enum": [model.id for model in models]})]
+        messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=limits.texts)]
+        n: Annotated[int, Field(ge=1, le=1 + limits.alternatives)] = 1
+        stream: bool = False
+
+    def described(model: ServedModel) -> dict[str, Any]:
+        return {"id": model.id, "object": "model", "created": BEGAN, "owned_by": "weft"}
+
+    def named(name: str) -> ServedModel:
+        model = models.named(name)
+        if model is None:
+            known = ", ".join(each.id for each in models)
+            raise Refused(404, f"there is no model {name[:100]}; there are {known}")
+        return model
+
+    @app.get(
+        "/v1/models",
+        summary="Which models there are",
+        responses={200: {"model": ModelList}, **refusals(401, *WITHOUT_BODY, problem=OpenAIProblem)},
+    )
+    async def list_models() -> Response:
+        return JSONResponse({"object": "list", "data": [described(model) for model in models]})
+
+    @app.get(
+        "/v1/models/{name}",
+        summary="One of the models",
+        responses={200: {"model": Model}, **refusals(401, 404, *WITHOUT_BODY, problem=OpenAIProblem)},
+    )
+    async def show_model(name: str) -> Response:
+        return JSONResponse(described(named(name)))
+
+    @app.post(
+        "/v1/chat/completions",
+        summary="Translate the last user message",
+        responses={
+            200: {"model": ChatCompletion, "content": {EVENTS: {}}},
+            **refusals(404, *WITH_BODY, problem=OpenAIProblem),
+        },
+        openapi_extra=body_of(ChatRequest),
+    )
+    async def complete(request: Request) -> Response:
+        asked = await read_request(request, ChatRequest)
+        model = named(asked.model)
+        content = next((each.content for each in reversed(asked.messages) if each.role == "user"), "")
+        source = content if isinstance(content, str) else "\n".join(part.text for part in content)
+        head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.id}
+        if asked.stream:
+            return StreamingResponse(chunks(service, model, source, head), media_type=EVENTS)
+        (answer,) = await service.translate(model, [source], Wish(asked.n))
+        tokens = token_counts(model, source, answer.places)
+        return JSONResponse(
+            {
+                **head,
+                "object": "chat.completion",
+                "choices": [choice(number, "message", place) for number, place in enumerate(answer.places)],
+                "usage": tokens,
+            }
+        )
+
+
+def choice(number: int, key: Literal["message", "delta"], text: str) -> dict[str, Any]:
+    content = {"role": "assistant", "content": text}
+    return {"index": number, key: content, "finish_reason": "stop" if key == "message" else None}
+
+
+def token_counts(model: ServedModel, source: str, places: tuple[str, ...]) -> dict[str, int]:
+    prompt = len(model.translator.model.source_tokenizer.encode([source])[0])
+    completion = sum(map(len, model.translator.model.target_tokenizer.encode(list(places))))
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+async def chunks(service: Service, model: ServedModel, source: str, head: dict[str, Any]) -> AsyncIterator[bytes]:
+    """One a sentence."""
+
+    def event(data: dict[str, Any]) -> bytes:
+        return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
+
+    service.count(model, [source])
+    head = {**head, "object": "chat.completion.chunk"}
+    try:
+        async for sentence in stream(model, source, Wish()):
+            service.count_flags(model, sentence.flags)
+            yield event({**head, "choices": [choice(0, "delta", sentence.before + sentence.text)]})
+    except WeftError as error:
+        yield event(refusal_body(Refused(400, str(error)), "/v1/"))
+    else:
+        yield event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    yield b"data: [DONE]\n\n"

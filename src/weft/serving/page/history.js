@@ -1,0 +1,75 @@
+/** What was translated, newest first, kept in the browser if the user wants that. */
+
+import { make } from "./elements.js";
+import { keep, kept } from "./kept.js";
+import { number, put } from "./texts.js";
+
+const LONGEST = 50;
+
+export class History {
+  #entries = kept("history", []);
+  #isOn = kept("history.on", true);
+  #body;
+  #count;
+  #onChoice;
+
+  /** `onChoice(entry)` is called with an entry, {q, text, sentences, source, target}, as one is clicked. */
+  constructor(details, onChoice) {
+    this.#body = details.querySelector(".body");
+    this.#count = details.querySelector(".count");
+    this.#onChoice = onChoice;
+    this.render();
+  }
+
+  /** Puts an entry first, in place of one about the same text. */
+  add(entry) {
+    if (!this.#isOn) return;
+    const same = (other) => other.q === entry.q && other.source === entry.source && other.target === entry.target;
+    this.#keep([entry, ...this.#entries.filter((other) => !same(other))].slice(0, LONGEST));
+  }
+
+  render() {
+    this.#count.textContent = this.#entries.length ? number(this.#entries.length) : "";
+    const list = make("ul", { className: "past" }, ...this.#entries.map((entry) => this.#row(entry)));
+    const hint = make("p", { className: "hint" });
+    put(hint, this.#isOn ? "history_empty" : "history_off");
+    this.#body.replaceChildren(this.#controls(), this.#entries.length ? list : hint);
+  }
+
+  #controls() {
+    const box = make("input", { type: "checkbox", checked: this.#isOn });
+    box.addEventListener("change", () => {
+      this.#isOn = box.checked;
+      keep("history.on", this.#isOn);
+      this.render();
+      this.#body.querySelector("input").focus();
+    });
+    const keeping = make("span");
+    put(keeping, "history_keep");
+    const clear = make("button", { type: "button", className: "plain", disabled: !this.#entries.length });
+    put(clear, "history_clear");
+    clear.addEventListener("click", () => {
+      this.#keep([]);
+      this.#body.querySelector("input").focus();
+    });
+    return make("p", { className: "controls" }, make("label", {}, box, keeping), clear);
+  }
+
+  #row(entry) {
+    const from = make("span", { textContent: entry.q, lang: entry.source });
+    const to = make("span", { textContent: entry.text, lang: entry.target });
+    const button = make(
+      "button",
+      { type: "button", className: "plain", onclick: () => this.#onChoice(entry) },
+      from,
+      to,
+    );
+    return make("li", {}, button);
+  }
+
+  #keep(entries) {
+    this.#entries = entries;
+    keep("history", entries);
+    this.render();
+  }
+}

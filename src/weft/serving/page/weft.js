@@ -1,0 +1,366 @@
+/**
+ * The page of `weft serve`: what people do becomes requests, and answers become views.
+ *
+ *   texts.js            what the page says, in each language      server.js        the requests
+ *   languages.js        from which language to which              failures.js      what is said when a request fails
+ *   source_view.js      the text, and what is shaded in it        insight.js       attention, confidence, the search
+ *   answer_view.js      the translation, word by word             explanation.js   what an explanation says of words
+ *   choices.js          what else could stand in a place          beam_tree.js     the search as a tree
+ *   glossary.js, history.js, kept.js                              what the browser keeps
+ */
+
+import { AnswerView } from "./answer_view.js";
+import { followTheme } from "./appearance.js";
+import { Choices } from "./choices.js";
+import { copy } from "./clipboard.js";
+import { find, icon, make } from "./elements.js";
+import { failureText } from "./failures.js";
+import { Glossary } from "./glossary.js";
+import { History } from "./history.js";
+import { Insight } from "./insight.js";
+import { keep, kept } from "./kept.js";
+import { Languages } from "./languages.js";
+import * as server from "./server.js";
+import { SourceView } from "./source_view.js";
+import { label, language, nameOf, number, put, silence, speak, text } from "./texts.js";
+
+const LONGEST_WHOLE = 160; // characters; a longer text comes sentence by sentence
+const LONGEST_DETECTED = 500;
+const OTHERS = 3;
+
+/** What the server allows, what stands on the page, and what is under way. */
+let limit = Infinity; // characters
+let pause = 500; // milliseconds without a key, before the language is detected
+let shown = { q: "", sentences: [], source: "", target: "" };
+let running = null;
+let soon = 0; // the timer of the detection
+let judged = ""; // the text whose language was detected last
+
+const source = new SourceView(find("text"), find("shades"), (...span) => insight.pointAtSource(...span));
+const answer = new AnswerView(find("answer"), (word) => insight.pointAtTarget(word), chooseInstead);
+const views = { source, answer, readout: find("readout"), confidence: find("confidence"), beam: find("beam") };
+const insight = new Insight(views, explain);
+const choices = new Choices(find("choices"));
+const glossary = new Glossary(find("glossary"));
+const history = new History(find("history"), restore);
+const languages = new Languages({ from: find("source"), to: find("target"), swap: find("swap") }, languagesChanged);
+
+listen();
+followTheme(find("dark"));
+speakIn(kept("language", navigator.language.startsWith("zh") ? "zh" : "en"));
+start();
+
+async function start() {
+  hideError();
+  try {
+    const [offered, settings] = await Promise.all([server.languages(), server.settings()]);
+    limit = settings.charLimit > 0 ? settings.charLimit : Infinity;
+    pause = settings.frontendTimeout;
+    find("key").hidden = !settings.apiKeys;
+    languages.offer(offered);
+  } catch (error) {
+    showError(failureText(error), start);
+  }
+  count();
+}
+
+function listen() {
+  find("request").addEventListener("submit", (event) => {
+    event.preventDefault();
+    translate();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
+    else if (event.key === "Escape") choices.isOpen ? choices.close() : running?.abort();
+    else return;
+    event.preventDefault();
+  });
+  find("text").addEventListener("input", changed);
+  find("clear").addEventListener("click", () => rewrite(""));
+  find("swap").addEventListener("click", swap);
+  find("stop").addEventListener("click", () => running?.abort());
+  find("copy").addEventListener("click", () => copyAnswer());
+  find("curl").addEventListener("click", () => copyAsCurl());
+  find("api_key").addEventListener("input", () => server.useKey(find("api_key").value));
+  find("interface").addEventListener("click", () => speakIn(find("interface").lang));
+}
+
+// ---- the text -----------------------------------------------------------------------------------------------------
+
+function changed() {
+  insight.divideSource();
+  setStale(shown.sentences.length > 0 && source.text !== shown.q);
+  count();
+  detectSoon();
+}
+
+function rewrite(q) {
+  source.text = q;
+  changed();
+  find("text").focus();
+}
+
+function count() {
+  const size = sizeOf(source.text);
+  put(find("counter"), limit < Infinity ? "count_of" : "count", { count: number(size), limit: number(limit) });
+  find("counter").classList.toggle("over", size > limit);
+  find("text").ariaInvalid = String(size > limit);
+  find("clear").hidden = !size;
+}
+
+/** Characters as the server counts them: one outside the first plane is one. */
+function sizeOf(q) {
+  return [...q].length;
+}
+
+// ---- languages ----------------------------------------------------------------------------------------------------
+
+function languagesChanged() {
+  find("text").lang = languages.source;
+  glossary.show({ source: languages.source, target: languages.target });
+  detectSoon();
+}
+
+function swap() {
+  const turned = shown.sentences.length && source.text === shown.q ? answer.text : source.text;
+  languages.swap();
+  rewrite(turned);
+}
+
+function detectSoon() {
+  clearTimeout(soon);
+  if (!languages.isAuto) return;
+  soon = setTimeout(() => detect().catch((error) => showError(failureText(error), detectSoon)), pause);
+}
+
+async function detect(signal) {
+  const q = source.text.slice(0, LONGEST_DETECTED).toWellFormed(); // no half of a character
+  clearTimeout(soon);
+  if (q === judged) return;
+  const [best] = q.trim() ? await server.detect({ q }, signal) : [];
+  judged = q;
+  languages.showDetected(best?.language ?? null);
+}
+
+// ---- translating --------------------------------------------------------------------------------------------------
+
+async function translate() {
+  const q = source.text;
+  const over = sizeOf(q) - limit;
+  if (!q.trim()) return put(find("note"), "nothing_written");
+  if (over > 0) return showError(text("too_long", { over: number(over), limit: number(limit) }));
+  running?.abort();
+  const run = (running = new AbortController());
+  hideError();
+  work(true);
+  const began = performance.now();
+  try {
+    if (languages.isAuto) await detect(run.signal);
+    const pair = { source: languages.source, target: languages.target }; // others may be chosen before the answer comes
+    if (!languages.fit) return showError(text("no_model", namesOf(pair)));
+    await (isWhole(q) ? translateWhole(q, pair, run.signal) : translateLong(q, pair, run.signal));
+    put(find("note"), "done", { seconds: number((performance.now() - began) / 1000, { maximumFractionDigits: 1 }) });
+    put(find("spoken"), "translation_is", { text: answer.text });
+    remember();
+  } catch (error) {
+    if (running !== run) return; // another one has begun
+    if (error.name === "AbortError") put(find("note"), "stopped");
+    else showError(failureText(error), translate);
+  } finally {
+    if (running === run) work(false);
+  }
+}
+
+function isWhole(q) {
+  return sizeOf(q) <= LONGEST_WHOLE && !q.trim().includes("\n");
+}
+
+function namesOf({ source, target }) {
+  return { source: nameOf(source, source), target: nameOf(target, target) };
+}
+
+async function translateWhole(q, pair, signal) {
+  const found = await server.translate({ ...requestFor(q, pair), alternatives: OTHERS }, signal);
+  begin(q, pair);
+  shown.sentences.push({ source: q, text: found.translatedText, before: "", begin: 0 });
+  showAnswer();
+  showOthers(found.alternatives);
+  warn(found.flags);
+}
+
+async function translateLong(q, pair, signal) {
+  const flags = new Set();
+  let end = 0; // of the sentence before, in the whole text
+  for await (const found of server.stream(requestFor(q, pair), signal)) {
+    if (found.index === 0) begin(q, pair);
+    const place = q.indexOf(found.source, end);
+    const sentence = { source: found.source, text: found.text, before: found.before, begin: place < 0 ? null : place };
+    end = place < 0 ? end : place + found.source.length;
+    shown.sentences.push(sentence);
+    answer.append(sentence);
+    put(find("note"), "sentences", { count: number(shown.sentences.length) });
+    for (const flag of found.flags ?? []) flags.add(flag);
+  }
+  insight.show(q, shown.sentences);
+  warn([...flags]);
+}
+
+function requestFor(q, { source, target }) {
+  const terms = glossary.terms({ source, target });
+  return { q, source, target, ...(Object.keys(terms).length ? { glossary: terms } : {}) };
+}
+
+/** Makes room for a new answer. */
+function begin(q, { source, target }) {
+  choices.close({ refocus: false });
+  shown = { q, sentences: [], source, target };
+  setStale(false);
+  showAnswer();
+  showOthers([]);
+  warn([]);
+}
+
+function showAnswer() {
+  answer.show(shown.sentences, shown.target);
+  insight.show(shown.q, shown.sentences);
+}
+
+function showOthers(others = []) {
+  const list = find("others").querySelector("ol");
+  list.replaceChildren(...others.map((other) => make("li", {}, otherButton(other))));
+  find("others").hidden = !others.length;
+}
+
+/** Another translation; a click exchanges it with the one above. */
+function otherButton(other) {
+  const button = make("button", { type: "button", className: "plain", textContent: other, lang: shown.target });
+  button.addEventListener("click", () => {
+    const [sentence] = shown.sentences;
+    const chosen = button.textContent;
+    button.textContent = sentence.text;
+    replaceSentence(sentence, chosen);
+  });
+  return button;
+}
+
+function work(isWorking) {
+  if (!isWorking) running = null;
+  find("stop").hidden = !isWorking;
+  find("answer").ariaBusy = String(isWorking);
+  if (isWorking) put(find("note"), "translating");
+}
+
+function setStale(isStale) {
+  find("answer").classList.toggle("stale", isStale);
+  if (isStale) put(find("note"), "stale");
+  else if (find("note").dataset.text === "stale") silence(find("note"));
+}
+
+/** Says what looks wrong with a translation. */
+function warn(flags = []) {
+  find("flags").hidden = !flags.length;
+  find("flags").replaceChildren(
+    ...flags.map((flag) => {
+      const line = make("span");
+      put(line, `flag_${flag}`);
+      return line;
+    }),
+  );
+}
+
+// ---- looking inside and choosing ----------------------------------------------------------------------------------
+
+/** The explanation of a sentence as it stands there; of the model's own translation, with the search that found it. */
+async function explain(sentence, signal) {
+  const body = { q: sentence.source, source: shown.source, target: shown.target };
+  const told = sentence.isChosen ? null : await server.explain(body, signal);
+  return told?.text === sentence.text ? told : server.explain({ ...body, translation: sentence.text }, signal);
+}
+
+function chooseInstead(word) {
+  const { sentence, span } = word;
+  const ask = async (prefix, signal) => {
+    const body = { q: sentence.source, source: shown.source, target: shown.target, prefix };
+    return (await server.alternatives(body, signal)).alternatives;
+  };
+  choices.open(word, ask, (chosen) => {
+    choices.close({ refocus: false });
+    const next = replaceSentence(sentence, chosen);
+    answer.focus(answer.wordAt(next, span.begin));
+  });
+}
+
+function replaceSentence(sentence, chosen) {
+  const { source, before, begin } = sentence;
+  const next = { source, text: chosen, before, begin, isChosen: true };
+  shown.sentences = shown.sentences.map((other) => (other === sentence ? next : other));
+  showAnswer();
+  put(find("spoken"), "translation_is", { text: answer.text });
+  remember();
+  return next;
+}
+
+// ---- keeping and copying ------------------------------------------------------------------------------------------
+
+function remember() {
+  const { q, source, target } = shown;
+  const sentences = shown.sentences.map(({ source, text, before, begin, isChosen }) => ({
+    source,
+    text,
+    before,
+    begin,
+    isChosen,
+  }));
+  history.add({ q, text: answer.text, sentences, source, target });
+}
+
+/** Puts an entry of the history back, without asking the server. */
+function restore(entry) {
+  running?.abort();
+  hideError();
+  languages.choose(entry.source, entry.target);
+  rewrite(entry.q);
+  begin(entry.q, entry);
+  shown.sentences.push(...entry.sentences.map((sentence) => ({ ...sentence })));
+  showAnswer();
+}
+
+async function copyAnswer() {
+  if (!answer.text) return put(find("note"), "nothing_to_copy");
+  put(find("note"), (await copy(answer.text)) ? "copied" : "not_copied");
+}
+
+async function copyAsCurl() {
+  if (!source.text.trim()) return put(find("note"), "nothing_written");
+  const hasKey = Boolean(find("api_key").value);
+  const body = { ...requestFor(source.text, languages), ...(hasKey ? { api_key: "YOUR_KEY" } : {}) };
+  const said = hasKey ? "copied_without_key" : "copied";
+  put(find("note"), (await copy(server.asCurl(body))) ? said : "not_copied");
+}
+
+// ---- what the page says -------------------------------------------------------------------------------------------
+
+/** Changes the language of the page. The button that does it stands in the other one. */
+function speakIn(code) {
+  speak(code);
+  keep("language", code);
+  find("interface").lang = language() === "en" ? "zh" : "en";
+  languages.render();
+  glossary.render();
+  history.render();
+  count();
+}
+
+function showError(message, again) {
+  const close = make("button", { type: "button", className: "quiet", onclick: hideError }, icon("close"));
+  label(close, "close");
+  const retry = make("button", { type: "button", className: "plain", onclick: () => again() });
+  put(retry, "again");
+  find("error").replaceChildren(make("p", { textContent: message }), ...(again ? [retry] : []), close);
+  find("error").hidden = false;
+  silence(find("note"));
+}
+
+function hideError() {
+  find("error").hidden = true;
+}

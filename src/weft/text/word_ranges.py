@@ -1,0 +1,94 @@
+"""Which pieces make up which word: what people want to see is words, whatever the tokenizer cuts them into.
+
+Words are those of words.py. A word begins where a piece does, so words that share a piece are one here; Han characters
+are cut by jieba where the language is Chinese and rjieba is there, and else every piece of them is a word.
+"""
+
+import codecs
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from weft.errors import MissingExtraError
+from weft.text.chinese import IS_HAN
+from weft.text.normalization import PIECE_MARK
+from weft.text.tokenizer import Kind
+from weft.text.vocabulary import SPECIAL_PIECES, UNKNOWN_ID, UNKNOWN_TEXT
+from weft.text.wordpiece import CONTINUED
+from weft.text.words import cut_words, han_cutter
+
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+SPELLING_IN_BYTES: tuple[Kind, ...] = ("bpe", "unigram", "characters")
+
+
+@dataclass(frozen=True)
+class WordRange:
+    """A word, and the places of its first and its last piece."""
+
+    text: str
+    first: int
+    last: int
+
+
+def word_ranges(pieces: Sequence[str], *, kind: Kind, language: str) -> list[WordRange]:
+    """The words of these pieces in order; every piece that stands for text belongs to exactly one."""
+    characters = characters_of(pieces, kind)
+    text = "".join(character for character, _ in characters)
+    begins = word_begins(text, [piece for _, piece in characters], choose_cutter(language))
+    limits = [*((at, characters[at][1]) for at in begins), (len(text), len(pieces))]
+    return [
+        WordRange(text[begin:end].strip(), first, following - 1)
+        for (begin, first), (end, following) in pairwise(limits)
+    ]
+
+
+def word_begins(text: str, owners: Sequence[int], cut_han: Callable[[str], Iterable[str]]) -> list[int]:
+    """Where in the text, with the spaces before it, each word begins that begins with a piece; `owners` says whose each
+    character is."""
+    begins, end = [], 0
+    for marked in cut_words(text, cut_han):
+        word = marked.removeprefix(PIECE_MARK)
+        at = text.index(word, end)
+        # The space may be a piece of its own, the first of the word's.
+        begin = next((i for i in range(end, at + 1) if i == 0 or owners[i] != owners[i - 1]), None)
+        if begin is not None:
+            begins.append(begin)
+        end = at + len(word)
+    return begins
+
+
+def characters_of(pieces: Sequence[str], kind: Kind) -> list[tuple[str, int]]:
+    """Every character of the text, with the piece that it begins in: one may be spelled in several bytes."""
+    found: list[tuple[str, int]] = []
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    began = 0  # the first of the bytes that are no whole character yet
+    for place, piece in enumerate(pieces):
+        byte = BYTE.fullmatch(piece) if kind in SPELLING_IN_BYTES else None
+        if not decoder.getstate()[0]:
+            began = place
+        decoded = decoder.decode(bytes([int(byte[1], 16)]) if byte else b"", final=byte is None)
+        found += [(character, began) for character in decoded]
+        if byte is None:
+            before = found[-1][0] if found else ""
+            found += [(character, place) for character in text_of(piece, kind, before)]
+    return found + [(character, began) for character in decoder.decode(b"", final=True)]
+
+
+def text_of(piece: str, kind: Kind, before: str) -> str:
+    """What a piece adds to the text behind the character `before`, the space before its word included."""
+    if piece in SPECIAL_PIECES:
+        return f" {UNKNOWN_TEXT}" if piece == SPECIAL_PIECES[UNKNOWN_ID] else ""
+    if kind != "wordpiece":
+        return piece.replace(PIECE_MARK, " ")
+    if piece.startswith(CONTINUED) and piece != CONTINUED:
+        return piece.removeprefix(CONTINUED)
+    return piece if IS_HAN.match(before) and IS_HAN.match(piece) else f" {piece}"
+
+
+def choose_cutter(language: str) -> Callable[[str], Iterable[str]]:
+    """What cuts a run of Han characters; without the library for Chinese, a word is what a piece is."""
+    try:
+        return han_cutter(language)
+    except MissingExtraError:
+        return list

@@ -1,0 +1,44 @@
+"""The tests of the server that are run by hand: what they compare by, and how they are told."""
+
+import asyncio
+import importlib
+import math
+
+import pytest
+from bench.serving.__main__ import QUICK, module_names
+from bench.serving.place import percentile, read_reply
+from bench.serving.v6_keys import mann_whitney
+
+
+def test_samples_that_are_apart_differ_and_samples_that_interleave_do_not() -> None:
+    assert mann_whitney([1.0, 4.0, 5.0, 8.0], [2.0, 3.0, 6.0, 7.0]) == 1.0
+    # U = 0 of n = m = 3: mean 4.5, variance 3 * 3 * 7 / 12 = 5.25
+    z = 4.5 / math.sqrt(5.25)
+    assert mann_whitney([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]) == pytest.approx(math.erfc(z / math.sqrt(2)))
+
+
+def test_a_percentile_is_one_of_the_values_in_milliseconds() -> None:
+    assert percentile([n / 1000 for n in range(1, 101)], 0.99) == 100.0
+    assert percentile([n / 1000 for n in range(1, 101)], 0.5) == 51.0
+
+
+@pytest.mark.parametrize(
+    "body", [b"Content-Length: 5\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"]
+)
+def test_an_answer_is_read_whole_however_it_is_sent(body: bytes) -> None:
+    async def read() -> bytes:
+        reader = asyncio.StreamReader()
+        reader.feed_data(b"HTTP/1.1 200 OK\r\n" + body)
+        reply = await read_reply(reader, 0.0)
+        assert reply.status == 200
+        return reply.body
+
+    assert asyncio.run(read()) == b"hello"
+
+
+def test_every_test_is_told_in_both_languages_and_has_a_quick_form() -> None:
+    assert set(QUICK) == set(module_names())
+    for name in module_names():
+        module = importlib.import_module(f"bench.serving.{name}")
+        assert module.NAME.lower() == name.partition("_")[0]
+        assert module.DOES.keys() == module.FOUND.keys() == {"en", "zh"}

@@ -1,0 +1,81 @@
+"""`weft serve` from the command line: what it refuses before it listens, and keys."""
+
+import re
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from weft.cli.main import app
+from weft.serving import server
+from weft.serving.keys import read_keys
+
+Weft = Callable[..., tuple[int, str, str]]
+
+
+def test_a_public_address_needs_a_key_or_a_word(weft: Weft, tiny_run: Path) -> None:
+    code, out, error = weft("serve", "--model", str(tiny_run / "run"), "--host", "0.0.0.0")
+    assert (code, out) == (2, "")
+    assert "--api-keys FILE" in error and "--insecure" in error
+
+
+def test_what_is_wrong_is_said_before_it_listens(weft: Weft, tmp_path: Path) -> None:
+    assert weft("serve")[0] == 2
+    assert "there is no model" in weft("serve", "--model", str(tmp_path / "none"))[2]
+    assert "cannot be read" in weft("serve", "--model", "x", "--api-keys", str(tmp_path / "none"))[2]
+    assert "queue = 0" in weft("serve", "--model", "x", "--max-queue", "0")[2]
+
+
+def test_an_address_that_is_taken_is_named(weft: Weft, tiny_run: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        code, _, error = weft("serve", "--model", str(tiny_run / "run"), "--port", port)
+    assert code == 2 and f"port {port}, cannot be listened on: Address already in use" in error
+
+
+def test_a_new_key_is_printed_once_and_its_hash_is_kept(weft: Weft, tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    code, out, _ = weft("serve", "--make-key", "a page", "--api-keys", str(file))
+    assert code == 0 and out.startswith("weft-") and out.count("\n") == 1
+    assert read_keys(file).admit(out.strip().encode())
+    code, out, error = weft("serve", "--make-key", "another")
+    assert code == 0 and "another" in error and out.strip() not in error
+
+
+@pytest.mark.parametrize(
+    ("options", "hosts", "rate"),
+    [
+        ([], {"localhost", "127.0.0.1", "[::1]"}, 0),
+        (["--host", "0.0.0.0", "--insecure"], None, 60),
+        (["--host", "0.0.0.0", "--insecure", "--allow-host", "Example.org", "--max-requests", "0"], {"example.org"}, 0),
+    ],
+)
+def test_what_is_asked_for_reaches_the_server(
+    weft: Weft, tiny_run: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], hosts: set[str] | None, rate: int
+) -> None:
+    ran: list[Any] = []
+    monkeypatch.setattr(server, "run", lambda *arguments: ran.append(arguments))
+    assert weft("serve", "--model", str(tiny_run / "run"), "--port", "0", "--max-beam", "4", *options)[0] == 0
+    _, service, address = ran[0]
+    assert service.house.limits.beam_size == 4
+    assert service.house.limits.requests_per_minute == rate
+    assert (service.house.hosts is None) if hosts is None else (service.house.hosts >= hosts)
+    assert address.port == 0
+
+
+def test_what_is_deployed_uses_options_that_exist_and_installs_what_the_readme_does() -> None:
+    root = Path(__file__).parents[2]
+    options = {option for parameter in verbs().commands["serve"].params for option in parameter.opts}
+    unit, container = ((root / "deploy" / name).read_text() for name in ("weft.service", "Dockerfile"))
+    given = set(re.findall(r"--[a-z-]+", " ".join(re.findall(r"ExecStart=.*", unit))))
+    given |= set(re.findall(r"--[a-z-]+", " ".join(re.findall(r"(?:ENTRYPOINT|CMD) \[\"(?:weft|--).*", container))))
+    assert {"--model", "--api-keys", "--host"} <= given <= options
+    torch = re.search(r"torch==[\d.]+", (root / "scripts" / "install").read_text())
+    assert torch is not None and torch[0] in container and ".[serve" in container
+
+
+def verbs() -> Any:
+    return typer.main.get_command(app)

@@ -1,0 +1,122 @@
+"""Searches that pause after each step: what is certain by then, and that nothing goes on when they are left."""
+
+import math
+import random
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from weft.decoding.search import DecodingConfig, search, search_steps
+from weft.decoding.step import Hypothesis, shared_beginning
+
+BEGIN_ID, END_ID = 1, 2
+IDS: dict[str, Any] = {"begin_id": BEGIN_ID, "end_id": END_ID}
+SENTENCES = 4
+LENGTHS = torch.tensor([5, 0, 9, 3])
+
+GREEDY: dict[str, Any] = {"method": "greedy"}
+BEAM: dict[str, Any] = {"method": "beam", "beam_size": 3, "length_penalty": "average"}
+WIDE: dict[str, Any] = {"method": "beam", "beam_size": 9, "length_penalty": "none", "stopping": "first-k"}
+SAMPLE: dict[str, Any] = {"method": "sample"}
+DIVERSE: dict[str, Any] = {"method": "beam", "beam_size": 4, "diverse_groups": 2}
+
+
+class RandomSteps:
+    """Probabilities that depend on the sentence and on all that was written; sharp, so that beginnings are shared."""
+
+    def __init__(self, rows_per_sentence: int, seed: int) -> None:
+        self.rows = [(sentence, ()) for sentence in range(SENTENCES) for _ in range(rows_per_sentence)]
+        self.seed = seed
+        self.steps = 0
+
+    def step(self, tokens: Tensor) -> Tensor:
+        self.steps += 1
+        self.rows = [(s, (*history, token)) for (s, history), token in zip(self.rows, tokens.tolist(), strict=True)]
+        return torch.tensor([self.answer(sentence, history[1:]) for sentence, history in self.rows])
+
+    def reorder(self, rows: Tensor) -> None:
+        self.rows = [self.rows[row] for row in rows.tolist()]
+
+    def answer(self, sentence: int, history: tuple[int, ...]) -> list[float]:
+        dice = random.Random(f"{self.seed} {sentence} {history}")
+        logits = [dice.gauss(0, 3) - 2 * (token == END_ID) for token in range(7)]
+        total = math.log(sum(map(math.exp, logits)))
+        return [logit - total for logit in logits]
+
+
+def steps_of(settings: dict[str, Any], seed: int, **more: Any) -> tuple[RandomSteps, dict[str, Any]]:
+    config = DecodingConfig(max_length_extra=6, **settings)
+    seeds = [7 + sentence for sentence in range(SENTENCES)] if config.draws else []
+    steps = RandomSteps(config.rows(1), seed)
+    return steps, {"step_function": steps, "source_lengths": LENGTHS, "config": config, "seeds": seeds, **IDS, **more}
+
+
+def watched(settings: dict[str, Any], seed: int, **more: Any) -> tuple[list[list[tuple[int, ...]]], list[Hypothesis]]:
+    """What was certain of each sentence after each step, and the answers."""
+    _, arguments = steps_of(settings, seed, **more)
+    searching = search_steps(**arguments)
+    seen: list[list[tuple[int, ...]]] = [[] for _ in range(SENTENCES)]
+    while True:
+        try:
+            certain = next(searching)
+        except StopIteration as end:
+            return seen, [hypotheses[0] for hypotheses in end.value]
+        for sentence, of_sentence in enumerate(seen):
+            of_sentence.append(() if certain is None else certain.beginning(sentence))
+
+
+@pytest.mark.parametrize("settings", [GREEDY, BEAM, WIDE, SAMPLE], ids=["greedy", "beam", "wide", "sample"])
+def test_what_is_certain_is_how_the_answer_begins_and_only_grows(settings: dict[str, Any]) -> None:
+    early = 0
+    for seed in range(12):
+        seen, answers = watched(settings, seed)
+        for beginnings, answer in zip(seen, answers, strict=True):
+            while beginnings and not beginnings[-1]:
+                beginnings.pop()  # settled: nothing is said of it any more
+            assert all(beginning == answer.tokens[: len(beginning)] for beginning in beginnings)
+            assert [len(beginning) for beginning in beginnings] == sorted(map(len, beginnings))
+            early += any(beginnings)
+    assert early > 5  # else nothing was shown
+
+
+def test_in_greedy_search_every_piece_is_certain_as_soon_as_it_is_written() -> None:
+    seen, answers = watched(GREEDY, 3)
+    for beginnings, answer in zip(seen, answers, strict=True):
+        whole = [answer.tokens[: step + 1] for step in range(len(answer.tokens))]
+        assert beginnings[: len(whole)] == whole
+
+
+@pytest.mark.parametrize("settings", [GREEDY, BEAM, SAMPLE], ids=["greedy", "beam", "sample"])
+def test_a_demanded_prefix_is_certain_piece_by_piece(settings: dict[str, Any]) -> None:
+    seen, _ = watched(settings, 1, prefixes=[[5, 6, 5]] * SENTENCES)
+    assert [beginnings[:3] for beginnings in seen] == [[(5,), (5, 6), (5, 6, 5)]] * SENTENCES
+
+
+@pytest.mark.parametrize("settings", [GREEDY, BEAM, SAMPLE, DIVERSE], ids=["greedy", "beam", "sample", "diverse"])
+def test_step_by_step_the_answers_are_those_of_one_go(settings: dict[str, Any]) -> None:
+    _, answers = watched(settings, 4)
+    assert answers == [hypotheses[0] for hypotheses in search(**steps_of(settings, 4)[1])]
+
+
+@pytest.mark.parametrize(
+    ("settings", "constraints"),
+    [(GREEDY, ()), (BEAM, ()), (SAMPLE, ()), (DIVERSE, ()), (BEAM, [[((5,),)]] * SENTENCES)],
+    ids=["greedy", "beam", "sample", "diverse", "constrained"],
+)
+def test_a_search_that_is_left_asks_the_model_nothing_more(settings: dict[str, Any], constraints: Any) -> None:
+    steps, arguments = steps_of(settings, 2, constraints=constraints)
+    searching = search_steps(**arguments)
+    next(searching)
+    next(searching)
+    searching.close()
+    assert steps.steps == 2
+    with pytest.raises(StopIteration):
+        next(searching)
+    assert steps.steps == 2
+
+
+def test_what_hypotheses_share_ends_where_the_shortest_or_the_first_difference_does() -> None:
+    assert shared_beginning([(3, 4, 5), (3, 4, 6, 7), (3, 4)]) == (3, 4)
+    assert shared_beginning([(3, 4), (4, 4)]) == () == shared_beginning([])

@@ -1,0 +1,95 @@
+"""What the tests of the server share: a translator that answers at once, services around it, a server on a socket."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.tasks.conftest import random_model as random_model
+
+from weft.serving import models
+from weft.serving.admission import App, House
+from weft.serving.app import make_app
+from weft.serving.detection import Detector
+from weft.serving.keys import Keys
+from weft.serving.limits import Limits
+from weft.serving.metrics import Metrics
+from weft.serving.models import Models, Source
+from weft.serving.server import Address, DrainingServer, bound_port, make_server
+from weft.serving.service import Service
+from weft.tasks.translation import Translation, Translator, load_translator
+
+
+class Echo(Translator):
+    """Answers every text with itself in capitals, after `pause` seconds a call, and remembers what it was asked."""
+
+    pause = 0.0
+
+    def __init__(self, translator: Translator) -> None:
+        super().__init__(translator.model)
+        self.calls: list[list[str]] = []
+        self.settings: list[dict[str, Any]] = []
+
+    def translate_n_best(self, texts: Sequence[str], best: int, **settings: Any) -> list[list[Translation]]:
+        self.calls.append(list(texts))
+        self.settings.append(settings)
+        time.sleep(self.pause)
+        return [
+            [Translation(text, text.upper() + "'" * place, -1.0 - place, -2.0) for place in range(best)]
+            for text in texts
+        ]
+
+
+MakeService = Callable[..., Service]
+
+
+@pytest.fixture
+def make_service(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> MakeService:
+    """A service, from zh to en, whose model is an Echo; keyword arguments are those of Limits."""
+    monkeypatch.setattr(models, "load_for", lambda folder, *settings: Echo(load_translator(folder)))
+
+    def make(keys: Keys | None = None, *, logs_texts: bool = False, **limits: Any) -> Service:
+        house = House(Limits(**limits), Metrics(), keys or Keys())
+        served = Models([Source(str(tiny_run / "run"))], house.metrics.observe_batch)
+        return Service(served, house, Detector(served.languages), logs_texts)
+
+    return make
+
+
+def echo_of(service: Service) -> Echo:
+    (model,) = service.models
+    assert isinstance(model.translator, Echo)
+    return model.translator
+
+
+def ask(app: App, method: str, path: str, **request: Any) -> httpx.Response:
+    """One request, without a socket."""
+
+    async def asking() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await client.request(method, path, **request)
+
+    return asyncio.run(asking())
+
+
+@contextmanager
+def serving(service: Service, **address: Any) -> Iterator[tuple[str, DrainingServer]]:
+    """The service on a socket of this machine, and its address."""
+    server = make_server(make_app(service), service.house, Address(port=0, **address))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{bound_port(server)}", server
+    finally:
+        server.should_exit = True
+        thread.join(timeout=20)
+        assert not thread.is_alive()

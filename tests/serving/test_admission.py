@@ -1,0 +1,240 @@
+"""Who comes in, and that it is decided before a body is read."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests.serving.conftest import MakeService, ask
+
+from weft.serving.admission import Admission, House
+from weft.serving.app import DOORS, make_app
+from weft.serving.keys import Keys, line_for
+from weft.serving.limits import Limits
+from weft.serving.metrics import Metrics
+
+KEY = "weft-secret"
+KEYS = Keys((bytes.fromhex(line_for(KEY, "")),))
+HELLO = {"q": "你好", "source": "zh", "target": "en"}
+
+
+class Wire:
+    """A request by hand: which parts of the body were asked for, and what was said."""
+
+    def __init__(self, path: str, *, headers: dict[str, str] | None = None, parts: Sequence[bytes] = ()) -> None:
+        names = {"host": "localhost", **(headers or {})}
+        self.scope: dict[str, Any] = {
+            **{"type": "http", "method": "POST", "path": path, "client": ("127.0.0.1", 1)},
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in names.items()],
+        }
+        self.parts, self.received = list(parts), 0
+        self.sent: list[Any] = []
+
+    async def receive(self) -> dict[str, Any]:
+        self.received += 1
+        if not self.parts:
+            await asyncio.sleep(3600)
+        return {"type": "http.request", "body": self.parts.pop(0), "more_body": bool(self.parts)}
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    @property
+    def status(self) -> int:
+        return self.sent[0]["status"]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.decode(): value.decode() for name, value in self.sent[0]["headers"]}
+
+
+def knock(house: House, wire: Wire, app: Any = None) -> Wire:
+    asyncio.run(Admission(app or empty, house, DOORS)(wire.scope, wire.receive, wire.send))
+    return wire
+
+
+async def empty(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def house(keys: Keys | None = None, hosts: frozenset[str] | None = None, **limits: Any) -> House:
+    return House(Limits(**limits), Metrics(), keys or Keys(), hosts)
+
+
+def full(of: House) -> House:
+    of.in_flight = of.limits.queue
+    return of
+
+
+@pytest.mark.parametrize(
+    ("of", "headers", "status"),
+    [
+        (house(KEYS), {"authorization": "Bearer wrong"}, 401),
+        (house(KEYS), {"authorization": "Bearer "}, 401),
+        (house(KEYS), {"authorization": "bearer \xff\xfe"}, 401),
+        (house(hosts=frozenset({"localhost"})), {"host": "evil.example"}, 421),
+        (house(hosts=frozenset({"localhost"})), {"host": "localhost.evil.example:5000"}, 421),
+        (house(body_bytes=1000), {"content-length": "1001"}, 413),
+        (full(house(queue=3)), {}, 503),
+    ],
+)
+def test_a_request_is_refused_before_a_byte_of_its_body_is_read(
+    of: House, headers: dict[str, str], status: int
+) -> None:
+    wire = knock(of, Wire("/translate", headers=headers, parts=[b"x"]))
+    assert (wire.status, wire.received) == (status, 0)
+    assert b"error" in wire.sent[1]["body"]
+    assert status != 503 or wire.headers["retry-after"] == "1"
+
+
+def test_a_client_has_so_many_requests_a_minute_and_others_have_theirs() -> None:
+    door = Admission(empty, house(requests_per_minute=2), DOORS)
+
+    def status(client: str) -> int:
+        wire = Wire("/translate", parts=[b""])
+        wire.scope["client"] = (client, 1)
+        asyncio.run(door(wire.scope, wire.receive, wire.send))
+        return wire.status
+
+    assert [status("10.0.0.1") for _ in range(4)] == [200, 200, 429, 429]
+    assert status("10.0.0.2") == 200
+
+
+def test_a_body_that_grows_beyond_what_was_said_is_cut_off() -> None:
+    wire = knock(house(body_bytes=10), Wire("/translate", parts=[b"12345678"] * 1000))
+    assert (wire.status, wire.received, wire.headers["connection"]) == (413, 2, "close")
+
+
+def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    began = time.monotonic()
+    wire = knock(house(body_seconds=0.05), Wire("/translate"))
+    assert wire.status == 408
+    assert time.monotonic() - began < 2
+
+
+def test_an_answer_that_takes_too_long_is_given_up_and_cancelled() -> None:
+    ended = []
+
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append(True)
+
+    wire = knock(house(seconds=0.05), Wire("/translate", parts=[b""]), endless)
+    assert (wire.status, wire.headers["retry-after"], ended) == (503, "1", [True])
+
+
+def test_an_answer_is_cancelled_when_its_client_goes() -> None:
+    ended = []
+
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append(True)
+
+    wire = Wire("/translate", parts=[b""])
+    receive = wire.receive
+
+    async def leave() -> Any:
+        return await receive() if wire.parts else {"type": "http.disconnect"}
+
+    wire.receive = leave
+    assert (knock(of := house(), wire, endless).sent, ended, of.in_flight) == ([], [True], 0)
+
+
+def test_a_client_that_does_not_read_its_answer_is_let_go() -> None:
+    wire = Wire("/translate", parts=[b""])
+
+    async def stuck(message: Any) -> None:
+        await asyncio.sleep(3600)
+
+    wire.send = stuck
+    of = house(seconds=0.05)
+    knock(of, wire)
+    assert of.in_flight == 0
+
+
+def test_a_defect_is_answered_without_a_word_of_the_text(caplog: pytest.LogCaptureFixture) -> None:
+    text = "".join(["priv", "ate"])  # so that it does not stand in the lines of the trace
+
+    async def broken(scope: Any, receive: Any, send: Any) -> None:
+        raise ZeroDivisionError(text)
+
+    wire = knock(house(), Wire("/translate", parts=[b""]), broken)
+    assert wire.status == 500
+    assert "private" not in wire.sent[1]["body"].decode() + caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_the_queue_counts_those_in_the_house_and_forgets_those_who_left() -> None:
+    of = house(queue=2)
+    counted = []
+
+    async def counting(scope: Any, receive: Any, send: Any) -> None:
+        counted.append(of.in_flight)
+        await empty(scope, receive, send)
+
+    for _ in range(3):
+        knock(of, Wire("/translate", parts=[b""]), counting)
+    assert (counted, of.in_flight) == ([1, 1, 1], 0)
+
+
+def test_every_answer_says_what_a_browser_may_do_with_it(make_service: MakeService) -> None:
+    app = make_app(make_service())
+    for path in ("/", "/languages", "/nothing", "/health"):
+        headers = ask(app, "GET", path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'self'" in policy and "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "server" not in headers and "access-control-allow-origin" not in headers
+
+
+def test_only_named_sites_may_ask_from_a_browser_and_never_with_credentials(make_service: MakeService) -> None:
+    app = make_app(make_service(), ["https://friend.example"])
+    for origin, answer in (("https://friend.example", "https://friend.example"), ("https://evil.example", None)):
+        headers = ask(app, "POST", "/translate", json=HELLO, headers={"Origin": origin}).headers
+        assert headers.get("access-control-allow-origin") == answer
+        assert "access-control-allow-credentials" not in headers
+
+
+@pytest.mark.parametrize("path", ["/translate", "/detect", "/weft/stream"])
+def test_a_key_may_stand_in_the_header_or_in_the_body(make_service: MakeService, path: str) -> None:
+    app = make_app(make_service(KEYS))
+    body = {"q": "你好"} if path == "/detect" else HELLO
+    assert ask(app, "POST", path, json=body).status_code == 401
+    assert ask(app, "POST", path, json={**body, "api_key": "钥匙"}).status_code == 401
+    assert ask(app, "POST", path, json={**body, "api_key": KEY}).status_code == 200
+    assert ask(app, "POST", path, json=body, headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
+
+
+def test_what_tells_nothing_of_anybody_needs_no_key(make_service: MakeService) -> None:
+    app = make_app(make_service(KEYS))
+    for path in ("/", "/languages", "/frontend/settings", "/health", "/ready", "/openapi.json"):
+        assert ask(app, "GET", path).status_code == 200, path
+    for path in ("/metrics", "/v1/models", "/v1/models/run"):
+        assert ask(app, "GET", path).status_code == 401, path
+        assert ask(app, "GET", path, headers={"Authorization": f"Bearer {KEY}"}).status_code == 200, path
+
+
+def test_texts_are_in_the_log_only_where_that_was_asked_for(
+    make_service: MakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    secret = {**HELLO, "q": "秘密", "api_key": "weft-unknown"}
+    ask(make_app(make_service()), "POST", "/translate", json=secret)
+    assert "/translate" in caplog.text and "秘密" not in caplog.text and "weft-unknown" not in caplog.text
+    ask(make_app(make_service(logs_texts=True)), "POST", "/translate", json=secret)
+    assert "秘密" in caplog.text and "weft-unknown" not in caplog.text
+
+
+def test_a_path_that_takes_no_body_is_given_none() -> None:
+    async def reading(scope: Any, receive: Any, send: Any) -> None:
+        assert await receive() == {"type": "http.request", "body": b"", "more_body": False}
+        await empty(scope, receive, send)
+
+    assert knock(house(), Wire("/nothing", parts=[b"x"] * 10), reading).status == 200

@@ -1,0 +1,199 @@
+"""The thread of a model: whose sentences meet in a batch, who waits for whom, and whose fault is whose."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+import torch
+
+from weft import runtime
+from weft.serving.batching import LARGEST_BATCH, LARGEST_BATCH_CHARACTERS, Abandoned, Job, Worker
+
+
+class Search:
+    """Answers sentences in capitals and keeps its batches; the first batch is held until `go` is set, so that the next
+    one finds all that came meanwhile."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def __call__(self, sentences: Sequence[str], are_wanted: Callable[[], bool]) -> list[str]:
+        self.batches.append(list(sentences))
+        self.begun.set()
+        assert self.go.wait(10)
+        if "bad" in sentences:
+            raise ValueError("bad")
+        return [sentence.upper() for sentence in sentences]
+
+
+def with_worker(test: Callable[[Worker, Search], Awaitable[Any]]) -> Any:
+    """Run a test whose worker is busy with the sentence "first"."""
+
+    async def running() -> Any:
+        worker, search = Worker("test"), Search()
+        worker.submit(Job(["first"], search, kind=None))
+        try:
+            await asyncio.to_thread(search.begun.wait, 10)
+            return await test(worker, search)
+        finally:
+            search.go.set()
+            worker.close()
+            await asyncio.to_thread(worker.thread.join, 10)
+            assert not worker.thread.is_alive()
+
+    return asyncio.run(running())
+
+
+def test_the_thread_of_a_model_computes_with_all_threads_whatever_another_model_is_doing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def running() -> list[int]:
+        worker, job = Worker("test"), Job(["a"], lambda *_: [torch.get_num_threads()], kind=None)
+        worker.submit(job)
+        try:
+            return await job.all()
+        finally:
+            worker.close()
+            worker.thread.join(10)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # as a search of another model has it
+    monkeypatch.setattr(runtime, "choose_threads", lambda: 3)
+    try:
+        assert asyncio.run(running()) == [3]
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_sentences_of_several_jobs_meet_in_a_batch_and_come_back_to_their_own() -> None:
+    async def test(worker: Worker, search: Search) -> list[list[str]]:
+        jobs = [Job([f"a{n}", f"b{n}"], search, kind=None) for n in range(3)]
+        for job in jobs:
+            worker.submit(job)
+        search.go.set()
+        answers = await asyncio.gather(*(job.all() for job in jobs))
+        assert search.batches[1] == ["a0", "b0", "a1", "b1", "a2", "b2"]
+        return answers
+
+    assert with_worker(test) == [["A0", "B0"], ["A1", "B1"], ["A2", "B2"]]
+
+
+def test_a_short_job_waits_for_no_more_than_one_batch_of_a_long_one() -> None:
+    async def test(worker: Worker, search: Search) -> None:
+        long, short = Job([f"long {n}" for n in range(500)], search, kind=None), Job(["short"], search, kind=None)
+        worker.submit(long)
+        worker.submit(short)
+        search.go.set()
+        await short.all()
+        assert "short" in search.batches[1]
+        assert len(search.batches[1]) == LARGEST_BATCH
+        assert len(await long.all()) == 500
+
+    with_worker(test)
+
+
+def test_jobs_with_other_settings_have_their_turn_before_the_first_has_another() -> None:
+    async def test(worker: Worker, search: Search) -> None:
+        long, other = Job(["a"] * 200, search, kind="wide beam"), Job(["b"], search, kind="narrow beam")
+        worker.submit(long)
+        worker.submit(other)
+        search.go.set()
+        await asyncio.gather(long.all(), other.all())
+        assert [set(batch) for batch in search.batches] == [{"first"}, {"a"}, {"b"}, {"a"}, {"a"}, {"a"}]
+
+    with_worker(test)
+
+
+def test_a_batch_has_no_more_characters_than_it_may_unless_one_sentence_has() -> None:
+    async def test(worker: Worker, search: Search) -> None:
+        half, huge = "x" * (LARGEST_BATCH_CHARACTERS // 2), "y" * (2 * LARGEST_BATCH_CHARACTERS)
+        job = Job([half, half, half, huge, "z"], search, kind=None)
+        worker.submit(job)
+        search.go.set()
+        assert await job.all() == [half.upper(), half.upper(), half.upper(), huge.upper(), "Z"]
+        assert [len(batch) for batch in search.batches] == [1, 2, 1, 1, 1]
+
+    with_worker(test)
+
+
+def test_a_job_fails_alone_and_those_in_its_batch_are_answered() -> None:
+    async def test(worker: Worker, search: Search) -> None:
+        good, bad = Job(["good"], search, kind=None), Job(["bad"], search, kind=None)
+        worker.submit(good)
+        worker.submit(bad)
+        search.go.set()
+        assert await good.all() == ["GOOD"]
+        with pytest.raises(ValueError, match="bad"):
+            await bad.all()
+        assert search.batches[1:] == [["good", "bad"], ["good"], ["bad"]]
+
+    with_worker(test)
+
+
+def test_of_a_job_whose_client_has_gone_nothing_more_is_searched() -> None:
+    async def test(worker: Worker, search: Search) -> None:
+        gone, after = Job(["gone"] * 100, search, kind=None), Job(["after"], search, kind=None)
+        waiting = asyncio.create_task(gone.all())
+        worker.submit(gone)
+        worker.submit(after)
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        search.go.set()
+        await after.all()
+        assert search.batches == [["first"], ["after"]]
+
+    with_worker(test)
+
+
+def test_the_first_answer_of_a_stream_comes_after_a_batch_of_one_and_then_they_grow() -> None:
+    async def test(worker: Worker, search: Search) -> None:
+        job = Job([f"s{n}" for n in range(20)], search, kind=None, grows=True)
+        worker.submit(job)
+        search.go.set()
+        async with aclosing(job.in_order()) as answers:
+            assert [answer async for answer in answers] == [f"S{n}" for n in range(20)]
+        assert [len(batch) for batch in search.batches] == [1, 1, 2, 4, 8, 5]
+
+    with_worker(test)
+
+
+def test_a_closed_worker_answers_what_waits_and_takes_no_more() -> None:
+    async def test(worker: Worker, search: Search) -> None:
+        job = Job(["waiting"], search, kind=None)
+        worker.submit(job)
+        assert worker.backlog == 1
+        worker.close()
+        search.go.set()
+        assert await job.all() == ["WAITING"]
+        with pytest.raises(RuntimeError, match="closed"):
+            worker.submit(Job(["late"], search, kind=None))
+
+    with_worker(test)
+
+
+def test_a_search_learns_that_nobody_waits_for_it_any_more() -> None:
+    async def test(worker: Worker, search: Search) -> None:
+        asked = threading.Event()
+
+        def patient(sentences: Sequence[str], are_wanted: Callable[[], bool]) -> list[str]:
+            asked.set()
+            while are_wanted():
+                time.sleep(0.001)
+            raise Abandoned
+
+        gone, after = Job(["gone"], patient, kind="patient"), Job(["after"], search, kind=None)
+        worker.submit(gone)
+        search.go.set()
+        waiting = asyncio.create_task(gone.all())
+        await asyncio.to_thread(asked.wait, 10)
+        waiting.cancel()
+        worker.submit(after)
+        assert await after.all() == ["AFTER"]
+
+    with_worker(test)

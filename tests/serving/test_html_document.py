@@ -1,0 +1,131 @@
+"""HTML: every tag comes out as it went in, and no translation becomes one."""
+
+import html
+import re
+import time
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import html as lxml_html
+
+from weft.serving.html_document import read_html, slices_of
+
+HOSTILE = "</p><script>alert(1)</script><img src=x onerror=alert(1)>\"'><!--"
+
+
+def written(page: str, answer: str | None = None) -> str:
+    """The page with its texts in capitals, or with something before every text; marks of our own stay."""
+    document = read_html(page)
+    marks = r"(</?x+0\d+/?>|\{x+0\d+\})|(.)"
+    texts = [re.sub(marks, lambda found: found[1] or found[2].upper(), text) for text in document.texts]
+    return document.write(texts if answer is None else [f"{answer}{text}" for text in texts]).decode()
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ('<p title="a>b">one <b>two</b> &amp; three</p>', '<p title="a>b">ONE <b>TWO</b> &amp; THREE</p>'),
+        ("<h1>one</h1>\n  <ul><li> two </li></ul>", "<h1>ONE</h1>\n  <ul><li> TWO </li></ul>"),
+        ("one<br>two<hr/>three", "ONE<br>TWO<hr/>THREE"),
+        ("<script>if (a<b) '</p>'</script>one", "<script>if (a<b) '</p>'</script>ONE"),
+        ("<SCRIPT>one</Script >two", "<SCRIPT>one</Script >TWO"),
+        ("<style>p > b {}</style><!-- one --> two", "<style>p > b {}</style><!-- one --> TWO"),
+        ("a <code>x<b>y</b></code> b", "A <code>x<b>y</b></code> B"),
+        ("<svg><text>one</text><svg></svg></svg> two", "<svg><text>one</text><svg></svg></svg> TWO"),
+        ("<p translate=no>one <i>two</i></p>three", "<p translate=no>one <i>two</i></p>THREE"),
+        ("<title>one <b> two</title>", "<title>ONE &lt;B&gt; TWO</title>"),
+        ("&lt;script&gt;one&lt;/script&gt;", "&lt;SCRIPT&gt;ONE&lt;/SCRIPT&gt;"),
+        ("a < b && c > d", "A &lt; B &amp;&amp; C &gt; D"),
+        ("{x00} <i>x0</i> <x00>", "{x00} <i>X0</i> <x00>"),
+        ('one <a href="unclosed>two', 'ONE <a href="unclosed>two'),
+        ('<a x" y="z>w" >one', '<a x" y="z>w" >ONE'),  # a quotation mark in a name quotes nothing
+        ("<!doctype html><?php one ?></ >two", "<!doctype html><?php one ?></ >TWO"),
+        ("<!>one<!-->two", "<!>ONE<!-->TWO"),
+        ("", ""),
+        ("<p></p> \n", "<p></p> \n"),
+    ],
+)
+def test_text_changes_and_nothing_else(page: str, expected: str) -> None:
+    assert "".join(piece.raw for piece in slices_of(page)) == page
+    assert written(page) == expected
+
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "<p>",
+            "</p>",
+            "<b>",
+            "</b>",
+            '<a href="x>y">',
+            "</a>",
+            "<br>",
+            "<img src=x onerror=alert(1)>",
+            "<",
+            ">",
+            "&lt;",
+        ),
+        *(
+            "<script>",
+            "</script>",
+            "<!--",
+            "-->",
+            "<![CDATA[",
+            "]]>",
+            "<svg>",
+            "</svg>",
+            "<title>",
+            "</title>",
+            "&amp;",
+            '"',
+        ),
+        *(
+            "<textarea>",
+            "</textarea>",
+            "one ",
+            "two. ",
+            "三。",
+            "{x00}",
+            "<x00/>",
+            "x0",
+            "<a b='",
+            "<x",
+            "\n",
+            "&",
+            "<noscript>",
+        ),
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=20).map("".join))
+def test_whatever_the_translation_is_the_page_has_the_tags_that_it_had(page: str) -> None:
+    raw = [piece.raw for piece in slices_of(page)]
+    assert "".join(raw) == page
+    tags = Counter(piece.raw for piece in slices_of(page) if piece.kind != "text")
+    spoiled = written(page, HOSTILE)
+    assert Counter(piece.raw for piece in slices_of(spoiled) if piece.kind != "text") == tags
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(PIECES, max_size=20).map("".join))
+def test_a_browsers_parser_finds_no_element_that_was_not_there(page: str) -> None:
+    def elements(text: str) -> Counter[str]:
+        tree = lxml_html.fromstring(f"<div>{text}</div>")
+        return Counter(
+            f"{node.tag} {sorted(node.attrib.items())}" for node in tree.iter() if node.tag in ("script", "img", "a")
+        )
+
+    assert elements(written(page, html.unescape("&lt;script&gt;x&lt;/script&gt;<img src=y>"))) == elements(page)
+
+
+@pytest.mark.parametrize(
+    "piece", ["<!--", '<a "', '<a b="', "<svg>", "<", "a<b>", "<title>", "</", "<!", "&", "<a =b "]
+)
+def test_a_hostile_page_takes_a_time_that_grows_with_its_length_alone(piece: str) -> None:
+    began = time.monotonic()
+    read_html(piece * 50_000)
+    assert time.monotonic() - began < 3

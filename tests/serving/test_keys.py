@@ -1,0 +1,54 @@
+"""Keys: hashed in a file, compared to the end."""
+
+import hashlib
+import secrets
+from pathlib import Path
+
+import pytest
+
+from weft.errors import ProblemsError, UsageError
+from weft.serving.keys import Keys, add_key, make_key, read_keys
+
+
+def test_a_key_is_known_by_its_hash_alone(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    first, second = make_key(), make_key()
+    add_key(file, first, "the library's\npage")
+    add_key(file, second, "")
+    assert first not in file.read_text() and second not in file.read_text()
+    assert file.read_text().splitlines()[0] == f"{hashlib.sha256(first.encode()).hexdigest()}  the library's page"
+    assert file.stat().st_mode & 0o077 == 0
+    keys = read_keys(file)
+    assert keys.admit(first.encode()) and keys.admit(second.encode())
+    assert not any(
+        keys.admit(key) for key in (b"", b"weft-", first[:-1].encode(), "钥匙".encode(), b"\xff" * 1_000_000)
+    )
+
+
+def test_every_digest_is_compared_whichever_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    digests = tuple(hashlib.sha256(str(number).encode()).digest() for number in range(5))
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append(one)
+        return one == other
+
+    monkeypatch.setattr(secrets, "compare_digest", compare)
+    assert Keys(digests).admit(b"0")
+    assert compared == list(digests)
+
+
+def test_a_file_that_is_none_of_keys_is_refused_with_every_line_that_is_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text(f"# ours\n{'a' * 64}\nweft-abc\n{'g' * 64}  name\n")
+    with pytest.raises(ProblemsError, match="2 problems") as refused:
+        read_keys(file)
+    assert [problem.where for problem in refused.value.problems] == ["line 3", "line 4"]
+    file.write_text("# none yet\n")
+    with pytest.raises(ProblemsError, match="holds no key"):
+        read_keys(file)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_keys(tmp_path / "missing")
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        read_keys(file)

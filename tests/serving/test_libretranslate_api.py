@@ -1,0 +1,222 @@
+"""LibreTranslate's documented requests, answered in its shapes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.serving.conftest import MakeService, ask, echo_of
+
+from weft.serving.app import make_app
+from weft.tasks.translation import Translation
+
+HELLO = {"q": "你好!", "source": "zh", "target": "en"}
+
+
+@pytest.fixture
+def app(make_service: MakeService) -> Any:
+    return make_app(make_service(characters=100, texts=4, alternatives=3))
+
+
+def translate(app: Any, **fields: Any) -> Any:
+    answer = ask(app, "POST", "/translate", json={**HELLO, **fields})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_a_text_is_answered_by_a_text(app: Any) -> None:
+    assert translate(app, q="hello!") == {"translatedText": "HELLO!"}
+
+
+def test_a_list_is_answered_by_a_list_in_its_order(app: Any) -> None:
+    assert translate(app, q=["one", "two", "", "one"]) == {"translatedText": ["ONE", "TWO", "", "ONE"]}
+
+
+def test_auto_says_which_language_it_found(app: Any) -> None:
+    found = translate(app, q="你好，朋友", source="auto")
+    assert found["detectedLanguage"]["language"] == "zh"
+    assert found["detectedLanguage"]["confidence"] > 90
+    several = translate(app, q=["你好a", "Hello, friend"], source="auto")
+    assert [one["language"] for one in several["detectedLanguage"]] == ["zh", "en"]
+    assert several["translatedText"] == ["你好A", "Hello, friend"]  # what is English already is not translated
+
+
+def test_alternatives_are_as_many_as_asked_for_and_different(app: Any) -> None:
+    assert translate(app, q="hi", alternatives=2) == {"translatedText": "HI", "alternatives": ["HI'", "HI''"]}
+    several = translate(app, q=["a", "b"], alternatives=1)
+    assert several == {"translatedText": ["A", "B"], "alternatives": [["A'"], ["B'"]]}
+
+
+def test_html_keeps_its_tags(app: Any) -> None:
+    page = '<p class="green">hello <b>you</b> &amp; me</p><script>if (a<b) run()</script>'
+    found = translate(app, q=page, format="html", alternatives=1)
+    assert found["translatedText"] == page.replace("hello", "HELLO").replace("you", "YOU").replace(" me", " ME")
+    assert found["alternatives"][0].startswith('<p class="green">')
+
+
+def test_forms_are_read_as_json_is(app: Any) -> None:
+    form = {"q": "hello&=+", "source": "zh-CN", "target": "en", "alternatives": "1"}
+    encoded = ask(app, "POST", "/translate", data=form)
+    parted = ask(app, "POST", "/translate", files={name: (None, value) for name, value in form.items()})
+    assert encoded.json() == parted.json() == {"translatedText": "HELLO&=+", "alternatives": ["HELLO&=+'"]}
+    several = ask(app, "POST", "/translate", data={**form, "q": ["a", "b"], "glossary": '{"a": "x"}'})
+    assert several.json()["translatedText"] == ["A", "B"]
+
+
+def test_a_form_as_curl_sends_it_is_read_though_nothing_in_it_is_escaped(app: Any) -> None:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = ask(app, "POST", "/translate", content="q=我有 a&source=auto&target=en".encode(), headers=kind)
+    assert answer.json()["translatedText"] == "我有 A"
+
+
+def test_the_settings_of_a_request_reach_the_search(make_service: MakeService) -> None:
+    service = make_service()
+    app = make_app(service)
+    translate(app, q="hi", beam_size=7, glossary={"hi": "hello", "a": "b"}, alternatives=8)
+    (settings,) = echo_of(service).settings
+    assert settings["beam_size"] == 9  # as many as translations
+    assert settings["glossary"].terms["hi"].targets == ("hello",)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"q": None}, "q: "),
+        ({"q": "x" * 101}, "at most 100 characters"),
+        ({"q": ["x"] * 5}, "at most 4 items"),
+        ({"q": 5}, "q"),
+        ({"source": "de"}, "source: 'de' is not supported; choose from auto, en, zh"),
+        ({"target": "zh"}, "target: 'zh' is not supported; choose from en"),
+        ({"alternatives": 4}, "alternatives: Input should be less than or equal to 3"),
+        ({"alternatives": "1"}, "alternatives: Input should be a valid integer"),
+        ({"beam_size": 11}, "beam_size"),
+        ({"format": "pdf"}, "format"),
+        ({"glossary": {"": "x"}}, "glossary"),
+        ({"glossary": {str(number): "x" for number in range(201)}}, "glossary"),
+        ({"model": "other"}, "model: there is no model 'other'; there are run"),
+    ],
+)
+def test_what_is_wrong_is_said_in_libretranslates_shape(app: Any, fields: dict[str, Any], message: str) -> None:
+    answer = ask(app, "POST", "/translate", json={**HELLO, **fields})
+    assert answer.status_code == 400
+    assert answer.json().keys() == {"error"}
+    assert message in answer.json()["error"]
+
+
+def test_all_that_is_wrong_is_said_at_once(app: Any) -> None:
+    error = ask(app, "POST", "/translate", json={"target": "de"}).json()["error"]
+    assert "missing q parameter" in error and "missing source parameter" in error and "'de' is not supported" in error
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"q": "\xff"}', "is not UTF-8: byte 0xff at 8"),
+        (b"[" * 100_000, "is nested too deeply"),
+        (b'{"q": NaN}', "NaN is no number"),
+        (b'{"q": ' + b"9" * 10_000 + b"}", "is not JSON"),
+        (b"", "is not JSON"),
+        (b"[1]", "no object"),
+        (b'{"q": "\\ud800", "source": "zh", "target": "en"}', "q"),
+        ('{"q": "a"}'.encode("utf-16"), "is not UTF-8"),
+    ],
+)
+def test_a_body_that_is_no_request_is_refused(app: Any, body: bytes, message: str) -> None:
+    answer = ask(app, "POST", "/translate", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]
+
+
+def test_a_form_that_is_none_is_refused(app: Any) -> None:
+    kinds = {
+        "application/x-www-form-urlencoded": b"q=%ff&source=zh&target=en",
+        "application/x-www-form-urlencoded; charset=utf-8": b"q=\xff&source=zh&target=en",
+        "multipart/form-data": b"--x",
+        "multipart/form-data; boundary=x": b"--x\r\nbroken",
+    }
+    for kind, body in kinds.items():
+        assert ask(app, "POST", "/translate", content=body, headers={"Content-Type": kind}).status_code == 400, kind
+    assert ask(app, "POST", "/translate", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
+    assert ask(app, "GET", "/translate").status_code == 405
+
+
+def test_detect_languages_and_settings_have_their_shapes(app: Any) -> None:
+    detected = ask(app, "POST", "/detect", data={"q": "Hello, my friend."}).json()
+    assert detected[0].keys() == {"confidence", "language"} and detected[0]["language"] == "en"
+    assert ask(app, "GET", "/languages").json() == [
+        {"code": "en", "name": "English", "targets": []},
+        {"code": "zh", "name": "Chinese", "targets": ["en"]},
+    ]
+    settings = ask(app, "GET", "/frontend/settings").json()
+    assert settings["language"]["source"] == {"code": "zh", "name": "Chinese"}
+    assert (settings["charLimit"], settings["keyRequired"], settings["filesTranslation"]) == (100, False, True)
+    assert ".docx" in settings["supportedFilesFormat"]
+    assert ask(app, "GET", "/health").json() == {"status": "ok"}
+
+
+def test_a_file_is_answered_by_a_link_to_its_translation(app: Any) -> None:
+    sent = {"file": ("notes.txt", b"one\n\n  two\n")}
+    answer = ask(app, "POST", "/translate_file", files=sent, data={"source": "zh", "target": "en"})
+    assert answer.status_code == 200, answer.text
+    fetched = ask(app, "GET", answer.json()["translatedFileUrl"])
+    assert fetched.text == "ONE\n\n  TWO\n"
+    assert fetched.headers["content-disposition"] == 'attachment; filename="translated.txt"'
+    assert ask(app, "GET", "/download_file/..%2f..%2fetc%2fpasswd").status_code == 404
+
+
+def test_a_file_of_another_kind_or_none_is_refused(app: Any) -> None:
+    fields = {"source": "zh", "target": "en"}
+    for name, data in (("x.pdf", b"%PDF"), ("../../x", b""), ("x.docx", b"PK"), ("x.txt", b"\xff"), ("x.srt", b"hi")):
+        answer = ask(app, "POST", "/translate_file", files={"file": (name, data)}, data=fields)
+        assert answer.status_code == 400 and answer.json().keys() == {"error"}, name
+    assert ask(app, "POST", "/translate_file", data=fields, files={"x": b""}).status_code == 400
+
+
+def test_a_translation_that_loops_is_searched_again_and_flagged(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service()
+    echo = echo_of(service)
+    asked: list[dict[str, Any]] = []
+
+    def looping(texts: list[str], best: int, **settings: Any) -> list[list[Translation]]:
+        asked.append(settings)
+        text = "the end" if settings["no_repeat_ngram"] else "the cat " * 20
+        return [[Translation(source, text, 0.0, 0.0)] for source in texts]
+
+    monkeypatch.setattr(echo, "translate_n_best", looping)
+    found = translate(make_app(service), q="猫")
+    assert found == {"translatedText": "the end", "flags": ["repetition"]}
+    assert [settings["no_repeat_ngram"] for settings in asked] == [0, 3]
+    assert 'weft_flagged_total{flag="repetition",model="run"} 1.0' in service.house.metrics.written().decode()
+
+
+def test_what_it_counts_is_read_by_prometheus(app: Any) -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    translate(app, q=["one", "three"])
+    written = ask(app, "GET", "/metrics").text
+    samples = {
+        (sample.name, sample.labels.get("route") or sample.labels.get("model")): sample.value
+        for family in text_string_to_metric_families(written)
+        for sample in family.samples
+        if sample.labels.get("status", "200") == "200"
+    }
+    assert samples["weft_requests_total", "/translate"] == 1
+    assert samples["weft_characters_total", "run"] == 8
+    assert samples["weft_batch_sentences_sum", "run"] == 2
+    assert samples["weft_sentences_waiting", "run"] == 0
+
+
+def test_the_description_lists_every_path_with_what_it_may_refuse(app: Any, tmp_path: Path) -> None:
+    description = ask(app, "GET", "/openapi.json").json()
+    assert json.dumps(description)  # no NaN, nothing but JSON
+    assert {"/translate", "/detect", "/languages", "/v1/chat/completions", "/weft/stream"} <= description[
+        "paths"
+    ].keys()
+    post = description["paths"]["/translate"]["post"]
+    assert {"200", "400", "401", "408", "413", "415", "421", "429", "503"} == post["responses"].keys()
+    schema = description["components"]["schemas"]["TranslateRequest"]["properties"]
+    assert schema["q"]["anyOf"][0]["maxLength"] == 100 and schema["q"]["anyOf"][1]["maxItems"] == 4
+    assert schema["alternatives"]["maximum"] == 3
+    assert "422" not in json.dumps(description)

@@ -1,0 +1,55 @@
+"""The part of OpenAI's API that a translator answers."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.serving.conftest import MakeService, ask
+
+from weft.serving.app import make_app
+from weft.serving.keys import Keys
+
+CHAT = {"model": "run", "messages": [{"role": "system", "content": "Translate."}, {"role": "user", "content": "hello"}]}
+
+
+@pytest.fixture
+def app(make_service: MakeService) -> Any:
+    return make_app(make_service())
+
+
+def test_the_last_user_message_is_translated(app: Any) -> None:
+    parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+    messages = [*CHAT["messages"], {"role": "assistant", "content": "x"}, {"role": "user", "content": parts}]
+    answer = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "messages": messages, "temperature": 0.7, "n": 2})
+    completion = answer.json()
+    assert [one["message"]["content"] for one in completion["choices"]] == ["ONE\nTWO", "ONE\nTWO'"]
+    assert completion["choices"][0]["finish_reason"] == "stop"
+    assert completion["usage"]["total_tokens"] > 0
+
+
+def test_a_stream_has_a_chunk_a_sentence_and_an_end(app: Any) -> None:
+    messages = [{"role": "user", "content": "一。二。\n三。"}]
+    answer = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "messages": messages, "stream": True})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line]
+    assert events[-1] == "[DONE]"
+    chunks = [json.loads(event) for event in events[:-1]]
+    assert [one["choices"][0]["delta"].get("content") for one in chunks] == ["一。", " 二。", "\n三。", None]
+    assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
+
+
+def test_models_are_listed_and_shown(app: Any) -> None:
+    (model,) = ask(app, "GET", "/v1/models").json()["data"]
+    assert model["id"] == "run"
+    assert ask(app, "GET", "/v1/models/run").json() == model
+
+
+def test_what_is_wrong_is_said_in_openais_shape(make_service: MakeService) -> None:
+    app = make_app(make_service(Keys((bytes(32),))))
+    missing = ask(app, "POST", "/v1/chat/completions", json=CHAT)
+    assert (missing.status_code, missing.json()["error"]["type"]) == (401, "authentication_error")
+    app = make_app(make_service())
+    unknown = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "model": "gpt"})
+    assert (unknown.status_code, unknown.json()["error"]["message"]) == (404, "there is no model gpt; there are run")
+    empty = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "messages": []})
+    assert (empty.status_code, empty.json()["error"]["type"]) == (400, "invalid_request_error")

@@ -1,0 +1,578 @@
+"""The page of `weft serve` in a real browser, before a real server: what people see is what the server says."""
+
+import hashlib
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Route, expect, sync_playwright
+from tests.serving.conftest import serving
+
+from weft.serving.admission import House
+from weft.serving.detection import Detector
+from weft.serving.keys import Keys
+from weft.serving.limits import Limits
+from weft.serving.metrics import Metrics
+from weft.serving.models import Models, Source
+from weft.serving.service import Service
+from weft.tasks.training import train
+
+CHROMIUM = Path("/usr/bin/chromium")
+
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser at {CHROMIUM}")
+
+SENTENCE = "我有三个苹果。"
+LONG = "我有三个苹果。你有两个梨。\n\n他有一个书包。"
+KEY = "a key for the tests"
+LIMIT = 300
+REFUSAL = "Failed to load resource"
+"""How a browser's console begins to speak of every refusal, wanted or not."""
+
+Visit = Callable[..., Page]
+
+RECIPE = """\
+task = "translation"
+[data]
+source = "zh"
+target = "en"
+train = ["train.tsv"]
+valid = ["valid.tsv"]
+[tokenizer]
+source_size = 300
+target_size = 300
+[model]
+model_dim = 32
+num_heads = 2
+encoder_layers = 1
+decoder_layers = 1
+ff_dim = 32
+dropout = 0.0
+[training]
+batch_sentences = 14
+epochs = 40
+learning_rate = 1e-2
+label_smoothing = 0.0
+precision = "fp32"
+validate_every = "40 epochs"
+[decoding]
+beam_size = 4
+max_length_ratio = 1.0
+max_length_extra = 4
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on the corpus of tiny_run, long enough for several words and for several answers to a text."""
+    recipe = tmp_path_factory.mktemp("page") / "page.toml"
+    recipe.write_text(RECIPE, encoding="utf-8")
+    train(recipe, run=recipe.parent / "run", data=tiny_run)
+    return recipe.parent / "run"
+
+
+def service_of(run: Path, keys: Keys) -> Service:
+    house = House(Limits(characters=LIMIT), Metrics(), keys)
+    models = Models([Source(str(run))])
+    return Service(models, house, Detector(models.languages))
+
+
+@pytest.fixture(scope="module")
+def address(run: Path) -> Iterator[str]:
+    """Where the page of this model is."""
+    with serving(service_of(run, Keys()), grace=0.0) as (address, _):
+        yield f"{address}/"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def faults() -> list[str]:
+    """What the browser's console complained of; a test that provokes it takes it out."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def contexts(browser: Browser) -> dict[tuple[Any, ...], BrowserContext]:
+    """One for each kind of reader, so that the browser's cache is warm."""
+    return {}
+
+
+@pytest.fixture
+def visit(
+    browser: Browser, contexts: dict[tuple[Any, ...], BrowserContext], address: str, faults: list[str]
+) -> Iterator[Visit]:
+    """Opens the page; afterwards, no request has gone elsewhere and the console is empty."""
+    pages: list[Page] = []
+    requests: list[str] = []
+    addresses: list[str] = []
+
+    def visit(*, at: str = address, width: int = 1200, dark: bool = False, locale: str = "en-US") -> Page:
+        kind = width, dark, locale
+        if kind not in contexts:
+            scheme = "dark" if dark else "light"
+            contexts[kind] = browser.new_context(
+                viewport={"width": width, "height": 900}, color_scheme=scheme, locale=locale
+            )
+            contexts[kind].grant_permissions(["clipboard-read", "clipboard-write"])
+        page = contexts[kind].new_page()
+        pages.append(page)
+        addresses.append(at)
+        page.set_default_timeout(10_000)
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("console", lambda message: note(message))
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(at)
+        expect(page.locator("#target option")).not_to_have_count(0)
+        return page
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            faults.append(message.text)
+
+    yield visit
+    for page in pages:
+        page.evaluate("localStorage.clear()")
+        page.close()
+    assert requests
+    assert [url for url in requests if not url.startswith(tuple(addresses))] == []
+    assert faults == []
+
+
+def ask(address: str, path: str, **body: Any) -> Any:
+    """What the server itself answers."""
+    return json.loads(answered(address + path, body))
+
+
+def answered(url: str, body: dict[str, Any]) -> bytes:
+    request = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urlopen(request, timeout=30) as answer:
+        return answer.read()
+
+
+def explained(address: str, text: str = SENTENCE) -> dict[str, Any]:
+    return ask(address, "weft/explain", q=text, source="zh", target="en")
+
+
+def translate(page: Page, text: str = SENTENCE) -> Locator:
+    """Translates by the keyboard; the place of the answer."""
+    page.locator("#text").fill(text)
+    page.locator("#text").press("Control+Enter")
+    expect(page.locator("#note")).to_contain_text(re.compile("Done|用时"))
+    return page.locator("#answer")
+
+
+def shares(words: Locator) -> list[float]:
+    read = "words => words.map(word => Number(getComputedStyle(word).getPropertyValue('--share')))"
+    return words.evaluate_all(read)
+
+
+def refuse(status: int, message: str, **headers: str) -> Callable[[Route], None]:
+    return lambda route: route.fulfill(status=status, json={"error": message}, headers=headers)
+
+
+def take_refusals(faults: list[str], number: int) -> None:
+    """The console says of every refused request that it was; these were wanted."""
+    assert [fault[: len(REFUSAL)] for fault in faults] == [REFUSAL] * number
+    faults.clear()
+
+
+# ---- translating --------------------------------------------------------------------------------------------------
+
+
+def test_a_text_is_translated_as_the_server_translates_it(visit: Visit, address: str) -> None:
+    page = visit()
+    expect(translate(page)).to_have_text(
+        ask(address, "translate", q=SENTENCE, source="zh", target="en")["translatedText"]
+    )
+    expect(page.locator("#spoken")).to_contain_text(page.locator("#answer").inner_text())
+
+
+def test_the_language_is_detected_as_one_writes(visit: Visit) -> None:
+    page = visit()
+    page.locator("#text").fill(SENTENCE)
+    expect(page.locator("#source option:checked")).to_have_text("Chinese (detected)")
+    page.locator("#text").fill("I have three apples.")
+    expect(page.locator("#source option:checked")).to_have_text("English (detected)")
+    page.locator("#go").click()
+    expect(page.locator("#error")).to_contain_text("This looks like English")
+
+
+def test_other_translations_stand_below_and_change_places_with_the_one_above(visit: Visit, address: str) -> None:
+    page = visit()
+    answer = translate(page)
+    said = ask(address, "translate", q=SENTENCE, source="zh", target="en", alternatives=3)
+    others = page.locator("#others li")
+    expect(others).to_have_text(said["alternatives"])
+    others.first.get_by_role("button").click()
+    expect(answer).to_have_text(said["alternatives"][0])
+    expect(others).to_have_text([said["translatedText"], *said["alternatives"][1:]])
+    answer.locator(".word").first.hover()
+    expect(page.locator("#readout")).to_contain_text("sure")
+    page.locator("#beam summary").click()
+    expect(page.locator("#beam")).to_contain_text("The plain search did not lead here")
+
+
+def test_a_long_text_comes_sentence_by_sentence_and_keeps_its_lines(visit: Visit, address: str) -> None:
+    page = visit()
+    answer = translate(page, LONG)
+    lines = answered(address + "weft/stream", {"q": LONG, "source": "zh", "target": "en"}).decode().splitlines()
+    sentences = [json.loads(line) for line in lines]
+    assert len(sentences) == 3
+    expect(answer.locator(".sentence")).to_have_text([sentence["text"] for sentence in sentences])
+    assert answer.evaluate("answer => answer.textContent") == "".join(one["before"] + one["text"] for one in sentences)
+
+
+# ---- looking inside -----------------------------------------------------------------------------------------------
+
+
+def test_pointing_at_a_word_shades_what_it_looked_at_by_its_attention(visit: Visit, address: str) -> None:
+    page = visit()
+    answer, told = translate(page), explained(address)
+    words = answer.locator(".word")
+    number = next(i for i, word in enumerate(told["target_words"]) if word["text"] == words.nth(1).inner_text())
+    words.nth(1).hover()
+    word = told["target_words"][number]
+    rows = told["attention"][word["first"] : word["last"] + 1]
+    expected = [
+        sum(sum(row[one["first"] : one["last"] + 1]) for row in rows) / len(rows) for one in told["source_words"]
+    ]
+    expect(page.locator("#readout")).to_contain_text(f"{word['text']}: ")
+    assert shares(page.locator(".shade")) == pytest.approx(expected, abs=1e-4)
+    page.locator("h1").hover()
+    expect(page.locator("#readout")).to_have_text("")
+    assert shares(page.locator(".shade")) == [0] * len(expected)
+
+
+def test_pointing_at_a_word_of_the_source_shades_the_words_that_looked_at_it(visit: Visit, address: str) -> None:
+    page = visit()
+    answer, told = translate(page), explained(address)
+    words = answer.locator(".word")
+    words.first.hover()
+    expect(page.locator("#readout")).to_contain_text("sure")
+    page.locator(".shade").nth(1).hover(force=True)
+    expect(page.locator("#readout")).to_contain_text(told["source_words"][1]["text"])
+    source = told["source_words"][1]
+    expected = {}
+    for word in told["target_words"]:
+        rows = told["attention"][word["first"] : word["last"] + 1]
+        expected.setdefault(
+            word["text"], sum(sum(row[source["first"] : source["last"] + 1]) for row in rows) / len(rows)
+        )
+    first = words.first.inner_text()
+    assert shares(words)[0] == pytest.approx(expected[first], abs=1e-4)
+
+
+def test_confidence_underlines_words_by_their_probability(visit: Visit, address: str) -> None:
+    page = visit()
+    answer, told = translate(page), explained(address)
+    page.get_by_role("button", name="Confidence").click()
+    word = told["target_words"][0]
+    probability = math.exp(sum(told["log_probs"][word["first"] : word["last"] + 1]))
+    doubt = sum(probability < least for least in (0.8, 0.5, 0.2))
+    expect(answer.locator(".word").first).to_have_attribute("data-doubt", str(doubt))
+    page.get_by_role("button", name="Confidence").click()
+    expect(answer.locator(".word").first).to_have_attribute("data-doubt", "")
+
+
+def test_the_tree_of_the_search_is_drawn_and_folds(visit: Visit, address: str) -> None:
+    page = visit()
+    translate(page)
+    page.locator("#beam summary").click()
+    told = explained(address)["beam"]["nodes"]
+    nodes = page.locator("#beam .node")
+    expect(nodes).to_have_count(sum(node["state"] != "dropped" for node in told))
+    page.get_by_label("Show what was dropped").check()
+    expect(nodes).to_have_count(len(told))
+    best = sum(node["state"] == "best" for node in told)
+    expect(page.locator("#beam .node.best")).to_have_count(best)
+    nodes.first.focus()
+    nodes.first.press("Enter")
+    expect(nodes).to_have_count(1)
+    expect(nodes.first).to_have_attribute("aria-expanded", "false")
+    expect(nodes.first).to_contain_text(f"{len(told) - 1} more")
+
+
+def test_a_word_is_replaced_by_another_and_the_translation_goes_on_from_it(visit: Visit, address: str) -> None:
+    page = visit()
+    answer = translate(page)
+    before = answer.inner_text()
+    word = answer.locator(".word").nth(1)
+    prefix = before[: before.index(word.inner_text(), 1)].rstrip()
+    word.click()
+    said = ask(address, "weft/alternatives", q=SENTENCE, source="zh", target="en", prefix=prefix)["alternatives"]
+    others = [choice for choice in said if choice["text"] != before]
+    choices = page.locator("#choices li button")
+    expect(choices).to_have_count(len(others))
+    choices.last.click()
+    expect(answer).to_have_text(others[-1]["text"])
+    expect(page.locator("#choices")).to_be_hidden()
+
+
+def test_a_word_of_ones_own_can_be_put_in(visit: Visit) -> None:
+    page = visit()
+    answer = translate(page)
+    answer.locator(".word").first.click()
+    page.get_by_role("textbox", name="Another word").fill("Six")
+    page.keyboard.press("Enter")
+    expect(answer).to_have_text(re.compile("^Six"))
+
+
+# ---- what the browser keeps ---------------------------------------------------------------------------------------
+
+
+def test_terms_of_the_glossary_are_held_and_kept(visit: Visit) -> None:
+    page = visit()
+    page.locator("#text").fill(SENTENCE)
+    page.locator("#glossary summary").click()
+    page.get_by_role("button", name="Add a term").click()
+    page.keyboard.type("苹果")
+    page.keyboard.press("Tab")
+    page.keyboard.type("pear")
+    expect(translate(page)).to_contain_text("pear")
+    page.reload()
+    expect(page.locator("#glossary .count")).to_have_text("1")
+    page.locator("#glossary summary").click()
+    expect(page.get_by_label("Its translation")).to_have_value("pear")
+    page.get_by_role("button", name="Remove the term").click()
+    expect(page.locator("#glossary table")).to_have_count(0)
+
+
+def test_the_history_is_restored_cleared_and_can_be_off(visit: Visit) -> None:
+    page = visit()
+    first = translate(page).inner_text()
+    translate(page, "你有两个梨。")
+    page.reload()
+    page.locator("#history summary").click()
+    rows = page.locator("#history li button")
+    expect(rows).to_have_count(2)
+    rows.last.click()
+    expect(page.locator("#text")).to_have_value(SENTENCE)
+    expect(page.locator("#answer")).to_have_text(first)
+    page.get_by_role("button", name="Clear the history").click()
+    expect(rows).to_have_count(0)
+    page.get_by_label("Keep a history").uncheck()
+    translate(page)
+    expect(rows).to_have_count(0)
+    assert "苹果" not in page.evaluate("JSON.stringify(localStorage)")
+
+
+def test_the_answer_is_copied_and_the_command_that_asks_for_it(visit: Visit) -> None:
+    page = visit()
+    text = "他说：'我有三个苹果。'"
+    answer = translate(page, text).inner_text()
+    page.locator("#copy").click()
+    expect(page.locator("#note")).to_have_text("Copied.")
+    assert page.evaluate("navigator.clipboard.readText()") == answer
+    page.locator("#curl").click()
+    expect(page.locator("#note")).to_have_text("Copied.")
+    words = shlex.split(page.evaluate("navigator.clipboard.readText()"))
+    assert words[:3] == ["curl", "-X", "POST"]
+    assert words[4:6] == ["-H", "Content-Type: application/json"]
+    assert json.loads(answered(words[3], json.loads(words[-1])))["translatedText"] == answer
+
+
+# ---- errors -------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_over_the_limit_is_counted_and_never_sent(visit: Visit) -> None:
+    page = visit()
+    page.locator("#source").select_option("zh")
+    expect(page.locator("#counter")).to_have_text(f"0 / {LIMIT}")
+    page.locator("#text").fill("𠀀" * (LIMIT + 1))
+    expect(page.locator("#counter")).to_have_text(f"{LIMIT + 1} / {LIMIT}")
+    expect(page.locator("#text")).to_have_attribute("aria-invalid", "true")
+    sent: list[str] = []
+    page.route("**/translate", lambda route: sent.append(route.request.url))
+    page.locator("#go").click()
+    expect(page.get_by_role("alert")).to_contain_text(f"The text is 1 over the limit of {LIMIT} characters.")
+    assert sent == []
+
+
+def test_a_refusal_stands_in_place_and_what_was_there_stays(visit: Visit, faults: list[str]) -> None:
+    page = visit()
+    before = translate(page).inner_text()
+    page.route("**/translate", refuse(503, "256 requests wait", **{"Retry-After": "7"}))
+    page.locator("#go").click()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("The server is busy. 256 requests wait Try again in 7 s.")
+    expect(page.locator("#answer")).to_have_text(before)
+    page.unroute("**/translate")
+    alert.get_by_role("button", name="Try again").click()
+    expect(alert).to_be_hidden()
+    expect(page.locator("#note")).to_contain_text("Done")
+    page.route("**/translate", lambda route: route.abort())
+    page.locator("#go").click()
+    expect(alert).to_contain_text("The server does not answer.")
+    take_refusals(faults, 2)
+
+
+def test_escape_stops_what_is_under_way(visit: Visit) -> None:
+    page = visit()
+    before = translate(page).inner_text()
+    page.route("**/translate", lambda route: None)
+    page.locator("#go").click()
+    expect(page.locator("#note")).to_have_text("Translating …")
+    page.keyboard.press("Escape")
+    expect(page.locator("#note")).to_have_text("Stopped.")
+    expect(page.locator("#stop")).to_be_hidden()
+    expect(page.locator("#answer")).to_have_text(before)
+
+
+def test_a_stream_that_breaks_off_leaves_what_came(visit: Visit) -> None:
+    page = visit()
+    lines = [{"index": 0, "source": "我有三个苹果。", "before": "", "text": "Three."}, {"error": "the model is gone"}]
+    body = "".join(json.dumps(line) + "\n" for line in lines)
+    page.route("**/weft/stream", lambda route: route.fulfill(body=body, content_type="application/x-ndjson"))
+    page.locator("#text").fill(LONG)
+    page.locator("#go").click()
+    expect(page.get_by_role("alert")).to_contain_text("The answer broke off.")
+    expect(page.get_by_role("alert")).to_contain_text("the model is gone")
+    expect(page.locator("#answer")).to_have_text("Three.")
+
+
+def test_text_of_the_server_is_never_markup(visit: Visit) -> None:
+    page = visit()
+    evil = "<img src=x onerror=alert(1)><b>bold</b>"
+    page.route("**/translate", lambda route: route.fulfill(json={"translatedText": evil, "alternatives": [evil]}))
+    expect(translate(page)).to_have_text(evil)
+    expect(page.locator("#others li")).to_have_text(evil)
+    expect(page.locator("main img, #answer b")).to_have_count(0)
+
+
+def test_a_server_with_keys_has_a_field_for_one(visit: Visit, run: Path, faults: list[str]) -> None:
+    keys = Keys((hashlib.sha256(KEY.encode()).digest(),))
+    with serving(service_of(run, keys), grace=0.0) as (address, _):
+        page = visit(at=f"{address}/")
+        page.locator("#source").select_option("zh")
+        page.locator("#text").fill(SENTENCE)
+        page.locator("#go").click()
+        expect(page.get_by_role("alert")).to_contain_text("The server wants a valid API key.")
+        take_refusals(faults, 1)
+        page.get_by_label("API key").fill(KEY)
+        answer = translate(page)
+        answer.locator(".word").first.hover()
+        expect(page.locator("#readout")).to_contain_text("sure")
+        page.locator("#curl").click()
+        expect(page.locator("#note")).to_contain_text("YOUR_KEY")
+        assert KEY not in page.evaluate("navigator.clipboard.readText()")
+        assert KEY not in page.evaluate("JSON.stringify(localStorage)")
+
+
+# ---- for everyone -------------------------------------------------------------------------------------------------
+
+
+def test_the_page_speaks_the_language_of_the_browser_and_switches(visit: Visit) -> None:
+    page = visit(locale="zh-CN")
+    expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+    expect(page.locator("#go")).to_contain_text("翻译")
+    translate(page).locator(".word").first.hover()
+    expect(page.locator("#readout")).to_contain_text("把握")
+    page.get_by_role("button", name="English").click()
+    expect(page.locator("#go")).to_contain_text("Translate")
+    page.reload()
+    expect(page.locator("#go")).to_contain_text("Translate")
+
+
+def test_both_languages_of_the_page_say_the_same_things(visit: Visit) -> None:
+    page = visit()
+    texts = page.evaluate("import('/texts.js').then(texts => texts.TEXTS)")
+    assert texts["en"].keys() == texts["zh"].keys()
+    for key, english in texts["en"].items():
+        assert set(re.findall(r"\{\w+\}", english)) == set(re.findall(r"\{\w+\}", texts["zh"][key])), key
+    folder = Path(__file__).parents[2] / "src/weft/serving/page"
+    written = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.*") if path.name != "texts.js")
+    made = ("state_", "flag_")  # these keys are put together
+    assert [key for key in texts["en"] if f'"{key}"' not in written and not key.startswith(made)] == ["title"]
+
+
+def test_everything_can_be_done_by_the_keyboard_alone(visit: Visit) -> None:
+    page = visit()
+    expect(page.locator("#text")).to_be_focused()
+    page.keyboard.type(SENTENCE)
+    page.keyboard.press("Control+Enter")
+    words = page.locator("#answer .word")
+    expect(words.first).to_be_visible()
+    page.locator("#text").focus()
+    page.keyboard.press("Tab")  # clear
+    page.keyboard.press("Tab")
+    expect(words.first).to_be_focused()
+    expect(page.locator("#readout")).to_contain_text("sure")
+    page.keyboard.press("ArrowRight")
+    expect(words.nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+    choices = page.locator("#choices li button")
+    expect(choices.first).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#choices")).to_be_hidden()
+    expect(words.nth(1)).to_be_focused()
+    reached = set()
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.closest('[id]')?.id"))
+    assert {"confidence", "copy", "curl", "go", "others", "beam", "glossary", "history", "interface", "dark"} <= reached
+    assert {"source", "target", "text"} <= reached
+
+
+def test_nothing_sticks_out_at_360_pixels(visit: Visit) -> None:
+    page = visit(width=360)
+    answer = translate(page)
+    for name in ("beam", "glossary", "history"):
+        page.locator(f"#{name} summary").click()
+    page.get_by_role("button", name="Add a term").click()
+    expect(page.locator("#beam .node").first).to_be_visible()
+    answer.locator(".word").last.click()
+    expect(page.locator("#choices li").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_dark_follows_the_system_and_the_switch(visit: Visit) -> None:
+    page = visit(dark=True)
+    ground = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(ground)
+    page.get_by_role("button", name="Dark colors").click()
+    light = page.evaluate(ground)
+    assert brightness(dark) < 60 < 200 < brightness(light)
+    page.reload()
+    assert page.evaluate(ground) == light
+    page.emulate_media(color_scheme="light")
+    page.get_by_role("button", name="Dark colors").click()
+    assert page.evaluate(ground) == dark
+
+
+def brightness(color: str) -> float:
+    red, green, blue = map(int, re.findall(r"\d+", color)[:3])
+    return (red + green + blue) / 3
+
+
+@pytest.mark.parametrize(("dark", "locale"), [(False, "en-US"), (True, "zh-CN")])
+def test_axe_finds_no_serious_fault(visit: Visit, dark: bool, locale: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = visit(dark=dark, locale=locale)
+    answer = translate(page)
+    page.locator("#confidence").click()
+    for name in ("beam", "glossary", "history"):
+        page.locator(f"#{name} summary").click()
+    page.locator("#glossary .body > button").click()
+    expect(page.locator("#beam .node").first).to_be_visible()
+    for state in ("plain", "choosing"):
+        if state == "choosing":
+            answer.locator(".word").first.click()
+            expect(page.locator("#choices li").first).to_be_visible()
+        page.wait_for_timeout(150)  # colors that change
+        found = Axe().run(page).response["violations"]
+        grave = [fault for fault in found if fault["impact"] in ("serious", "critical")]
+        assert [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in grave] == [], state

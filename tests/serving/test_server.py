@@ -1,0 +1,212 @@
+"""A server on a socket: clients as people install them, an end that loses nothing, models changed under load."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.serving.conftest import MakeService, echo_of, serving
+
+from weft.serving.keys import Keys, line_for
+
+KEYS = Keys((bytes.fromhex(line_for("k", "")),))
+
+
+def test_libretranslates_client_from_the_package_index_works_unchanged(make_service: MakeService) -> None:
+    from libretranslatepy import LibreTranslateAPI
+
+    with serving(make_service(KEYS)) as (address, _):
+        client = LibreTranslateAPI(address, api_key="k")
+        assert client.translate("hello, you & me", "zh", "en") == "HELLO, YOU & ME"
+        assert client.detect("Hello, my friend")[0]["language"] == "en"
+        assert [language["code"] for language in client.languages()] == ["en", "zh"]
+        with pytest.raises(urllib.request.HTTPError) as refused:
+            LibreTranslateAPI(address).translate("hello", "zh", "en")
+        with refused.value as answer:
+            assert (answer.code, json.loads(answer.read()).keys()) == (401, {"error"})
+
+
+def test_openais_client_works_unchanged(make_service: MakeService) -> None:
+    import openai
+
+    with serving(make_service(KEYS)) as (address, _), openai.OpenAI(base_url=f"{address}/v1", api_key="k") as client:
+        assert [model.id for model in client.models.list()] == ["run"]
+        completion = client.chat.completions.create(model="run", messages=[{"role": "user", "content": "hello"}])
+        assert completion.choices[0].message.content == "HELLO"
+        assert completion.usage is not None and completion.usage.total_tokens > 0
+        messages: Any = [{"role": "user", "content": "一。二。"}]
+        with client.chat.completions.create(model="run", messages=messages, stream=True) as chunks:
+            assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "一。 二。"
+        with pytest.raises(openai.NotFoundError, match="there is no model gpt"):
+            client.chat.completions.create(model="gpt", messages=messages)
+        stranger = client.with_options(api_key="x")
+        with pytest.raises(openai.AuthenticationError):
+            stranger.models.list()
+
+
+def ask_many(address: str, number: int, *, each: int = 1) -> list[tuple[str, Any]]:
+    """Texts and what came back for them, from so many clients at once, `each` one after the other."""
+
+    async def client_of(client: httpx.AsyncClient, who: int) -> list[tuple[str, Any]]:
+        found = []
+        for turn in range(each):
+            text = f"text {who} {turn}"
+            answer = await client.post("/translate", json={"q": text, "source": "zh", "target": "en"})
+            found.append((text, answer.json().get("translatedText", answer.status_code)))
+        return found
+
+    async def asking() -> list[tuple[str, Any]]:
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(base_url=address, timeout=30, limits=limits) as client:
+            found = await asyncio.gather(*(client_of(client, who) for who in range(number)))
+        return [pair for of_client in found for pair in of_client]
+
+    return asyncio.run(asking())
+
+
+def test_under_load_everyone_gets_the_own_answer_and_batches_are_shared(make_service: MakeService) -> None:
+    service = make_service()
+    echo_of(service).pause = 0.02
+    with serving(service) as (address, _):
+        found = ask_many(address, 40, each=5)
+    assert len(found) == 200
+    assert [pair for pair in found if pair[1] != pair[0].upper()] == []
+    assert len(echo_of(service).calls) < 100
+
+
+def test_models_are_changed_under_load_and_no_request_is_lost(make_service: MakeService) -> None:
+    service = make_service(KEYS)
+    echo_of(service).pause = 0.01
+    first = echo_of(service)
+    found: list[Any] = []
+
+    def ask() -> None:
+        with httpx.Client(base_url=address, timeout=30) as client:
+            for number in range(40):
+                body = {"q": [f"a {number}", f"b {number}"], "source": "zh", "target": "en", "api_key": "k"}
+                found.append((body["q"], client.post("/translate", json=body).json().get("translatedText")))
+
+    with serving(service) as (address, _), httpx.Client(base_url=address, timeout=30) as client:
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        reloads = [client.post("/weft/reload", headers={"Authorization": "Bearer k"}).status_code for _ in range(5)]
+        for thread in threads:
+            thread.join()
+    assert reloads == [200] * 5
+    assert len(found) == 160
+    assert [pair for pair in found if pair[1] != [text.upper() for text in pair[0]]] == []
+    assert echo_of(service) is not first and first.calls
+
+
+def test_where_the_queue_is_full_the_next_is_refused_at_once(make_service: MakeService) -> None:
+    service = make_service(queue=4)
+    echo_of(service).pause = 0.3
+    with serving(service) as (address, _):
+        found = ask_many(address, 12)
+    assert sum(answer == 503 for _, answer in found) == 8
+    assert sum(answer == text.upper() for text, answer in found) == 4
+
+
+def test_a_client_that_leaves_frees_its_place_and_its_sentences(make_service: MakeService) -> None:
+    service = make_service()
+    echo_of(service).pause = 0.2
+    with serving(service) as (address, _):
+        port = int(address.rpartition(":")[2])
+        body = json.dumps({"q": "一。" * 2000, "source": "zh", "target": "en"}).encode()
+        for path in ("/translate", "/weft/stream"):
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+                time.sleep(0.1)
+        deadline = time.monotonic() + 5
+        while service.house.in_flight or service.models.backlog["run"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert len(echo_of(service).calls) < 8
+
+
+def test_connections_on_which_nothing_comes_are_ended(make_service: MakeService) -> None:
+    whole, half = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n", b"POST /translate HTTP/1.1\r\nHost: x\r\nX-Half: "
+    with serving(make_service(body_seconds=0.5)) as (address, _), ExitStack() as connections:
+        port = int(address.rpartition(":")[2])
+        clients = []
+        for before, begun in ((b"", b""), (b"", half), (whole, half)):
+            client = connections.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            client.sendall(before)
+            assert not before or client.recv(10_000).startswith(b"HTTP/1.1 200")
+            client.sendall(begun)
+            clients.append(client)
+        for client in clients:
+            with suppress(ConnectionResetError):
+                while client.recv(1000):
+                    pass
+
+
+def test_what_is_no_http_earns_an_error_and_the_server_goes_on(make_service: MakeService) -> None:
+    with serving(make_service()) as (address, _):
+        port = int(address.rpartition(":")[2])
+        for garbage in (
+            b"\x00\xff" * 100,
+            b"GET / HTTP\r\n\r\n",
+            b"POST /translate HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        ):
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(garbage)
+                client.settimeout(5)
+                assert client.recv(100).startswith(b"HTTP/1.1 400")
+        assert httpx.get(f"{address}/health").json() == {"status": "ok"}
+
+
+@contextmanager
+def process(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """`weft serve` as people start it, and its address, from when it answers."""
+    command = [sys.executable, "-m", "weft", "serve", "--port", "0", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as running:
+        try:
+            assert running.stderr is not None
+            line = ""
+            while "http://" not in line:
+                line = running.stderr.readline()
+                assert line, "it ended"
+            yield running, line.split()[-1]
+        finally:
+            running.kill()
+
+
+def test_a_signal_ends_the_process_after_what_was_begun_and_hup_loads_anew(tiny_run: Path) -> None:
+    with process("--model", str(tiny_run / "run"), "--grace", "1.5") as (running, address):
+        long = {"q": ["我有两个苹果。"] * 100, "source": "zh", "target": "en"}
+        with httpx.Client(base_url=address, timeout=20) as client:
+            taken = [client.get("/ready").elapsed.total_seconds() for _ in range(9)]
+            assert sorted(taken)[4] < 0.03  # a body is sent without waiting for the receipt of its head
+            running.send_signal(signal.SIGHUP)
+            found: list[httpx.Response] = []
+            thread = threading.Thread(target=lambda: found.append(client.post("/translate", json=long)))
+            thread.start()
+            time.sleep(0.1)
+            running.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            with httpx.Client(base_url=address) as another:
+                assert another.get("/ready").status_code == 503
+                late = another.post("/translate", json={"q": "你好", "source": "zh", "target": "en"})
+                assert (late.status_code, late.headers["connection"]) == (200, "close")
+            thread.join()
+            assert len(found[0].json()["translatedText"]) == 100
+        assert running.wait(timeout=20) == 0
+        assert running.stderr is not None
+        log = running.stderr.read()
+        assert "models loaded anew" in log and "苹果" not in log

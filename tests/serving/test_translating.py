@@ -1,0 +1,66 @@
+"""What a wish sets of a search, what is suspicious of an answer, and that a batch changes nothing."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+
+from weft.decoding.search import DecodingConfig
+from weft.serving.batching import Abandoned, Worker
+from weft.serving.models import ServedModel
+from weft.serving.translating import Wish, changes_for, repeats_itself, search, translate
+from weft.tasks.translation import Translator
+
+
+def test_a_recipe_that_lets_translations_grow_without_end_does_not_do_so_here() -> None:
+    endless = DecodingConfig(max_length_ratio=20, max_length_extra=10_000)
+    assert changes_for(Wish(), endless) == {"max_length_ratio": 2.0, "max_length_extra": 50}
+    assert changes_for(Wish(), DecodingConfig()) == {"max_length_ratio": 2.0, "max_length_extra": 20}
+
+
+def test_several_answers_need_a_beam_of_as_many() -> None:
+    changes = changes_for(Wish(best=9, beam_size=4), DecodingConfig(method="greedy"))
+    assert (changes["method"], changes["beam_size"]) == ("beam", 9)
+    assert changes_for(Wish(best=2), DecodingConfig(beam_size=5))["beam_size"] == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "repeats"),
+    [
+        ("the cat the cat the cat the cat", True),
+        ("I see. I see. I see. I see.", True),
+        ("我们我们我们我们", True),
+        ("ha ha ha", False),
+        ("1,000,000,000,000 and ................", False),
+        ("the cat sat on the mat and the cat on the hat", False),
+        ("", False),
+    ],
+)
+def test_what_says_the_same_four_times_in_a_row_repeats_itself(text: str, repeats: bool) -> None:
+    assert repeats_itself(text) == repeats
+
+
+def test_a_search_ends_at_the_step_at_which_its_client_has_gone(random_model: Any) -> None:
+    steps = iter([True, True, False])
+    with pytest.raises(Abandoned):
+        search(Translator(random_model), Wish(), ["我有两个苹果。"] * 3, lambda: next(steps))
+    assert list(steps) == []
+
+
+def test_an_answer_is_the_same_alone_and_in_any_company(random_model: Any) -> None:
+    translator = Translator(random_model)
+    texts = [f"我有{number}个{noun}。" for number in "一两三四五" for noun in ("苹果", "杯子和问题", "朋友")]
+    alone = [translator.translate([text], max_length_ratio=1.0)[0].text for text in texts]
+    assert len(set(alone)) > len(texts) // 2
+
+    async def together() -> list[str]:
+        model = ServedModel("random", translator, Worker("random", sizes.append))
+        asking = partial(translate, model, wish=Wish())
+        found = await asyncio.gather(*(asking([text]) for text in texts))
+        model.worker.close()
+        return [answer.text for (answer,) in found]
+
+    sizes: list[int] = []
+    assert asyncio.run(together()) == alone
+    assert max(sizes) > 1

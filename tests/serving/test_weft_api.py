@@ -1,0 +1,128 @@
+"""Streams, explanations, alternatives at a word, and models loaded anew."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from tests.serving.conftest import MakeService, ask, echo_of
+
+from weft.errors import UsageError
+from weft.serving import models
+from weft.serving.app import make_app
+from weft.serving.detection import Detector
+from weft.serving.keys import Keys, line_for
+from weft.serving.models import Models, Source, ids_of
+from weft.serving.service import Service
+
+TEXT = {"q": "一。二。\n\n三。", "source": "zh", "target": "en"}
+
+
+def test_a_stream_has_a_line_for_each_sentence_in_order(make_service: MakeService) -> None:
+    answer = ask(make_app(make_service()), "POST", "/weft/stream", json=TEXT)
+    assert answer.headers["content-type"].startswith("application/x-ndjson")
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert [(line["index"], line["source"], line["text"]) for line in lines] == [
+        (0, "一。", "一。"),
+        (1, "二。", "二。"),
+        (2, "三。", "三。"),
+    ]
+    assert "".join(line["before"] + line["text"] for line in lines) == "一。 二。\n\n三。"
+
+
+def test_a_stream_may_be_server_sent_events(make_service: MakeService) -> None:
+    app = make_app(make_service())
+    answer = ask(app, "POST", "/weft/stream", json={**TEXT, "source": "auto"}, headers={"Accept": "text/event-stream"})
+    events = answer.text.split("\n\n")
+    assert [json.loads(event.removeprefix("data: "))["text"] for event in events[:3]] == ["一。", "二。", "三。"]
+    assert events[3:] == ["event: end\ndata: {}", ""]
+
+
+def test_a_stream_that_fails_says_so_in_its_last_line(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service()
+
+    def fail(*arguments: Any, **settings: Any) -> Any:
+        raise UsageError("the term cannot be written")
+
+    monkeypatch.setattr(echo_of(service), "translate_n_best", fail)
+    answer = ask(make_app(service), "POST", "/weft/stream", json={**TEXT, "glossary": {"一": "🙂"}})
+    assert json.loads(answer.text) == {"error": "the term cannot be written"}
+    refused = ask(make_app(service), "POST", "/translate", json=TEXT)
+    assert (refused.status_code, refused.json()) == (400, {"error": "the term cannot be written"})
+
+
+@pytest.fixture
+def real_app(tiny_run: Any) -> Any:
+    """A service with the tiny model itself."""
+    from weft.serving.admission import House
+    from weft.serving.limits import Limits
+    from weft.serving.metrics import Metrics
+
+    served = Models([Source(str(tiny_run / "run"))])
+    return make_app(Service(served, House(Limits(), Metrics()), Detector(served.languages)))
+
+
+def test_alternatives_at_a_place_go_on_from_the_prefix(real_app: Any) -> None:
+    asked = {"q": "我有两个苹果。", "source": "zh", "target": "en", "prefix": "I have", "best": 3}
+    found = ask(real_app, "POST", "/weft/alternatives", json=asked).json()["alternatives"]
+    assert 1 <= len(found) <= 3
+    assert all(one["text"].startswith("I have") and one.keys() == {"word", "text", "score"} for one in found)
+
+
+def test_an_explanation_has_a_row_of_attention_for_each_target_piece(real_app: Any) -> None:
+    found = ask(
+        real_app, "POST", "/weft/explain", json={"q": "我有两个苹果。", "source": "auto", "target": "en"}
+    ).json()
+    assert len(found["attention"]) == len(found["target_pieces"])
+    assert all(abs(sum(row) - 1) < 1e-2 for row in found["attention"])
+    assert found["beam"]["nodes"][0].keys() >= {"id", "parent", "step", "piece", "log_prob", "state"}
+    empty = ask(real_app, "POST", "/weft/explain", json={"q": " ", "source": "zh", "target": "en"})
+    assert empty.status_code == 400
+    english = ask(real_app, "POST", "/weft/explain", json={"q": "hello", "source": "auto", "target": "en"})
+    assert english.json()["source"] == "hello"  # there is one model to ask about, whatever the text looks like
+
+
+def test_loading_anew_takes_a_key_of_the_server(make_service: MakeService) -> None:
+    refused = ask(make_app(make_service()), "POST", "/weft/reload")
+    assert (refused.status_code, "kill -HUP" in refused.json()["error"]) == (403, True)
+    service = make_service(Keys((bytes.fromhex(line_for("k", "")),)))
+    before = echo_of(service)
+    assert ask(make_app(service), "POST", "/weft/reload").status_code == 401
+    answer = ask(make_app(service), "POST", "/weft/reload", headers={"Authorization": "Bearer k"})
+    assert (answer.status_code, answer.json()) == (200, {"status": "reloaded"})
+    assert echo_of(service) is not before
+
+
+def test_new_models_that_are_wrong_leave_the_old_ones_in_place(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service(Keys((bytes.fromhex(line_for("k", "")),)))
+    before = echo_of(service)
+
+    def fail(*arguments: Any) -> Any:
+        raise UsageError("there is no model")
+
+    monkeypatch.setattr(models, "load_for", fail)
+    app = make_app(service)
+    answer = ask(app, "POST", "/weft/reload", headers={"Authorization": "Bearer k"})
+    assert (answer.status_code, answer.json()) == (409, {"error": "there is no model"})
+    assert echo_of(service) is before
+    assert ask(app, "POST", "/translate", json={**TEXT, "api_key": "k"}).status_code == 200
+
+
+def test_a_model_is_kept_by_its_requests_and_ends_with_the_last(make_service: MakeService) -> None:
+    service = make_service()
+    (held,) = service.models
+    thread = held.worker.thread
+    asyncio.run(service.models.reload())
+    assert thread.is_alive()
+    del held
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+
+
+def test_models_of_one_name_are_refused() -> None:
+    with pytest.raises(UsageError, match="several models are called zh-en"):
+        ids_of([Source("a/zh-en"), Source("b/zh-en")])
