@@ -26,7 +26,10 @@ from weft.tasks.translation import Translation, Translator, load_translator
 
 
 class Echo(Translator):
-    """Answers every text with itself in capitals, after `pause` seconds a call, and remembers what it was asked."""
+    """Answers every text with itself in capitals, after `pause` seconds a call, and remembers what it was asked.
+
+    While `gate` is not set, a call waits.
+    """
 
     pause = 0.0
 
@@ -34,11 +37,14 @@ class Echo(Translator):
         super().__init__(translator.model)
         self.calls: list[list[str]] = []
         self.settings: list[dict[str, Any]] = []
+        self.gate = threading.Event()
+        self.gate.set()
 
     def translate_n_best(self, texts: Sequence[str], best: int, **settings: Any) -> list[list[Translation]]:
         self.calls.append(list(texts))
         self.settings.append(settings)
         time.sleep(self.pause)
+        assert self.gate.wait(60)
         return [
             [Translation(text, text.upper() + "'" * place, -1.0 - place, -2.0) for place in range(best)]
             for text in texts

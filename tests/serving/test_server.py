@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,13 @@ def ask_many(address: str, number: int, *, each: int = 1) -> list[tuple[str, Any
     return asyncio.run(asking())
 
 
+def wait_until(is_so: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 def test_under_load_everyone_gets_the_own_answer_and_batches_are_shared(make_service: MakeService) -> None:
     service = make_service()
     echo_of(service).pause = 0.02
@@ -102,6 +110,7 @@ def test_models_are_changed_under_load_and_no_request_is_lost(make_service: Make
         threads = [threading.Thread(target=ask) for _ in range(4)]
         for thread in threads:
             thread.start()
+        wait_until(lambda: bool(first.calls))
         reloads = [client.post("/weft/reload", headers={"Authorization": "Bearer k"}).status_code for _ in range(5)]
         for thread in threads:
             thread.join()
@@ -113,11 +122,17 @@ def test_models_are_changed_under_load_and_no_request_is_lost(make_service: Make
 
 def test_where_the_queue_is_full_the_next_is_refused_at_once(make_service: MakeService) -> None:
     service = make_service(queue=4)
-    echo_of(service).pause = 0.3
-    with serving(service) as (address, _):
-        found = ask_many(address, 12)
-    assert sum(answer == 503 for _, answer in found) == 8
-    assert sum(answer == text.upper() for text, answer in found) == 4
+    gate = echo_of(service).gate
+    gate.clear()
+    with serving(service) as (address, _), ThreadPoolExecutor(12) as clients:
+        asked = [clients.submit(ask_many, address, 1) for _ in range(12)]
+        try:
+            wait_until(lambda: sum(answer.done() for answer in asked) == 8)
+            refused = [answer for answer in asked if answer.done()]
+        finally:
+            gate.set()
+        assert [answer.result()[0][1] for answer in refused] == [503] * 8
+        assert [answer.result() for answer in asked if answer not in refused] == [[("text 0 0", "TEXT 0 0")]] * 4
 
 
 def test_a_client_that_leaves_frees_its_place_and_its_sentences(make_service: MakeService) -> None:
@@ -131,10 +146,7 @@ def test_a_client_that_leaves_frees_its_place_and_its_sentences(make_service: Ma
                 head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
                 client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
                 time.sleep(0.1)
-        deadline = time.monotonic() + 5
-        while service.house.in_flight or service.models.backlog["run"]:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: not (service.house.in_flight or service.models.backlog["run"]))
     assert len(echo_of(service).calls) < 8
 
 
