@@ -200,7 +200,7 @@ def process(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
 
 
 def test_a_signal_ends_the_process_after_what_was_begun_and_hup_loads_anew(tiny_run: Path) -> None:
-    with process("--model", str(tiny_run / "run"), "--grace", "1.5") as (running, address):
+    with process("--model", str(tiny_run / "run"), "--grace", "3") as (running, address):
         long = {"q": ["我有两个苹果。"] * 100, "source": "zh", "target": "en"}
         with httpx.Client(base_url=address, timeout=20) as client:
             taken = [client.get("/ready").elapsed.total_seconds() for _ in range(9)]

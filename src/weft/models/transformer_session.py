@@ -106,13 +106,16 @@ class Keys:
         self.head_dim = memory.size(-1) // self.heads
         self.source_mask = mask
         room = filled_up(memory.size(1))
-        split = packed.source_key_value(memory).unflatten(-1, (len(packed.decoder), 2, self.heads, -1))
-        self.source = split.new_zeros(
-            *split.shape[2:4], len(memory), self.heads, room, split.size(-1), dtype=self.dtype
-        )
-        self.source[:, :, :, :, : memory.size(1)] = split.permute(2, 3, 0, 4, 1, 5)
+        # Of each layer (2, sentences, heads, room, head_dim): layers of their own can be replaced one after the other.
+        self.source: list[Tensor] = []
+        self.own: list[Tensor] = []
+        of_layers = packed.source_key_value(memory).unflatten(-1, (len(packed.decoder), 2, self.heads, -1)).unbind(2)
+        for of_layer in of_layers:
+            empty = memory.new_zeros(2, len(memory), self.heads, room, self.head_dim, dtype=self.dtype)
+            empty[:, :, :, : memory.size(1)] = of_layer.permute(2, 0, 3, 1, 4)
+            self.source.append(empty)
+            self.own.append(empty[:, :, :, :0])
         self.source_bias = bias_of(F.pad(mask, (0, room - mask.size(1))), self.dtype)[:, None, None]
-        self.own = self.source.new_zeros(*self.source.shape[:4], 0, self.source.size(-1))
         self.own_bias = self.source_bias
         self.looked_at, self.looking = self.source_bias, self.at
 
@@ -123,9 +126,10 @@ class Keys:
 
     def open_position(self, time: int, ancestors: Int[Tensor, "sentences hypotheses time"]) -> None:
         """Make room for one position more, and let every hypothesis see its ancestors'."""
-        if self.own.size(4) < (time + 1) * self.beam:
+        if self.own[0].size(3) < (time + 1) * self.beam:
             more = filled_up(GROWTH * self.beam)
-            self.own = F.pad(self.own, (0, 0, 0, more))
+            for layer, own in enumerate(self.own):
+                self.own[layer] = F.pad(own, (0, 0, 0, more))
         room = filled_up((time + 1) * self.beam)
         slots = torch.arange(time + 1, device=ancestors.device) * self.beam + ancestors
         sees = torch.zeros(*ancestors.shape[:2], room, dtype=torch.bool, device=ancestors.device).scatter_(
@@ -138,7 +142,7 @@ class Keys:
         slots = slice(time * self.beam, time * self.beam + new.size(1))
         of_heads = new.permute(2, 0, 3, 1, 4)  # (2, sentences, heads, hypotheses, head_dim)
         if self.at is None:
-            self.own[layer, :, :, :, slots] = of_heads
+            self.own[layer][:, :, :, slots] = of_heads
         else:
             self.own[layer][:, self.at, :, slots] = of_heads.to(self.dtype)
 
@@ -146,7 +150,7 @@ class Keys:
         self, layer: int, query: Float[Tensor, "sentences hypotheses heads head_dim"]
     ) -> Float[Tensor, "sentences hypotheses model"]:
         room = self.own_bias.size(-1)
-        key, value = self.own[layer, :, :, :, :room]
+        key, value = self.own[layer][:, :, :, :room]
         return self.attend(query, key, value, self.own_bias)[0]
 
     def attend_to_source(
@@ -182,7 +186,9 @@ class Keys:
         self.source_mask = self.source_mask[sentences]
         self.at = sentences if self.at is None else self.at[sentences]
         if len(self.at) < KEPT_SHARE * self.holding:
-            self.source, self.own = self.source.index_select(2, self.at), self.own.index_select(2, self.at)
+            for keys in (self.source, self.own):
+                for layer, of_layer in enumerate(keys):
+                    keys[layer] = of_layer.index_select(1, self.at)
             self.source_bias = self.source_bias[self.at]
             self.holding, self.at = len(self.at), None
 
