@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 ROOMS_WITH_TENSORS = [
@@ -16,6 +17,11 @@ ROOMS_WITH_TENSORS = [
 assert not any(name.partition(".")[0] == "weft" for name in sys.modules), "weft was imported before the hook below"
 # is_pep484_tower: an int passes where a float is asked for, as it does in Python.
 install_import_hook(ROOMS_WITH_TENSORS, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+
+
+# How fast the machine is, and what else it does, makes no property wrong; and a run finds what the run before found.
+settings.register_profile("weft", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("weft")
 
 
 @pytest.fixture(autouse=True)

@@ -488,7 +488,7 @@ def resolved_recipes(draw: st.DrawFn) -> Resolved[Recipe]:
     return Resolved(recipe, {key: draw(origins) for key in keys})
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(resolved_recipes())
 def test_what_is_rendered_reads_back_with_the_same_values_and_origins(resolved):
     text = render(resolved)
@@ -531,7 +531,6 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(values)
 def test_a_written_value_reads_back_the_same_on_one_line(value):
     written = write_value(value)

@@ -1,13 +1,12 @@
 """The reliability tests tell their results in both languages, and each has its place in the page about them."""
 
-import importlib
 import string
 
 import pytest
 from bench.machine import ROOT
-from bench.reliability.__main__ import module_names, table
+from bench.reliability.__main__ import SUITE
 
-MODULES = [importlib.import_module(f"bench.reliability.{name}") for name in module_names()]
+MODULES = SUITE.modules()
 
 
 def fields(text: str) -> set[str]:
@@ -15,7 +14,7 @@ def fields(text: str) -> set[str]:
 
 
 def test_they_are_run_in_the_order_of_their_numbers() -> None:
-    numbers = [int("".join(filter(str.isdecimal, name.partition("_")[0]))) for name in module_names()]
+    numbers = [int("".join(filter(str.isdecimal, name.partition("_")[0]))) for name in SUITE.module_names()]
     assert numbers == sorted(numbers) and {1, 2, 3, 4, 5, 6, 7, 11} <= set(numbers)
 
 
@@ -33,12 +32,12 @@ def test_the_table_holds_the_last_line_of_each_test() -> None:
         {"test": "R6", "passed": passed, "steps": steps, "different": 0, "otherwise": 6, **machine}
         for passed, steps in ((False, 1), (True, 140))
     ]
-    assert table(lines, "en").splitlines()[2:] == [
+    assert SUITE.table(lines, "en").splitlines()[2:] == [
         "| R6 | the same seed twice, in two processes | 140 steps each; 0 files differ, with another seed 6 do | yes |",
         "",
         "Measured on 2026-11-20, weft abc, a CPU, torch 2.13.0.",
     ]
-    assert "各 140 步" in table(lines, "zh")
+    assert "各 140 步" in SUITE.table(lines, "zh")
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -1,11 +1,10 @@
 """The tests of the server that are run by hand: what they compare by, and how they are told."""
 
 import asyncio
-import importlib
 import math
 
 import pytest
-from bench.serving.__main__ import QUICK, module_names
+from bench.serving.__main__ import SUITE
 from bench.serving.place import percentile, read_reply
 from bench.serving.v6_keys import mann_whitney
 
@@ -37,8 +36,7 @@ def test_an_answer_is_read_whole_however_it_is_sent(body: bytes) -> None:
 
 
 def test_every_test_is_told_in_both_languages_and_has_a_quick_form() -> None:
-    assert set(QUICK) == set(module_names())
-    for name in module_names():
-        module = importlib.import_module(f"bench.serving.{name}")
+    assert set(SUITE.quick) == set(SUITE.module_names())
+    for name, module in zip(SUITE.module_names(), SUITE.modules(), strict=True):
         assert module.NAME.lower() == name.partition("_")[0]
         assert module.DOES.keys() == module.FOUND.keys() == {"en", "zh"}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.data.batching import Batch, PairBatches
@@ -59,7 +59,6 @@ def test_neither_side_of_a_batch_holds_more_than_batch_tokens_padding_counted() 
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=60), st.integers(16, 128))
-@settings(deadline=None)
 def test_only_a_pair_that_is_too_long_by_itself_goes_over_batch_tokens(
     lengths: list[tuple[int, int]], batch_tokens: int
 ) -> None:
@@ -138,7 +137,6 @@ def test_rows_are_filled_up_at_their_end() -> None:
 
 
 @given(st.data())
-@settings(deadline=None)
 def test_padding_all_rows_at_once_is_padding_one_after_the_other(data: st.DataObject) -> None:
     lists = st.lists(st.integers(1, 99), max_size=9)
     sentences = data.draw(st.lists(lists, min_size=1, max_size=9))
@@ -199,7 +197,6 @@ def longer(batches: PairBatches) -> np.ndarray:
     st.integers(16, 128),
     st.integers(0, 1000),
 )
-@settings(deadline=None)
 def test_whatever_the_weights_every_epoch_has_as_many_batches_and_none_is_too_large(
     rows: list[tuple[int, int, float]], batch_tokens: int, epoch: int
 ) -> None:

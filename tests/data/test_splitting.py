@@ -34,7 +34,7 @@ def numbered(count: int) -> list[Pair]:
     return [(f"第{n}句", f"sentence {n}") for n in range(count)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pairs=st.lists(st.tuples(st.sampled_from("一二三四五六七八九十"), st.sampled_from("abcdefghij")), min_size=1))
 def test_no_part_knows_a_sentence_of_another_and_no_pair_is_lost(
     pairs: list[Pair], tmp_path_factory: pytest.TempPathFactory

@@ -71,7 +71,7 @@ ALPHABET = "我有看见想要一两三五十个苹果朋友。 Ivcefrdnsaplqut.
 
 
 @given(text=st.text(ALPHABET, max_size=30))
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @pytest.mark.parametrize("column", [0, 1])
 def test_with_two_models_on_one_list_ids_are_those_of_transformers(trained: Trained, column: int, text: str) -> None:
     both = trained(0), trained(1)
@@ -82,7 +82,7 @@ def test_with_two_models_on_one_list_ids_are_those_of_transformers(trained: Trai
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 @given(text=st.text(ALPHABET, max_size=30))
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_a_closed_list_keeps_pieces_that_it_lacks_out_of_the_text(trained: Trained, kind: str, text: str) -> None:
     """As JoeyNMT does by SentencePiece's own SetVocabulary, which later versions of the library no longer have."""
     model = trained(0, model_type=kind)

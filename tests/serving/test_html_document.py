@@ -100,7 +100,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(PIECES, max_size=20).map("".join))
 def test_whatever_the_translation_is_the_page_has_the_tags_that_it_had(page: str) -> None:
     raw = [piece.raw for piece in slices_of(page)]
@@ -110,7 +110,7 @@ def test_whatever_the_translation_is_the_page_has_the_tags_that_it_had(page: str
     assert Counter(piece.raw for piece in slices_of(spoiled) if piece.kind != "text") == tags
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(PIECES, max_size=20).map("".join))
 def test_a_browsers_parser_finds_no_element_that_was_not_there(page: str) -> None:
     def elements(text: str) -> Counter[str]:

@@ -41,7 +41,7 @@ def edit_distance(left: Tokens, right: Tokens) -> int:
     return row[-1]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from("abcd"), max_size=80), st.lists(st.sampled_from("abcde"), max_size=80))
 def test_the_edit_distance_is_that_of_the_whole_table(left: Tokens, right: Tokens) -> None:
     assert Pattern(left).distance(right) == edit_distance(left, right)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.errors import CorpusError, ModelError, WeftError
@@ -85,7 +85,6 @@ def test_any_text_comes_back_whose_words_are_all_known(
 
 
 @given(text=ANY_TEXT)
-@settings(deadline=None)
 def test_a_text_comes_back_or_some_of_it_was_unknown(tokenizer: Tokenizer, kind: Kind, text: str) -> None:
     (ids,) = tokenizer.encode([text])
     unknown = UNKNOWN_ID in ids
@@ -93,7 +92,6 @@ def test_a_text_comes_back_or_some_of_it_was_unknown(tokenizer: Tokenizer, kind:
 
 
 @given(text=ANY_TEXT)
-@settings(deadline=None)
 def test_normalizing_twice_is_normalizing_once(tokenizer: Tokenizer, text: str) -> None:
     normalized = tokenizer.normalize(text)
     assert tokenizer.normalize(normalized) == normalized
@@ -120,7 +118,6 @@ def test_a_hundred_thousand_strange_strings(
 
 @pytest.mark.parametrize("punctuation", ["ascii", "chinese"])
 @given(text=st.text("汉字Tom1 ,.:;!?'\"()-，。：；！？“”‘’（）「」«»…—`@&/", max_size=20) | ANY_TEXT)
-@settings(deadline=None)
 def test_a_text_comes_back_with_its_punctuation_in_one_form(
     unifying: dict[Punctuation, Tokenizer], kind: Kind, punctuation: Punctuation, text: str
 ) -> None:
@@ -172,7 +169,6 @@ def test_text_that_spells_a_special_piece_never_becomes_its_id(tokenizer: Tokeni
 
 
 @given(text=ANY_TEXT)
-@settings(deadline=None)
 def test_no_text_becomes_a_special_id(tokenizer: Tokenizer, text: str) -> None:
     (ids,) = tokenizer.encode([text])
     assert not {*NEVER_OF_TEXT, tokenizer.tag_id("<bt>")} & set(ids)

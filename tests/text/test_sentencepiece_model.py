@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.errors import CorpusError, ModelError
@@ -34,7 +34,6 @@ def train(kind: Kind, texts: list[str], vocab_size: int, language: str = "zh") -
 
 
 @given(text=st.text(st.characters(exclude_categories=())))
-@settings(deadline=None)
 def test_decoding_what_was_encoded_gives_the_normalized_text(tokenizer: SentencePieceTokenizer, text: str) -> None:
     (ids,) = tokenizer.encode([text])
     assert tokenizer.decode([ids]) == [tokenizer.normalize(text)]

@@ -18,51 +18,19 @@ from weft.text.vocabulary import (
     most_frequent,
     read_vocabulary,
 )
+from weft.text.vocabulary_tokenizer import VocabularyTokenizer
 
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
-class CharacterTokenizer:
-    """A vocabulary of characters with the normalization that belongs to it. A space is written as U+2581."""
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        *,
-        normalization: Normalization = "nfc",
-        punctuation: Punctuation = "keep",
-        script: Script = "keep",
-    ) -> None:
-        self.vocabulary = vocabulary
-        self.normalization: Normalization = normalization
-        self.punctuation: Punctuation = punctuation
-        self.script: Script = script
-
-    @property
-    def vocab_size(self) -> int:
-        return len(self.vocabulary.tokens)
-
-    @property
-    def model(self) -> bytes:
-        return self.vocabulary.as_file
-
-    def normalize(self, text: str) -> str:
-        return convert_script(normalize(text, self.normalization, self.punctuation), self.script)
+class CharacterTokenizer(VocabularyTokenizer):
+    """Over a vocabulary of characters. A space is written as U+2581."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [[i for character in self.normalize(text) for i in self._spell(character)] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         return [b"".join(self._bytes[int(i)] for i in sentence).decode(errors="replace") for sentence in ids]
-
-    def pieces(self, text: str) -> list[str]:
-        return [self.vocabulary.tokens[i] for i in self.encode([text])[0]]
-
-    def ids_of(self, pieces: Sequence[str]) -> list[int | None]:
-        return [self.vocabulary.ids.get(piece) for piece in pieces]
-
-    def tag_id(self, tag: str) -> int | None:
-        return self.vocabulary.tag_id(tag)
 
     def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
         return 0, 0

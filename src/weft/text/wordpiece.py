@@ -28,6 +28,7 @@ from weft.text.vocabulary import (
     read_tokens,
     size_message,
 )
+from weft.text.vocabulary_tokenizer import VocabularyTokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as HuggingFaceTokenizer
@@ -52,8 +53,8 @@ APOSTROPHES = "'’"
 AFTER_APOSTROPHE = {"s", "t", "d", "m", "ll", "re", "ve", "clock"}
 
 
-class WordPieceTokenizer:
-    """A vocabulary of word pieces with the normalization that belongs to it."""
+class WordPieceTokenizer(VocabularyTokenizer):
+    """Over a vocabulary of word pieces."""
 
     def __init__(
         self,
@@ -63,19 +64,8 @@ class WordPieceTokenizer:
         punctuation: Punctuation = "keep",
         script: Script = "keep",
     ) -> None:
-        self.vocabulary = vocabulary
-        self.normalization: Normalization = normalization
-        self.punctuation: Punctuation = punctuation
-        self.script: Script = script
+        super().__init__(vocabulary, normalization=normalization, punctuation=punctuation, script=script)
         self._spell = bert_pipeline(vocabulary)
-
-    @property
-    def vocab_size(self) -> int:
-        return len(self.vocabulary.tokens)
-
-    @property
-    def model(self) -> bytes:
-        return self.vocabulary.as_file
 
     def normalize(self, text: str) -> str:
         spaced = self._spaced(text)
@@ -98,15 +88,6 @@ class WordPieceTokenizer:
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         return [join(self._words([int(i) for i in sentence]), self.normalization) for sentence in ids]
-
-    def pieces(self, text: str) -> list[str]:
-        return [self.vocabulary.tokens[i] for i in self.encode([text])[0]]
-
-    def ids_of(self, pieces: Sequence[str]) -> list[int | None]:
-        return [self.vocabulary.ids.get(piece) for piece in pieces]
-
-    def tag_id(self, tag: str) -> int | None:
-        return self.vocabulary.tag_id(tag)
 
     def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
         unknown = words = 0

@@ -27,10 +27,11 @@ from weft.text.vocabulary import (
     is_tag,
     most_frequent,
 )
+from weft.text.vocabulary_tokenizer import VocabularyTokenizer
 
 
-class WordTokenizer:
-    """A vocabulary of words with the language whose words they are and the normalization that belongs to it.
+class WordTokenizer(VocabularyTokenizer):
+    """Over a vocabulary of words, with the language whose words they are.
 
     The language may be several with + between them. Raises MissingExtraError where one of them is Chinese and rjieba
     is not there.
@@ -45,25 +46,11 @@ class WordTokenizer:
         punctuation: Punctuation = "keep",
         script: Script = "keep",
     ) -> None:
-        self.vocabulary = vocabulary
-        self.normalization: Normalization = normalization
-        self.punctuation: Punctuation = punctuation
-        self.script: Script = script
+        super().__init__(vocabulary, normalization=normalization, punctuation=punctuation, script=script)
         self._cut_han = han_cutter(language)
         spoken = {SPECIAL_PIECES[UNKNOWN_ID]: UNKNOWN_TEXT}
         silent = {token for token in vocabulary.tokens if token in SPECIAL_PIECES or is_tag(token)}
         self._texts = [spoken.get(token, "" if token in silent else token) for token in vocabulary.tokens]
-
-    @property
-    def vocab_size(self) -> int:
-        return len(self.vocabulary.tokens)
-
-    @property
-    def model(self) -> bytes:
-        return self.vocabulary.as_file
-
-    def normalize(self, text: str) -> str:
-        return convert_script(normalize(text, self.normalization, self.punctuation), self.script)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         ids = self.vocabulary.ids
@@ -73,15 +60,6 @@ class WordTokenizer:
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         return [self._join(sentence) for sentence in ids]
-
-    def pieces(self, text: str) -> list[str]:
-        return [self.vocabulary.tokens[i] for i in self.encode([text])[0]]
-
-    def ids_of(self, pieces: Sequence[str]) -> list[int | None]:
-        return [self.vocabulary.ids.get(piece) for piece in pieces]
-
-    def tag_id(self, tag: str) -> int | None:
-        return self.vocabulary.tag_id(tag)
 
     def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
         encoded = self.encode(texts)

@@ -1,0 +1,49 @@
+"""What tokenizers have in common whose file is a vocabulary, one token a line: all but SentencePiece's."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from weft.text.chinese import Script, convert_script
+from weft.text.normalization import Normalization, normalize
+from weft.text.punctuation import Punctuation
+from weft.text.vocabulary import Vocabulary
+
+
+class VocabularyTokenizer(ABC):
+    """A vocabulary with the normalization that belongs to it; the methods are those of `Tokenizer`."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        normalization: Normalization = "nfc",
+        punctuation: Punctuation = "keep",
+        script: Script = "keep",
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.normalization: Normalization = normalization
+        self.punctuation: Punctuation = punctuation
+        self.script: Script = script
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.vocabulary.tokens)
+
+    @property
+    def model(self) -> bytes:
+        return self.vocabulary.as_file
+
+    def normalize(self, text: str) -> str:
+        return convert_script(normalize(text, self.normalization, self.punctuation), self.script)
+
+    def pieces(self, text: str) -> list[str]:
+        return [self.vocabulary.tokens[i] for i in self.encode([text])[0]]
+
+    def ids_of(self, pieces: Sequence[str]) -> list[int | None]:
+        return [self.vocabulary.ids.get(piece) for piece in pieces]
+
+    def tag_id(self, tag: str) -> int | None:
+        return self.vocabulary.tag_id(tag)
