@@ -123,28 +123,60 @@ class Reply:
         return json.loads(self.body)
 
 
+Answer = tuple[int, dict[str, str], bytes]
+"""Status, headers, body."""
+
+
+class Connection(asyncio.Protocol):
+    """Takes one answer after another. A pair of asyncio's streams would take several times as long."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.answer: asyncio.Future[Answer] | None = None
+        self.is_lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self.transport = transport
+
+    async def ask(self, request: bytes) -> Answer:
+        self.received, self.answer = b"", asyncio.get_running_loop().create_future()
+        self.transport.write(request)
+        return await self.answer
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        if self.answer and not self.answer.done() and (answer := whole_reply(self.received)):
+            self.answer.set_result(answer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+        if self.answer and not self.answer.done():
+            self.answer.set_exception(ConnectionError("the server has ended the connection"))
+
+
 class Client:
     """A connection that is opened when it is needed and kept as long as the server keeps it."""
 
     def __init__(self, served: Served, key: str = "") -> None:
         self.served, self.key = served, key
-        self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self.connection: Connection | None = None
 
-    async def ask(self, method: str, path: str, fields: Any = None, *, headers: Sequence[str] = ()) -> Reply:
-        """Raises ConnectionError or asyncio.IncompleteReadError where the answer is not whole."""
+    async def ask(self, method: str, path: str, fields: Any = None) -> Reply:
+        """Raises ConnectionError where the answer is not whole."""
         body = b"" if fields is None else json.dumps(fields).encode()
-        head = [f"{method} {path} HTTP/1.1", f"Host: {self.served.host}", f"Content-Length: {len(body)}", *headers]
-        head += ["Content-Type: application/json"] if body else []
-        head += [f"Authorization: Bearer {self.key}"] if self.key else []
-        if self.streams is None:
-            self.streams = await asyncio.open_connection(self.served.host, self.served.port)
-        reader, writer = self.streams
+        allowed = f"Authorization: Bearer {self.key}\r\n" if self.key else ""
+        content = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
+        head = f"{method} {path} HTTP/1.1\r\nHost: {self.served.host}\r\n{allowed}{content}\r\n"
+        if self.connection is None or self.connection.is_lost:
+            loop = asyncio.get_running_loop()
+            _, self.connection = await loop.create_connection(Connection, self.served.host, self.served.port)
         began = time.perf_counter()
-        writer.write("\r\n".join([*head, "", ""]).encode("utf-8") + body)
-        reply = await read_reply(reader, began)
-        if reply.headers.get("connection") == "close":
+        status, headers, body = await self.connection.ask(head.encode() + body)
+        seconds = time.perf_counter() - began
+        if headers.get("connection") == "close":
             self.close()
-        return reply
+        return Reply(status, headers, body, seconds)
 
     async def translate(self, text: str) -> Reply:
         return await self.ask(
@@ -152,23 +184,34 @@ class Client:
         )
 
     def close(self) -> None:
-        if self.streams is not None:
-            self.streams[1].close()
-            self.streams = None
+        if self.connection is not None:
+            self.connection.transport.close()
+            self.connection = None
 
 
-async def read_reply(reader: asyncio.StreamReader, began: float) -> Reply:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
-    if headers.get("transfer-encoding") == "chunked":
-        parts = []
-        while size := int(await reader.readuntil(b"\r\n"), 16):
-            parts.append((await reader.readexactly(size + 2))[:-2])
-        await reader.readexactly(2)
-        body = b"".join(parts)
-    else:
-        body = await reader.readexactly(int(headers.get("content-length", 0)))
-    return Reply(int(head[0].split()[1]), headers, body, time.perf_counter() - began)
+def whole_reply(received: bytes) -> Answer | None:
+    """The answer as soon as all of it is there."""
+    head, end, body = received.partition(b"\r\n\r\n")
+    if not end:
+        return None
+    lines = head.decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+    found = whole_chunks(body) if headers.get("transfer-encoding") == "chunked" else body
+    if found is None or len(found) < int(headers.get("content-length", 0)):
+        return None
+    return int(lines[0].split()[1]), headers, found
+
+
+def whole_chunks(body: bytes) -> bytes | None:
+    parts: list[bytes] = []
+    while True:
+        line, end, rest = body.partition(b"\r\n")
+        if not end or len(rest) < (size := int(line, 16)) + 2:
+            return None
+        if not size:
+            return b"".join(parts)
+        parts.append(rest[:size])
+        body = rest[size + 2 :]
 
 
 async def in_turn(served: Served, clients: int, seconds: float, work: Callable[[Client, int], Awaitable[None]]) -> None:

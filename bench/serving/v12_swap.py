@@ -41,7 +41,7 @@ async def swap(served: Served, swaps: int, clients: int) -> dict[str, float]:
         nonlocal replies, lost, different
         try:
             reply = await client.translate(asked[number % len(asked)])
-        except (OSError, asyncio.IncompleteReadError):
+        except OSError:
             client.close()
             lost += 1
             return

@@ -46,7 +46,7 @@ async def soak(served: Served, clients: int, seconds: float, asked: list[str]) -
         index = number % len(asked)
         try:
             reply = await client.translate(asked[index])
-        except (OSError, asyncio.IncompleteReadError):
+        except OSError:
             client.close()
             lost += 1
             return

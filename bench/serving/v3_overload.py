@@ -73,7 +73,7 @@ async def overload(served: Served, options: Any) -> dict[str, Any]:
         client = idle.pop() if idle else Client(served)
         try:
             reply = await client.ask("POST", "/translate", fields(number))
-        except (OSError, asyncio.IncompleteReadError):
+        except OSError:
             client.close()
             lost += 1
             return

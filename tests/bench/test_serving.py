@@ -1,11 +1,10 @@
 """The tests of the server that are run by hand: what they compare by, and how they are told."""
 
-import asyncio
 import math
 
 import pytest
 from bench.serving.__main__ import SUITE
-from bench.serving.place import percentile, read_reply
+from bench.serving.place import percentile, whole_reply
 from bench.serving.v6_keys import mann_whitney
 
 
@@ -25,14 +24,10 @@ def test_a_percentile_is_one_of_the_values_in_milliseconds() -> None:
     "body", [b"Content-Length: 5\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"]
 )
 def test_an_answer_is_read_whole_however_it_is_sent(body: bytes) -> None:
-    async def read() -> bytes:
-        reader = asyncio.StreamReader()
-        reader.feed_data(b"HTTP/1.1 200 OK\r\n" + body)
-        reply = await read_reply(reader, 0.0)
-        assert reply.status == 200
-        return reply.body
-
-    assert asyncio.run(read()) == b"hello"
+    received = b"HTTP/1.1 503 Service Unavailable\r\n" + body
+    assert [whole_reply(received[:length]) for length in range(len(received))] == [None] * len(received)
+    status, headers, found = whole_reply(received) or (0, {}, b"")
+    assert (status, found, len(headers)) == (503, b"hello", 1)
 
 
 def test_every_test_is_told_in_both_languages_and_has_a_quick_form() -> None:
