@@ -557,7 +557,8 @@ def brightness(color: str) -> float:
     return (red + green + blue) / 3
 
 
-@pytest.mark.parametrize(("dark", "locale"), [(False, "en-US"), (True, "zh-CN")])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
 def test_axe_finds_no_serious_fault(visit: Visit, dark: bool, locale: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
