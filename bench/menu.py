@@ -1,9 +1,9 @@
-"""What each way of decoding gives and takes: `make bench-menu`, or `python -m bench.menu --model RUN`.
+"""What each way of decoding gives and takes: `make bench-menu`, or `python -m bench.menu --model zh-en`.
 
-The same model translates the first 1,000 and the first 200 sentences of zh-en-50k/valid by every method and rule of
-[decoding]: BLEU-1, BLEU-2, sacreBLEU and chrF of the 1,000, and the seconds of both, in fp32. Then a glossary: of 200
-sentences whose reference has a rare word that the model leaves out by itself, how many hold it when it is demanded, and
-what that does to their score.
+The same model translates the first 1,000 and the first 200 of the Tatoeba sentences of zh-en-50k/valid, which the
+shipped model has not learned from, by every method and rule of [decoding]: BLEU-1, BLEU-2, sacreBLEU and chrF of the
+1,000, and the seconds of both, in fp32. Then a glossary: of 200 sentences whose reference has a rare word that the
+model leaves out by itself, how many hold it when it is demanded, and what that does to their score.
 
 Each line is one of bench/results/menu.jsonl; `--table` prints the last session from there, and `--docs` also puts it
 into docs/*/decoding.md.
@@ -27,8 +27,9 @@ from bench.machine import (
     show_last_session,
 )
 from bench.options import options_of, parser_of
+from bench.shipped import tatoeba_rows
 
-from weft.data.corpus import ParallelText, read_corpora
+from weft.data.corpus import ParallelText
 from weft.metrics.translation import score_translations
 from weft.tasks.glossary import Glossary
 from weft.tasks.translation import Translator, load_translator
@@ -84,9 +85,10 @@ def main() -> None:
 def measure(options: argparse.Namespace) -> None:
     translator = load_translator(options.model)
     settings = translator.model.recipe.data
-    valid = read_corpora(settings.valid, settings, options.data)
-    training = {"model": options.model.name, "epochs": translator.model.recipe.training.epochs}
-    session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances(), **training}
+    pairs = tatoeba_rows(options.data / "zh-en-50k", "valid")
+    valid = ParallelText([zh for zh, _ in pairs], [(en,) for _, en in pairs], {})
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    session = {"session": began, **circumstances(), "model": options.model.name, "pairs": len(pairs)}
     defaults = {name: field.default for name, field in type(translator.decoding).model_fields.items()}
     for method in METHODS:
         line = {"settings": method, **timed(translator, valid, {**defaults, **method})}
@@ -150,9 +152,9 @@ HEADERS = {
     "zh": ["设置", "BLEU-1", "BLEU-2", "sacreBLEU", "chrF", f"{FEW} 句（秒）", f"{SENTENCES:,} 句（秒）"],
 }
 CAPTIONS = {
-    "en": "zh-en-50k/valid, the recipe of zh-en-50k trained for {epochs} epochs, seed 1; settings that are not named "
-    "are the defaults. `{signature}`. 2 threads, {processor}, weft {commit}, {date}.",
-    "zh": "zh-en-50k/valid，zh-en-50k 的配方训练 {epochs} 轮，种子 1；没有列出的设置取默认值。`{signature}`。"
+    "en": "The {pairs:,} Tatoeba pairs of zh-en-50k/valid, model `{model}`; settings that are not named are the "
+    "defaults. `{signature}`. 2 threads, {processor}, weft {commit}, {date}.",
+    "zh": "zh-en-50k/valid 中的 {pairs:,} 个 Tatoeba 句对，模型 `{model}`；没有列出的设置取默认值。`{signature}`。"
     "2 线程，{processor}，weft {commit}，{date}。",
 }
 GLOSSARY = {

@@ -10,7 +10,7 @@ def parser_of(name: str, description: str, *, model: bool = False) -> argparse.A
     benchmark adds what is its own."""
     parser = argparse.ArgumentParser(prog=f"python -m bench.{name}", description=description)
     if model:
-        parser.add_argument("--model", type=Path, help="a run of recipes/zh-en-50k.toml")
+        parser.add_argument("--model", type=Path, help="a Chinese-English model: a run, or zh-en, which ships")
     parser.add_argument(
         "--data", type=Path, default=os.environ.get("WEFT_DATA"), help="folder of zh-en-50k; left out: WEFT_DATA"
     )
@@ -26,5 +26,5 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
         if options.data is None:
             parser.error("say where zh-en-50k lies: --data DIR, or WEFT_DATA in the environment")
         if "model" in options and options.model is None:
-            parser.error("say which --model, a run of recipes/zh-en-50k.toml")
+            parser.error("say which --model: a run of recipes/zh-en-50k.toml, or zh-en, which ships")
     return options

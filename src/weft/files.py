@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from weft.errors import CorpusError, Problem, UsageError, WeftError
 
@@ -100,6 +100,23 @@ def refuse_existing_folder(folder: Path) -> None:
         raise UsageError(f"{folder} is there already; name a new folder")
     if not folder.resolve().parent.is_dir():
         raise UsageError(f"{folder} cannot be made: {folder.resolve().parent} is no folder")
+
+
+def hold_alone(file: IO[Any]) -> bool:
+    """Whether this process holds the file, and no other does, until it closes it; False too where the file has lost its
+    name meanwhile, because who held it took it away.
+
+    Raises OSError where its file system has no locks, WeftError where the system has none.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        raise WeftError(f"weft locks {file.name}, for which this system has no means; use WSL") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 
+from weft.analysis.page import page
 from weft.figures.table import Table, padded, width_of
 from weft.tasks.comparison import Changed, Comparison, Seeds
 
@@ -43,37 +43,19 @@ def as_latex(compared: Comparison | Seeds) -> str:
 
 def as_html(compared: Comparison | Seeds, most_changed: int) -> str:
     """One page with its style in it, which looks like a training report."""
-    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
     systems = compared.systems if isinstance(compared, Comparison) else [s for g in compared.groups for s in g.systems]
     title = " · ".join(system.name for system in systems)
     sections = "\n".join(
         f"<section>\n<h2>{escape(table.title)}</h2>\n{table.html()}\n</section>"
         for table in all_tables(compared, most_changed)
     )
-    page = f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)} · weft comparison</title>
-<style>
-{style}</style>
-</head>
-<body>
-<header>
-<p class="kicker">weft comparison</p>
-<h1>{escape(title)}</h1>
-<p class="subtitle">{escape(", ".join(compared.data))}</p>
-</header>
-<main>
-{sections}
-</main>
-<footer>Written by <code>weft compare</code>.</footer>
-</body>
-</html>
-"""
-    # A lone surrogate, which no file can hold, must not lose the user the whole page.
-    return page.encode("utf-8", errors="replace").decode("utf-8")
+    return page(
+        kind="weft comparison",
+        title=title,
+        subtitle=", ".join(compared.data),
+        main=sections,
+        footer="Written by <code>weft compare</code>.",
+    )
 
 
 def all_tables(compared: Comparison | Seeds, most_changed: int) -> list[Table]:

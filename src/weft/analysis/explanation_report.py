@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterator, Sequence
 from html import escape
-from pathlib import Path
 
+from weft.analysis.page import page
 from weft.decoding.beam_tree import Node
 from weft.errors import shown
 from weft.figures.heat_map import Outline, heat_map
@@ -35,33 +35,15 @@ def as_text(explained: Explanation) -> str:
 
 def as_html(explained: Sequence[Explanation], model: str) -> str:
     """One page with its style and figures in it, which looks like a training report; `model` is its name."""
-    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
     sections = "\n".join(section(number, one) for number, one in enumerate(explained, start=1))
     title = "One sentence explained" if len(explained) == 1 else f"{len(explained):,} sentences explained"
-    page = f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)} · weft analysis</title>
-<style>
-{style}</style>
-</head>
-<body>
-<header>
-<p class="kicker">weft analysis</p>
-<h1>{escape(title)}</h1>
-<p class="subtitle">by {escape(model)}</p>
-</header>
-<main>
-{sections}
-</main>
-<footer>Written by <code>weft analyze</code>.</footer>
-</body>
-</html>
-"""
-    # A lone surrogate, which no file can hold, must not lose the user the whole page.
-    return page.encode("utf-8", errors="replace").decode("utf-8")
+    return page(
+        kind="weft analysis",
+        title=title,
+        subtitle=f"by {model}",
+        main=sections,
+        footer="Written by <code>weft analyze</code>.",
+    )
 
 
 def section(number: int, explained: Explanation) -> str:

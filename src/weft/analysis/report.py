@@ -18,6 +18,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from weft.analysis.page import page
 from weft.errors import RunError
 from weft.figures.line_chart import Series, line_chart
 from weft.files import write_atomically
@@ -63,8 +64,7 @@ def write_report(run: Path) -> Path:
     Raises RunError where `run` is not a run folder, or where a file in it is broken by more than a torn last line.
     """
     run = Path(run)
-    # A lone surrogate, which JSON can carry, must not lose the user the whole report.
-    page = _page(_read_run(run)).encode("utf-8", errors="replace").decode("utf-8")
+    page = _page(_read_run(run))
     write_atomically(run / "report.html", page)
     return run / "report.html"
 
@@ -139,30 +139,7 @@ def _read_recipe(run: Path, state: Line) -> str:
 
 
 def _page(run: Run) -> str:
-    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
     sections = [(title, make(run)) for title, make in SECTIONS]
-    body = "\n".join(f"<section>\n<h2>{title}</h2>\n{html}\n</section>" for title, html in sections if html)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{_text(run.name)} · weft report</title>
-<style>
-{style}</style>
-</head>
-<body>
-{_header(run)}
-<main>
-{body}
-</main>
-<footer>Written by weft from the files of the run. <code>weft report</code> and the folder write it anew.</footer>
-</body>
-</html>
-"""
-
-
-def _header(run: Run) -> str:
     source, target = run.setting("data", "source"), run.setting("data", "target")
     about = [
         run.setting("", "task"),
@@ -170,13 +147,14 @@ def _header(run: Run) -> str:
         run.setting("model", "kind"),
         "finished" if run.state.get("finished") else "not finished",
     ]
-    return f"""<header>
-<p class="kicker">weft training report</p>
-<h1>{_text(run.name)}</h1>
-<p class="subtitle">{_text(" · ".join(part for part in about if part))}</p>
-{_results(run)}
-{_facts(run)}
-</header>"""
+    return page(
+        kind="weft training report",
+        title=run.name,
+        subtitle=" · ".join(part for part in about if part),
+        header=f"{_results(run)}\n{_facts(run)}\n",
+        main="\n".join(f"<section>\n<h2>{title}</h2>\n{html}\n</section>" for title, html in sections if html),
+        footer="Written by weft from the files of the run. <code>weft report</code> and the folder write it anew.",
+    )
 
 
 def _results(run: Run) -> str:

@@ -49,6 +49,12 @@ def attention_weights(
     return weights if sees_any.all() else weights.masked_fill(~sees_any, 0.0)
 
 
+def precision_of_attention(x: Tensor) -> torch.dtype:
+    """What a model computes its attention in when it is not trained: fp32 on a CPU, whose bf16 makes the small products
+    of a search slower."""
+    return torch.float32 if x.device.type == "cpu" else x.dtype
+
+
 def attend_fused(
     query: Float[Tensor, "batch heads query head_dim"],
     key: Float[Tensor, "batch heads key head_dim"],
@@ -204,9 +210,11 @@ class MultiHeadAttention(nn.Module):
         dropout = self.dropout.probability if self.training else 0.0
         if query.device.type != "cpu":
             return attend_fused(query, key, value, allowed_mask, dropout)
-        if query.size(2) > 1:
-            return attend_short(query, key, value, allowed_mask, dropout)
-        return attend_explicit(query, key, value, allowed_mask, self.dropout)
+        precision = query.dtype if self.training else precision_of_attention(query)
+        inputs = (query.to(precision), key.to(precision), value.to(precision), allowed_mask)
+        is_long = query.size(2) > 1
+        attended = attend_short(*inputs, dropout) if is_long else attend_explicit(*inputs, self.dropout)
+        return attended.to(query.dtype)
 
     def step(self, x: Float[Tensor, "rows 1 model"], cache: KeyValueCache) -> Float[Tensor, "rows 1 model"]:
         """Self-attention of one new position over itself and all before it, whose keys and values are cached."""

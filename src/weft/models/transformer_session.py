@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.layers.attention import LANES, MultiHeadAttention
+from weft.layers.attention import LANES, MultiHeadAttention, precision_of_attention
 from weft.layers.masks import padding_mask
 from weft.layers.packed_linear import PackedLinear
 from weft.layers.positions import RotaryPositions
@@ -203,10 +203,6 @@ def attend(
     scores = (query * query.size(-1) ** -0.5) @ key.mT
     weights = scores.add_(bias).softmax(-1)
     return weights @ value, weights
-
-
-def precision_of_attention(x: Tensor) -> torch.dtype:
-    return torch.float32 if x.device.type == "cpu" else x.dtype
 
 
 def filled_up(length: int) -> int:

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import weft
 from weft.errors import RunError, UsageError, WeftError
-from weft.files import sha256, sync, write_atomically
+from weft.files import hold_alone, sha256, sync, write_atomically
 
 
 @dataclass
@@ -81,20 +81,11 @@ class GrowingFile:
     @contextmanager
     def _locked(self) -> Iterator[IO[bytes]]:
         try:
-            import fcntl
-        except ImportError:
-            raise RunError("weft locks what it goes on with, for which this system has no means; use WSL") from None
-        try:
             file = open(self.unfinished, "ab")  # noqa: SIM115 (held open as long as the lock is)
         except OSError as error:
             raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
         with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_alone = os.path.samestat(os.fstat(file.fileno()), os.stat(self.unfinished))
-            except (BlockingIOError, FileNotFoundError):  # not found: who was in has just put it into place
-                is_alone = False
-            if not is_alone:
+            if not hold_alone(file):  # or who was in has just put it into place
                 raise RunError(f"another process is writing {self.path}; wait for it, or name another file")
             yield file
 

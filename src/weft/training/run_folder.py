@@ -27,7 +27,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from weft.errors import ModelError, Problem, RunError
-from weft.files import sha256, sync, write_atomically
+from weft.files import hold_alone, sha256, sync, write_atomically
 
 TENSORS, STATE = "training.safetensors", "training.json"
 SKIPPED = "skipped.jsonl"
@@ -86,10 +86,6 @@ class RunFolder:
         before the first checkpoint, everything that was made for it is gone again, but for the corpus of a block
         `to_prepare` it.
         """
-        try:
-            import fcntl
-        except ImportError:
-            raise RunError("training locks its run folder, for which this system has no means; use WSL") from None
         self._refuse_other_folders()
         made = [folder for folder in (self.checkpoints, self.path, *self.path.parents) if not folder.exists()]
         has_corpus = self.corpus.exists()
@@ -102,10 +98,7 @@ class RunFolder:
             raise RunError(f"the run folder {self.path} cannot be written: {error.strerror}") from None
         with lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_alone = os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name))
-            except (BlockingIOError, FileNotFoundError):  # not found: its holder has just left and taken it away
-                is_alone = False
+                is_alone = hold_alone(lock)
             except OSError as error:
                 raise RunError(f"the run folder {self.path} cannot be locked: {error.strerror}") from None
             if not is_alone:

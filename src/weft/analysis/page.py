@@ -1,0 +1,33 @@
+"""One HTML page that needs no network: its style and figures are in it."""
+
+from html import escape
+from pathlib import Path
+
+
+def page(*, kind: str, title: str, subtitle: str, main: str, footer: str, header: str = "") -> str:
+    """`main`, `footer` and what follows the subtitle in the `header` are HTML, the rest is text."""
+    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+    written = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)} · {escape(kind)}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<header>
+<p class="kicker">{escape(kind)}</p>
+<h1>{escape(title)}</h1>
+<p class="subtitle">{escape(subtitle)}</p>
+{header}</header>
+<main>
+{main}
+</main>
+<footer>{footer}</footer>
+</body>
+</html>
+"""
+    # A lone surrogate, which no file can hold, must not lose the user the whole page.
+    return written.encode("utf-8", errors="replace").decode("utf-8")
