@@ -220,3 +220,34 @@ def test_settings_and_rules_hold_beside_constraints() -> None:
         RandomSteps([0], 4, 7), torch.tensor([2]), config, constraints=[[((5, 5),)]], prefixes=[(6,)], **IDS
     )
     assert found[0].tokens[0] == 6 and contains(found[0].tokens, (5, 5)) and 5 <= len(found[0].tokens) <= 7
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_beginning_stays_where_phrases_are_owed_too_and_both_have_room(beam_size: int) -> None:
+    config = DecodingConfig(beam_size=beam_size, max_length_ratio=0, max_length_extra=4)
+    prefixes: list[tuple[int, ...]] = [(6, 4, 6, 4), (5,), (), (5, 4)]
+    constraints: list[list[Constraint]] = [[((5, 3, 5),)], [((5, 5),), ((0,),)], [((3, 3),)], []]
+    found = search(
+        RandomSteps(range(4), beam_size, 7),
+        torch.ones(4, dtype=torch.long),
+        config,
+        constraints=constraints,
+        prefixes=prefixes,
+        **IDS,
+    )
+    for hypotheses, prefix, of_sentence in zip(found, prefixes, constraints, strict=True):
+        for hypothesis in hypotheses:
+            assert hypothesis.tokens[: len(prefix)] == prefix and meets(hypothesis.tokens, of_sentence)
+            assert hypothesis.log_prob > -100
+
+
+def test_behind_a_beginning_a_wide_beam_finds_the_best_that_meets_the_constraints() -> None:
+    prefix, constraints, most = (3, 0), [((1, 3),)], 5
+    sequences = [s for n in range(most + 1) for s in itertools.product((0, 1, 3), repeat=n)]
+    fitting = [s for s in sequences if s[:2] == prefix and meets(s, constraints)]
+    expected = max(fitting, key=lambda tokens: model_sum(0, tokens, 4))
+    config = DecodingConfig(beam_size=64, length_penalty="none", max_length_ratio=0, max_length_extra=most)
+    (found,) = search(
+        RandomSteps([0], 64, 4), torch.tensor([1]), config, constraints=[constraints], prefixes=[prefix], **IDS
+    )
+    assert found[0].tokens == expected

@@ -94,3 +94,31 @@ def test_a_model_that_answers_nan_is_refused() -> None:
 
     with pytest.raises(WeftError, match="NaN"):
         next_words(Damaged(8, 0), (), BEGINS, best=2, rows=8, begin_id=BEGIN_ID, end_id=END_ID)
+
+
+def test_a_word_is_no_longer_than_it_may_be_and_the_model_takes_no_step_beyond() -> None:
+    for longest in (0, 1, 2, 3):
+        steps = RandomSteps(64, 0)
+        found = next_words(
+            steps, (FIRST, INSIDE), BEGINS, best=40, rows=64, begin_id=BEGIN_ID, end_id=END_ID, longest=longest
+        )
+        expected = [word for word in every_word(RandomSteps(0, 0), (FIRST, INSIDE), longest)]
+        assert [word.tokens for word in found] == [word.tokens for word in expected]
+        assert steps.steps == 3 + longest
+
+
+def test_what_is_raised_after_a_step_ends_the_search() -> None:
+    for most in (1, 2, 3, 4):
+        steps = RandomSteps(8, 0)
+
+        def after_step(steps: RandomSteps = steps, most: int = most) -> None:
+            if steps.steps == most:
+                raise InterruptedError
+
+        with pytest.raises(InterruptedError):
+            next_words(
+                *(steps, (FIRST, INSIDE), BEGINS),
+                **{"best": 6, "rows": 8, "begin_id": BEGIN_ID, "end_id": END_ID},
+                after_step=after_step,
+            )
+        assert steps.steps == most

@@ -75,6 +75,14 @@ def test_int8_is_near_fp32_in_a_quarter_of_the_bytes(lively: Lively, tmp_path: P
     assert 0 < (answers["int8"] - answers["fp32"]).abs().max() < 0.05
 
 
+def test_in_int8_a_sentence_is_answered_alone_as_in_company(lively: Lively, tmp_path: Path) -> None:
+    source, tokens = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]]), torch.tensor([2, 2])
+    engine = engine_of(lively(), tmp_path, "int8")
+    together = engine.start(source).step(tokens)
+    alone = engine.start(source[1:, :3]).step(tokens[1:])
+    torch.testing.assert_close(alone[0], together[1], rtol=1e-5, atol=1e-5)
+
+
 def test_a_graph_that_is_damaged_or_another_s_is_refused_by_name(lively: Lively, tmp_path: Path) -> None:
     engine_of(lively(), tmp_path)
     whole = {name: (tmp_path / name).read_bytes() for name in (ENCODER, STEP)}

@@ -13,6 +13,7 @@ from weft.serving.app import DOORS, make_app
 from weft.serving.keys import Keys, line_for
 from weft.serving.limits import Limits
 from weft.serving.metrics import Metrics
+from weft.serving.service import Service
 
 KEY = "weft-secret"
 KEYS = Keys((bytes.fromhex(line_for(KEY, "")),))
@@ -102,6 +103,15 @@ def test_a_client_has_so_many_requests_a_minute_and_others_have_theirs() -> None
     assert status("10.0.0.2") == 200
 
 
+def test_clients_of_one_ipv6_network_are_one_client() -> None:
+    door = Admission(empty, house(requests_per_minute=1), DOORS)
+    wires = [Wire("/translate", parts=[b""]) for _ in range(3)]
+    for wire, client in zip(wires, ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"), strict=True):
+        wire.scope["client"] = (client, 1)
+        asyncio.run(door(wire.scope, wire.receive, wire.send))
+    assert [wire.status for wire in wires] == [200, 429, 200]
+
+
 def test_a_body_that_grows_beyond_what_was_said_is_cut_off() -> None:
     wire = knock(house(body_bytes=10), Wire("/translate", parts=[b"12345678"] * 1000))
     assert (wire.status, wire.received, wire.headers["connection"]) == (413, 2, "close")
@@ -181,6 +191,103 @@ def test_the_queue_counts_those_in_the_house_and_forgets_those_who_left() -> Non
     for _ in range(3):
         knock(of, Wire("/translate", parts=[b""]), counting)
     assert (counted, of.in_flight) == ([1, 1, 1], 0)
+
+
+def test_a_request_without_its_body_holds_no_place() -> None:
+    of = house(queue=1, body_seconds=60)
+    door = Admission(empty, of, DOORS)
+
+    async def with_silent_clients() -> Wire:
+        silent = [Wire("/translate") for _ in range(5)]
+        waiting = [asyncio.create_task(door(one.scope, one.receive, one.send)) for one in silent]
+        while not all(one.received for one in silent):
+            await asyncio.sleep(0)
+        await door((wire := Wire("/translate", parts=[b""])).scope, wire.receive, wire.send)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return wire
+
+    assert asyncio.run(with_silent_clients()).status == 200
+
+
+def test_a_request_whose_body_comes_when_the_queue_has_filled_is_refused() -> None:
+    of = house(queue=1)
+    wire = Wire("/translate", parts=[b""])
+    receive = wire.receive
+
+    async def fill() -> Any:
+        full(of)
+        return await receive()
+
+    wire.receive = fill
+    assert (knock(of, wire).status, wire.headers["retry-after"], of.in_flight) == (503, "1", 1)
+    assert 'weft_refused_total{why="503"} 1.0' in of.metrics.written().decode()
+
+
+def test_bodies_that_are_being_read_have_a_bound_together_and_are_forgotten_when_they_are_there() -> None:
+    of = house(queue=2, body_bytes=10)
+    of.bytes_in_reading = 13  # of others
+    assert knock(of, Wire("/translate", parts=[b"1234", b"567"])).status == 200
+    wire = knock(of, Wire("/translate", parts=[b"1234", b"5678", b""]))
+    assert (wire.status, wire.received, wire.headers["connection"]) == (503, 2, "close")
+    assert of.bytes_in_reading == 13
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("localhost:5000", "http://localhost:5000", 200),
+        ("localhost:5000", "http://LOCALHOST:5000", 200),
+        ("[::1]:5000", "http://[::1]:5000", 200),
+        ("name.example", "https://name.example", 200),  # a proxy speaks TLS
+        ("name.example:443", "https://name.example", 200),
+        ("name.example", "https://friend.example", 200),
+        ("localhost:5000", "http://localhost:3000", 403),
+        ("localhost:5000", "http://localhost", 403),
+        ("localhost:5000", "http://evil.example", 403),
+        ("localhost:5000", "https://friend.example:8443", 403),
+        ("localhost:5000", "https://friend.example.evil.example", 403),
+        ("localhost:5000", "file://localhost:5000", 403),
+        ("localhost:5000", "localhost:5000", 403),
+        ("localhost:5000", "null", 403),
+        ("localhost:5000", "", 403),
+        ("", "", 403),
+    ],
+)
+def test_a_page_of_another_site_is_refused_before_its_form_is_read(host: str, origin: str, status: int) -> None:
+    wire = Wire("/translate_file", headers={"host": host, "origin": origin}, parts=[b""])
+    asyncio.run(Admission(empty, house(), DOORS, ["https://friend.example"])(wire.scope, wire.receive, wire.send))
+    assert wire.status == status
+    assert status == 200 or wire.received == 0
+
+
+def test_whose_page_links_here_is_no_matter_and_all_sites_may_be_allowed() -> None:
+    evil = {"origin": "http://evil.example"}
+    assert knock(house(), Wire("/", headers=evil)).status == 200
+    wire = Wire("/translate", headers=evil, parts=[b""])
+    asyncio.run(Admission(empty, house(), DOORS, ["*"])(wire.scope, wire.receive, wire.send))
+    assert wire.status == 200
+
+
+def test_a_defect_of_a_route_is_answered_in_the_shape_of_its_api(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = "".join(["priv", "ate"])  # so that it does not stand in the lines of the trace
+
+    def broken(*arguments: Any, **settings: Any) -> Any:
+        raise ZeroDivisionError(text)
+
+    monkeypatch.setattr(Service, "count", broken)
+    app = make_app(make_service())
+    says = "the server has a defect; its log says where"
+    answer = ask(app, "POST", "/translate", json=HELLO)
+    assert (answer.status_code, answer.json()) == (500, {"error": says})
+    chat = {"model": "run", "messages": [{"role": "user", "content": text}]}
+    answer = ask(app, "POST", "/v1/chat/completions", json=chat)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (500, says)
+    assert answer.json()["error"]["type"] == "server_error"
+    assert caplog.text.count("ZeroDivisionError in /") == 2 and text not in caplog.text
 
 
 def test_every_answer_says_what_a_browser_may_do_with_it(make_service: MakeService) -> None:

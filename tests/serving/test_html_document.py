@@ -1,16 +1,23 @@
 """HTML: every tag comes out as it went in, and no translation becomes one."""
 
+import asyncio
 import html
 import re
+import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import html as lxml_html
+from tests.serving.conftest import MakeService
 
+from weft.serving import service
+from weft.serving.documents import Document
 from weft.serving.html_document import read_html, slices_of
+from weft.serving.translating import Wish
 
 HOSTILE = "</p><script>alert(1)</script><img src=x onerror=alert(1)>\"'><!--"
 
@@ -129,3 +136,20 @@ def test_a_hostile_page_takes_a_time_that_grows_with_its_length_alone(piece: str
     began = time.monotonic()
     read_html(piece * 50_000)
     assert time.monotonic() - began < 3
+
+
+def test_the_server_answers_others_while_a_page_is_written(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def write(texts: Sequence[str]) -> bytes:
+        threads.append(threading.current_thread())
+        return "".join(texts).encode()
+
+    monkeypatch.setattr(service, "read_html", lambda page: Document([page], write))
+    serving = make_service()
+    model = serving.model_between("zh", "en")
+    answers = asyncio.run(serving.translate(model, ["a", "b"], Wish(best=2), form="html"))
+    assert [answer.places for answer in answers] == [("A", "A'"), ("B", "B'")]
+    assert len(threads) == 4 and threading.main_thread() not in threads

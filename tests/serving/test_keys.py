@@ -25,6 +25,15 @@ def test_a_key_is_known_by_its_hash_alone(tmp_path: Path) -> None:
     )
 
 
+def test_a_key_is_a_line_of_its_own_where_the_last_line_has_no_end(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text(f"{'a' * 64}  somebody's")
+    add_key(file, key := make_key(), "mine")
+    assert [line.partition("  ")[2] for line in file.read_text().splitlines()] == ["somebody's", "mine"]
+    keys = read_keys(file)
+    assert len(keys.digests) == 2 and keys.admit(key.encode())
+
+
 def test_every_digest_is_compared_whichever_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
     digests = tuple(hashlib.sha256(str(number).encode()).digest() for number in range(5))

@@ -140,6 +140,38 @@ def test_a_form_that_is_none_is_refused(app: Any) -> None:
     assert ask(app, "GET", "/translate").status_code == 405
 
 
+@pytest.mark.parametrize("path", ["/translate", "/translate_file"])
+def test_a_form_in_another_charset_than_utf_8_is_refused(app: Any, path: str) -> None:
+    fields = {"q": "hello", "source": "zh", "target": "en"}
+    parts = "".join(f'--x\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{fields[key]}\r\n' for key in fields)
+    body = f'{parts}--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nhi\r\n--x--\r\n'
+
+    def status(charset: str) -> int:
+        kind = {"Content-Type": f"multipart/form-data; boundary=x{charset}"}
+        return ask(app, "POST", path, content=body.encode(), headers=kind).status_code
+
+    assert {status(f"; charset={name}") for name in ("utf-8", "UTF-8", "utf8", "Utf_8", '"utf-8"')} == {200}
+    others = ("punycode", "PUNYCODE", '"punycode"', "utf-7", "idna", "latin-1", "utf-8-sig", "", "utf-8; charset=idna")
+    assert {status(f"; charset={name}") for name in others} == {415}
+    assert status("; Charset=punycode") == status(";charset=punycode") == 415
+
+
+def test_a_form_that_is_encoded_for_an_address_is_in_utf_8_as_well(app: Any) -> None:
+    def status(charset: str) -> int:
+        kind = {"Content-Type": f"application/x-www-form-urlencoded; charset={charset}"}
+        return ask(app, "POST", "/translate", content=b"q=hello&source=zh&target=en", headers=kind).status_code
+
+    assert [status(charset) for charset in ("UTF-8", "utf8", "latin-1", "punycode")] == [200, 200, 415, 415]
+
+
+def test_a_field_beside_a_file_is_short(app: Any) -> None:
+    sent = {"file": ("notes.txt", b"one " * 10_000)}
+    fields = {"source": "zh", "target": "en"}
+    assert ask(app, "POST", "/translate_file", files=sent, data=fields).status_code == 200
+    refused = ask(app, "POST", "/translate_file", files=sent, data={**fields, "x": "y" * 5_000})
+    assert (refused.status_code, "maximum size" in refused.json()["error"]) == (400, True)
+
+
 def test_detect_languages_and_settings_have_their_shapes(app: Any) -> None:
     detected = ask(app, "POST", "/detect", data={"q": "Hello, my friend."}).json()
     assert detected[0].keys() == {"confidence", "language"} and detected[0]["language"] == "en"

@@ -38,6 +38,29 @@ def test_a_stream_has_a_chunk_a_sentence_and_an_end(app: Any) -> None:
     assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
 
 
+def test_what_stands_beside_the_last_user_message_is_not_looked_at(make_service: MakeService) -> None:
+    app = make_app(make_service(characters=20))
+    before = [
+        {"role": "system", "content": "x" * 21},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function"}]},
+        {"role": "tool", "tool_call_id": "1", "content": "{}"},
+    ]
+    messages = [*before, {"role": "user", "content": "hello"}, {"role": "assistant"}]
+    answer = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "messages": messages})
+    assert answer.json()["choices"][0]["message"]["content"] == "HELLO"
+    for content in ("x" * 21, None, 5, [], [{"type": "image_url"}], [{"type": "text", "text": "x" * 21}]):
+        wrong = [*before, {"role": "user", "content": content}]
+        refused = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "messages": wrong})
+        assert refused.status_code == 400 and "content" in refused.json()["error"]["message"], content
+
+
+def test_a_stream_has_one_choice(app: Any) -> None:
+    refused = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "n": 2, "stream": True})
+    assert (refused.status_code, "one choice" in refused.json()["error"]["message"]) == (400, True)
+    assert ask(app, "POST", "/v1/chat/completions", json={**CHAT, "n": 1, "stream": True}).status_code == 200
+
+
 def test_models_are_listed_and_shown(app: Any) -> None:
     (model,) = ask(app, "GET", "/v1/models").json()["data"]
     assert model["id"] == "run"

@@ -20,6 +20,8 @@ import httpx
 import pytest
 from tests.serving.conftest import MakeService, echo_of, serving
 
+from weft.errors import UsageError
+from weft.serving import models
 from weft.serving.keys import Keys, line_for
 
 KEYS = Keys((bytes.fromhex(line_for("k", "")),))
@@ -222,3 +224,22 @@ def test_a_signal_ends_the_process_after_what_was_begun_and_hup_loads_anew(tiny_
         assert running.stderr is not None
         log = running.stderr.read()
         assert "models loaded anew" in log and "苹果" not in log
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal here")
+def test_a_hup_while_the_models_load_is_ignored(
+    weft: Callable[..., tuple[int, str, str]], tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[int] = []
+
+    def hang_up(*arguments: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGHUP)
+        raise UsageError("that is enough")
+
+    monkeypatch.setattr(models, "load_for", hang_up)
+    before = signal.signal(signal.SIGHUP, lambda number, frame: heard.append(number))
+    try:
+        assert "that is enough" in weft("serve", "--model", str(tiny_run / "run"))[2]
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert heard == []

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,6 +17,8 @@ from weft.serving.detection import Detector
 from weft.serving.keys import Keys, line_for
 from weft.serving.models import Models, Source, ids_of
 from weft.serving.service import Service
+from weft.serving.weft_api import reload_models
+from weft.tasks import alternatives as tasks_alternatives
 
 TEXT = {"q": "一。二。\n\n三。", "source": "zh", "target": "en"}
 
@@ -71,6 +76,33 @@ def test_alternatives_at_a_place_go_on_from_the_prefix(real_app: Any) -> None:
     assert all(one["text"].startswith("I have") and one.keys() == {"word", "text", "score"} for one in found)
 
 
+def test_what_goes_with_an_explained_text_has_a_bound_too(real_app: Any) -> None:
+    asked = {"q": "我有两个苹果。", "source": "zh", "target": "en"}
+    for path, field in (("/weft/alternatives", "prefix"), ("/weft/explain", "translation")):
+        refused = ask(real_app, "POST", path, json={**asked, field: "I" * 1601})
+        assert (refused.status_code, "at most 1600 characters" in refused.json()["error"]) == (400, True)
+
+
+def test_alternatives_that_nobody_waits_for_any_more_are_given_up(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+
+    def endless(*arguments: Any, after_step: Callable[[], None]) -> Any:
+        try:
+            while True:
+                after_step()
+                time.sleep(0.001)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(tasks_alternatives, "find_alternatives", endless)
+    app = make_app(make_service(seconds=0.1))
+    asked = {"q": "一", "source": "zh", "target": "en", "prefix": "I"}
+    assert ask(app, "POST", "/weft/alternatives", json=asked).status_code == 503
+    assert ended.wait(60)
+
+
 def test_an_explanation_has_a_row_of_attention_for_each_target_piece(real_app: Any) -> None:
     found = ask(
         real_app, "POST", "/weft/explain", json={"q": "我有两个苹果。", "source": "auto", "target": "en"}
@@ -110,6 +142,43 @@ def test_new_models_that_are_wrong_leave_the_old_ones_in_place(
     assert (answer.status_code, answer.json()) == (409, {"error": "there is no model"})
     assert echo_of(service) is before
     assert ask(app, "POST", "/translate", json={**TEXT, "api_key": "k"}).status_code == 200
+
+
+def test_loading_anew_goes_on_when_its_client_leaves_and_nobody_loads_beside_it(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service()
+    before, load_for = echo_of(service), models.load_for
+    began, may_end, loads = threading.Event(), threading.Event(), []
+
+    def slow(*arguments: Any) -> Any:
+        loads.append(arguments)
+        began.set()
+        assert may_end.wait(60)
+        return load_for(*arguments)
+
+    monkeypatch.setattr(models, "load_for", slow)
+
+    async def leave() -> None:
+        first = asyncio.create_task(reload_models(service))
+        assert await asyncio.to_thread(began.wait, 60)
+        first.cancel()
+        await asyncio.wait([first])
+        assert first.cancelled()
+        second = asyncio.create_task(reload_models(service))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert len(loads) == 1 and echo_of(service) is before
+        second.cancel()  # it has not begun, and never will
+        may_end.set()
+        async with asyncio.timeout(60):
+            while echo_of(service) is before:
+                await asyncio.sleep(0.001)
+        await reload_models(service)
+
+    asyncio.run(leave())
+    assert len(loads) == 2
+    assert 'weft_reloads_total{outcome="done"} 2.0' in service.house.metrics.written().decode()
 
 
 def test_a_model_is_kept_by_its_requests_and_ends_with_the_last(make_service: MakeService) -> None:

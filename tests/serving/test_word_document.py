@@ -1,7 +1,13 @@
 """Word documents: words change, formats stay; what is no document, or a bomb, is refused."""
 
+import bz2
 import io
+import struct
+import subprocess
+import sys
+import time
 import zipfile
+import zlib
 
 import docx
 import pytest
@@ -51,6 +57,37 @@ def test_words_are_translated_and_formats_kept(word_file: bytes) -> None:
     assert after.sections[0].header.paragraphs[0].text == "HEAD"
 
 
+def test_breaks_and_tabs_part_a_paragraph_into_texts() -> None:
+    document = docx.Document()
+    run = document.add_paragraph().add_run("姓名\t日期\n第二行")
+    run.add_text(" plain ")
+    run.add_break()
+    run.add_text("--")
+    run.add_tab()
+    bold = document.paragraphs[0].add_run("bold")
+    bold.bold = True
+    written = io.BytesIO()
+    document.save(written)
+    source = read_document("a.docx", written.getvalue())
+    assert source.texts == ["姓名", "日期", "第二行 plain ", "bold"]
+    (paragraph,) = docx.Document(io.BytesIO(source.write(["name", "date", "second line", "BOLD"]))).paragraphs
+    assert paragraph.text == "name\tdate\nsecond line\n--\tBOLD"
+    assert [run.bold for run in paragraph.runs] == [None, True]
+
+
+def test_paragraphs_in_each_other_are_read_apart_and_in_one_pass(word_file: bytes) -> None:
+    begin = '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>'
+    box = "<w:p><w:r><w:t>outer</w:t><w:pict>" * 60
+    words = "<w:p>" + "<w:r><w:t>a</w:t></w:r><w:r><w:t>b</w:t><w:tab/></w:r>" * 10_000 + "</w:p>"
+    ends = "</w:pict><w:t>end</w:t></w:r></w:p>" * 60 + "</w:body></w:document>"
+    data = changed(word_file, "word/document.xml", f"{begin}{box}{words}{ends}".encode())
+    began = time.process_time()
+    texts = read_document("a.docx", data).texts
+    assert time.process_time() - began < 5
+    assert texts[:60] == ["outerend"] * 60
+    assert texts[60:10_060] == ["ab"] * 10_000
+
+
 def changed(word_file: bytes, name: str, content: bytes) -> bytes:
     """The document with another content of one of its files."""
     before, written = zipfile.ZipFile(io.BytesIO(word_file)), io.BytesIO()
@@ -81,3 +118,86 @@ def test_what_is_hostile_or_no_document_is_refused(word_file: bytes) -> None:
     for data, message in hostile:
         with pytest.raises(Refused, match=message):
             read_document("a.docx", data)
+
+
+def archive_of(method: int, packed: bytes, declared: bytes, checked: bytes | None = None) -> bytes:
+    """An archive of one file, word/b.xml, whose head says that it holds `declared`; the check sum may be of another."""
+    name, checked = b"word/b.xml", declared if checked is None else checked
+    head = struct.pack("<4HIII", 0, method, 0, 0, zlib.crc32(checked), len(packed), len(declared))
+    local = b"PK\3\4" + struct.pack("<H", 20) + head + struct.pack("<HH", len(name), 0) + name + packed
+    central = b"PK\1\2" + struct.pack("<HH", 20, 20) + head + struct.pack("<5HII", len(name), 0, 0, 0, 0, 0, 0) + name
+    return local + central + b"PK\5\6" + struct.pack("<4HIIH", 0, 0, 1, 1, len(central), len(local), 0)
+
+
+def deflated(data: bytes) -> bytes:
+    packing = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return packing.compress(data) + packing.flush()
+
+
+def test_an_archive_that_declares_less_than_it_holds_is_refused() -> None:
+    zeros, blanks = bytes(1 << 20), b" " * (1 << 20)
+    for data, message in [
+        (archive_of(8, deflated(b"<a/>"), b"<a/>"), "no Word document"),
+        (archive_of(8, deflated(zeros), zeros[:100]), "no Word document"),  # the check sum is of the first 100
+        (archive_of(8, deflated(blanks), blanks[:100], blanks), "another size"),
+        (archive_of(12, bz2.compress(zeros), zeros[:100]), "another method"),
+        (archive_of(14, zeros, zeros), "another method"),
+    ]:
+        with pytest.raises(Refused, match=message):
+            read_document("a.docx", data)
+
+
+MEASURED = """
+import resource, sys
+import docx
+from weft.serving.documents import read_document
+from weft.serving.refusals import Refused
+data = sys.stdin.buffer.read()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    read_document("a.docx", data)
+except Refused:
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+@pytest.mark.parametrize("method", [8, 12])
+def test_a_bomb_is_refused_before_it_is_unpacked(method: int) -> None:
+    zeros = bytes(200 << 20)
+    packed = deflated(zeros) if method == 8 else bz2.compress(zeros)
+    bomb = archive_of(method, packed, zeros[:100])
+    found = subprocess.run([sys.executable, "-c", MEASURED], input=bomb, capture_output=True, check=True)
+    assert int(found.stdout) < 100  # MiB
+
+
+def test_xml_has_bounds_of_its_own(word_file: bytes) -> None:
+    body = b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>%s</w:body></w:document>'
+    for data, message in [
+        (changed(word_file, "word/document.xml", body % (b"<w:p/>" * 600_000)), "8 MiB or 500,000 tags"),
+        (changed(word_file, "word/more.XML", b"<a>%s</a>" % (b" " * (9 << 20))), "8 MiB or 500,000 tags"),
+        (changed(word_file, "word/more.xml", b'<?xml version="1.0" encoding="utf-7"?><a/>'), "not UTF-8"),
+        (
+            changed(word_file, "word/more.xml", '<?xml version="1.0" encoding="cp037"?><a/>'.encode("cp037")),
+            "not UTF-8",
+        ),
+    ]:
+        with pytest.raises(Refused, match=message):
+            read_document("a.docx", data)
+    picture = changed(word_file, "word/media/a.png", b"<" * 600_000)  # no XML, so XML's bounds are not its
+    assert read_document("a.docx", picture).texts == read_document("a.docx", word_file).texts
+
+
+def test_xml_under_another_name_is_refused(word_file: bytes) -> None:
+    before = zipfile.ZipFile(io.BytesIO(word_file)).read("[Content_Types].xml")
+    kind = b"application/vnd.openxmlformats-officedocument.wordprocessingml.header+xml"
+    for more, is_refused in [
+        (b'<Override PartName="/word/a.png" ContentType="%s"/>' % kind, True),
+        (b'<Default Extension="bin" ContentType="%s"/>' % kind, True),
+        (b'<Default Extension="svg" ContentType="image/svg+xml"/>', False),
+    ]:
+        data = changed(word_file, "[Content_Types].xml", before.replace(b"</Types>", more + b"</Types>"))
+        if is_refused:
+            with pytest.raises(Refused, match="another name"):
+                read_document("a.docx", data)
+        else:
+            assert read_document("a.docx", data).texts

@@ -1,15 +1,16 @@
 """What else could stand at a place: different words, each with the translation that goes on from it."""
 
 import math
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
 
 from weft.errors import UsageError
-from weft.tasks.alternatives import which_begin_words
-from weft.tasks.model_folder import TranslationModel, find_model, load_model
-from weft.tasks.translation import Translator, encode_sources, load_translator
+from weft.tasks.alternatives import find_alternatives, which_begin_words
+from weft.tasks.model_folder import TranslationModel, build_transformer, find_model, load_model
+from weft.tasks.translation import Translator, changed_decoding, encode_sources, load_translator
 from weft.text.kinds import pieces_of
 from weft.text.vocabulary import BEGIN_ID
 
@@ -66,6 +67,58 @@ def test_an_ensemble_has_alternatives_too(random_model: TranslationModel, tiny_r
 def test_the_rules_of_the_search_hold_for_the_words(random_model: TranslationModel) -> None:
     found = Translator(random_model).alternatives(TEXT, "", 8, min_length=1)
     assert all(one.word for one in found)
+
+
+def test_behind_a_beginning_that_leaves_few_positions_words_are_as_long_as_these(
+    random_model: TranslationModel,
+) -> None:
+    model = with_positions(random_model, 16)
+    translator, encode = Translator(model), model.target_tokenizer.encode
+    lengths = set()
+    for letters in range(1, 16):
+        prefix = "I" + "s" * letters
+        length = len(encode([prefix])[0])
+        if length < 15:  # <s> takes a position
+            lengths.add(length)
+            assert translator.alternatives("苹果", prefix, 5, max_length_extra=30)
+        else:
+            with pytest.raises(UsageError, match="the model can write 15"):
+                translator.alternatives("苹果", prefix, 5)
+    assert lengths >= {12, 13, 14}
+
+
+def with_positions(of: TranslationModel, number: int) -> TranslationModel:
+    """The same with so many learned positions, and random weights again."""
+    model = of.recipe.model.model_copy(update={"positions": "learned", "max_positions": number})
+    recipe = of.recipe.model_copy(update={"model": model})
+    sizes = of.source_tokenizer.vocab_size, of.target_tokenizer.vocab_size
+    return TranslationModel(
+        type(of.resolved)(recipe, of.resolved.origins),
+        build_transformer(recipe, *sizes).eval(),
+        of.source_tokenizer,
+        of.target_tokenizer,
+    )
+
+
+def test_what_is_raised_after_a_step_ends_it_wherever_it_is(wordy_model: TranslationModel) -> None:
+    translator = Translator(wordy_model)
+    config = changed_decoding(translator.decoding, {"max_length_extra": 9})
+    taken: list[None] = []
+
+    def steps_up_to(most: float) -> int:
+        def after_step() -> None:
+            taken.append(None)
+            if len(taken) == most:
+                raise InterruptedError
+
+        taken.clear()
+        with suppress(InterruptedError):
+            find_alternatives(translator, TEXT, "I have", 3, config, after_step=after_step)
+        return len(taken)
+
+    steps = steps_up_to(math.inf)
+    assert steps > 10
+    assert [steps_up_to(most) for most in (1, 3, steps // 2, steps - 1)] == [1, 3, steps // 2, steps - 1]
 
 
 def test_a_text_without_a_visible_character_has_none(translator: Translator) -> None:

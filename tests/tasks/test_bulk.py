@@ -15,9 +15,10 @@ import pytest
 from weft.errors import CorpusError, RunError, Stopped, UsageError
 from weft.tasks import bulk
 from weft.tasks.bulk import Form, Place, blocks, translate_file
-from weft.tasks.model_folder import find_model
+from weft.tasks.glossary import Glossary
+from weft.tasks.model_folder import TranslationModel, find_model
 from weft.tasks.passages import PassageTranslator
-from weft.tasks.translation import load_translator
+from weft.tasks.translation import Translator, load_translator
 
 LINES = ["我有一个苹果。", "", "两个朋友", " \t", "书包"] * 3 + ["我有两个梨。你呢？"]
 TEXT = "".join(f"{line}\n" for line in LINES)
@@ -142,6 +143,35 @@ def test_it_says_where_it_goes_on_and_translates_only_the_rest(
     said: list[str] = []
     translate_file(passages, model, Path("in.txt"), Path("out.txt"), say=said.append)
     assert asked == LINES[12:] and said == ["going on behind line 12"]
+
+
+@pytest.mark.parametrize("output", ["out.txt", "out.txt.gz"])
+def test_killed_before_its_very_last_step_it_translates_nothing_again(
+    passages: PassageTranslator, model: Path, place: Path, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = Path(f"{output}.partial.json")
+    kept: list[str] = []
+    unlink = Path.unlink
+
+    def keep(path: Path, **options: bool) -> None:
+        kept.extend([path.read_text()] if path.name == manifest.name else [])
+        unlink(path, **options)
+
+    monkeypatch.setattr(Path, "unlink", keep)
+    whole = translate_file(passages, model, Path("in.txt"), Path(output))
+    written = Path(output).read_bytes()
+    manifest.write_text(kept[0])  # which a killed process leaves beside the output
+    monkeypatch.setattr(bulk, "answer", None)
+    assert translate_file(passages, model, Path("in.txt"), Path(output)) == whole
+    assert Path(output).read_bytes() == written and names() == {"in.txt", output}
+
+
+def test_terms_that_cannot_be_promised_are_refused_before_the_first_line(random_model: TranslationModel) -> None:
+    glossary = Glossary([("从来没有的词", "word")], ("zh", "en"))
+    greedy = Translator(random_model)
+    greedy.decoding = greedy.decoding.model_copy(update={"method": "greedy"})
+    with pytest.raises(UsageError, match=r"decoding\.method"):
+        PassageTranslator(greedy, glossary=glossary)
 
 
 def test_killed_between_its_last_two_steps_it_only_gives_the_file_its_name(

@@ -38,6 +38,19 @@ def test_terms_of_chinese_are_found_anywhere(text: str, expected: list[str]) -> 
     assert [term.source for term in CHINESE.found_in(text)] == expected
 
 
+def test_of_terms_that_overlap_the_longest_counts_wherever_it_begins() -> None:
+    glossary = Glossary([("大学", "university"), ("学生会", "student union"), ("学", "study")], ("zh", "en"))
+    assert [term.source for term in glossary.found_in("大学生会大学")] == ["学生会", "大学"]
+    names = Glossary([("new york", "纽约"), ("york city council", "约克市议会"), ("new", "新")], ("en", "zh"))
+    assert [term.source for term in names.found_in("A New York city council")] == ["new", "york city council"]
+    assert names.found_in("renew york") == []
+
+
+def test_a_term_of_which_a_normalization_leaves_nothing_is_found_nowhere() -> None:
+    glossary = Glossary([("\x01", "X"), ("猫", "cat")], ("zh", "en")).normalized(lambda text: text.strip("\x01"))
+    assert glossary.found_in("你好") == [] and [term.source for term in glossary.found_in("猫")] == ["猫"]
+
+
 def test_a_term_with_several_lines_has_several_translations_to_choose_from() -> None:
     assert ENGLISH.found_in("the cat")[0].targets == ("猫", "猫咪")
 
@@ -75,6 +88,16 @@ def test_a_term_that_the_vocabulary_lacks_is_refused() -> None:
     tokenizer, _ = train_tokenizer(TEXTS, kind="words", vocab_size=50, language="zh")
     with pytest.raises(UsageError, match="'鲸鱼' cannot be written with the pieces"):
         phrases_of("鲸鱼", tokenizer, "zh")
+
+
+def test_terms_whose_quotation_marks_depend_on_what_stands_before_are_refused() -> None:
+    pytest.importorskip("tokenizers")
+    texts = ["He said \"titanic\" and rock 'n' roll."] * 5
+    of_pieces = train_tokenizer(texts, kind="wordpiece", vocab_size=200, language="en")[0]
+    of_bytes = train_tokenizer(texts, kind="bpe", vocab_size=300, language="en")[0]
+    glossary = Glossary([("a", '"titanic"'), ("b", "titanic"), ("c", "rock 'n' roll")], ("zh", "en"))
+    assert glossary.unspellable(of_pieces) == ['"titanic"', "rock 'n' roll"]
+    assert glossary.unspellable(of_bytes) == []
 
 
 def test_a_glossary_is_read_from_a_file_whose_columns_are_the_languages(tmp_path: Path) -> None:

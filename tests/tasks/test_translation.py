@@ -2,6 +2,7 @@
 
 import math
 import random
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -294,3 +295,20 @@ def test_states_times_the_output_matrix_are_the_logits(output_bias: bool) -> Non
     is_token = batch.target[:, 1:] != 0
     torch.testing.assert_close(states @ output_matrix(model).T, model(batch.source, batch.target[:, :-1])[is_token])
     assert torch.equal(labels, torch.tensor([8, 9, 3, 4, 3]))
+
+
+def test_two_threads_that_want_other_precisions_of_one_model_get_what_each_asked_for(tiny_run: Path) -> None:
+    translator = load_translator(tiny_run / "run")
+    texts = ["我有两个苹果。", "她比我高。"]
+    alone = {precision: translator.translate(texts, precision=precision) for precision in ("fp32", "bf16")}
+    found: list[tuple[str, list[Translation]]] = []
+
+    def ask(precision: str) -> None:
+        found.extend((precision, translator.translate(texts, precision=precision)) for _ in range(10))
+
+    threads = [threading.Thread(target=ask, args=(precision,)) for precision in ("fp32", "bf16") * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 40 and all(answers == alone[precision] for precision, answers in found)

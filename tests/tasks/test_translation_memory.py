@@ -105,9 +105,16 @@ def test_similar_sentences_come_with_how_similar_they_are(memory: TranslationMem
     assert [match.similarity for match in memory.similar("我有两个苹果。", best=1)] == [1.0]
 
 
-def test_the_same_pairs_in_another_order_are_the_same_memory(memory: TranslationMemory) -> None:
-    assert TranslationMemory(PAIRS[::-1], ("zh", "en"), normalize).digest == memory.digest
+def test_the_same_sentences_in_another_order_are_the_same_memory(memory: TranslationMemory) -> None:
+    by_source = sorted(PAIRS, key=lambda pair: normalize(pair[0]), reverse=True)  # a stable order
+    assert by_source != PAIRS and TranslationMemory(by_source, ("zh", "en"), normalize).digest == memory.digest
     assert TranslationMemory(PAIRS[1:], ("zh", "en"), normalize).digest != memory.digest
+
+
+def test_of_two_translations_the_first_counts_so_their_order_makes_another_memory() -> None:
+    pairs = [("你好。", "Hello."), ("你好。", "Hi.")]
+    first, second = (TranslationMemory(order, ("zh", "en"), normalize) for order in (pairs, pairs[::-1]))
+    assert first.exact("你好。")[0].target != second.exact("你好。")[0].target and first.digest != second.digest
 
 
 def test_a_memory_can_be_sent_to_another_process(random_model: TranslationModel) -> None:

@@ -136,3 +136,12 @@ def test_endless_text_of_any_kind_takes_a_moment(unit: str) -> None:
     parts = take_apart(text)
     assert time.process_time() - began < 5  # seconds, where quadratic work would take an hour
     assert sum(len(part.whole) for part in parts) == len(text)
+
+
+def test_no_mark_comes_to_stand_inside_a_phrase_that_is_kept_whole() -> None:
+    for source, translation, expected in (
+        ("我在{name}北京大学学习。", "At Peking University I study.", "At {name} Peking University I study."),
+        ("我在北京大学<b>学习</b>了。", "I was at Peking University.", "I was at <b>Peking University</b>."),
+    ):
+        (part,) = take_apart(source)
+        assert put_back(part.text, part.marks, translation, ["peking university"]) == expected

@@ -1,6 +1,7 @@
 """`weft serve`: translation over HTTP, with a page, for LibreTranslate's and OpenAI's clients and for people."""
 
 import os
+import signal
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,7 +9,7 @@ import typer
 
 from weft.errors import MissingExtraError, UsageError
 
-LIBRARIES = {"fastapi": "FastAPI", "uvicorn": "uvicorn", "limits": "limits", "prometheus_client": "prometheus-client"}
+LIBRARIES = {"fastapi": "FastAPI", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -82,6 +83,8 @@ def serve(
     ] = False,
 ) -> None:
     """Serve models over HTTP: a page for people, LibreTranslate's and OpenAI's APIs, streams, files, metrics."""
+    if hasattr(signal, "SIGHUP"):  # it would end a process that does not handle it yet (server.py)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     require_libraries()
     if make_key is not None:
         print_new_key(make_key, api_keys)

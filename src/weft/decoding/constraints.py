@@ -39,19 +39,22 @@ def constrained_beam_steps(
     stopping: Stopping = "exact",
     patience: float = 1.0,
     best: int = 1,
+    prefixes: Sequence[Sequence[int]] = (),
 ) -> Searching[list[list[Hypothesis]]]:
-    """As `beam_search`, with the constraints of each sentence met by all its hypotheses.
+    """As `beam_search`, with the constraints of each sentence met by all its hypotheses, behind the prefix that they
+    begin with where prefixes are given.
 
-    Raises ValueError where a maximum length leaves no room for them.
+    Raises ValueError where a maximum length leaves no room for both.
     """
+    given = zip(
+        max_lengths.tolist(), source_lengths.tolist(), constraints, prefixes or [()] * len(constraints), strict=True
+    )
     beams = [
-        Beam(number, int(most), int(source), Demands(tuple(of_sentence)))
-        for number, (most, source, of_sentence) in enumerate(
-            zip(max_lengths.tolist(), source_lengths.tolist(), constraints, strict=True)
-        )
+        Beam(number, int(most), int(source), Demands(tuple(of_sentence)), tuple(prefix))
+        for number, (most, source, of_sentence, prefix) in enumerate(given)
     ]
     for beam in beams:
-        if (needed := pieces_needed(beam.demands.constraints)) > beam.max_length:
+        if (needed := len(beam.prefix) + pieces_needed(beam.demands.constraints)) > beam.max_length:
             raise ValueError(f"{needed} pieces of constraints do not fit into {beam.max_length}")
     found: dict[int, list[Hypothesis]] = {}
     best = min(best, beam_size)
@@ -148,8 +151,9 @@ class Candidate:
 class Beam:
     """The open and the finished hypotheses of one sentence."""
 
-    def __init__(self, sentence: int, max_length: int, source_length: int, demands: Demands) -> None:
-        self.sentence, self.max_length, self.source_length, self.demands = sentence, max_length, source_length, demands
+    def __init__(self, sentence: int, max_length: int, source_length: int, demands: Demands, prefix: Phrase) -> None:
+        self.sentence, self.max_length, self.source_length = sentence, max_length, source_length
+        self.demands, self.prefix = demands, prefix
         self.open = [Open((), 0.0, demands.at_first)]
         self.finished: list[Hypothesis] = []
         self.finished_count = 0
@@ -159,10 +163,20 @@ class Beam:
         tokens = [hypothesis.tokens[-1] if hypothesis.tokens else begin_id for hypothesis in self.open]
         return tokens + tokens[:1] * (beam_size - len(tokens))
 
+    @property
+    def is_in_prefix(self) -> bool:
+        """Whether less than the prefix is written; then one hypothesis is open."""
+        return len(self.open[0].tokens) < len(self.prefix)
+
     def extensions(
         self, best: Sequence[int], best_of_each: Sequence[int], vocab_size: int, end_id: int
     ) -> list[tuple[int, int]]:
-        """What is compared, as (place in the beam, piece), each once; `best` counts over the pieces of all places."""
+        """What is compared, as (place in the beam, piece), each once; `best` counts over the pieces of all places.
+
+        Within the prefix that is its next piece alone: a piece of a term would win there by being owed.
+        """
+        if self.is_in_prefix:
+            return [(0, self.prefix[len(self.open[0].tokens)])]
         of_all = [divmod(flat, vocab_size) for flat in best]
         of_each = [
             (parent, token)
@@ -243,6 +257,7 @@ def compare(
     candidates: list[list[Candidate]] = [[] for _ in beams]
     for (number, parent, token), log_prob in zip(places, values, strict=True):
         hypothesis = beams[number].open[parent]
-        if log_prob > -torch.inf or token == end_id or token in hypothesis.standing.wanted:
+        is_demanded = beams[number].is_in_prefix or token == end_id or token in hypothesis.standing.wanted
+        if log_prob > -torch.inf or is_demanded:
             candidates[number].append(Candidate(parent, token, hypothesis.log_prob + max(log_prob, LEAST)))
     return candidates

@@ -5,7 +5,7 @@ extends unfinished words piece by piece, the most probable ones at a time, until
 the best: with every piece a word only loses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -36,18 +36,22 @@ def next_words(
     rows: int,
     begin_id: int,
     end_id: int,
+    longest: int = LONGEST,
+    after_step: Callable[[], None] = lambda: None,
 ) -> list[NextWord]:
     """The `best` most probable words behind these pieces of one sentence, best first; </s> counts as one.
 
     `step_function` holds so many `rows`, and so many unfinished words are extended at a time: the answer is exact
     where there are no more of them. `begins_word` says which pieces begin a word, </s> not among them; all others go on
-    with one. Raises WeftError where the model answers NaN.
+    with one. A word has at most `longest` pieces. Raises WeftError where the model answers NaN, and what `after_step`
+    raises after a step.
     """
     device = begins_word.device
     ends = torch.arange(len(begins_word), device=device) == end_id
     goes_on = ~(begins_word | ends)
     log_probs = step_function.step(torch.full((rows,), begin_id, device=device))
     for token in beginning:
+        after_step()
         log_probs = step_function.step(torch.full((rows,), token, device=device))
     refuse_nan(log_probs[0])
     found = [NextWord((), float(log_probs[0, end_id]))]
@@ -56,7 +60,8 @@ def next_words(
     sums = torch.full((rows,), -torch.inf, device=device)
     sums[0] = 0.0
     may_follow = begins_word
-    while written.size(1) < LONGEST:
+    while written.size(1) < longest:
+        after_step()
         sums, parent, newest = most_probable(sums[:, None] + log_probs.masked_fill(~may_follow, -torch.inf), rows)
         bound = found[best - 1].log_prob if len(found) >= best else -torch.inf
         if float(sums[0]) <= bound:

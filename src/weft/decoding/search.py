@@ -1,6 +1,7 @@
 """Which search, with which settings: one config, one function, whatever the model."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, Literal
 
 import torch
@@ -159,14 +160,15 @@ def search_steps(
     if config.method == "mbr":
         best = rows
     max_lengths = config.max_lengths(source_lengths)
-    for needed in (list(map(len, prefixes)), list(map(pieces_needed, constraints))):
-        if longest is not None and max(needed, default=0) > longest:
-            raise UsageError(
-                f"a translation has to begin with or hold {max(needed):,} pieces, more than the {longest:,} that the "
-                "model can write; give a shorter beginning or fewer terms"
-            )
-        if needed:
-            max_lengths = max_lengths.maximum(torch.tensor(needed, device=max_lengths.device))
+    demanded = zip_longest(prefixes, constraints, fillvalue=())
+    needed = [len(prefix) + pieces_needed(of_sentence) for prefix, of_sentence in demanded]
+    if longest is not None and max(needed, default=0) > longest:
+        raise UsageError(
+            f"a translation has to begin with and hold {max(needed):,} pieces, more than the {longest:,} that the "
+            "model can write; give a shorter beginning or fewer terms"
+        )
+    if needed:
+        max_lengths = max_lengths.maximum(torch.tensor(needed, device=max_lengths.device))
     if longest is not None:
         max_lengths = max_lengths.clamp(max=longest)
     model = step_function
@@ -174,11 +176,8 @@ def search_steps(
         step_function = Ruled(step_function, rules, len(source_lengths), rows)
     if observe is not None:
         step_function = observe(step_function, max_lengths)
-    if any(constraints) and (config.method != "beam" or config.diverse_groups > 1 or config.coverage_penalty):
-        raise UsageError(
-            'phrases that have to appear are a matter of decoding.method = "beam", with diverse_groups = 1 and '
-            "coverage_penalty = 0"
-        )
+    if any(constraints):
+        refuse_constraints(config)
     if config.method == "greedy":
         hypotheses = yield from greedy_steps(step_function, max_lengths, begin_id=begin_id, end_id=end_id)
         return [[hypothesis] for hypothesis in hypotheses]
@@ -198,7 +197,11 @@ def search_steps(
         "best": best,
     }
     if any(constraints):
-        return (yield from constrained_beam_steps(step_function, max_lengths, source_lengths, constraints, **beam))
+        return (
+            yield from constrained_beam_steps(
+                step_function, max_lengths, source_lengths, constraints, prefixes=prefixes, **beam
+            )
+        )
     if config.diverse_groups > 1:
         groups, strength = config.diverse_groups, config.diversity
         beam |= {"groups": groups, "strength": strength}
@@ -208,6 +211,15 @@ def search_steps(
 
 
 search = torch.inference_mode()(to_the_end(search_steps))
+
+
+def refuse_constraints(config: DecodingConfig) -> None:
+    """Raise UsageError where these settings cannot promise a phrase."""
+    if config.method != "beam" or config.diverse_groups > 1 or config.coverage_penalty:
+        raise UsageError(
+            'phrases that have to appear are a matter of decoding.method = "beam", with diverse_groups = 1 and '
+            "coverage_penalty = 0"
+        )
 
 
 def rules_of(

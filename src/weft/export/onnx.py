@@ -251,15 +251,10 @@ class Graph:
         return self.constant(tensor.detach().float().cpu().contiguous().numpy())
 
     def matrix(self, weight: Tensor) -> tuple[str, str | None]:
-        """A matrix (rows, columns), stored once however often it is used, and in int8 the scale (rows, 1) of its rows.
-
-        The 8 bits are unsigned, 128 meaning 0: products of unsigned numbers are exact on every processor, those of
-        signed by unsigned ones saturate on some.
-        """
+        """A matrix (rows, columns), stored once however often it is used, and in int8 the scales (rows, 1)."""
         if weight not in self.matrices:  # a dict compares tensors as objects
             if self.is_int8:
-                scale = weight.abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
-                rounded = ((weight / scale).round() + 128).to(torch.uint8)
+                rounded, scale = in_8_bits(weight)
                 self.matrices[weight] = self.constant(rounded.cpu().numpy()), self.tensor(scale)
             else:
                 self.matrices[weight] = self.tensor(weight), None
@@ -271,10 +266,26 @@ class Graph:
         turned = self.op("Transpose", matrix, attributes={"perm": [1, 0]})
         if scale is None:
             return self.op("MatMul", x, turned)
-        rounded, step, zero = self.ops("DynamicQuantizeLinear", x, results=3)
-        product = self.op("MatMulInteger", rounded, turned, zero, self.constant(np.array(128, dtype=np.uint8)))
+        rounded, step, zero = self.rounded(x)
+        product = self.op("MatMulInteger", rounded, turned, *(self.constant(np.array(z, np.uint8)) for z in (0, 128)))
+        # The product takes the zero of x for 0, which adds `zero` to every x: so many sums of a row of W too much.
+        sums = self.tensor((in_8_bits(weight)[0].float() - 128).sum(1))
+        exact = self.op("Sub", self.float_of(product), self.op("Mul", zero, sums))
         by_row = self.op("Reshape", scale, self.integers(-1))
-        return self.op("Mul", self.float_of(product), self.op("Mul", by_row, step))
+        return self.op("Mul", exact, self.op("Mul", by_row, step))
+
+    def rounded(self, x: str) -> tuple[str, str, str]:
+        """x in 8 unsigned bits, with the step between two of them and the one that means 0, of each row.
+
+        With one step for all rows (DynamicQuantizeLinear) a sentence would be answered otherwise beside another one.
+        """
+        low = self.op("Min", self.op("ReduceMin", x, self.integers(-1)), self.number(0.0))
+        high = self.op("Max", self.op("ReduceMax", x, self.integers(-1)), self.number(1e-12))
+        step = self.op("Div", self.op("Sub", high, low), self.number(255.0))
+        zero = self.op("Round", self.op("Neg", self.op("Div", low, step)))
+        moved = self.op("Add", self.op("Round", self.op("Div", x, step)), zero)
+        bounded = self.op("Clip", moved, self.number(0.0), self.number(255.0))
+        return self.op("Cast", bounded, attributes={"to": self.onnx.TensorProto.UINT8}), step, zero
 
     def rows_of(self, weight: Tensor, tokens: str) -> str:
         """The rows of a matrix that these tokens name."""
@@ -376,3 +387,13 @@ class Graph:
         if residual.norm_first:
             return self.op("Add", x, sublayer(self.norm(x, residual.norm)))
         return self.norm(self.op("Add", x, sublayer(x)), residual.norm)
+
+
+def in_8_bits(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """A matrix (rows, columns) in bytes, and the scale (rows, 1) of its rows.
+
+    The bytes are unsigned, 128 meaning 0: products of unsigned numbers are exact on every processor, those of signed by
+    unsigned ones saturate on some.
+    """
+    scale = weight.abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
+    return ((weight / scale).round() + 128).to(torch.uint8), scale

@@ -376,7 +376,8 @@ def packed(model: Transformer, dtype: torch.dtype) -> Packed:
     if any(weight.is_inference() for weight in model.parameters()):  # made in inference mode: no change is counted
         return Packed(model, dtype)
     state = (dtype, *((weight.data_ptr(), weight._version) for weight in model.parameters()))
-    if model.packed is None or model.packed[0] != state:
+    kept = model.packed  # read once: another thread may exchange it
+    if kept is None or kept[0] != state:
         with torch.no_grad():
-            model.packed = state, Packed(model, dtype)
-    return model.packed[1]
+            kept = model.packed = state, Packed(model, dtype)
+    return kept[1]

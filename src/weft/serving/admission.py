@@ -1,27 +1,25 @@
 """Who comes in, decided before a body is read; and what every answer says of itself.
 
-An ASGI middleware around the application. In this order: the Host that a browser believes to talk to, the key, the rate
-of the client, the queue, the size of the body; then the body is read, within its time; then the application answers,
-within its own, and is cancelled as soon as nobody waits for it.
+An ASGI middleware around the application. In this order: the Host that a browser believes to talk to, the site whose
+page has it ask, the key, the rate of the client, the queue, the size of the body; then the body is read, within its
+time; only then a place in the queue is taken. The application answers within its own time, and is cancelled as soon as
+nobody waits for it.
 """
 
 import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import MovingWindowRateLimiter
-
 from weft.serving.keys import Keys
 from weft.serving.limits import Limits
 from weft.serving.metrics import Metrics
-from weft.serving.refusals import Refused, busy, response_to, wrong_key
+from weft.serving.rates import Rates, network_of
+from weft.serving.refusals import Refused, busy, defect, response_to, too_slow, wrong_key
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -39,6 +37,9 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+LAST_WORD_SECONDS = 5.0
+"""In which a stream whose time is over can still say so."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,21 @@ class House:
     """Names that a Host header may have; None: any."""
     is_draining: bool = False
     in_flight: int = field(default=0, init=False)
+    bytes_in_reading: int = field(default=0, init=False)
+    """Of bodies that are not there as a whole yet."""
+
+    def refuse_where_full(self) -> None:
+        if self.in_flight >= self.limits.queue:
+            raise busy(f"{self.in_flight} requests are waiting already; try again soon")
 
 
 class Admission:
     """Around an application whose paths are `doors`; a path that is not among them is open and reads no body."""
 
-    def __init__(self, app: App, house: House, doors: Mapping[str, Door]) -> None:
-        self.app, self.house, self.doors = app, house, doors
-        self.rates = MovingWindowRateLimiter(MemoryStorage()) if house.limits.requests_per_minute else None
+    def __init__(self, app: App, house: House, doors: Mapping[str, Door], origins: Collection[str] = ()) -> None:
+        """`origins` are other sites whose pages may ask; "*" is all of them."""
+        self.app, self.house, self.doors, self.origins = app, house, doors, origins
+        self.rates = Rates(house.limits.requests_per_minute) if house.limits.requests_per_minute else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -81,20 +89,31 @@ class Admission:
             return
         visit = Visit(scope, send, self.house)
         door = self.doors.get(scope["path"], Door(key="header") if scope["path"].startswith("/v1/") else Door())
+        closes = visit.announced_bytes > self.house.limits.body_bytes
         try:
             self._admit(visit, door)
+            closes = True
+            body = await read_body(receive, self.house) if door.takes_body else b""
+            closes = False
+            if door.uses_model:  # others may have come while the body did
+                self.house.refuse_where_full()
         except Refused as refused:
             self.house.metrics.refused.labels(str(refused.status)).inc()
-            await visit.refuse(refused, closes=visit.announced_bytes > self.house.limits.body_bytes)
+            await visit.refuse(refused, closes=closes)
+            return
+        if body is None:
+            self.house.metrics.cancelled.inc()
             return
         with Place(self.house if door.uses_model else None):
-            await self._answer(visit, door, receive)
+            await self._answer(visit, door, receive, body)
 
     def _admit(self, visit: "Visit", door: Door) -> None:
         """Raises Refused; looks at nothing but the head of the request."""
         house = self.house
         if house.hosts is not None and host_name(visit.headers.get("host", "")) not in house.hosts:
             raise Refused(421, "this server is not known by the name in the header Host; --allow-host NAME adds it")
+        if door.takes_body:
+            self._refuse_other_sites(visit)
         key = key_in(visit.headers)
         is_known = key is not None and house.keys.admit(key)
         if house.keys and door.key != "none" and not is_known and (key is not None or door.key == "header"):
@@ -102,31 +121,34 @@ class Admission:
         visit.scope.setdefault("state", {})["has_key"] = is_known or not house.keys
         if door.takes_body and self.rates is not None:
             client = visit.scope.get("client") or ("", 0)
-            who = key.decode("latin-1") if is_known and key is not None else client[0]
-            if not self.rates.hit(RateLimitItemPerMinute(house.limits.requests_per_minute), who):
+            if not self.rates.admit(key.decode("latin-1") if is_known and key is not None else network_of(client[0])):
                 rate = f"more than {house.limits.requests_per_minute} requests a minute"
                 raise Refused(429, f"Slowdown: {rate}", {"Retry-After": "60"})
-        if door.uses_model and house.in_flight >= house.limits.queue:
-            raise busy(f"{house.in_flight} requests are waiting already; try again soon")
+        if door.uses_model:
+            house.refuse_where_full()
         if door.takes_body and visit.announced_bytes > house.limits.body_bytes:
             raise too_large(house.limits)
 
-    async def _answer(self, visit: "Visit", door: Door, receive: Receive) -> None:
+    def _refuse_other_sites(self, visit: "Visit") -> None:
+        """A browser sends a form to any server for any page, without asking first; it names the page's site."""
+        origin = visit.headers.get("origin")
+        if origin is None or "*" in self.origins or origin in self.origins:
+            return
+        if not is_same_site(origin, visit.headers.get("host", "")):
+            raise Refused(403, "pages of other sites may not ask this server; --allow-origin ORIGIN lets one")
+
+    async def _answer(self, visit: "Visit", door: Door, receive: Receive, body: bytes) -> None:
         limits = self.house.limits
-        try:
-            body = await read_body(receive, limits) if door.takes_body else b""
-        except Refused as refused:
-            await visit.refuse(refused, closes=True)
-            return
-        if body is None:
-            self.house.metrics.cancelled.inc()
-            return
+        state = visit.scope["state"]
+        state["stream_ends"] = asyncio.get_running_loop().time() + limits.document_seconds
         gone = asyncio.Event()
         answering = asyncio.create_task(self.app(visit.scope, replay(body, gone), visit.send))
         leaving = asyncio.create_task(until_gone(receive))
         seconds = limits.document_seconds if door.is_document else limits.seconds
         try:
-            await asyncio.wait({answering, leaving}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            done = await first_of(answering, leaving, seconds)
+            if not done and state.get("is_stream"):  # a route knows it from the body
+                await first_of(answering, leaving, limits.document_seconds + LAST_WORD_SECONDS - seconds)
             if answering.done() or visit.is_complete:
                 await answering  # raises what the application raised
                 return
@@ -137,14 +159,14 @@ class Admission:
             if leaving.done():
                 self.house.metrics.cancelled.inc()
             elif not visit.status:
-                await visit.refuse(busy(f"the answer took longer than {seconds:g} s"))
+                await visit.refuse(too_slow(seconds))
         except TooSlow:
             self.house.metrics.cancelled.inc()
         except Exception as error:
             where = "".join(traceback.format_tb(error.__traceback__))  # its message might hold a text
             log.error("%s in %s, a defect of weft:\n%s", type(error).__name__, visit.scope["path"], where)
             if not visit.status:
-                await visit.refuse(Refused(500, "the server has a defect; its log says where"))
+                await visit.refuse(defect())
         finally:
             answering.cancel()
             leaving.cancel()
@@ -222,8 +244,16 @@ class Place:
             self.house.metrics.in_flight.set(self.house.in_flight)
 
 
-async def read_body(receive: Receive, limits: Limits) -> bytes | None:
-    """The whole body; None where the client went away. Raises Refused where it is too large or too slow."""
+async def first_of(answering: asyncio.Task[Any], leaving: asyncio.Task[Any], seconds: float) -> bool:
+    """Whether one of them is done in time."""
+    done, _ = await asyncio.wait({answering, leaving}, timeout=max(0.0, seconds), return_when=asyncio.FIRST_COMPLETED)
+    return bool(done)
+
+
+async def read_body(receive: Receive, house: House) -> bytes | None:
+    """The whole body; None where the client went away. Raises Refused where it is too large or too slow, and where all
+    bodies that are being read are larger than those of a full queue."""
+    limits = house.limits
     parts: list[bytes] = []
     size = 0
     try:
@@ -234,12 +264,17 @@ async def read_body(receive: Receive, limits: Limits) -> bytes | None:
                     return None
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
+                house.bytes_in_reading += len(parts[-1])
                 if size > limits.body_bytes:
                     raise too_large(limits)
+                if house.bytes_in_reading > limits.queue * limits.body_bytes:
+                    raise busy("too many requests are being read; try again soon")
                 if not message.get("more_body"):
                     return b"".join(parts)
     except TimeoutError:
         raise Refused(408, f"the body was not there after {limits.body_seconds:g} s") from None
+    finally:
+        house.bytes_in_reading -= size
 
 
 def too_large(limits: Limits) -> Refused:
@@ -267,6 +302,13 @@ async def until_gone(receive: Receive) -> None:
     """Return when the client has gone away, or has its answer."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def is_same_site(origin: str, host: str) -> bool:
+    """Whether a page of this origin came from this host. The scheme is not compared: behind a proxy it is another."""
+    scheme, _, site = origin.lower().partition("://")
+    port = DEFAULT_PORTS.get(scheme)
+    return port is not None and site.removesuffix(port) == host.lower().removesuffix(port)
 
 
 def host_name(host: str) -> str:

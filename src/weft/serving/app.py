@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from weft.serving import files_api, libretranslate_api, openai_api, weft_api
 from weft.serving.admission import Admission, App, Door
 from weft.serving.openapi import WITHOUT_BODY, describe, refusals
-from weft.serving.refusals import Refused, response_to
+from weft.serving.refusals import Refused, defect, response_to
 from weft.serving.service import Service
 
 PAGE = Path(__file__).parent / "page"
@@ -58,8 +58,13 @@ def make_app(service: Service, origins: Sequence[str] = ()) -> App:
     async def refuse_http(request: Request, error: HTTPException) -> Response:
         return response_to(Refused(error.status_code, str(error.detail), error.headers), request.url.path)
 
+    @app.exception_handler(Exception)
+    async def admit_defect(request: Request, error: Exception) -> Response:
+        """It is raised on for all that, so that admission.py writes it into the log."""
+        return response_to(defect(), request.url.path)
+
     add_page(app)
-    admission = Admission(app, service.house, DOORS)
+    admission = Admission(app, service.house, DOORS, origins)
     if not origins:
         return admission
     return CORSMiddleware(

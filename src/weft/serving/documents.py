@@ -6,7 +6,8 @@ What a file has beside its texts comes out as it went in: times of subtitles, ma
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import product
+from string import ascii_lowercase
 from typing import Literal
 
 from weft.serving.refusals import Refused
@@ -39,30 +40,42 @@ class Inline:
 
     @classmethod
     def of(cls, items: Sequence[str | Original]) -> "Inline":
-        plain = "".join(item for item in items if isinstance(item, str))
-        prefix = next(name for name in ("x" * n for n in range(1, len(plain) + 2)) if f"{name}0" not in plain.lower())
+        name = free_name("".join(item for item in items if isinstance(item, str)))
         originals: dict[str, Original] = {}
         written = []
         for number, item in enumerate(items):
             if isinstance(item, str):
                 written.append(item)
                 continue
-            mark = form_of(item, items, number).format(f"{prefix}0{len(originals)}")
+            mark = form_of(item, items, number).format(f"{name}0{len(originals)}")
             originals[mark] = item
             written.append(mark)
         return cls("".join(written), originals)
 
     def restore(self, translation: str) -> list[str | Original]:
         """The translation with the originals in it, all of them."""
-        if not self.originals:
-            return [translation]
-        marks = re.compile("|".join(map(re.escape, self.originals)))
-        words = marks.split(translation)
-        found = [self.originals[mark] for mark in marks.findall(translation)]
-        return [words[0], *chain.from_iterable(zip(found, words[1:], strict=True))]
+        restored: list[str | Original] = []
+        begin = 0
+        for found in MARK.finditer(translation):
+            if found[0] in self.originals:  # or it is a text that has the form of a mark
+                restored += [translation[begin : found.start()], self.originals[found[0]]]
+                begin = found.end()
+        return [*restored, translation[begin:]]
 
 
 FORMS = {"begin": "<{}>", "end": "</{}>", "word": "{{{}}}", "point": "<{}/>"}
+MARK = re.compile(r"</?[a-z]+0\d+/?>|\{[a-z]+0\d+\}")
+LONGEST_NAME = 8
+
+
+def free_name(text: str) -> str:
+    """A name that the text nowhere has before a 0. It is short, however many x the text has."""
+    text = text.lower()
+    longest = max(map(len, re.findall(r"(?<!x)x+(?=0)", text)), default=0)
+    if longest < LONGEST_NAME:
+        return "x" * (longest + 1)
+    taken = set(re.findall(r"(?=([a-z]{5})0)", text))
+    return next(name for name in map("".join, product(ascii_lowercase, repeat=5)) if name not in taken)
 
 
 def form_of(item: Original, items: Sequence[str | Original], number: int) -> str:
@@ -145,46 +158,88 @@ def with_holes(parts: Sequence["str | Hole | Inline"], write: Callable[[Original
 # Subtitles
 
 TIMES = re.compile(r"\s*\d+:\d{2}:\d{2}[,.]\d{1,3}\s*-->\s*\d+:\d{2}:\d{2}[,.]\d{1,3}.*")
+OVERRIDE = re.compile(r"(\{\\[^{}]*\})")
+"""Where a caption stands on the screen, and the like: {\\an8}."""
 
 
 def read_subtitles(data: bytes) -> Document:
-    """SubRip: numbers and times stay; the lines of a caption are one text, and one line again."""
+    """SubRip: numbers, times and places stay; the lines of a caption are one text, and one line again."""
     lines = lines_of(decoded(data))
     if not any(TIMES.fullmatch(line) for line, _ in lines):
         raise Refused(400, "the file has no line of times such as 00:00:01,000 --> 00:00:02,000; it is no .srt")
-    parts: list[str | Hole] = []
+    parts: list[str | Hole | Inline] = []
     caption: list[tuple[str, str]] = []
     is_caption = False
 
     def finish() -> None:
         nonlocal caption
         if caption:
-            parts.extend([(" ".join(line.strip() for line, _ in caption),), caption[-1][1]])
+            parts.extend([*caption_of(" ".join(line.strip() for line, _ in caption)), caption[-1][1]])
             caption = []
 
     for line, end in lines:
-        if is_caption and line.strip():
+        is_times = TIMES.fullmatch(line) is not None
+        if is_caption and line.strip() and not is_times:
             caption.append((line, end))
             continue
+        # Where no empty line ends a caption, its last line is the number of the next
+        number = caption.pop() if is_times and caption and caption[-1][0].strip().isdecimal() else ()
         finish()
-        parts += [line, end]
-        is_caption = TIMES.fullmatch(line) is not None
+        parts += [*number, line, end]
+        is_caption = is_times
     finish()
     return with_holes(parts)
 
 
+def caption_of(text: str) -> list["str | Hole | Inline"]:
+    words = OVERRIDE.split(text)
+    if not "".join(words[::2]).strip():
+        return [text]
+    if len(words) == 1:
+        return [(text,)]
+    return [Inline.of([Original(word, "point") if number % 2 else word for number, word in enumerate(words)])]
+
+
 # Markdown
 
-FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
+FENCE = re.compile(r"(`{3,})[^`]*$|~{3,}")
 BEFORE = re.compile(r"(?:\s*(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,9}[.)]\s+))*\s*")
 RULE = re.compile(r"\s*(?:[-=*_|:+]\s*){2,}|\s*\[[^\]]+\]:\s.*|\s{4,}\S.*|\t.*")
 """Rules, lines between the head and the body of a table, definitions of links, indented code."""
+TARGET = r"\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+\"[^\"]*\")?\)|\[[^\[\]\n]*\]"
+IMAGE = rf"!\[[^\[\]\n]*\](?:{TARGET})"
 SPANS = re.compile(
-    r"(?P<code>(`+)(?!`).+?(?<!`)\2(?!`))"
-    r"|(?P<image>!\[[^\]\n]*\]\([^()\s]*(?:\s+\"[^\"]*\")?\))"
-    r"|(?P<link>\[(?P<label>[^\[\]\n]+)\](?P<to>\([^()\s]*(?:\s+\"[^\"]*\")?\)|\[[^\]\n]*\]))"
+    rf"(?P<code>\0+)|(?P<image>{IMAGE})"
+    rf"|\[(?P<label>[^\[\]\n]*(?:{IMAGE}[^\[\]\n]*)*)\](?P<to>{TARGET})"
     r"|(?P<strong>\*\*|__|~~)|(?P<weak>(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))"
 )
+"""In a text whose code is masked."""
+TICKS = re.compile(r"`+")
+
+
+def masked(text: str) -> str:
+    """The text with a zero character for every character of code in it; as long as the text.
+
+    Code begins at a run of backticks and ends at the next run of the same length, which is looked up, not searched for:
+    a text may have as many runs as characters.
+    """
+    runs = [found.span() for found in TICKS.finditer(text)]
+    closing: list[int | None] = [None] * len(runs)
+    next_of_length: dict[int, int] = {}
+    for number in range(len(runs) - 1, -1, -1):
+        begin, end = runs[number]
+        closing[number] = next_of_length.get(end - begin)
+        next_of_length[end - begin] = number
+    written = []
+    place = number = 0
+    while number < len(runs):
+        last = closing[number]
+        if last is not None:
+            begin, end = runs[number][0], runs[last][1]
+            written += [text[place:begin], "\0" * (end - begin)]
+            place, number = end, last
+        number += 1
+    return "".join([*written, text[place:]])
 
 
 def read_markdown(data: bytes) -> Document:
@@ -199,31 +254,38 @@ def read_markdown(data: bytes) -> Document:
             parts.extend([inline_of(" ".join(line.strip() for line, _ in paragraph)), paragraph[-1][1]])
             paragraph = []
 
-    closing: str | None = None
-    for number, (line, end) in enumerate(lines_of(decoded(data))):
-        fence = FENCE.match(line)
+    lines = lines_of(decoded(data))
+    has_front_matter = [line.strip() for line, _ in lines[:1]] == ["---"] and any(
+        closes(line, "---") for line, _ in lines[1:]
+    )
+    closing, is_quoted = ("---" if has_front_matter else None), False
+    for number, (line, end) in enumerate(lines):
+        if closing is not None and is_quoted and not line.lstrip().startswith(">"):
+            closing = None  # code ends where its quotation does
         if closing is not None:
             parts += [line, end]
-            is_end = line.strip().startswith(closing) and not line.strip().strip(closing[0])
-            closing = None if is_end else closing
-        elif number == 0 and line.strip() == "---":
-            closing = "---"
-            parts += [line, end]
-        elif fence is not None:
-            finish()
-            closing = fence[1]
-            parts += [line, end]
-        elif not line.strip() or (not paragraph and RULE.fullmatch(line)) or RULE_LINE.fullmatch(line):
+            if number and closes(line.lstrip("> \t") if is_quoted else line, closing):
+                closing = None
+            continue
+        before = BEFORE.match(line)
+        assert before is not None  # it may be empty
+        fence = FENCE.match(line, before.end())
+        cells = masked(line)
+        if not line.strip() or (not paragraph and RULE.fullmatch(line)) or RULE_LINE.fullmatch(line):
             finish()
             parts += [line, end]
-        elif line.count("|") > 1:
+        elif fence is not None and "#" not in before[0]:
             finish()
-            for cell in re.split(r"((?<!\\)\|)", line):
-                parts += [cell] if cell == "|" or not cell.strip() else around_inline(cell)
-            parts.append(end)
+            closing, is_quoted = fence[1] or fence[0], ">" in before[0]
+            parts += [line, end]
+        elif cells.count("|") > 1:
+            finish()
+            begin = 0
+            for found in BORDER.finditer(cells):
+                parts += [*around_inline(line[begin : found.start()]), "|"]
+                begin = found.end()
+            parts += [*around_inline(line[begin:]), end]
         else:
-            before = BEFORE.match(line)
-            assert before is not None
             if before[0].strip():
                 finish()
                 parts.append(before[0])
@@ -234,6 +296,11 @@ def read_markdown(data: bytes) -> Document:
 
 
 RULE_LINE = re.compile(r"\s*(?:=+|-+)\s*")
+BORDER = re.compile(r"(?<!\\)\|")
+
+
+def closes(line: str, closing: str) -> bool:
+    return line.strip().startswith(closing) and not line.strip().strip(closing[0])
 
 
 def around_inline(cell: str) -> list["str | Hole | Inline"]:
@@ -241,23 +308,30 @@ def around_inline(cell: str) -> list["str | Hole | Inline"]:
 
 
 def inline_of(text: str) -> Inline:
+    return Inline.of(items_of(text, masked(text)))
+
+
+def items_of(text: str, mask: str) -> list[str | Original]:
     items: list[str | Original] = []
     begin = 0
     opened: list[str] = []
-    for found in SPANS.finditer(text):
+    for found in SPANS.finditer(mask):
         items.append(text[begin : found.start()])
         begin = found.end()
+        whole = text[found.start() : begin]
         if found["code"] or found["image"]:
-            items.append(Original(found[0], "word"))
-        elif found["link"]:
-            items += [Original("[", "begin"), found["label"], Original(f"]{found['to']}", "end")]
-        elif found[0] in opened:
-            opened.remove(found[0])
-            items.append(Original(found[0], "end"))
+            items.append(Original(whole, "word"))
+        elif found["to"]:
+            label = slice(*found.span("label"))
+            to = text[label.stop : begin]
+            items += [Original("[", "begin"), *items_of(text[label], mask[label]), Original(to, "end")]
+        elif whole in opened:
+            opened.remove(whole)
+            items.append(Original(whole, "end"))
         else:
-            opened.append(found[0])
-            items.append(Original(found[0], "begin"))
-    return Inline.of([*items, text[begin:]])
+            opened.append(whole)
+            items.append(Original(whole, "begin"))
+    return [*items, text[begin:]]
 
 
 def read_html_file(data: bytes) -> Document:

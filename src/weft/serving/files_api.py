@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from weft.serving.documents import FORMATS, MEDIA_TYPES, read_document, suffix_of
 from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, refusals
-from weft.serving.reading import MULTIPART, checked, content_type
+from weft.serving.reading import MULTIPART, checked, content_type, refuse_other_charset
 from weft.serving.refusals import Refused
 from weft.serving.requests import Key, codes_of
 from weft.serving.service import AUTO, Service
@@ -25,6 +25,8 @@ from weft.serving.translating import Wish
 
 KEPT_SECONDS = 600.0
 MOST_KEPT_BYTES = 64 << 20
+MOST_FIELD_BYTES = 4096
+"""Of a field beside the file: codes of languages and a key."""
 DETECTED_BY = 2000
 """Characters of a file that tell its language."""
 
@@ -121,8 +123,9 @@ async def read_upload(request: Request) -> tuple[str, bytes, dict[str, str]]:
     """The name and the bytes of the one file of a form, and its other fields."""
     if content_type(request) != MULTIPART:
         raise Refused(415, f"a file is sent as {MULTIPART}, in the field file")
+    refuse_other_charset(request)
     try:
-        async with request.form(max_files=1, max_fields=16) as form:
+        async with request.form(max_files=1, max_fields=16, max_part_size=MOST_FIELD_BYTES) as form:
             file = form.get("file")
             if not isinstance(file, UploadFile):
                 raise Refused(400, "Invalid request: missing file parameter")

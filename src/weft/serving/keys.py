@@ -50,10 +50,14 @@ def line_for(key: str, name: str) -> str:
 
 def add_key(path: Path, key: str, name: str) -> None:
     """Append the key's line to a file, which only its owner may read where it is made for this."""
+    line = f"{line_for(key, name)}\n".encode()
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with open(handle, "a", encoding="utf-8") as file:
-            file.write(line_for(key, name) + "\n")
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        with open(handle, "a+b") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                line = line if file.read(1) == b"\n" else b"\n" + line  # the last line is somebody's without an end
+            file.write(line)
     except OSError as error:
         raise WeftError(f"{path} could not be written: {error.strerror}") from error
 

@@ -20,11 +20,13 @@ class Limits:
     terms: int = 200
     """Terms of a request's own glossary."""
     explained_characters: int = 400
-    """Characters of a text that is to be explained, which takes a pass of the model for each of its words."""
+    """Characters of a text that is to be explained, which takes a pass of the model for each of its words; its
+    translation may have some times as many (weft_api.py)."""
     queue: int = 256
-    """Requests for a model that are in the house at once, waiting or answered; the next one is refused."""
+    """Requests for a model that are in the house at once, waiting or answered; the next one is refused. Of bodies that
+    are still being read there are at most so many times body_bytes."""
     seconds: float = 30.0
-    """From a request's first byte to its answer; also what a model that is shutting down waits for."""
+    """From a request's body to its answer; also what a server that is shutting down waits for, whatever was begun."""
     document_seconds: float = 600.0
     """The same for files and streams, whose first sentence comes as soon as any other."""
     body_seconds: float = 10.0

@@ -7,6 +7,7 @@ ones, and an old one ends with the last request that holds it.
 import asyncio
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -76,6 +77,8 @@ class Models:
         self.loaded = load(self.sources, observe)
         self.directions = {model.direction: model.id for model in reversed(self.loaded.values())}
         self._reloading = asyncio.Lock()
+        self._loader = ThreadPoolExecutor(1, "weft loads")
+        """Of its own, since requests wait for the threads that they share."""
 
     def __iter__(self) -> Iterator[ServedModel]:
         return iter(self.loaded.values())
@@ -101,19 +104,32 @@ class Models:
         """Sentences that wait for each model."""
         return {model.id: model.worker.backlog for model in self}
 
-    async def reload(self) -> None:
+    async def reload(self, tell: Callable[[BaseException | None], None] = lambda error: None) -> None:
         """Load all of them anew from where they came from. The old ones stay where anything is wrong with the new.
 
-        Takes the memory of both while it lasts. Raises UsageError where a folder translates between other languages
-        now, and whatever `load_for` raises.
+        Takes the memory of both while it lasts; who comes meanwhile waits. What has begun goes on where the caller goes
+        away, since its thread does; `tell` is told how it ended in any case. Raises UsageError where a folder
+        translates between other languages now, and whatever `load_for` raises.
         """
-        async with self._reloading:
-            new = await asyncio.to_thread(load, self.sources, self.observe)
-            moved = [name for name, model in new.items() if model.direction != self.loaded[name].direction]
-            if moved:
-                what = "translates between other languages than before; restart weft serve"
-                raise UsageError(f"{', '.join(moved)}: {what}")
-            self.loaded = new
+        await self._reloading.acquire()
+        loading = asyncio.create_task(self._load_anew())
+
+        def end(loading: asyncio.Task[None]) -> None:
+            self._reloading.release()
+            if not loading.cancelled():  # by the end of the loop
+                tell(loading.exception())
+
+        loading.add_done_callback(end)
+        await asyncio.shield(loading)
+
+    async def _load_anew(self) -> None:
+        loop = asyncio.get_running_loop()
+        new = await loop.run_in_executor(self._loader, load, self.sources, self.observe)
+        moved = [name for name, model in new.items() if model.direction != self.loaded[name].direction]
+        if moved:
+            what = "translates between other languages than before; restart weft serve"
+            raise UsageError(f"{', '.join(moved)}: {what}")
+        self.loaded = new
 
 
 def load(sources: dict[str, Source], observe: Observe) -> dict[str, ServedModel]:

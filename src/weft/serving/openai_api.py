@@ -17,10 +17,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from weft.errors import WeftError
 from weft.serving.models import ServedModel
 from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, OpenAIProblem, body_of, refusals
-from weft.serving.reading import read_request
+from weft.serving.reading import checked, read_request
 from weft.serving.refusals import Refused
 from weft.serving.refusals import body_of as refusal_body
 from weft.serving.service import Service
+from weft.serving.streams import begin_stream, in_time
 from weft.serving.translating import Wish, stream
 
 EVENTS = "text/event-stream"
@@ -57,8 +58,16 @@ def add_routes(app: FastAPI, service: Service) -> None:
         text: Annotated[str, short]
 
     class ChatMessage(BaseModel):
-        role: Literal["system", "developer", "user", "assistant"]
+        role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+        content: Any = None
+        """A text or a list of them in the last message of a user; in others it is not looked at."""
+
+    class UserMessage(BaseModel):
         content: Annotated[str, short] | Annotated[list[TextPart], Field(min_length=1, max_length=limits.texts)]
+
+        @property
+        def text(self) -> str:
+            return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
 
     class ChatRequest(BaseModel):
         model: Annotated[str, Field(max_length=200, json_schema_extra={"enum": [model.id for model in models]})]
@@ -103,12 +112,15 @@ def add_routes(app: FastAPI, service: Service) -> None:
     )
     async def complete(request: Request) -> Response:
         asked = await read_request(request, ChatRequest)
+        if asked.stream and asked.n > 1:
+            raise Refused(400, "Invalid request: n: a stream has one choice; ask for more without stream")
         model = named(asked.model)
         content = next((each.content for each in reversed(asked.messages) if each.role == "user"), "")
-        source = content if isinstance(content, str) else "\n".join(part.text for part in content)
+        source = checked({"content": content}, UserMessage).text
         head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.id}
         if asked.stream:
-            return StreamingResponse(chunks(service, model, source, head), media_type=EVENTS)
+            events = chunks(service, model, source, head, begin_stream(request))
+            return StreamingResponse(events, media_type=EVENTS)
         (answer,) = await service.translate(model, [source], Wish(asked.n))
         tokens = token_counts(model, source, answer.places)
         return JSONResponse(
@@ -132,8 +144,10 @@ def token_counts(model: ServedModel, source: str, places: tuple[str, ...]) -> di
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
-async def chunks(service: Service, model: ServedModel, source: str, head: dict[str, Any]) -> AsyncIterator[bytes]:
-    """One a sentence."""
+async def chunks(
+    service: Service, model: ServedModel, source: str, head: dict[str, Any], ends: float
+) -> AsyncIterator[bytes]:
+    """One a sentence, until the time `ends`."""
 
     def event(data: dict[str, Any]) -> bytes:
         return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
@@ -141,11 +155,13 @@ async def chunks(service: Service, model: ServedModel, source: str, head: dict[s
     service.count(model, [source])
     head = {**head, "object": "chat.completion.chunk"}
     try:
-        async for sentence in stream(model, source, Wish()):
+        async for sentence in in_time(stream(model, source, Wish()), ends, service.house.limits):
             service.count_flags(model, sentence.flags)
             yield event({**head, "choices": [choice(0, "delta", sentence.before + sentence.text)]})
     except WeftError as error:
         yield event(refusal_body(Refused(400, str(error)), "/v1/"))
+    except Refused as refused:
+        yield event(refusal_body(refused, "/v1/"))
     else:
         yield event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     yield b"data: [DONE]\n\n"

@@ -21,6 +21,14 @@ def busy(message: str) -> Refused:
     return Refused(503, message, RETRY_AFTER)
 
 
+def too_slow(seconds: float) -> Refused:
+    return busy(f"the answer took longer than {seconds:g} s")
+
+
+def defect() -> Refused:
+    return Refused(500, "the server has a defect; its log says where")
+
+
 def wrong_key() -> Refused:
     message = "an API key is needed: as api_key in the body, or in a header: Authorization: Bearer KEY"
     return Refused(401, message, {"WWW-Authenticate": "Bearer"})

@@ -91,13 +91,17 @@ class Service:
         documents = [await asyncio.to_thread(read_html, page) for page in pages]
         every = [text for document in documents for text in document.texts]
         found = iter(await self.translate(model, every, wish, form="marked") if every else [])
-        answers = []
-        for document in documents:
-            own = [next(found) for _ in document.texts]
-            written = (document.write([one.places[number] for one in own]) for number in range(wish.best))
-            flags = frozenset().union(*(one.flags for one in own))
-            answers.append(Answer(tuple(each.decode() for each in written), flags))
-        return answers
+
+        def write() -> list[Answer]:
+            answers = []
+            for document in documents:
+                own = [next(found) for _ in document.texts]
+                written = [document.write([one.places[number] for one in own]) for number in range(wish.best)]
+                flags = frozenset().union(*(one.flags for one in own))
+                answers.append(Answer(tuple(each.decode() for each in written), flags))
+            return answers
+
+        return await asyncio.to_thread(write)
 
     async def translate_document(self, model: ServedModel | None, document: Document, wish: Wish) -> bytes:
         answers = await self.translate(model, document.texts, wish, form="marked") if document.texts else []

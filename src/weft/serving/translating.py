@@ -18,7 +18,7 @@ from weft.serving.batching import Abandoned, Job
 from weft.serving.models import ServedModel
 from weft.tasks.exported import ExportedTranslator
 from weft.tasks.glossary import Glossary
-from weft.tasks.passages import Sentence, sentences_of
+from weft.tasks.passages import Passage, Sentence, sentences_of
 from weft.tasks.translation import Translation, Translator, changed_decoding
 
 Value = TypeVar("Value")
@@ -89,15 +89,16 @@ async def translate(
     passages_of = model.marked if keeps_markup else model.plain
     passages = await asyncio.to_thread(passages_of.take_apart, texts)
     found = iter(await search_job(model, sentences_of(passages), wish).all())
-    answers = []
-    for text, passage in zip(texts, passages, strict=True):
-        own = [next(found) for _ in sentences_of([passage])]
-        places = [
+    of_texts = [[next(found) for _ in sentences_of([passage])] for passage in passages]
+
+    def put_together(text: str, passage: Passage, own: Sequence[Found]) -> Answer:
+        places = (
             passages_of.put_together([text], [passage], [one.place(number) for one in own])[0].text
             for number in range(wish.best)
-        ]
-        answers.append(Answer(tuple(places), frozenset().union(*(one.flags for one in own))))
-    return answers
+        )
+        return Answer(tuple(places), frozenset().union(*(one.flags for one in own)))
+
+    return await asyncio.to_thread(lambda: list(map(put_together, texts, passages, of_texts)))
 
 
 async def stream(model: ServedModel, text: str, wish: Wish) -> AsyncIterator[StreamedSentence]:

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
@@ -10,18 +10,23 @@ from pydantic import BaseModel, Field, StringConstraints
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from weft.errors import WeftError
+from weft.serving.batching import Abandoned, Job
 from weft.serving.models import ServedModel
 from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, body_of, refusals
 from weft.serving.reading import read_request
 from weft.serving.refusals import Refused
 from weft.serving.requests import Glossary, Key, ModelName, Term, codes_of, terms_of
 from weft.serving.service import AUTO, Service
-from weft.serving.translating import StreamedSentence, Wish, call, stream
+from weft.serving.streams import begin_stream, in_time
+from weft.serving.translating import StreamedSentence, Wish, call, stream, submitted
 from weft.text.sentence_splitting import code_of
 
 log = logging.getLogger("weft.serving")
 
 NDJSON, EVENTS = "application/x-ndjson", "text/event-stream"
+LONGER = 4
+"""How many times the characters of an explained text its translation may have: English has about three for each of
+Chinese."""
 
 
 class NextWord(BaseModel):
@@ -43,9 +48,9 @@ def add_routes(app: FastAPI, service: Service) -> None:
     limits, models = service.house.limits, service.models
     source_code, target_code = codes_of(models)
     name = ModelName(list(models.loaded))
-    short = StringConstraints(max_length=limits.characters)
     as_long_as_a_body = StringConstraints(max_length=limits.body_bytes)
     explained = StringConstraints(min_length=1, max_length=limits.explained_characters, pattern=r"\S")
+    translated = StringConstraints(max_length=LONGER * limits.explained_characters)
 
     class StreamRequest(BaseModel):
         q: Annotated[str, as_long_as_a_body]
@@ -61,7 +66,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         q: Annotated[str, explained]
         source: Annotated[str, source_code]
         target: Annotated[str, target_code]
-        translation: Annotated[str, short] | None = None
+        translation: Annotated[str, translated] | None = None
         """What is to be explained; left out: the model's own translation."""
         beam_size: Annotated[int, Field(ge=1, le=limits.beam_size)] | None = None
         api_key: Key = ""
@@ -71,7 +76,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         q: Annotated[str, explained]
         source: Annotated[str, source_code]
         target: Annotated[str, target_code]
-        prefix: Annotated[str, short] = ""
+        prefix: Annotated[str, translated] = ""
         """How the translation begins, up to the place in question."""
         best: Annotated[int, Field(ge=1, le=limits.beam_size)] = 5
         api_key: Key = ""
@@ -108,7 +113,8 @@ def add_routes(app: FastAPI, service: Service) -> None:
         asked = await read_request(request, StreamRequest)
         service.refuse_without_key(request, asked.api_key)
         model = await model_for(asked)
-        lines = streamed_lines(service, model, asked.q, Wish(terms=terms_of(asked.glossary)))
+        wish = Wish(terms=terms_of(asked.glossary))
+        lines = streamed_lines(service, model, asked.q, wish, begin_stream(request))
         if EVENTS in request.headers.get("accept", ""):
             return StreamingResponse(as_events(lines), media_type=EVENTS)
         return StreamingResponse(as_ndjson(lines), media_type=NDJSON)
@@ -144,12 +150,24 @@ def add_routes(app: FastAPI, service: Service) -> None:
         openapi_extra=body_of(AlternativesRequest),
     )
     async def alternatives(request: Request) -> Response:
+        from weft.tasks.alternatives import Alternative, find_alternatives
+
         asked = await read_request(request, AlternativesRequest)
         service.refuse_without_key(request, asked.api_key)
         model = await model_of(asked)
         service.count(model, [asked.q])
+
+        def find(sentences: Sequence[str], are_wanted: Callable[[], bool]) -> list[list[Alternative]]:
+            def after_step() -> None:
+                if not are_wanted():
+                    raise Abandoned
+
+            (text,), translator = sentences, model.translator
+            config = translator.decoding
+            return [find_alternatives(translator, text, asked.prefix, asked.best, config, after_step=after_step)]
+
         try:
-            found = await call(model, lambda: model.translator.alternatives(asked.q, asked.prefix, asked.best))
+            (found,) = await submitted(model, Job([asked.q], find, kind=object())).all()
         except WeftError as error:
             raise Refused(400, str(error)) from None
         words = [{"word": one.word, "text": one.text, "score": one.score} for one in found]
@@ -170,29 +188,35 @@ def add_routes(app: FastAPI, service: Service) -> None:
 async def reload_models(service: Service) -> None:
     """Raises Refused where the new models are not served."""
     metric = service.house.metrics.reloads
+
+    def tell(error: BaseException | None) -> None:
+        metric.labels("refused" if error else "done").inc()
+        if error is None:
+            log.info("models loaded anew: %s", ", ".join(model.id for model in service.models))
+        else:
+            log.error(
+                "the models stay as they are: %s", error if isinstance(error, WeftError) else type(error).__name__
+            )
+
     try:
-        await service.models.reload()
+        await service.models.reload(tell)
     except WeftError as error:
-        metric.labels("refused").inc()
-        log.error("the models stay as they are: %s", error)
         raise Refused(409, str(error)) from None
-    metric.labels("done").inc()
-    log.info("models loaded anew: %s", ", ".join(model.id for model in service.models))
 
 
 async def streamed_lines(
-    service: Service, model: ServedModel | None, text: str, wish: Wish
+    service: Service, model: ServedModel | None, text: str, wish: Wish, ends: float
 ) -> AsyncIterator[dict[str, Any]]:
-    """What a line holds for each sentence; the last one may be an error."""
+    """What a line holds for each sentence, until the time `ends`; the last one may be an error."""
     if model is None:
         yield as_line(StreamedSentence(0, text, "", text, frozenset()))
         return
     service.count(model, [text])
     try:
-        async for sentence in stream(model, text, wish):
+        async for sentence in in_time(stream(model, text, wish), ends, service.house.limits):
             service.count_flags(model, sentence.flags)
             yield as_line(sentence)
-    except WeftError as error:
+    except (WeftError, Refused) as error:
         yield {"error": str(error)}
 
 

@@ -1,47 +1,58 @@
 """Word documents (.docx) as texts to translate, and the same documents again: paragraph by paragraph, formats kept.
 
 The words of a paragraph that share a format are a span; the spans go through translation as markup does, so bold words
-are bold again. Paragraphs of headers, footers, tables, text boxes and notes are translated as those of the body are.
+are bold again. A line break or a tab parts a paragraph into texts, as <br> does in HTML. Paragraphs of headers,
+footers, tables, text boxes and notes are translated as those of the body are.
 """
 
 import io
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from weft.errors import MissingExtraError
 from weft.serving.documents import Document, Inline, Original
 from weft.serving.refusals import Refused
 
-MOST_FILES, MOST_BYTES = 2000, 64 << 20
-"""Inside the archive, unpacked."""
+MOST_FILES, MOST_BYTES, MOST_XML, MOST_TAGS = 2000, 64 << 20, 8 << 20, 500_000
+"""Inside the archive, unpacked. XML has bounds of its own, since its tree takes many times its bytes: one in bytes, and
+one on the number of its tags and attributes together."""
+CHUNK = 1 << 16
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Word writes no other, and Python unpacks others without a bound."""
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+BREAKS = (f"{W}br", f"{W}cr", f"{W}tab", f"{W}ptab")
+PARTING = (f"{W}drawing", f"{W}noBreakHyphen")
+"""What stands between two spans even where their formats are the same."""
 STORIES = ("document.main+xml", "header+xml", "footer+xml", "footnotes+xml", "endnotes+xml")
 
 
 @dataclass(frozen=True)
 class Paragraph:
+    """Or what lies between two breaks of one."""
+
     spans: Sequence[Sequence[Any]]
     """Of each format the elements that hold its words."""
     inline: Inline
 
 
 def read_word(data: bytes) -> Document:
-    refuse_hostile(data)
     try:
         import docx
         import lxml.etree
     except ImportError:
         raise MissingExtraError("python-docx", "serve") from None
+    refuse_hostile(data, lxml.etree)
     try:
         package: Any = docx.Document(io.BytesIO(data)).part.package
         stories = [Story.of(part, lxml.etree) for part in package.iter_parts() if is_story(part)]
     except Exception as error:  # whatever a spoiled file makes of the library
         raise Refused(400, f"the file is no Word document that can be read: {type(error).__name__}") from None
-    paragraphs = [paragraph for story in stories for paragraph in paragraphs_of(story.root)]
+    paragraphs = [paragraph for story in stories for paragraph in paragraphs_of(story.root, lxml.etree)]
 
     def write(translations: Sequence[str]) -> bytes:
         for paragraph, translation in zip(paragraphs, translations, strict=True):
@@ -55,25 +66,81 @@ def read_word(data: bytes) -> Document:
     return Document([paragraph.inline.text for paragraph in paragraphs], write)
 
 
-def refuse_hostile(data: bytes) -> None:
-    """Raise Refused for what is no archive, would unpack to too much, or declares entities."""
+def refuse_hostile(data: bytes, etree: Any) -> None:
+    """Raise Refused for what is no archive, would unpack to too much, or has XML that is more than elements."""
+    size = xml_size = tags = 0
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             files = archive.infolist()
-            if len(files) > MOST_FILES or sum(file.file_size for file in files) > MOST_BYTES:
-                raise Refused(400, f"the document unpacks to more than {MOST_FILES:,} files or {MOST_BYTES >> 20} MiB")
+            for file in files:
+                xml: list[bytes] = []
+                for chunk in chunks_of(archive, file):
+                    size += len(chunk)
+                    if len(files) > MOST_FILES or size > MOST_BYTES:
+                        most = f"{MOST_FILES:,} files or {MOST_BYTES >> 20} MiB"
+                        raise Refused(400, f"the document unpacks to more than {most}")
+                    if not is_xml(file.filename):
+                        continue
+                    xml.append(chunk)
+                    xml_size += len(chunk)
+                    tags += chunk.count(b"<") + chunk.count(b"=")
+                    if xml_size > MOST_XML or tags > MOST_TAGS:
+                        most = f"{MOST_XML >> 20} MiB or {MOST_TAGS:,} tags and attributes"
+                        raise Refused(400, f"the XML of the document unpacks to more than {most}")
+                if is_xml(file.filename):
+                    refuse_declarations(b"".join(xml))
             if "word/document.xml" not in archive.namelist():
                 raise Refused(400, "the file is an archive, but no Word document (.docx)")
-            for file in files:
-                if file.filename.endswith((".xml", ".rels")):
-                    refuse_declarations(archive.read(file))
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError, zlib.error) as error:
+            refuse_hidden_xml(archive.read("[Content_Types].xml"), etree)
+    except NOT_READ as error:
         raise Refused(400, f"the file is no Word document (.docx): {type(error).__name__}") from None
 
 
+NOT_READ = (
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, ValueError),
+    *(KeyError, SyntaxError),  # no [Content_Types].xml, or one that is broken
+)
+
+
+def chunks_of(archive: zipfile.ZipFile, file: zipfile.ZipInfo) -> Iterator[bytes]:
+    """What a file of an archive holds. Raises Refused where it holds something else than the archive declares."""
+    if file.compress_type not in METHODS:
+        raise Refused(400, "the document is packed by another method than Word's")
+    declared, file.file_size = file.file_size, MOST_BYTES + 1  # or reading ends where the archive says, not the data
+    size = 0
+    with archive.open(file) as opened:
+        while chunk := opened.read(CHUNK):
+            size += len(chunk)
+            yield chunk
+    file.file_size = declared
+    if size != declared:
+        raise Refused(400, "the document unpacks to another size than it declares")
+
+
+def is_xml(name: str) -> bool:
+    return name.lower().endswith((".xml", ".rels"))
+
+
+ENCODING = re.compile(rb"[^<>]{0,9}<\?xml[^<>]*?\sencoding\s*=\s*[\"']([^\"'<>]*)")
+EBCDIC = "<?xm".encode("cp037")
+
+
 def refuse_declarations(xml: bytes) -> None:
-    if b"<!DOCTYPE" in xml or b"<!ENTITY" in xml or b"\0" in xml:  # UTF-16 would hide the first two
+    encoding = ENCODING.match(xml)
+    is_utf_8 = encoding is None or encoding[1].lower() in (b"utf-8", b"utf8", b"us-ascii")
+    is_utf_8 = is_utf_8 and b"\0" not in xml and not xml.startswith(EBCDIC)
+    if b"<!DOCTYPE" in xml or b"<!ENTITY" in xml or not is_utf_8:  # another encoding would hide the first two
         raise Refused(400, "the document declares entities, or is not UTF-8; Word writes neither")
+
+
+def refuse_hidden_xml(content_types: bytes, etree: Any) -> None:
+    """Raise Refused where a part would be read as XML that was not looked at as XML, since its name did not say so."""
+    parser = etree.XMLParser(resolve_entities=False, no_network=True)
+    for kind in etree.fromstring(content_types, parser).iter("{*}Default", "{*}Override"):
+        name = kind.get("PartName") or f".{kind.get('Extension')}"
+        content_type = kind.get("ContentType") or ""
+        if content_type.endswith("+xml") and not content_type.startswith("image/") and not is_xml(name):
+            raise Refused(400, "the document has XML under another name than .xml")
 
 
 @dataclass(frozen=True)
@@ -101,10 +168,9 @@ def is_story(part: Any) -> bool:
     return part.content_type.endswith(STORIES)
 
 
-def paragraphs_of(root: Any) -> Iterator[Paragraph]:
-    """Those with words in them."""
-    for element in root.iter(f"{W}p"):
-        spans = list(spans_of(element))
+def paragraphs_of(root: Any, etree: Any) -> Iterator[Paragraph]:
+    """Those with words in them, each as the texts between its breaks."""
+    for spans in spans_of(root, etree):
         words = ["".join(text.text or "" for text in span) for span in spans]
         if not any(character.isalnum() for character in "".join(words)):
             continue
@@ -117,37 +183,60 @@ def paragraphs_of(root: Any) -> Iterator[Paragraph]:
         yield Paragraph(spans, Inline.of(items))
 
 
-def spans_of(paragraph: Any) -> Iterator[list[Any]]:
-    """The elements with words of a paragraph's own, those together that follow each other in the same format."""
+@dataclass
+class Pieces:
+    """Of a paragraph, while it is read, the spans of each text: the elements with words that follow each other in the
+    same format."""
+
+    texts: list[list[list[Any]]] = field(default_factory=lambda: [[]])
     last: tuple[Any, bytes] | None = None
-    span: list[Any] = []
-    for element in paragraph.iter():
-        if nearest(element, "p") is not paragraph:
+
+    def part(self) -> None:
+        self.last = None
+        self.texts.append([])
+
+    def add(self, element: Any, here: tuple[Any, bytes]) -> None:
+        if here != self.last:
+            self.texts[-1].append([])
+        self.last = here
+        self.texts[-1][-1].append(element)
+
+
+def spans_of(root: Any, etree: Any) -> Iterator[list[list[Any]]]:
+    """The spans of each text of the paragraphs. They may stand in each other, so all are read in one pass."""
+    every: list[Pieces] = []
+    opened: list[Pieces] = []
+    formats: dict[Any, bytes] = {}  # of runs; one is written once however many words are in it
+    tags = (f"{W}p", f"{W}t", *BREAKS, *PARTING)
+    for event, element in etree.iterwalk(root, events=("start", "end"), tag=tags):
+        if element.tag == f"{W}p":
+            if event == "end":
+                opened.pop()
+                continue
+            opened.append(Pieces())
+            every.append(opened[-1])
+        elif event == "end" or not opened:
             continue
-        if element.tag in (f"{W}br", f"{W}tab", f"{W}drawing", f"{W}noBreakHyphen"):
-            last = None
-        if element.tag != f"{W}t":
-            continue
-        run = nearest(element, "r")
-        here = (run.getparent() if run is not None else None, format_of(run))
-        if here != last and span:
-            yield span
-            span = []
-        last = here
-        span.append(element)
-    if span:
-        yield span
+        elif element.tag in BREAKS:
+            opened[-1].part()
+        elif element.tag in PARTING:
+            opened[-1].last = None
+        else:
+            run = nearest(element, "r")
+            if run not in formats:
+                formats[run] = format_of(run, etree)
+            opened[-1].add(element, (run.getparent() if run is not None else None, formats[run]))
+    for pieces in every:
+        yield from pieces.texts
 
 
 def nearest(element: Any, name: str) -> Any:
     return next((one for one in element.iterancestors(f"{W}{name}")), None)
 
 
-def format_of(run: Any) -> bytes:
-    import lxml.etree
-
+def format_of(run: Any, etree: Any) -> bytes:
     properties = None if run is None else run.find(f"{W}rPr")
-    return b"" if properties is None else lxml.etree.tostring(properties, method="c14n")
+    return b"" if properties is None else etree.tostring(properties, method="c14n", exclusive=True)
 
 
 def fill(paragraph: Paragraph, translation: str) -> None:

@@ -4,13 +4,13 @@ First the most probable next words (decoding/next_words.py), then for each of th
 search that has to begin with what stood before and the word.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from weft.decoding.next_words import next_words
+from weft.decoding.next_words import LONGEST, next_words
 from weft.decoding.rules import Ruled
 from weft.decoding.search import DecodingConfig, rules_of
 from weft.decoding.step import Hypothesis, to_the_end
@@ -41,11 +41,18 @@ class Alternative:
 
 
 def find_alternatives(
-    translator: Translator, text: str, prefix: str, best: int, config: DecodingConfig
+    translator: Translator,
+    text: str,
+    prefix: str,
+    best: int,
+    config: DecodingConfig,
+    *,
+    after_step: Callable[[], None] = lambda: None,
 ) -> list[Alternative]:
     """The `best` alternatives behind `prefix`, the highest score first; none for a text without a visible character.
 
-    The first is at least as good as what the prefix is gone on with anyway. Raises UsageError for what cannot be.
+    The first is at least as good as what the prefix is gone on with anyway. What `after_step` raises after a step of
+    the model ends the search. Raises UsageError for what cannot be.
     """
     if not 1 <= best <= MOST:
         raise UsageError(f"the number of alternatives is from 1 to {MOST}, found {best}")
@@ -59,10 +66,10 @@ def find_alternatives(
     if encode_sources(translator.model, [text]).lengths[0] <= 1:
         return []
     # More than are asked for: different pieces may come to the same word.
-    words = find_words(translator, text, beginning, 2 * best, config)
+    words = find_words(translator, text, beginning, 2 * best, config, after_step)
     forced = [beginning, *([*beginning, *(word or (END_ID,))] for word in words)]
     found: dict[str, Alternative] = {}
-    for hypothesis in complete(translator, text, forced, config):
+    for hypothesis in complete(translator, text, forced, config, after_step):
         word = first_word(translator, hypothesis.tokens[len(beginning) :])
         whole = Alternative(word, translator._text(hypothesis.tokens), hypothesis.score, hypothesis.log_prob)
         if word not in found or whole.score > found[word].score:
@@ -71,7 +78,12 @@ def find_alternatives(
 
 
 def find_words(
-    translator: Translator, text: str, beginning: Sequence[int], best: int, config: DecodingConfig
+    translator: Translator,
+    text: str,
+    beginning: Sequence[int],
+    best: int,
+    config: DecodingConfig,
+    after_step: Callable[[], None],
 ) -> list[tuple[int, ...]]:
     """The pieces of the most probable next words; of none where the sentence may end."""
     read = [encode_sources(member, [text]) for member in translator.members]
@@ -84,18 +96,32 @@ def find_words(
         if rules := rules_of(config, lengths, config.max_lengths(lengths), END_ID, ()):
             steps = Ruled(steps, rules, 1, rows)
         begins_word = torch.tensor(which_begin_words(translator), device=translator.device)
-        found = next_words(steps, beginning, begins_word, best=best, rows=rows, begin_id=BEGIN_ID, end_id=END_ID)
+        found = next_words(
+            steps,
+            beginning,
+            begins_word,
+            best=best,
+            rows=rows,
+            begin_id=BEGIN_ID,
+            end_id=END_ID,
+            longest=LONGEST if longest is None else min(LONGEST, longest - len(beginning)),
+            after_step=after_step,
+        )
     return [word.tokens for word in found]
 
 
 def complete(
-    translator: Translator, text: str, beginnings: Sequence[Sequence[int]], config: DecodingConfig
+    translator: Translator,
+    text: str,
+    beginnings: Sequence[Sequence[int]],
+    config: DecodingConfig,
+    after_step: Callable[[], None],
 ) -> list[Hypothesis]:
     """The best translation with each of these beginnings."""
     read = [encode_sources(member, [text] * len(beginnings)) for member in translator.members]
     demands = Demands([[] for _ in beginnings], [list(beginning) for beginning in beginnings])
     with translator._computing(config):
-        search = to_the_end(translator._search_steps)
+        search = to_the_end(translator._search_steps, after_step)
         return [hypotheses[0] for hypotheses in search(read, np.arange(len(beginnings)), config, 1, demands)]
 
 

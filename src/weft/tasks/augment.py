@@ -243,10 +243,10 @@ def label(translator: Translator, texts: Sequence[str], max_ratio: float) -> tup
 
 def longest_text(translator: Translator) -> int:
     """Pieces of the longest text that is read: none was trained on longer ones, and some have no places for them."""
-    places = [member.model.config.longest_sentence for member in translator.members]
+    places = translator.longest_sentence()
     tag_and_end = 2
-    most = [LONGEST_SOURCE, *(number - tag_and_end for number in places if number is not None)]
-    return min(*most, *(member.recipe.data.max_length for member in translator.members))
+    most = [LONGEST_SOURCE, *(member.recipe.data.max_length for member in translator.members)]
+    return min(most if places is None else [*most, places - tag_and_end])
 
 
 class Pace:

@@ -26,7 +26,7 @@ from typing import Any
 
 from weft.data.cluster import cluster_workers
 from weft.errors import CorpusError, Problem, UsageError, WeftError
-from weft.files import decode_lines, naming_unreadable, open_to_write, sha256, sync
+from weft.files import decode_lines, naming_unreadable, open_bytes, open_to_write, sha256, sync
 from weft.runtime import return_memory_pages
 from weft.tasks.glossary import Glossary
 from weft.tasks.growing_file import GrowingFile
@@ -116,6 +116,11 @@ def translate_file(
     remedy = "begin anew: --restart"
     file = GrowingFile(output.with_name(f"{output.name}.partial"), settings, names, remedy=remedy)
     with stop_on_signal() as stop, file.opened(anew=restart):
+        if file.gone is not None and output.exists():
+            digest, state = file.gone
+            if sha256_unzipped(output) == digest:
+                file.manifest.unlink()  # which a process that was killed had left to do
+                return Place(**state)
         place = Place(**file.state) if file.state else Place()
         if not file.is_finished:
             if place.lines:
@@ -166,7 +171,7 @@ def put_into_place(file: GrowingFile, output: Path) -> None:
     """Give what is finished the output's name, zipped where that asks for it."""
     try:
         if output.suffix == ".gz":
-            staged = output.with_name(f".{output.name}.{os.getpid()}.gz")
+            staged = output.with_name(f".{output.name}.partial.gz")
             try:
                 with open(file.path, "rb") as text, open_to_write(staged) as zipped:
                     shutil.copyfileobj(text, zipped)
@@ -184,6 +189,14 @@ def put_into_place(file: GrowingFile, output: Path) -> None:
 
 
 # Reading
+
+
+def sha256_unzipped(path: Path) -> str:
+    digest = hashlib.sha256()
+    with naming_unreadable(path), open_bytes(path) as file:
+        while read := file.read(READ_AT_ONCE):
+            digest.update(read)
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -11,9 +11,10 @@ for the export, which refuses the others, and for the translator, which does too
 
 import json
 import math
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 import numpy as np
 import torch
@@ -123,6 +124,7 @@ class ExportedTranslator(Translator):
         self.model, self.members = model, (model,)
         self.device = torch.device("cpu")
         self.decoding = model.recipe.decoding
+        self.computing = threading.RLock()
         self.folder, self.export = folder, export
         refuse_decoding(export.engine, self.decoding, folder)
         threads = min(torch.get_num_threads(), choose_threads())
@@ -135,6 +137,20 @@ class ExportedTranslator(Translator):
     def searches_at_once(self) -> int:
         return 1  # the engine has threads of its own
 
+    def longest_sentence(self) -> int:
+        return self.export.longest
+
+    def _refuse_terms(self, config: DecodingConfig) -> None:
+        if isinstance(self.engine, CTranslate2Engine):
+            self._refuse_demands()
+        super()._refuse_terms(config)
+
+    def _refuse_demands(self) -> NoReturn:
+        raise UsageError(
+            "CTranslate2 takes neither a glossary nor a prefix as weft does; use the model that "
+            f"{self.folder} was made of, or its export for onnx"
+        )
+
     def _search_steps(
         self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: Demands
     ) -> Searching[list[list[Hypothesis]]]:
@@ -143,10 +159,7 @@ class ExportedTranslator(Translator):
             (sources,) = read
             self._refuse_without_positions(sources, indices)
             if demands:
-                raise UsageError(
-                    "CTranslate2 takes neither a glossary nor a prefix as weft does; use the model that "
-                    f"{self.folder} was made of, or its export for onnx"
-                )
+                self._refuse_demands()
             return self._search_by_ctranslate2(self.engine, sources, indices, config, best)
         return (yield from super()._search_steps(read, indices, config, best, demands))
 

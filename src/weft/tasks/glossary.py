@@ -39,13 +39,15 @@ class Glossary:
         self.languages = languages
         targets: dict[str, tuple[str, ...]] = {}
         for source, target in pairs:
-            key = folded(source)
+            if not (key := folded(source)):
+                continue  # a normalization has left nothing of it; the empty text would stand everywhere
             targets[key] = tuple(dict.fromkeys((*targets.get(key, ()), " ".join(target.split()))))
         self.terms = {key: Term(key, of_term) for key, of_term in targets.items()}
         longest_first = sorted(self.terms, key=lambda key: (-len(key), key))
         alternatives = "|".join(map(re.escape, longest_first))
         bounded = alternatives if is_written_without_spaces(languages[0]) else rf"(?<!\w)(?:{alternatives})(?!\w)"
-        self.pattern = re.compile(bounded) if longest_first else None
+        # At every place the longest term that begins there, also where it overlaps the one before.
+        self.pattern = re.compile(rf"(?=({bounded}))") if longest_first else None
 
     @property
     def digest(self) -> str:
@@ -63,9 +65,22 @@ class Glossary:
 
     def found_in(self, text: str) -> list[Term]:
         """The terms of a text, each once, in the order of the text."""
-        if self.pattern is None:
+        text = folded(text)
+        return list(dict.fromkeys(self.terms[text[begin:end]] for begin, end in self._spans(text, 0, len(text))))
+
+    def _spans(self, text: str, begin: int, end: int) -> list[tuple[int, int]]:
+        """Where terms stand within a part of a text: the longest one, of equal ones the first, and what stands on
+        either side of it."""
+        found = self.pattern.finditer(text, begin, end) if self.pattern else ()
+        longest = max((match.span(1) for match in found), key=lambda span: span[1] - span[0], default=None)
+        if longest is None:
             return []
-        return list(dict.fromkeys(self.terms[match.group()] for match in self.pattern.finditer(folded(text))))
+        return [*self._spans(text, begin, longest[0]), longest, *self._spans(text, longest[1], end)]
+
+    def unspellable(self, tokenizer: Tokenizer) -> list[str]:
+        """The translations that the pieces of a vocabulary cannot write."""
+        targets = dict.fromkeys(target for term in self.terms.values() for target in term.targets)
+        return [target for target in targets if not is_spellable(target, tokenizer)]
 
 
 def folded(text: str) -> str:
@@ -100,10 +115,9 @@ def phrases_of(term: str, tokenizer: Tokenizer, language: str) -> list[Phrase]:
 
     Raises UsageError where pieces come to another text than the term, since the vocabulary lacks a part of it.
     """
-    whole = tokenizer.encode([term])[0]
-    if not whole or tokenizer.decode([whole])[0].strip() != tokenizer.normalize(term).strip():
+    if not is_spellable(term, tokenizer):
         raise UsageError(f"the term {term!r} cannot be written with the pieces of the target vocabulary")
-    phrases = [tuple(whole)]
+    phrases = [tuple(tokenizer.encode([term])[0])]
     if is_written_without_spaces(language):
         for anchor in ANCHORS:
             before, behind = tokenizer.encode([anchor, anchor + term])
@@ -111,3 +125,12 @@ def phrases_of(term: str, tokenizer: Tokenizer, language: str) -> list[Phrase]:
             if rest and [*before, *rest] == behind:
                 phrases.append(tuple(rest))
     return list(dict.fromkeys(phrases))
+
+
+def is_spellable(term: str, tokenizer: Tokenizer) -> bool:
+    """Whether its pieces are read as the term: alone, and behind a quotation mark, which changes where WordPiece puts
+    the spaces of the next one."""
+    (whole,) = tokenizer.encode([term])
+    written = tokenizer.normalize(term).strip()
+    before = [[], *tokenizer.encode(['"', "'"])]
+    return bool(whole) and all(text.endswith(written) for text in tokenizer.decode([[*ids, *whole] for ids in before]))

@@ -2,6 +2,7 @@
 
     .bt.tsv.unfinished   the chunks so far; becomes bt.tsv in one step when all are written
     bt.tsv.json          what the file is made of, how far it is, and its sha256 when it is whole
+    .bt.tsv.lock         held while a process is at it
 
 A chunk counts from the moment that bt.tsv.json says so; whatever a killed process wrote behind that is cut off. Nothing
 here knows what the text means.
@@ -33,12 +34,16 @@ class GrowingFile:
     names: dict[str, Any] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
     is_finished: bool = False
+    gone: tuple[str, dict[str, Any]] | None = None
+    """Sha256 and state of a file that was finished and is not where it was: its maker has moved it, or somebody else
+    has. It is made again unless the maker knows better."""
     remedy: str = "name another file"
 
     def __post_init__(self) -> None:
         self.made_of = json.loads(json.dumps(self.made_of))  # as it comes back from a file: lists for tuples
         self.manifest = self.path.with_name(f"{self.path.name}.json")
         self.unfinished = self.path.with_name(f".{self.path.name}.unfinished")
+        self.lock = self.path.with_name(f".{self.path.name}.lock")
 
     @contextmanager
     def opened(self, *, anew: bool = False) -> Iterator[None]:
@@ -47,7 +52,7 @@ class GrowingFile:
         What was made before is lost where it is to begin `anew`. Raises UsageError where it was made of something else
         or by something else, RunError where another is writing.
         """
-        with self._locked() as self._file:
+        with self._locked(), self._unfinished() as self._file:
             try:
                 if anew:
                     self.manifest.unlink(missing_ok=True)
@@ -79,14 +84,27 @@ class GrowingFile:
         self._put_into_place()
 
     @contextmanager
-    def _locked(self) -> Iterator[IO[bytes]]:
+    def _locked(self) -> Iterator[None]:
+        """By a file of its own, since the unfinished one loses its name while its maker is still at work."""
         try:
-            file = open(self.unfinished, "ab")  # noqa: SIM115 (held open as long as the lock is)
+            lock = open(self.lock, "ab")  # noqa: SIM115 (held open as long as the lock is)
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
+        with lock:
+            if not hold_alone(lock):  # or who was in has just left
+                raise RunError(f"another process is writing {self.path}; wait for it, or name another file")
+            try:
+                yield
+            finally:
+                self.lock.unlink(missing_ok=True)
+
+    @contextmanager
+    def _unfinished(self) -> Iterator[IO[bytes]]:
+        try:
+            file = open(self.unfinished, "ab")  # noqa: SIM115 (closed by the next line but one)
         except OSError as error:
             raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
         with file:
-            if not hold_alone(file):  # or who was in has just put it into place
-                raise RunError(f"another process is writing {self.path}; wait for it, or name another file")
             yield file
 
     def _find_state(self) -> None:
@@ -108,6 +126,7 @@ class GrowingFile:
             return
         if self.path.exists():
             raise UsageError(f"{self.path} exists and is not what {self.manifest} is about; name another file")
+        self.gone = (known["sha256"], known["state"]) if known["finished"] else None
         is_left = not known["finished"] and written >= known["bytes"]
         self._bytes, self.state = (known["bytes"], known["state"]) if is_left else (0, {})
 

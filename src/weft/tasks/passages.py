@@ -56,6 +56,8 @@ class PassageTranslator:
         memory: TranslationMemory | None = None,
         memory_use: MemoryUse = "force",
     ) -> None:
+        if glossary:
+            translator.check_glossary(glossary)
         self.translator = translator
         self.split: Split = split
         self.keeps_markup = keeps_markup
@@ -101,7 +103,7 @@ class PassageTranslator:
             yield from self.translator.stream(sentence.text, glossary=self.glossary, memory=self.forced)
             return
         (found,) = self.translator.translate([sentence.text], glossary=self.glossary, memory=self.forced)
-        yield put_back(sentence.text, sentence.marks, found.text)
+        yield self._with_marks(sentence, found.text)
 
     def take_apart(self, texts: Sequence[str]) -> list[Passage]:
         """Each text as a passage, whose sentences (`sentences_of`) are to be translated; one that the memory holds is
@@ -167,13 +169,18 @@ class PassageTranslator:
                 written += item
                 continue
             translations.append(next(found))
-            answer = put_back(item.text, item.marks, translations[-1].text)
+            answer = self._with_marks(item, translations[-1].text)
             written += self.glue(written, answer) if isinstance(before, Sentence) else ""
             written += answer
         if passage == [Sentence(text)]:
             return translations[0]
         score, log_prob = sum(part.score for part in translations), sum(part.log_prob for part in translations)
         return Translation(text, written, float(score), float(log_prob))
+
+    def _with_marks(self, sentence: Sentence, translation: str) -> str:
+        terms = self.translator.terms_of(sentence.text, self.glossary) if sentence.marks and self.glossary else ()
+        whole = [target for term in terms for target in term.targets]
+        return put_back(sentence.text, sentence.marks, translation, whole)
 
     def glue(self, left: str, right: str) -> str:
         """What comes between two sentences of the target language; in Chinese a space where two words would melt."""

@@ -4,6 +4,7 @@ TranslationTask   tells the Trainer the loss of a batch and measures the model o
 Translator        strings in, strings out
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from weft.data.sentences import Sentences
 from weft.decoding.constraints import Constraint
 from weft.decoding.ensemble import Ensemble
 from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
-from weft.decoding.search import DecodingConfig, search_steps
+from weft.decoding.search import DecodingConfig, refuse_constraints, search_steps
 from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
 from weft.errors import CorpusError, ModelError, Problem, ProblemsError, UsageError
 from weft.metrics.translation import sacre_bleu
@@ -40,7 +41,7 @@ from weft.runtime import (
     keep_memory_pages,
     side_by_side,
 )
-from weft.tasks.glossary import Glossary, constraint_of
+from weft.tasks.glossary import Glossary, Term, constraint_of
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.tasks.translation_memory import TranslationMemory
 from weft.text.growing import settled_part
@@ -63,6 +64,8 @@ SAMPLES_TOGETHER = 16
 """Samples that share the encoding of a text. More are drawn from copies of it: a search over a few rows a sentence is
 faster by more than the copies cost, and a copy leaves the batch with its own longest sample."""
 
+SHOWN_TERMS = 20
+"""Of those that cannot be written."""
 SEARCHES_AT_ONCE = 2
 """On a CPU with so many threads or more. Of two, each computes while the other is in Python."""
 
@@ -91,8 +94,12 @@ class Translation:
 class Translator:
     """Translates with one model, or with several as an ensemble, which settles everything but the scores by the first.
 
-    Answers do not depend on what else is translated in the same call.
+    Answers do not depend on what else is translated in the same call, nor on what other threads ask: one waits for the
+    other.
     """
+
+    _last_glossary: tuple[Glossary, Glossary] | None = None
+    """One that was asked for, and as it reads where texts are normalized."""
 
     def __init__(
         self, model: TranslationModel, device: torch.device | None = None, *, others: Sequence[TranslationModel] = ()
@@ -105,6 +112,7 @@ class Translator:
         for member in self.members:
             member.model.to(self.device).eval()
         self.decoding = model.recipe.decoding
+        self.computing = threading.RLock()
 
     def translate(
         self,
@@ -151,6 +159,8 @@ class Translator:
         texts = list(texts)
         known = [remembered(text, memory)[:best] for text in texts]
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
+        if glossary:
+            self._refuse_terms(config)
         demands = self._demands(asked, glossary, prefixes)
         read = [encode_sources(member, asked) for member in self.members]  # by each member's own vocabulary
         found = [of_text or [Translation(text, "", 0.0, 0.0)] for text, of_text in zip(texts, known, strict=True)]
@@ -203,6 +213,33 @@ class Translator:
 
         return find_alternatives(self, text, prefix, best, changed_decoding(self.decoding, decoding))
 
+    def check_glossary(self, glossary: Glossary, **decoding: Any) -> None:
+        """Raise UsageError where these settings cannot promise its terms, or with all terms that cannot be written:
+        before hours of translation end at the first sentence that holds one."""
+        self._refuse_terms(changed_decoding(self.decoding, decoding))
+        strange = glossary.unspellable(self.model.target_tokenizer)
+        if strange:
+            listed = "".join(f"\n  {term!r}" for term in strange[:SHOWN_TERMS])
+            more = f"\n  and {len(strange) - SHOWN_TERMS:,} more" if len(strange) > SHOWN_TERMS else ""
+            raise UsageError(f"terms that the pieces of the target vocabulary cannot write:{listed}{more}")
+
+    def terms_of(self, text: str, glossary: Glossary) -> list[Term]:
+        """The terms whose translations have to appear in that of this text."""
+        normalize_source = self.model.source_tokenizer.normalize
+        given, normalized = self._last_glossary or (None, glossary)
+        if given is not glossary:
+            normalized = glossary.normalized(normalize_source)
+            self._last_glossary = glossary, normalized
+        return normalized.found_in(normalize_source(text))
+
+    def _refuse_terms(self, config: DecodingConfig) -> None:
+        refuse_constraints(config)
+
+    def longest_sentence(self) -> int | None:
+        """The most tokens of a sentence, <s> or </s> counted, that all members have places for; None: any number."""
+        places = [member.model.config.longest_sentence for member in self.members]
+        return min((number for number in places if number is not None), default=None)
+
     def searches_at_once(self) -> int:
         """How many batches are translated at a time."""
         return min(SEARCHES_AT_ONCE, torch.get_num_threads()) if self.device.type == "cpu" else 1
@@ -233,6 +270,7 @@ class Translator:
     def _computing(self, config: DecodingConfig) -> Iterator[None]:
         """Everything in here is computed for answers alone, in the precision of the settings."""
         with ExitStack() as stack:
+            stack.enter_context(self.computing)  # another thread may want another precision of the same model
             stack.enter_context(torch.inference_mode())
             for member in self.members:
                 stack.enter_context(computing_in(member.model, precision_of(config, self.device)))
@@ -243,11 +281,9 @@ class Translator:
         if prefixes and len(prefixes) != len(texts):
             raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one a text, or none")
         constraints: list[list[Constraint]] = [[] for _ in texts]
-        if glossary is not None:
-            normalize_source = self.model.source_tokenizer.normalize
-            glossary = glossary.normalized(normalize_source)
+        if glossary:
             for of_text, text in zip(constraints, texts, strict=True):
-                terms = glossary.found_in(normalize_source(text))
+                terms = self.terms_of(text, glossary)
                 of_text += [constraint_of(term.targets, tokenizer, language) for term in terms]
         return Demands(constraints, tokenizer.encode(list(prefixes)) if prefixes else [])
 
@@ -282,9 +318,9 @@ class Translator:
             member.model.start(torch.from_numpy(sources.padded(indices, PADDING_ID)).to(self.device), rows)
             for member, sources in zip(self.members, read, strict=True)
         ]
-        places = [member.model.config.longest_sentence for member in self.members]
-        longest = min((number - 1 for number in places if number is not None), default=None)  # <s> takes a place
-        return states[0] if len(states) == 1 else Ensemble(states), longest
+        longest = self.longest_sentence()
+        room = None if longest is None else longest - 1  # <s> takes a place
+        return states[0] if len(states) == 1 else Ensemble(states), room
 
     def _least_risk(
         self, candidates: list[Hypothesis], utility: Utility, config: DecodingConfig, best: int

@@ -64,8 +64,9 @@ class TranslationMemory:
 
     @property
     def digest(self) -> str:
-        """The sha256 of its pairs, in whatever order and file they stand."""
-        pairs = sorted((match.source, match.target) for of_key in self.units.values() for match in of_key)
+        """The sha256 of its pairs, in whatever file they stand and whatever order their sources have: of several
+        translations of one sentence the first counts."""
+        pairs = sorted((key, [(match.source, match.target) for match in of_key]) for key, of_key in self.units.items())
         return hashlib.sha256(json.dumps([self.languages, pairs], ensure_ascii=False).encode()).hexdigest()
 
     def exact(self, text: str) -> list[Match]:

@@ -62,13 +62,17 @@ def take_apart(text: str) -> list[Part]:
     return parts
 
 
-def put_back(source: str, marks: Sequence[Mark], translation: str) -> str:
-    """The translation of `source` with its marks: all of them, in their order, and nothing else changed but spaces."""
+def put_back(source: str, marks: Sequence[Mark], translation: str, whole: Sequence[str] = ()) -> str:
+    """The translation of `source` with its marks: all of them, in their order, and nothing else changed but spaces.
+
+    No mark comes to stand inside one of the phrases that are to stay `whole`.
+    """
     if not marks:
         return translation
     words = Words(translation)
     at: dict[int, list[Mark]] = {}
-    for mark, place in zip(marks, places_of(marks, Words(source), words), strict=True):
+    spans = [span for phrase in whole for span in words.spans_of(phrase)]
+    for mark, place in zip(marks, places_of(marks, Words(source), words, spans), strict=True):
         at.setdefault(place, []).append(mark)
     written: list[str] = []
     for place in range(len(words) + 1):
@@ -166,6 +170,13 @@ class Words:
         left = self.text[self.starts[place - 1] : begin] if place else ""
         return left, self.text[begin:end], self.text[end : self.ends[place]] if place < len(self) else ""
 
+    def spans_of(self, phrase: str) -> Iterator[tuple[int, int]]:
+        """The places between which the words of this phrase stand."""
+        words = Words(phrase).words
+        for begin in range(len(self) - len(words) + 1):
+            if words and self.words[begin : begin + len(words)] == words:
+                yield begin, begin + len(words)
+
     @cached_property
     def without_last_signs(self) -> int:
         """The place before the signs that end the text."""
@@ -175,8 +186,10 @@ class Words:
 NARROW = str.maketrans("，、。．！？；：（）", ",,..!?;:()")
 
 
-def places_of(marks: Sequence[Mark], source: Words, target: Words) -> Iterator[int]:
-    """The place of each mark in the target, never before that of the mark before it.
+def places_of(
+    marks: Sequence[Mark], source: Words, target: Words, spans: Sequence[tuple[int, int]] = ()
+) -> Iterator[int]:
+    """The place of each mark in the target, never before that of the mark before it, and never within a span.
 
     What begins goes a little to the left and what closes to the right, so that an element keeps a word.
     """
@@ -185,6 +198,9 @@ def places_of(marks: Sequence[Mark], source: Words, target: Words) -> Iterator[i
     for mark in marks:
         exact = interpolate(anchors, source.place_of(mark.place))
         place = ceil(exact) if mark.is_closing else floor(exact) if mark.is_tag else floor(exact + Fraction(1, 2))
+        for begin, end in spans:
+            if begin < place < end:
+                place = end if mark.is_closing else begin
         last = max(last, place)
         yield last
 

@@ -1,0 +1,73 @@
+"""Streams have the time of a document, and say so where it is over."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from tests.serving.conftest import MakeService, ask, echo_of
+
+from weft.serving.app import make_app
+from weft.serving.limits import Limits
+from weft.serving.refusals import Refused
+from weft.serving.service import Service
+from weft.serving.streams import in_time
+
+TEXT = {"q": "一。二。", "source": "zh", "target": "en"}
+CHAT = {"model": "run", "messages": [{"role": "user", "content": "一。二。"}]}
+
+
+@pytest.fixture
+def stuck(make_service: MakeService) -> Iterator[Service]:
+    """A service whose model does not answer, with hardly any time for documents."""
+    service = make_service(document_seconds=0.1)
+    gate = echo_of(service).gate
+    gate.clear()
+    yield service
+    gate.set()
+
+
+def events_of(text: str) -> list[str]:
+    return [event.removeprefix("data: ") for event in text.split("\n\n") if event]
+
+
+def test_a_stream_that_takes_too_long_ends_with_an_error(stuck: Service) -> None:
+    app = make_app(stuck)
+    says = "the answer took longer than 0.1 s"
+    assert json.loads(ask(app, "POST", "/weft/stream", json=TEXT).text) == {"error": says}
+    events = ask(app, "POST", "/weft/stream", json=TEXT, headers={"Accept": "text/event-stream"}).text
+    assert events_of(events) == [json.dumps({"error": says}), "event: end\ndata: {}"]
+    *chunks, error, end = events_of(ask(app, "POST", "/v1/chat/completions", json={**CHAT, "stream": True}).text)
+    assert (chunks, end) == ([], "[DONE]")
+    assert json.loads(error)["error"] == {"message": says, "type": "server_error", "param": None, "code": None}
+    assert stuck.models.backlog["run"] == 0  # what nobody waits for any more
+
+
+def test_a_chat_that_is_streamed_has_the_time_of_a_document_and_another_has_not(make_service: MakeService) -> None:
+    service = make_service(seconds=0.2)
+    echo_of(service).pause = 0.5
+    app = make_app(service)
+    streamed = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "stream": True})
+    assert events_of(streamed.text)[-1] == "[DONE]" and '"finish_reason": "stop"' in streamed.text
+    whole = ask(app, "POST", "/v1/chat/completions", json=CHAT)
+    assert (whole.status_code, whole.json()["error"]["message"]) == (503, "the answer took longer than 0.2 s")
+
+
+def test_items_that_are_always_ready_end_in_time_too_and_are_closed() -> None:
+    closed = []
+
+    async def endless() -> AsyncIterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            closed.append(True)
+
+    async def read() -> Any:
+        async for _ in in_time(endless(), asyncio.get_running_loop().time() + 0.05, Limits()):
+            pass
+
+    with pytest.raises(Refused, match="longer than 600 s"):
+        asyncio.run(read())
+    assert closed == [True]
