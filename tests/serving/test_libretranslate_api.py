@@ -247,7 +247,7 @@ def test_the_description_lists_every_path_with_what_it_may_refuse(app: Any, tmp_
         "paths"
     ].keys()
     post = description["paths"]["/translate"]["post"]
-    assert {"200", "400", "401", "408", "413", "415", "421", "429", "503"} == post["responses"].keys()
+    assert {"200", "400", "401", "403", "408", "413", "415", "421", "429", "503"} == post["responses"].keys()
     schema = description["components"]["schemas"]["TranslateRequest"]["properties"]
     assert schema["q"]["anyOf"][0]["maxLength"] == 100 and schema["q"]["anyOf"][1]["maxItems"] == 4
     assert schema["alternatives"]["maximum"] == 3

@@ -42,7 +42,7 @@ REASONS = {
     429: "Too many requests of this client; Retry-After says when",
     503: "Too many requests, or the answer took too long; Retry-After says when",
 }
-WITH_BODY = (400, 401, 408, 413, 415, 421, 429, 503)
+WITH_BODY = (400, 401, 403, 408, 413, 415, 421, 429, 503)
 WITHOUT_BODY = (421,)
 
 
