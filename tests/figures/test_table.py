@@ -40,3 +40,10 @@ def test_html_escapes_text_and_marks_figures() -> None:
     text = TABLE.html()
     assert '<td dir="auto">模型_a</td><td class="number">23.61</td>' in text
     assert "50% of &lt;all&gt;" in text
+
+
+def test_no_cell_breaks_a_line_or_begins_an_argument() -> None:
+    table = Table("of b*_<i>", ("system", "chrF"), [("[y].txt", "1"), ("a\rb", "2")], ["lost\n\n# x"])
+    markdown, latex = table.markdown(), table.latex()
+    assert "### of b\\*\\_\\<i\\>" in markdown and "| a b | 2 |" in markdown and "- lost  # x" in markdown
+    assert "\n{}[y].txt & 1" in latex and "a b & 2" in latex

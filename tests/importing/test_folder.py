@@ -210,6 +210,28 @@ def test_languages_are_those_that_are_given_before_those_that_the_folder_tells(f
     assert not (tmp_path / "unknown").exists()
 
 
+def test_what_a_folder_calls_its_language_has_to_be_a_code(folder_of, tmp_path: Path) -> None:
+    folder = folder_of("marian-shared")
+    for code in ("zh\\u001b[31m", "zh]\\nlicense: mit", ""):
+        said = f'{{"source_lang": "{code}", "target_lang": "en"}}'
+        (folder / "tokenizer_config.json").write_text(said, encoding="utf-8")
+        with pytest.raises(UsageError, match="give --source"):
+            import_model(folder, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("key", ["encoder_layers", "d_model"])
+@pytest.mark.parametrize("value", [-8, 10**13])
+def test_sizes_that_no_model_has_are_refused_before_anything_is_made_of_them(
+    folder_of, tmp_path: Path, key: str, value: int
+) -> None:
+    folder = folder_of("marian-shared")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, key: value}), encoding="utf-8")
+    with pytest.raises(ModelError, match=key):
+        import_model(folder, tmp_path / "model")
+
+
 def test_the_command_says_what_it_made(weft: Weft, folder_of, tmp_path: Path) -> None:
     folder = folder_of("marian-shared")
     exit_code, out, error = weft("import", str(folder), "--output", str(tmp_path / "model"))

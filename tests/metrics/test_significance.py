@@ -181,4 +181,9 @@ def test_two_systems_that_write_the_same_do_not_differ_by_more_than_chance() -> 
 
 def test_a_p_value_counts_one_more_draw_than_there_were() -> None:
     assert p_value(np.array([0.1, 0.3, 0.5, 0.7]), 0.4) == 3 / 5
+
+
+def test_draws_that_are_all_alike_are_no_doubt_of_a_difference() -> None:
+    assert p_value(np.zeros(999), 100.0) == 1 / 1000  # one system is as much better in every sample
+    assert p_value(np.zeros(999), 0.0) == 1.0  # both write the same
     assert p_value(np.array([0.1, 0.3, 0.5, 0.7]), 0.7) == 1 / 5  # what is equal is not more

@@ -160,3 +160,12 @@ def test_runs_that_share_a_seed_are_remarked_upon(random_model: TranslationModel
     translator = Translator(random_model)
     assert remarks_on([GOOD, BAD], [translator, translator]) == ["bad has the seed of good, 1"]
     assert remarks_on([GOOD, BAD], [translator, None]) == []
+
+
+def test_any_two_runs_may_share_a_seed(random_model: TranslationModel) -> None:
+    def with_seed(seed: int) -> Translator:
+        recipe = random_model.recipe.model_copy(update={"seed": seed})
+        return Translator(replace(random_model, resolved=replace(random_model.resolved, recipe=recipe)))
+
+    systems = [replace(GOOD, name=name) for name in "abc"]
+    assert remarks_on(systems, list(map(with_seed, (1, 2, 2)))) == ["c has the seed of b, 2"]

@@ -2,6 +2,8 @@
 
 import math
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -312,3 +314,13 @@ def test_two_threads_that_want_other_precisions_of_one_model_get_what_each_asked
     for thread in threads:
         thread.join()
     assert len(found) == 40 and all(answers == alone[precision] for precision, answers in found)
+
+
+def test_a_model_is_loaded_without_torchs_compiler_which_takes_a_second(tiny_run: Path) -> None:
+    program = f"""
+import sys
+from weft.tasks.translation import load_translator
+load_translator({str(tiny_run / "run")!r}).translate(["你好。"])
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -4,30 +4,30 @@ from collections.abc import Sequence
 from html import escape
 
 from weft.analysis.page import page
+from weft.errors import shown
 from weft.figures.table import Table, padded, width_of
 from weft.tasks.comparison import Changed, Comparison, Seeds
 
 
 def as_text(compared: Comparison | Seeds, most_changed: int) -> str:
-    """For a terminal."""
+    """For a terminal; what would steer one is escaped."""
     parts = [table.text() for table in compared.tables()]
     if isinstance(compared, Comparison):
         parts += [
             "\n".join([title, *(in_lines(one, names) for one in sentences)])
             for title, names, sentences in changed_sentences(compared, most_changed)
         ]
-    return "\n\n".join(parts)
+    text = "\n\n".join(parts)
+    return shown(text, len(text))
 
 
 def in_lines(changed: Changed, names: tuple[str, str]) -> str:
-    texts = {
-        "source": changed.source,
-        "reference": changed.reference,
-        names[0]: changed.baseline,
-        names[1]: changed.other,
-    }
-    width = max(map(width_of, texts))
-    lines = [f"    {padded(name, width, True)}  {flat(text)}".rstrip() for name, text in texts.items()]
+    titles = ("source", "reference", *names)
+    texts = (changed.source, changed.reference, changed.baseline, changed.other)
+    width = max(map(width_of, titles))
+    lines = [
+        f"    {padded(title, width, True)}  {flat(text)}".rstrip() for title, text in zip(titles, texts, strict=True)
+    ]
     return "\n".join([f"sentence {changed.number}, chrF {changed.gain:+.1f}", *lines])
 
 
@@ -91,4 +91,4 @@ def changed_sentences(compared: Comparison, most_changed: int) -> list[tuple[str
 
 
 def flat(text: str) -> str:
-    return " ".join(text.split("\n"))
+    return " ".join(text.splitlines())

@@ -88,10 +88,12 @@ def compare(
 
     from weft.analysis.comparison_report import as_html, as_latex, as_markdown, as_text
     from weft.metrics.comet import refuse_unusable
+    from weft.metrics.translation import bleu_metric
 
     refuse_unusable(comet)
     translators = load_models(names, overrides or [])
     config = pairs_config(translators, str(data), source, target, columns, header)
+    bleu_metric(config.target, None)  # raises before hours of translation
     pairs, training = read_pairs(data, train or [], config)
     made = make_systems(names, translators, pairs)
     compared: Comparison | Seeds

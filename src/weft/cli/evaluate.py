@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from weft.errors import UsageError
+from weft.errors import shown as escaped
 from weft.files import refuse_replacing, write_atomically
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def evaluate(
 
     from weft.data.corpus import read_corpora
     from weft.metrics.comet import refuse_unusable
+    from weft.metrics.translation import bleu_metric
     from weft.tasks.evaluation import evaluate as evaluate_translator
     from weft.tasks.evaluation import evaluate_methods, methods_rows, methods_table, parse_methods
     from weft.tasks.exported import load_for, refuse_methods
@@ -76,6 +78,7 @@ def evaluate(
 
     refuse_unusable(comet)
     translator = load_for(model, overrides or (), engine)
+    bleu_metric(translator.model.recipe.data.target, None)  # raises before hours of translation
     named = None if methods is None else parse_methods(methods, translator.model.resolved)
     refuse_methods(translator, named or {})
     pairs = read_corpora([str(data)], translator.model.recipe.data, Path())
@@ -114,7 +117,7 @@ def evaluate(
     else:
         if json is not None:
             write_atomically(json, as_json)
-        typer.echo(shown)
+        typer.echo(escaped(shown, len(shown)))
     for requirement in requirements:
         typer.echo(requirement.text, err=json == Path("-"))
     if not all(requirement.passed for requirement in requirements):

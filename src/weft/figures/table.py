@@ -37,12 +37,15 @@ class Table:
         rows = [[in_markdown(cell) for cell in row] for row in (self.header, *self.rows)]
         lines = [f"| {' | '.join(row)} |" for row in (rows[0], rules, *rows[1:])]
         notes = [f"- {in_markdown(note)}" for note in self.notes]
-        return "\n".join([*([f"### {self.title}", ""] if self.title else []), *lines, *(["", *notes] if notes else [])])
+        return "\n".join(
+            [*([f"### {in_markdown(self.title)}", ""] if self.title else []), *lines, *(["", *notes] if notes else [])]
+        )
 
     def latex(self) -> str:
         """A `table` that needs the package booktabs, and for Han characters XeLaTeX or LuaLaTeX with a CJK font."""
         columns = "".join("l" if column in self.texts else "r" for column in range(len(self.header)))
-        rows = [" & ".join(map(in_latex, row)) + r" \\" for row in (self.header, *self.rows)]
+        # {}: a row that begins with [ or * would be read as an argument of the \\ before it.
+        rows = ["{}" + " & ".join(map(in_latex, row)) + r" \\" for row in (self.header, *self.rows)]
         notes = [rf"\par\footnotesize {in_latex(note)}" for note in self.notes]
         return "\n".join(
             [
@@ -88,11 +91,12 @@ def padded(text: str, width: int, is_left: bool) -> str:
 
 def in_markdown(text: str) -> str:
     r"""With what Markdown would take for markup escaped; a table's cell ends at any bar, even one within `code`."""
-    return "".join(f"\\{character}" if character in r"\`*_<>|[]" else character for character in text)
+    flat = " ".join(text.splitlines())
+    return "".join(f"\\{character}" if character in r"\`*_<>|[]" else character for character in flat)
 
 
 def in_latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in text)
+    return "".join(LATEX.get(character, character) for character in " ".join(text.splitlines()))
 
 
 LATEX = {

@@ -71,10 +71,17 @@ def reader_of(folder: Path) -> Callable[[Path], Foreign]:
     return found[0]
 
 
+LANGUAGE = re.compile(r"[A-Za-z]{1,16}(?:[-_+][A-Za-z0-9]{1,16}){0,8}")
+"""A code, such as zh, zh_CN, cmn-Hans."""
+
+
 def languages_of(foreign: Foreign, source: str | None, target: str | None) -> tuple[str, str]:
     found = {"--source": source or foreign.languages[0], "--target": target or foreign.languages[1]}
     if missing := [option for option, code in found.items() if not code]:
         raise UsageError(f"the folder does not tell its languages; give {' and '.join(missing)}, such as --source zh")
+    # They go into the terminal and into the head of the model card.
+    if strange := [option for option, code in found.items() if not LANGUAGE.fullmatch(str(code))]:
+        raise UsageError(f"the languages of the folder are no codes; give {' and '.join(strange)}, such as --source zh")
     return str(found["--source"]), str(found["--target"])
 
 

@@ -6,10 +6,10 @@ does once for all.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from jaxtyping import Int
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from torch import Tensor
 
 from weft.errors import Problem
@@ -35,6 +35,11 @@ class ForeignVocabulary:
     """Tokens that no text becomes."""
     is_closed: bool = False
     """Whether text is cut without the pieces of several characters that are none of the tokens."""
+
+
+Layers = Annotated[int, Field(ge=1, le=256)]
+Width = Annotated[int, Field(ge=2, le=65_536)]
+"""Bounds of what a folder says of itself, which is believed before its weights are looked at."""
 
 
 @dataclass(frozen=True)

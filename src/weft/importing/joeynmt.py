@@ -16,7 +16,7 @@ from torch import Tensor
 
 from weft.errors import ModelError, Problem
 from weft.files import split_lines
-from weft.importing.foreign import Foreign, ForeignVocabulary, problems_of, stacked
+from weft.importing.foreign import Foreign, ForeignVocabulary, Layers, Width, problems_of, stacked
 from weft.importing.opening import (
     LARGEST_SETTINGS,
     LARGEST_VOCABULARY,
@@ -116,9 +116,9 @@ class StackConfig(Said):
 
     type: str = "recurrent"
     embeddings: EmbeddingConfig
-    hidden_size: int = 512
-    ff_size: int = 2048
-    num_layers: int
+    hidden_size: Width = 512
+    ff_size: Width = 2048
+    num_layers: Layers
     num_heads: int
     dropout: float = 0.1
     alpha: float = 1.0

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from weft.errors import ModelError, Problem
-from weft.importing.foreign import Foreign, ForeignVocabulary, problems_of, stacked
+from weft.importing.foreign import Foreign, ForeignVocabulary, Layers, Width, problems_of, stacked
 from weft.importing.opening import (
     LARGEST_SETTINGS,
     LARGEST_VOCABULARY,
@@ -68,13 +68,13 @@ class MarianConfig(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
-    d_model: int = 1024
-    encoder_layers: int = 12
-    decoder_layers: int = 12
+    d_model: Width = 1024
+    encoder_layers: Layers = 12
+    decoder_layers: Layers = 12
     encoder_attention_heads: int = 16
     decoder_attention_heads: int = 16
-    encoder_ffn_dim: int = 4096
-    decoder_ffn_dim: int = 4096
+    encoder_ffn_dim: Width = 4096
+    decoder_ffn_dim: Width = 4096
     activation_function: str = "gelu"
     dropout: float = 0.1
     attention_dropout: float = 0.0

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from weft.errors import ModelError, Problem
-from weft.importing.foreign import Foreign, ForeignVocabulary, problems_of
+from weft.importing.foreign import Foreign, ForeignVocabulary, Layers, Width, problems_of
 from weft.importing.marian import SOURCE_MODEL, TARGET_MODEL, sines_first
 from weft.importing.opening import (
     LARGEST_SETTINGS,
@@ -81,11 +81,11 @@ class MarianSettings(Said):
     """What the archive of the weights says."""
 
     type: str
-    dim_emb: int = Field(alias="dim-emb")
-    enc_depth: int = Field(alias="enc-depth")
-    dec_depth: int = Field(alias="dec-depth")
+    dim_emb: Width = Field(alias="dim-emb")
+    enc_depth: Layers = Field(alias="enc-depth")
+    dec_depth: Layers = Field(alias="dec-depth")
     heads: int = Field(alias="transformer-heads")
-    dim_ffn: int = Field(alias="transformer-dim-ffn")
+    dim_ffn: Width = Field(alias="transformer-dim-ffn")
     decoder_dim_ffn: int = Field(default=0, alias="transformer-decoder-dim-ffn")
     ffn_depth: int = Field(default=2, alias="transformer-ffn-depth")
     activation: str = Field(default="swish", alias="transformer-ffn-activation")

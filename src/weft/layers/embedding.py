@@ -7,6 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from weft.layers.initialization import draw_normal
+
 
 class TokenEmbedding(nn.Module):
     """A vector per token, multiplied by sqrt(model_dim) (Vaswani et al. 2017, section 3.4).
@@ -18,7 +20,7 @@ class TokenEmbedding(nn.Module):
     def __init__(self, vocab_size: int, model_dim: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, model_dim))
-        nn.init.normal_(self.weight, std=model_dim**-0.5)
+        draw_normal(self.weight, model_dim**-0.5)
         self.scale = math.sqrt(model_dim)
 
     def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time model"]:

@@ -5,12 +5,14 @@ keys of self-attention instead, in every layer.
 """
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from weft.errors import UsageError
+from weft.layers.initialization import draw_normal
 
 
 def sinusoids(length: int, model_dim: int, *, period: float = 10_000.0) -> Float[Tensor, "length model"]:
@@ -18,8 +20,9 @@ def sinusoids(length: int, model_dim: int, *, period: float = 10_000.0) -> Float
 
     Vaswani et al. 2017, section 3.5. An odd model_dim ends on a sine.
     """
-    position = torch.arange(length, dtype=torch.float64)[:, None]
-    even = torch.arange(0, model_dim, 2, dtype=torch.float64)
+    numbers: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}  # and not meta, as `draw_normal` says
+    position = torch.arange(length, **numbers)[:, None]
+    even = torch.arange(0, model_dim, 2, **numbers)
     angle = position * torch.exp(even * (-math.log(period) / model_dim))  # (length, ceil(model_dim / 2))
     table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :model_dim]
     return table.to(torch.float32)
@@ -52,7 +55,7 @@ class LearnedPositions(nn.Module):
     def __init__(self, max_positions: int, model_dim: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_positions, model_dim))
-        nn.init.normal_(self.weight, std=model_dim**-0.5)
+        draw_normal(self.weight, model_dim**-0.5)
         self.scale = math.sqrt(model_dim)
 
     def forward(self, x: Float[Tensor, "batch time model"], offset: int = 0) -> Float[Tensor, "batch time model"]:

@@ -266,7 +266,7 @@ def p_value(by_chance: Floats, difference: float) -> float:
 
     Two systems that no draw can tell apart get 1, where sacrebleu gives its least.
     """
-    if not by_chance.any():
+    if difference <= ROUNDING and not by_chance.any():
         return 1.0
     more = by_chance > difference + ROUNDING
     return (int(more.sum()) + 1) / (len(by_chance) + 1)

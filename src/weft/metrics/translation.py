@@ -155,7 +155,7 @@ def bleu_metric(language: str, tokenizer: str | None, of_sentences: bool = False
         extra = name.removesuffix("-mecab")
         raise WeftError(
             f"sacreBLEU for {language} needs the tokenizer {name}, whose libraries are not installed; install "
-            f"them with: pip install 'sacrebleu[{extra}]', or ask for the tokenizer char"
+            f"them with: pip install 'sacrebleu[{extra}]', or score with: weft score --tokenizer char"
         ) from error
 
 

@@ -25,6 +25,7 @@ from weft.layers.cache import KeyValueCache
 from weft.layers.dropout import Dropout
 from weft.layers.embedding import TokenEmbedding
 from weft.layers.feed_forward import FeedForward
+from weft.layers.initialization import draw_normal
 from weft.layers.linear import Linear
 from weft.layers.masks import causal_mask, padding_mask
 from weft.layers.norm import NORMS, LayerNorm, RMSNorm
@@ -246,7 +247,7 @@ class Transformer(nn.Module):
 
     def _tie(self, tie: str) -> None:
         if tie == "none":
-            nn.init.normal_(self.output.weight, std=self.config.model_dim**-0.5)
+            draw_normal(self.output.weight, self.config.model_dim**-0.5)
             return
         self.output.weight = self.target_embedding.weight
         if tie == "all":

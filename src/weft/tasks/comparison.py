@@ -470,11 +470,14 @@ def remarks_on(systems: Sequence[System], translators: Sequence[Translator | Non
         (one.name, made.model.resolved) for one, made in zip(systems, translators, strict=True) if made is not None
     ]
     remarks = []
-    for name, resolved in known[1:]:
+    of_seed: dict[int, str] = {}
+    for name, resolved in known:
+        seed = resolved.recipe.seed
+        if seed in of_seed:
+            remarks.append(f"{name} has the seed of {of_seed[seed]}, {seed}")
+        of_seed.setdefault(seed, name)
         first_name, first = known[0]
         keys = [difference.key for difference in differences(first, resolved)]
-        if "seed" not in keys:
-            remarks.append(f"{name} has the seed of {first_name}, {first.recipe.seed}")
         # What was measured, such as the number of threads, is the machine's and not the recipe's.
         if others := [key for key in keys if key != "seed" and resolved.origins.get(key) != "measured"]:
             remarks.append(f"{name} differs from {first_name} in more than the seed: {', '.join(others)}")

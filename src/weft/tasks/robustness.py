@@ -109,14 +109,14 @@ def compared(
 
 
 GREETING = {
-    "zh": ("你好|您好|嗨|哈[喽啰罗]|喂", "[，。！？、,.!? ]*"),
-    "en": (r"hello|hi|hey|good (?:morning|afternoon|evening|day)|how are you|how do you do", r"\b[,.!? ]*"),
+    "zh": ("你好|您好|嗨|哈[喽啰罗]|喂", r"[，。！？、,.!?]+\s*"),
+    "en": (r"hello|hi|hey|good (?:morning|afternoon|evening|day)|how are you|how do you do", r"[,.!?]+\s*"),
 }
 
 
 def without_greeting(text: str, language: str) -> str:
-    """The translation without a greeting at its beginning or its end; of a language other than Chinese and English as
-    it is."""
+    """The translation without a greeting at its beginning or its end that a sign parts from the rest; of a language
+    other than Chinese and English as it is."""
     code = "zh" if is_chinese(language) else language.lower().replace("_", "-").split("-")[0]
     if code not in GREETING:
         return text
@@ -125,8 +125,7 @@ def without_greeting(text: str, language: str) -> str:
     if before and before.end() < len(text):
         rest = text[before.end() :]
         return rest[0].upper() + rest[1:]
-    boundary = r"\b" if code == "en" else ""
-    after = re.search(rf"[，。！？、,.!? ]*{boundary}(?:{words})([，。！？,.!? ]*)$", text, re.IGNORECASE)
+    after = re.search(rf"[，。！？、,.!?]\s*(?:{words})([，。！？,.!? ]*)$", text, re.IGNORECASE)
     if after and after.start() > 0:
         gap = text[after.start() : after.end()].lstrip()
         ends = gap[0] if gap and gap[0] in "。！？.!?" else after[1].strip()
