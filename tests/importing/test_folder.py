@@ -12,7 +12,7 @@ from tests.importing.corpus import PAIRS
 
 from weft.config import resolve
 from weft.decoding.search import DecodingConfig, search
-from weft.errors import UsageError
+from weft.errors import ModelError, UsageError
 from weft.export.folder import export_model
 from weft.importing.folder import import_model
 from weft.tasks.exported import load_for

@@ -1,5 +1,6 @@
 """Two systems on the same sentences: planted differences are found where they were planted."""
 
+from dataclasses import replace
 from pathlib import Path
 from statistics import stdev
 

@@ -38,7 +38,7 @@ class ForeignVocabulary:
 
 
 Layers = Annotated[int, Field(ge=1, le=256)]
-Width = Annotated[int, Field(ge=2, le=65_536)]
+Width = Annotated[int, Field(ge=1, le=65_536)]
 """Bounds of what a folder says of itself, which is believed before its weights are looked at."""
 
 
