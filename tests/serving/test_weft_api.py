@@ -81,6 +81,14 @@ def test_what_goes_with_an_explained_text_has_a_bound_too(real_app: Any) -> None
     for path, field in (("/weft/alternatives", "prefix"), ("/weft/explain", "translation")):
         refused = ask(real_app, "POST", path, json={**asked, field: "I" * 1601})
         assert (refused.status_code, "at most 1600 characters" in refused.json()["error"]) == (400, True)
+        refused = ask(real_app, "POST", path, json={**asked, field: "9" * 500})
+        assert (refused.status_code, "up to 256 pieces" in refused.json()["error"]) == (400, True)
+
+
+@pytest.mark.parametrize(("best", "status"), [(2.0, 200), (2.5, 400), ("2", 400)])
+def test_a_whole_number_is_one_however_json_writes_it(real_app: Any, best: float, status: int) -> None:
+    asked = {"q": "我有两个苹果。", "source": "zh", "target": "en", "best": best}
+    assert ask(real_app, "POST", "/weft/alternatives", json=asked).status_code == status
 
 
 def test_alternatives_that_nobody_waits_for_any_more_are_given_up(

@@ -15,7 +15,7 @@ from weft.serving.detection import Detection
 from weft.serving.documents import FORMATS
 from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, body_of, refusals
 from weft.serving.reading import read_request
-from weft.serving.requests import Glossary, Key, ModelName, Term, codes_of, terms_of
+from weft.serving.requests import Glossary, Key, ModelName, Term, Whole, codes_of, terms_of
 from weft.serving.service import AUTO, Service, named
 from weft.serving.translating import Answer, Wish
 from weft.text.sentence_splitting import code_of
@@ -71,7 +71,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         alternatives: Annotated[int, Field(ge=0, le=limits.alternatives)] = 0
         """Other translations of each text."""
         api_key: Key = ""
-        beam_size: Annotated[int, Field(ge=1, le=limits.beam_size)] | None = None
+        beam_size: Annotated[Whole, Field(ge=1, le=limits.beam_size)] | None = None
         """Left out: the model's own."""
         glossary: Annotated[dict[Term, Term], Glossary(limits.terms)] | None = None
         """Terms of the source language and their translations, which have to appear."""

@@ -20,6 +20,7 @@ from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, OpenAIProblem, body_of
 from weft.serving.reading import checked, read_request
 from weft.serving.refusals import Refused
 from weft.serving.refusals import body_of as refusal_body
+from weft.serving.requests import Whole
 from weft.serving.service import Service
 from weft.serving.streams import begin_stream, in_time
 from weft.serving.translating import Wish, stream
@@ -72,7 +73,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
     class ChatRequest(BaseModel):
         model: Annotated[str, Field(max_length=200, json_schema_extra={"enum": [model.id for model in models]})]
         messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=limits.texts)]
-        n: Annotated[int, Field(ge=1, le=1 + limits.alternatives)] = 1
+        n: Annotated[Whole, Field(ge=1, le=1 + limits.alternatives)] = 1
         stream: bool = False
 
     def described(model: ServedModel) -> dict[str, Any]:

@@ -75,6 +75,14 @@ class Code(GroupedMetadata):
         return code
 
 
+def as_whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(as_whole)]
+"""JSON has one kind of number: 5.0 is 5."""
+
+
 def codes_of(models: Models) -> tuple[Code, Code]:
     """What a source and a target may be; a text that is in the target language already is a source too."""
     return Code(models.languages, [AUTO]), Code(sorted({target for _, target in models.directions}))

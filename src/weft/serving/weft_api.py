@@ -15,7 +15,7 @@ from weft.serving.models import ServedModel
 from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, body_of, refusals
 from weft.serving.reading import read_request
 from weft.serving.refusals import Refused
-from weft.serving.requests import Glossary, Key, ModelName, Term, codes_of, terms_of
+from weft.serving.requests import Glossary, Key, ModelName, Term, Whole, codes_of, terms_of
 from weft.serving.service import AUTO, Service
 from weft.serving.streams import begin_stream, in_time
 from weft.serving.translating import StreamedSentence, Wish, call, stream, submitted
@@ -24,6 +24,8 @@ from weft.text.sentence_splitting import code_of
 log = logging.getLogger("weft.serving")
 
 NDJSON, EVENTS = "application/x-ndjson", "text/event-stream"
+MOST_PIECES = 256
+"""Of a translation that is given, or the beginning of one."""
 LONGER = 4
 """How many times the characters of an explained text its translation may have: English has about three for each of
 Chinese."""
@@ -68,7 +70,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         target: Annotated[str, target_code]
         translation: Annotated[str, translated] | None = None
         """What is to be explained; left out: the model's own translation."""
-        beam_size: Annotated[int, Field(ge=1, le=limits.beam_size)] | None = None
+        beam_size: Annotated[Whole, Field(ge=1, le=limits.beam_size)] | None = None
         api_key: Key = ""
         model: Annotated[str, name] = ""
 
@@ -78,7 +80,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         target: Annotated[str, target_code]
         prefix: Annotated[str, translated] = ""
         """How the translation begins, up to the place in question."""
-        best: Annotated[int, Field(ge=1, le=limits.beam_size)] = 5
+        best: Annotated[Whole, Field(ge=1, le=limits.beam_size)] = 5
         api_key: Key = ""
         model: Annotated[str, name] = ""
 
@@ -132,6 +134,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         service.refuse_without_key(request, asked.api_key)
         model = await model_of(asked)
         service.count(model, [asked.q])
+        refuse_long(model, asked.translation or "")
         try:
             found = await call(
                 model,
@@ -166,6 +169,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
             config = translator.decoding
             return [find_alternatives(translator, text, asked.prefix, asked.best, config, after_step=after_step)]
 
+        refuse_long(model, asked.prefix)
         try:
             (found,) = await submitted(model, Job([asked.q], find, kind=object())).all()
         except WeftError as error:
@@ -183,6 +187,14 @@ def add_routes(app: FastAPI, service: Service) -> None:
             raise Refused(403, "a server without keys is reloaded by a signal: kill -HUP its process")
         await reload_models(service)
         return JSONResponse({"status": "reloaded"})
+
+
+def refuse_long(model: ServedModel, written: str) -> None:
+    """Raise Refused for what would keep the model from others for seconds: each piece takes a step, and each step looks
+    at all before it."""
+    pieces = len(model.translator.model.target_tokenizer.encode([written])[0])
+    if pieces > MOST_PIECES:
+        raise Refused(400, f"a translation may be given up to {MOST_PIECES} pieces of the model; this has {pieces:,}")
 
 
 async def reload_models(service: Service) -> None:
