@@ -2,7 +2,7 @@
 
     cut      tatoeba-zh-en into train.tsv and valid.tsv, and the Tatoeba rows of zh-en-50k/valid.tsv beside them
     train    recipes/tatoeba-zh-en.toml and tatoeba-en-zh.toml; a run that was stopped goes on
-    ship     the weights in fp16 into src/weft/pretrained, with a card that says license, sources and scores
+    ship     the weights in int8 into src/weft/pretrained, with a card that says license, sources and scores
 
 Only Tatoeba's sentences (CC BY 2.0 FR) are in them: the rest of zh-en-50k may not be used commercially, so no weight of
 these models has seen it. The weights are chosen on valid.tsv, which shares no sentence with train.tsv on either side;
@@ -131,7 +131,7 @@ def ship(name: str, run: Path, work: Path) -> None:
     """Put the model of a finished run into the package, with its card; one line of results says what it scores."""
     staged = work / f"{name}.shipped"
     shutil.rmtree(staged, ignore_errors=True)
-    copy_model(run, staged, half=True)
+    copy_model(run, staged, storage="int8")
     model, evaluated = load_model(staged), score(staged, work / f"tatoeba.{name}.tsv")
     steps = RunStatus.read(run / "run.json").last
     old = (run / CARD).read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ What a model folder is stands in weft.tasks.model_folder; what is read of it wit
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -75,13 +75,16 @@ def verify(model: Model) -> None:
 def copy(
     model: Model,
     folder: Annotated[Path, typer.Argument(help="The folder to make.")],
-    half: Annotated[bool, typer.Option("--half", help="Store the weights in fp16: half the bytes.")] = False,
+    weights: Annotated[
+        Literal["fp16", "int8"] | None,
+        typer.Option(help="What to store the weights in, half or a quarter of the bytes; left out: what they are in."),
+    ] = None,
 ) -> None:
     """Write a model into a folder of its own, without the run it came from."""
     from weft.tasks.model_copy import copy_model
 
-    source = copy_model(model, folder, half=half)
-    typer.echo(f"{folder} holds the model {source}{', its weights in fp16' if half else ''}", err=True)
+    source = copy_model(model, folder, storage=weights)
+    typer.echo(f"{folder} holds the model {source}{f', its weights in {weights}' if weights else ''}", err=True)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""A model in a folder of its own, without the run it came from, its weights as they are or in half the bytes."""
+"""A model in a folder of its own, without the run it came from, its weights as they are or in fewer bytes."""
 
 import shutil
 from pathlib import Path
@@ -17,15 +17,16 @@ from weft.tasks.model_folder import (
     read_manifest,
     write_manifest,
 )
+from weft.tasks.weight_storage import SCALE, Storage, restored, stored
 from weft.training.run_folder import commit_folder
 
 
-def copy_model(name: str | Path, folder: Path, *, half: bool = False) -> Path:
+def copy_model(name: str | Path, folder: Path, *, storage: Storage | None = None) -> Path:
     """Write the files of the model that `name` means into a new folder, and return where they were taken from.
 
-    `half` rounds the weights to fp16: half the bytes, 11 significant bits. They are computed with in fp32 as before.
-    Raises UsageError where the folder is there already, ModelError for a model that would not load, or that has
-    weights beyond fp16's range.
+    `storage` rounds the weights to fp16 or int8 (weight_storage.py): half or a quarter of the bytes. They are computed
+    with in fp32 as before. Raises UsageError where the folder is there already, ModelError for a model that would not
+    load, or that has weights beyond what they are to be stored in.
     """
     refuse_existing_folder(folder)
     source = find_model(name)
@@ -35,8 +36,8 @@ def copy_model(name: str | Path, folder: Path, *, half: bool = False) -> Path:
     def write(staged: Path) -> None:
         for file in model_files(source):
             shutil.copyfile(source / file, staged / file)
-        if half:
-            save_file(halved(source), staged / WEIGHTS)
+        if storage is not None:
+            save_file(rounded(source, storage), staged / WEIGHTS)
             shutil.copymode(staged / MANIFEST, staged / WEIGHTS)  # safetensors writes for the owner alone
             write_manifest(staged, listed)
 
@@ -44,10 +45,11 @@ def copy_model(name: str | Path, folder: Path, *, half: bool = False) -> Path:
     return source
 
 
-def halved(folder: Path) -> dict[str, torch.Tensor]:
-    """The weights in fp16; raises ModelError for those that would become infinite."""
-    weights = {name: tensor.half() for name, tensor in load_file(folder / WEIGHTS).items()}
+def rounded(folder: Path, storage: Storage) -> dict[str, torch.Tensor]:
+    """The weights as `storage` holds them; raises ModelError for those that would become infinite."""
+    weights = stored(restored(load_file(folder / WEIGHTS)), storage)
     too_large = [name for name, tensor in weights.items() if not tensor.isfinite().all()]
     if too_large:
-        raise ModelError(folder, [Problem(name, "has numbers that fp16 cannot hold") for name in too_large])
+        what = f"has numbers that {storage} cannot hold"
+        raise ModelError(folder, [Problem(name.removesuffix(SCALE), what) for name in too_large])
     return weights

@@ -1,7 +1,7 @@
 """A model on disk: a folder that carries everything it needs and nothing that runs.
 
     config.toml         the resolved recipe with the origin of every value
-    model.safetensors   the weights, fp32 (fp16 in a copy made to be small)
+    model.safetensors   the weights, fp32 (fp16 or int8 in a copy made to be small: weight_storage.py)
     tokenizer.*.model   one vocabulary for each language, or tokenizer.model for both; .txt where it is a list of tokens
     manifest.json       format version and the sha256 of the files above
     README.md           the model card, which people may edit
@@ -28,6 +28,7 @@ from weft.errors import ModelError, Problem, RecipeError, UsageError
 from weft.files import sha256
 from weft.models.transformer import Transformer
 from weft.tasks.recipes import TranslationRecipe
+from weft.tasks.weight_storage import Header, restored, storage_problems, weights_in
 from weft.text.chinese import Script
 from weft.text.kinds import SUFFIXES, load_tokenizer, pieces_of
 from weft.text.punctuation import Punctuation
@@ -42,8 +43,6 @@ EXPORT = "export.json"
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """Where the models lie that come with weft, each in a folder of its name."""
 
-STORED_TYPES = ("F32", "F16")
-"""What weights may be stored in, by safetensors' names; computed with is fp32."""
 LARGEST_TEXT_FILE, LARGEST_OTHER_FILE = 128 << 10, 64 << 20
 """Bytes that config.toml, manifest.json and the card may have, and any other file but the weights."""
 LARGEST_HEADER = 4 << 20
@@ -149,7 +148,8 @@ def model_files(folder: Path) -> list[str]:
 
 def load_weights(model: Transformer, folder: Path) -> None:
     """Put a folder's weights into a model of the same shape."""
-    model.load_state_dict(load_file(folder / WEIGHTS), strict=False)  # tied names are stored once; shapes are checked
+    weights = restored(load_file(folder / WEIGHTS))
+    model.load_state_dict(weights, strict=False)  # tied names are stored once; shapes are checked
 
 
 def stored_weights(model: Transformer) -> dict[str, torch.Tensor]:
@@ -296,7 +296,8 @@ def check_weights(folder: Path, recipe: TranslationRecipe, vocab_sizes: tuple[in
         expected = {
             name: list(tensor.shape) for name, tensor in stored_weights(build_transformer(recipe, *vocab_sizes)).items()
         }
-    found = read_header(folder)
+    header = read_header(folder)
+    found = weights_in(header)
     problems = [Problem(name, "is missing from the weights") for name in expected if name not in found]
     problems += [
         Problem(name, "is a weight that this recipe has no place for") for name in found if name not in expected
@@ -306,17 +307,13 @@ def check_weights(folder: Path, recipe: TranslationRecipe, vocab_sizes: tuple[in
         for name, shape in expected.items()
         if name in found and found[name][0] != shape
     ]
-    problems += [
-        Problem(name, f"is stored as {dtype}; weft reads {' and '.join(STORED_TYPES)}")
-        for name, (_, dtype) in found.items()
-        if dtype not in STORED_TYPES
-    ]
+    problems += storage_problems(header)
     if problems:
         raise ModelError(folder, problems)
 
 
-def read_header(folder: Path) -> dict[str, tuple[list[int], str]]:
-    """Name -> (shape, type) of every stored weight, without reading any; raises ModelError."""
+def read_header(folder: Path) -> Header:
+    """What the file of the weights says that it holds, without reading any; raises ModelError."""
     path = folder / WEIGHTS
     start = b""
     try:

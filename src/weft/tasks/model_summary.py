@@ -22,6 +22,7 @@ from weft.tasks.model_folder import (
     read_manifest,
 )
 from weft.tasks.recipes import TranslationRecipe
+from weft.tasks.weight_storage import weights_in
 from weft.training.run_folder import RunStatus
 
 MAIN_KEYS = {
@@ -130,13 +131,13 @@ def summarize(name: str | Path) -> ModelSummary:
     _, problems = read_manifest(folder)
     if problems:
         raise ModelError(folder, problems)
-    header = read_header(folder)
+    weights = weights_in(read_header(folder))
     return ModelSummary(
         name=str(name),
         folder=folder,
         state=state_of_run(run) if (run / "run.json").is_file() else "model",
         recipe=read_config(folder).recipe,
-        parameters=sum(prod(shape) for shape, _ in header.values()),
+        parameters=sum(prod(shape) for shape, _ in weights.values()),
         size=sum((folder / file).stat().st_size for file in model_files(folder)),
         card=read_card(folder),
     )
