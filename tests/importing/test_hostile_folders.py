@@ -250,6 +250,26 @@ def test_a_tensor_that_only_claims_its_size_takes_no_memory(folder_of: FolderOf,
     assert refused(folder, tmp_path) == [(name, "repeats a few numbers to its size; save it as a contiguous tensor")]
 
 
+ODD = {
+    "sparse": (lambda tensor: tensor.to_sparse(), "is a sparse, nested, quantized or empty tensor"),
+    "without numbers": (lambda tensor: tensor.to("meta"), "is a sparse, nested, quantized or empty tensor"),
+    "of 8 bits": (lambda tensor: tensor.to(torch.float8_e4m3fn), "is of type torch.float8_e4m3fn"),
+    "complex": (lambda tensor: tensor.to(torch.complex64), "is of type torch.complex64"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("name", ["model.encoder.layers.0.fc1.weight", "model.encoder.embed_positions.weight"])
+def test_a_tensor_of_an_odd_kind_earns_one_error(name: str, kind: str, folder_of: FolderOf, tmp_path: Path) -> None:
+    folder = folder_of("marian-apart")
+    make_odd, what = ODD[kind]
+    state = torch.load(folder / "pytorch_model.bin", weights_only=True)
+    state[name] = make_odd(state[name])
+    torch.save(state, folder / "pytorch_model.bin")
+    ((where, found),) = refused(folder, tmp_path)
+    assert where in (name, "pytorch_model.bin") and (what in found or "refused by PyTorch's reader" in found)
+
+
 YAMLS = {
     "code": ("!!python/object/apply:os.system ['touch owned']", "could not determine a constructor"),
     "an alias": ("a: &x [1, 2]\nb: *x", "has an alias"),

@@ -68,7 +68,7 @@ def make(tmp_path: Path) -> Make:
         tokens = ["</s>", "<unk>", *pieces]
         lines = [f"{json.dumps(token, ensure_ascii=False)}: {number}\n" for number, token in enumerate(tokens)]
         (folder / "vocab.yml").write_text("".join(lines), encoding="utf-8")
-        said = {**SETTINGS, **ORDERS[norm], **settings}
+        said = {**SETTINGS, **ORDERS[norm], "tied-embeddings-all": tie, **settings}
         arrays = random_weights(norm, len(tokens), tie=tie)
         arrays["special:model.yml"] = np.frombuffer(yaml.safe_dump(said).encode() + b"\0", dtype=np.int8)
         np.savez(folder / "model.npz", **arrays)  # type: ignore[arg-type]
@@ -187,6 +187,36 @@ def test_the_pieces_of_a_sentencepiece_model_may_be_the_list(make: Make, tmp_pat
     assert not model.recipe.tokenizer.cut_apart
 
 
+@pytest.mark.parametrize(
+    ("gone", "settings"),
+    [
+        ("decoder_ff_logit_out_W", {"tie": False}),
+        ("decoder_ff_logit_out_b", {}),
+        ("decoder_ff_logit_out_b", {"output-omit-bias": False}),
+    ],
+)
+def test_an_output_that_the_settings_promise_is_missed_and_not_taken_for_tied(
+    gone: str, settings: dict[str, Any], make: Make, tmp_path: Path
+) -> None:
+    folder = make(**settings)
+    without(gone, folder)
+    with pytest.raises(ModelError, match=rf"{gone} +is missing from the weights"):
+        import_model(folder, tmp_path / "ours", source="zh", target="en")
+
+
+def test_a_model_without_the_bias_of_its_output_says_so(make: Make, tmp_path: Path) -> None:
+    folder = make(**{"output-omit-bias": True})
+    without("decoder_ff_logit_out_b", folder)
+    model = import_model(folder, tmp_path / "ours", source="zh", target="en").model
+    assert model.output.bias is not None and set(model.output.bias.tolist()) == {0.0, -1000.0}
+
+
+def without(name: str, folder: Path) -> None:
+    with np.load(folder / "model.npz") as archive:
+        arrays = {key: archive[key] for key in archive.files if key != name}
+    np.savez(folder / "model.npz", **arrays)  # type: ignore[arg-type]
+
+
 REFUSED = {
     "transformer-decoder-autoreg": "rnn",
     "transformer-ffn-activation": "gelu",
@@ -208,11 +238,15 @@ def test_what_weft_has_no_form_for_is_refused_by_name_and_at_once(make: Make, tm
     assert not (tmp_path / "ours").exists()
 
 
-@pytest.mark.parametrize("spoiled", ["objects", "no settings", "a hole", "no archive"])
+@pytest.mark.parametrize("spoiled", ["objects", "text", "other bytes first", "no settings", "a hole", "no archive"])
 def test_a_spoiled_folder_is_refused(spoiled: str, make: Make, tmp_path: Path) -> None:
     folder = make()
     if spoiled == "objects":
         np.savez(folder / "model.npz", x=np.array([{}], dtype=object))  # type: ignore[arg-type]
+    elif spoiled == "text":
+        np.savez(folder / "model.npz", x=np.array(["a"]))
+    elif spoiled == "other bytes first":
+        np.savez(folder / "model.npz", x=np.zeros(3, dtype=">f4"))
     elif spoiled == "no settings":
         np.savez(folder / "model.npz", x=np.zeros(3))
     elif spoiled == "no archive":

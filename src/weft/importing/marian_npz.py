@@ -93,6 +93,9 @@ class MarianSettings(Said):
     no_projection: bool = Field(default=False, alias="transformer-no-projection")
     train_positions: bool = Field(default=False, alias="transformer-train-positions")
     tied_layers: list[int] = Field(default=[], alias="transformer-tied-layers")
+    tied_embeddings: bool = Field(default=False, alias="tied-embeddings")
+    tied_embeddings_all: bool = Field(default=False, alias="tied-embeddings-all")
+    output_omit_bias: bool = Field(default=False, alias="output-omit-bias")
     preprocess: str = Field(default="", alias="transformer-preprocess")
     postprocess: str = Field(default="dan", alias="transformer-postprocess")
     postprocess_top: str = Field(default="", alias="transformer-postprocess-top")
@@ -259,7 +262,8 @@ def described(
     source_embedding, target_embedding = (
         name if name in tensors else "Wemb" for name in ("encoder_Wemb", "decoder_Wemb")
     )
-    own_output = ("decoder_ff_logit_out_W", "decoder_ff_logit_out_Wt")
+    is_tied = settings.tied_embeddings or settings.tied_embeddings_all
+    own_output = "decoder_ff_logit_out_Wt" if "decoder_ff_logit_out_Wt" in tensors else "decoder_ff_logit_out_W"
     top = {"encoder_norm": ("encoder_top.norm",), "decoder_norm": ("decoder_top.norm",)}
     return Foreign(
         framework="Marian",
@@ -289,8 +293,8 @@ def described(
         },
         source_embedding=source_embedding,
         target_embedding=target_embedding,
-        output=next((name for name in own_output if name in tensors), target_embedding),
-        output_bias="decoder_ff_logit_out_b" if "decoder_ff_logit_out_b" in tensors else None,
+        output=target_embedding if is_tied else own_output,
+        output_bias=None if settings.output_omit_bias else "decoder_ff_logit_out_b",
         tensors=tensors,
         files=files,
         order=sines_first(settings.dim_emb),

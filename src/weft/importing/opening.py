@@ -25,6 +25,9 @@ LARGEST_SETTINGS, LARGEST_VOCABULARY, LARGEST_WEIGHTS = 1 << 20, 64 << 20, 8 << 
 MOST_GROWTH = 100
 """How many times its packed size an archive of arrays may take."""
 
+NUMBERS = frozenset(map(np.dtype, ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1")))
+"""What arrays may be of; PyTorch has no other types of NumPy's."""
+
 
 def check_files(folder: Path, files: Mapping[str, int]) -> None:
     """Raise ModelError with every one of these files that is missing, no plain file, or larger than its limit."""
@@ -118,11 +121,15 @@ def read_safetensors(folder: Path, name: str) -> dict[str, Tensor]:
 
 
 def read_npz(folder: Path, name: str) -> dict[str, np.ndarray]:
-    """The arrays of a NumPy archive."""
+    """The arrays of a NumPy archive, of numbers in the order of bytes of this machine."""
     with naming_unreadable(folder, name):
         refuse_growth(folder / name)
         with np.load(folder / name, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
+            arrays = {key: archive[key] for key in archive.files}
+    odd = {key: array.dtype for key, array in arrays.items() if array.dtype not in NUMBERS}
+    if odd:
+        raise ModelError(folder, [Problem(f"{name}: {key}", f"is of type {dtype}") for key, dtype in odd.items()])
+    return arrays
 
 
 def refuse_growth(path: Path) -> None:
