@@ -17,12 +17,13 @@ from safetensors.torch import load_file
 
 from weft.config import resolve
 from weft.errors import CorpusError, RecipeError, RunError, Stopped, WeftError
+from weft.metrics.translation import score_translations
 from weft.tasks.corpora import read_all
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.tasks.preparation import prepare
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.training import Silent, train
-from weft.tasks.translation import Translator, load_translator
+from weft.tasks.translation import Translator, load_translator, reference_sets
 from weft.training.run_folder import RunStatus
 
 STEPS_PER_EPOCH = 2
@@ -176,6 +177,20 @@ def test_training_stops_when_patience_is_lost_and_more_patience_goes_on(tiny_run
     assert status(run).last == 8
     train(given(patience=None, epochs=6), run=train(given(epochs=6), run=tmp_path / "2", data=tiny_run), data=tiny_run)
     assert status(tmp_path / "2").last == 12
+
+
+@pytest.mark.parametrize("metric", ["chrf", "ter", "bleu_2"])
+def test_any_score_of_the_translations_may_choose_the_weights(tiny_run: Path, tmp_path: Path, metric: str) -> None:
+    settings = {"select_by": metric, "learning_rate": 0.01, "epochs": 3}
+    run = train(recipe(training=settings), run=tmp_path / "run", data=tiny_run)
+    found = {row["step"]: row[f"valid_{metric}"] for row in validations(run)}
+    choose = min if metric == "ter" else max
+    assert status(run).best == choose(found, key=lambda step: found[step])
+    corpus = read_all(load_model(run).recipe, tiny_run, Silent()).valid
+    greedy = Translator(load_model(run)).translate(corpus.sources, method="greedy")
+    scores = score_translations([t.text for t in greedy], reference_sets(corpus.references), "en")
+    assert found[status(run).best] == pytest.approx(scores[metric].value)
+    assert f"by `valid_{metric}` on the valid files, translated greedily" in (run / "README.md").read_text("utf-8")
 
 
 AVERAGES: dict[str, dict[str, Any]] = {

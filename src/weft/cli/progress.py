@@ -106,10 +106,13 @@ class LiveDisplay:
 
 def describe_validation(row: dict[str, Any], is_best: bool) -> str:
     best = ", the best so far" if is_best else ""
+    usual = ("valid_loss", "valid_accuracy", "valid_bleu")
+    chosen_by = [name for name in row if name.startswith("valid_") and name not in usual]
+    others = "".join(f", {name.removeprefix('valid_')} {row[name]:.4g}" for name in chosen_by)
     return (
         f"validation at step {row['step']:,} (epoch {row['epoch']:.2f}, {clock(row['seconds'])}): "
         f"loss {row['valid_loss']:.3f}, accuracy {100 * row['valid_accuracy']:.1f} %, "
-        f"BLEU {row['valid_bleu']:.2f}{best}"
+        f"BLEU {row['valid_bleu']:.2f}{others}{best}"
     )
 
 

@@ -51,7 +51,7 @@ def model_card(
     ]
     if validation is not None:
         metric, value = validation
-        how = ", translated greedily" if metric == "valid_bleu" else ""
+        how = ", translated greedily" if metric not in ("valid_loss", "valid_accuracy") else ""
         lines += [f"The best of its run by `{metric}` on the valid files{how}: {value:.4f}.", ""]
     for evaluation in evaluations:
         decoding = ", ".join(

@@ -29,7 +29,7 @@ from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilit
 from weft.decoding.search import DecodingConfig, refuse_constraints, search_steps
 from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
 from weft.errors import CorpusError, ModelError, Problem, ProblemsError, UsageError
-from weft.metrics.translation import sacre_bleu
+from weft.metrics.translation import sacre_bleu, score_translations
 from weft.metrics.utilities import ChrfUtilities, bleu_utilities
 from weft.models.transformer import Transformer
 from weft.runtime import (
@@ -572,7 +572,8 @@ class TranslationTask:
     def evaluate(self, model: Transformer) -> Evaluation:
         """In fp32, whatever the precision of training; valid_bleu is sacreBLEU of greedy translations.
 
-        Where several processes train, each takes its share of the pairs, and all find the same.
+        Any other score of them is measured where the recipe's select_by names it. Where several processes train, each
+        takes its share of the pairs, and all find the same.
         """
         with computing_in(model, torch.float32):
             losses = [
@@ -583,12 +584,16 @@ class TranslationTask:
         share = self.translator.translate(self.ranks.dealt_out(self.valid.sources), method="greedy")
         hypotheses = self.ranks.together([translation.text for translation in share])
         references = reference_sets(self.valid.references)
+        metrics = {
+            "valid_loss": sum(float(nll) for nll, _, _ in sums) / tokens,
+            "valid_accuracy": sum(float(correct) for _, correct, _ in sums) / tokens,
+            "valid_bleu": sacre_bleu(hypotheses, references, self.target_language).value,
+        }
+        if (wanted := f"valid_{self.training.select_by}") not in metrics:
+            scores = score_translations(hypotheses, references, self.target_language)
+            metrics[wanted] = scores[self.training.select_by].value
         return Evaluation(
-            metrics={
-                "valid_loss": sum(float(nll) for nll, _, _ in sums) / tokens,
-                "valid_accuracy": sum(float(correct) for _, correct, _ in sums) / tokens,
-                "valid_bleu": sacre_bleu(hypotheses, references, self.target_language).value,
-            },
+            metrics=metrics,
             samples=[
                 {
                     "source": self.valid.sources[index],

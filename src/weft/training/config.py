@@ -13,7 +13,11 @@ from weft.training.schedules import SCHEDULE_KEYS, Horizon
 
 INTERVAL = re.compile(r"(\d{1,9}(?:\.\d+)?) ?(steps?|epochs?|m|h)")
 
-SELECTABLE: dict[str, Literal["max", "min"]] = {"bleu": "max", "accuracy": "max", "loss": "min"}
+SELECTABLE: dict[str, Literal["max", "min"]] = {
+    **{"bleu": "max", "accuracy": "max", "loss": "min"},
+    **{"chrf": "max", "ter": "min", "exact_match": "max"},
+    **{"bleu_1": "max", "bleu_2": "max", "bleu_3": "max", "bleu_4": "max"},
+}
 """Which way each metric improves that a run can be led by: the choices of `select_by`, each a task's valid_NAME."""
 
 MOST_EPOCHS = 100_000
@@ -94,7 +98,9 @@ class TrainingConfig(Settings):
     """Time between validations, such as "200 steps", "1 epoch", "5m"; the last step is always validated."""
     checkpoint_every: str | None = None
     """Time between checkpoints, in the same words; every validation writes one anyway."""
-    select_by: Literal["bleu", "accuracy", "loss"] = "bleu"
+    select_by: Literal[
+        "bleu", "accuracy", "loss", "chrf", "ter", "exact_match", "bleu_1", "bleu_2", "bleu_3", "bleu_4"
+    ] = "bleu"
     """The validation metric that chooses the best weights and stops early."""
     patience: int | None = Field(default=None, ge=1)
     """Validations in a row without improvement before training stops; left out: never."""

@@ -51,7 +51,7 @@ def make_optimizer(
     groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
     match name:
         case "sgd":
-            return torch.optim.SGD(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov)
+            return torch.optim.SGD(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=True)
         case "adam":
             return torch.optim.Adam(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
         case "adamw":
