@@ -38,6 +38,12 @@ def test_the_table_has_scores_with_signatures_data_decoding_time_and_size(evalua
     assert re.search(r"^parameters +[0-9,]+$", out, re.MULTILINE)
 
 
+def test_an_ensemble_has_the_parameters_of_all(evaluate: Weft, tiny_run: Path) -> None:
+    one, both = (evaluate("--json", "-", *more)[1] for more in ((), ("--model", str(tiny_run / "run"))))
+    assert json.loads(both)["parameters"] == 2 * json.loads(one)["parameters"]
+    assert json.loads(both)["scores"] == json.loads(one)["scores"]  # one model twice is that model
+
+
 def test_json_goes_to_a_file_beside_the_table_or_alone_to_standard_output(evaluate: Weft) -> None:
     _, table, _ = evaluate("--json", "scores.json")
     assert table.startswith("score ")

@@ -335,6 +335,54 @@ def test_alternatives_at_a_place_are_lines_of_word_score_and_translation(transla
     assert json.loads(line)["alternatives"] == [vars(one) for one in expected]
 
 
+def test_what_it_begins_with_and_what_appears_can_be_said(translate: Translate) -> None:
+    (line,) = translate("--begin", "I have", "--phrase", "an apple", "--phrase", "two", SENTENCES[0])
+    assert line.startswith("I have") and "an apple" in line and "two" in line
+    (found,) = translate("--begin", "I have", "--best", "2", "--json", SENTENCES[0])
+    assert all(one["text"].startswith("I have") for one in json.loads(found)["best"])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--begin", "I"], "take sentences as arguments"),
+        (["--phrase", "I", "--split", "always", "我"], "leave out --split"),
+        (["--begin", "I", "--alternatives-after", "I", "我"], "leave out --alternatives-after"),
+    ],
+)
+def test_beginnings_and_phrases_are_for_sentences(weft: Weft, tiny_run: Path, options: list[str], says: str) -> None:
+    code, out, error = weft("translate", "--model", str(tiny_run / "run"), *options)
+    assert (code, out) == (2, "") and says in error
+
+
+# Several models
+
+
+def test_several_models_answer_as_an_ensemble(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
+    from weft.tasks.translation import load_translator
+
+    run, earlier = tiny_run / "run", min((tiny_run / "run/checkpoints").iterdir())
+    together = [t.text for t in load_translator(run, others=[earlier]).translate(SENTENCES)]
+    code, out, _ = weft("translate", "--model", str(run), "--model", str(earlier), *SENTENCES)
+    assert (code, out.split("\n")[:-1]) == (0, together)
+    (tmp_path / "in.txt").write_text(SEVERAL, encoding="utf-8")
+    places = ["--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out.txt")]
+    assert weft("translate", "--model", str(run), "--model", str(earlier), *places)[0] == 0
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")[:-1] == together
+
+
+def test_what_one_model_has_begun_another_ensemble_does_not_go_on_with(
+    weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 2)
+    (tmp_path / "in.txt").write_bytes(SEVERAL.encode() + b"\xff\n")
+    places = ["--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out.txt")]
+    model = ["translate", "--model", str(tiny_run / "run")]
+    assert weft(*model, *places)[0] == 1
+    code, _, error = weft(*model, "--model", str(tiny_run / "run"), *places)
+    assert code != 0 and "model: was" in error
+
+
 # Parts
 
 

@@ -263,6 +263,21 @@ def test_a_term_is_found_in_either_chinese_script(random_model: TranslationModel
         assert "school" in found[0].text
 
 
+def test_phrases_appear_in_the_translation_of_their_text_and_change_no_other(random_model: TranslationModel) -> None:
+    translator = Translator(random_model)
+    texts, phrases = ["他在学校。", "你好。", "我的猫。"], [["school", "a cat"], [], ["black"]]
+    plain = translator.translate(texts, max_length_extra=12)
+    found = translator.translate(texts, phrases=phrases, max_length_extra=12)
+    assert all(phrase in t.text for t, wanted in zip(found, phrases, strict=True) for phrase in wanted)
+    assert same(found[1:2], plain[1:2]) and "school" not in plain[0].text
+    with pytest.raises(UsageError, match="phrases of 1 texts for 3"):
+        translator.translate(texts, phrases=[["school"]])
+    with pytest.raises(UsageError, match="give a list a text"):
+        translator.translate(texts, phrases=["school", "cat", "dog"])
+    with pytest.raises(UsageError, match="have to appear are a matter of decoding"):
+        translator.translate(texts, phrases=phrases, method="greedy")
+
+
 def test_translations_begin_with_their_prefixes(random_model: TranslationModel) -> None:
     translator = Translator(random_model)
     prefixes = ["She is", "", "Hello"]

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Annotated[
-        str, typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft.")
+    models: Annotated[
+        list[str],
+        typer.Option(
+            "--model",
+            help="A model folder, a run folder, or the name of a model that comes with weft. Repeated: their ensemble.",
+        ),
     ],
     data: Annotated[Path, typer.Option("--data", help="Pairs to translate and compare: TSV or JSONL; .gz too.")],
     json: Annotated[
@@ -77,7 +81,7 @@ def evaluate(
     from weft.tasks.robustness import measure_noise, noise_table
 
     refuse_unusable(comet)
-    translator = load_for(model, overrides or (), engine)
+    translator = load_for(models[0], overrides or (), engine, others=models[1:])
     bleu_metric(translator.model.recipe.data.target, None)  # raises before hours of translation
     named = None if methods is None else parse_methods(methods, translator.model.resolved)
     refuse_methods(translator, named or {})

@@ -28,9 +28,13 @@ PLAIN_EVERY = 10.0
 
 def translate(
     text: Annotated[list[str] | None, typer.Argument(help="Sentences to translate.")] = None,
-    model: Annotated[
-        str, typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft.")
-    ] = "",
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            help="A model folder, a run folder, or the name of a model that comes with weft. Repeated: their ensemble.",
+        ),
+    ] = None,
     input_file: Annotated[
         Path | None,
         typer.Option("--input", help="A text file, one sentence or paragraph a line; .gz too.", show_default=False),
@@ -78,6 +82,14 @@ def translate(
             show_default=False,
         ),
     ] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option("--begin", metavar="TEXT", help="What the translation begins with.", show_default=False),
+    ] = None,
+    phrases: Annotated[
+        list[str] | None,
+        typer.Option("--phrase", metavar="TEXT", help="What appears in the translation. Repeated: all of them."),
+    ] = None,
     alternatives_after: Annotated[
         str | None,
         typer.Option(
@@ -123,7 +135,7 @@ def translate(
 
     From --input to --output it may be a file of any size: the same command goes on with what was stopped.
     """
-    if not model:
+    if not models:
         raise UsageError("--model is missing: a model folder or a run folder, such as runs/starter")
     if text and input_file:
         raise UsageError("give either sentences or --input, not both")
@@ -139,6 +151,12 @@ def translate(
         refuse_together("--alternatives-after looks at one place of one sentence", **others)
         if text is None or len(text) != 1:
             raise UsageError("--alternatives-after takes one sentence, as an argument")
+    if begin is not None or phrases:
+        others = {"stream": stream, "input": input_file, "markup": markup == "keep", "split": split != "auto"}
+        others |= {"alternatives-after": alternatives_after}
+        refuse_together("--begin and --phrase are for sentences by themselves", **others)
+        if text is None:
+            raise UsageError("--begin and --phrase take sentences as arguments")
     shows_memory = memory is not None and memory_use == "show"
     if shows_memory and is_bulk and not as_json:
         raise UsageError("--memory-use show writes into the objects of --json where a file is translated; add --json")
@@ -147,34 +165,48 @@ def translate(
     refuse_replacing("--output", output_file, [input_file] if input_file else [])
     if is_bulk:  # oneDNN would keep what it compiled for a thousand shapes, a gigabyte; hardly one comes again
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    from weft.tasks.bulk import Form, translate_file
+    from weft.tasks.bulk import Form, as_lines, translate_file
     from weft.tasks.exported import load_for
     from weft.tasks.glossary import read_glossary
     from weft.tasks.model_folder import find_model
     from weft.tasks.passages import PassageTranslator
     from weft.tasks.translation_memory import read_memory
 
-    folder = find_model(model) if is_bulk else Path(model)
-    translator = load_for(folder, overrides or (), engine)
+    folder, *others = (find_model(model) if is_bulk else Path(model) for model in models)
+    translator = load_for(folder, overrides or (), engine, others=others)
     languages = translator.model.recipe.data.source, translator.model.recipe.data.target
     terms = read_glossary(glossary, languages) if glossary is not None else None
     if text is not None and alternatives_after is not None:
-        given = (argument.encode("utf-8", "surrogateescape") for argument in (text[0], alternatives_after))
-        sentence, prefix = read_texts(given, None)
+        sentence, prefix = read_arguments([text[0], alternatives_after])
         found = translator.alternatives(sentence, prefix, best or 5)
         with open_output(output_file) as output:
             output.write(alternatives_written(sentence, prefix, found, as_json=as_json))
         return
     normalize = translator.model.source_tokenizer.normalize
+    remembered = read_memory(memory, languages, normalize) if memory is not None else None
     passages = PassageTranslator(
         translator,
         split,
         keeps_markup=markup == "keep",
         glossary=terms,
-        memory=read_memory(memory, languages, normalize) if memory is not None else None,
+        memory=remembered,
         memory_use=memory_use,
     )
     form = Form(as_json, best, memory_similarity if shows_memory and as_json else None)
+    if text is not None and (begin is not None or phrases):
+        sentences = read_arguments(text)
+        answered = translator.translate_n_best(
+            sentences,
+            best or 1,
+            glossary=terms,
+            prefixes=[begin] * len(sentences) if begin else (),
+            phrases=[phrases] * len(sentences) if phrases else (),
+            memory=passages.forced,
+        )
+        with open_output(output_file) as output:
+            for number, of_text in enumerate(answered, start=1):
+                output.writelines(f"{line}\n" for line in as_lines(number, of_text, passages, form))
+        return
     if input_file is None or output_file is None or not is_bulk:
         is_typed = sys.stdout.isatty() and (text is not None or (input_file is None and sys.stdin.isatty()))
         streams = output_file is None and form == Form() and (is_typed if stream is None else stream)
@@ -189,6 +221,7 @@ def translate(
             folder,
             input_file,
             output_file,
+            others=others,
             form=form,
             restart=restart,
             cluster=cluster,
@@ -196,6 +229,11 @@ def translate(
             tell=display.tell,
         )
     typer.echo(f"{output_file}: {place.lines:,} lines", err=True)
+
+
+def read_arguments(texts: list[str]) -> list[str]:
+    """Raises CorpusError for one that is not UTF-8."""
+    return list(read_texts((text.encode("utf-8", "surrogateescape") for text in texts), None))
 
 
 def is_stream(path: Path) -> bool:

@@ -30,7 +30,7 @@ from weft.files import decode_lines, naming_unreadable, open_bytes, open_to_writ
 from weft.runtime import return_memory_pages
 from weft.tasks.glossary import Glossary
 from weft.tasks.growing_file import GrowingFile
-from weft.tasks.model_folder import MANIFEST, load_model, save_model
+from weft.tasks.model_folder import MANIFEST, TranslationModel, load_model, save_model
 from weft.tasks.passages import MemoryUse, PassageTranslator, Split
 from weft.tasks.translation import Translation, Translator
 from weft.tasks.translation_memory import TranslationMemory
@@ -98,6 +98,7 @@ def translate_file(
     source: Path,
     output: Path,
     *,
+    others: Sequence[Path] = (),
     form: Form = Form(),
     restart: bool = False,
     cluster: bool = False,
@@ -107,12 +108,13 @@ def translate_file(
     """Translate a text file line by line into another; either may end with .gz. Where a call with the same settings was
     stopped, this one goes on, and with `restart` begins anew.
 
-    `model` is the folder that the translator was loaded from. Over a `cluster` (data/cluster.py) blocks are translated
-    at the same time, to the same texts. Raises CorpusError for a line that cannot be read, UsageError where what lies
-    beside the output was made otherwise, RunError where another process is at it, Stopped when a signal asks for it.
+    `model` is the folder that the translator was loaded from, with `others` where it is an ensemble. Over a `cluster`
+    (data/cluster.py) blocks are translated at the same time, to the same texts. Raises CorpusError for a line that
+    cannot be read, UsageError where what lies beside the output was made otherwise, RunError where another process is
+    at it, Stopped when a signal asks for it.
     """
-    settings = made_of(passages, model, form)
-    names = {"model": str(model), "input": str(source)}
+    settings = made_of(passages, (model, *others), form)
+    names = {"model": " + ".join(map(str, (model, *others))), "input": str(source)}
     remedy = "begin anew: --restart"
     file = GrowingFile(output.with_name(f"{output.name}.partial"), settings, names, remedy=remedy)
     with stop_on_signal() as stop, file.opened(anew=restart):
@@ -142,11 +144,11 @@ def translate_file(
     return place
 
 
-def made_of(passages: PassageTranslator, model: Path, form: Form) -> dict[str, Any]:
-    """All that the translations follow from, but for the text. A model is known by its manifest."""
+def made_of(passages: PassageTranslator, models: Sequence[Path], form: Form) -> dict[str, Any]:
+    """All that the translations follow from, but for the text. Models are known by their manifests."""
     translator = passages.translator
     return {
-        "model": sha256(model / MANIFEST),
+        "model": "+".join(sha256(model / MANIFEST) for model in models),
         "data.tag": translator.model.recipe.data.tag,
         **{f"decoding.{key}": value for key, value in translator.decoding},
         "split": passages.split,
@@ -346,11 +348,16 @@ def as_object(found: Sequence[Translation], passages: PassageTranslator, form: F
     return written
 
 
+Files = tuple[tuple[str, bytes], ...]
+"""Names and contents."""
+
+
 @dataclass(frozen=True)
 class ElsewhereWork:
     """Answers blocks on a machine that has weft and nothing of the user's: the files of the model come along."""
 
-    model: tuple[tuple[str, bytes], ...]
+    models: tuple[Files, ...]
+    """Of each member of the ensemble, the files of its folder."""
     split: Split
     keeps_markup: bool
     glossary: Glossary | None
@@ -363,11 +370,8 @@ class ElsewhereWork:
         """Raises UsageError where the translator computes with another engine, which knows only files."""
         if type(passages.translator) is not Translator:
             raise UsageError("--cluster computes with weft's own engine; name a model that was not exported")
-        with tempfile.TemporaryDirectory() as temporary:
-            save_model(Path(temporary), passages.translator.model, card="")
-            files = tuple((file.name, file.read_bytes()) for file in sorted(Path(temporary).iterdir()))
         return ElsewhereWork(
-            files,
+            tuple(map(packed, passages.translator.members)),
             passages.split,
             passages.keeps_markup,
             passages.glossary,
@@ -377,7 +381,7 @@ class ElsewhereWork:
         )
 
     def __call__(self, block: Block) -> Done:
-        translator = unpacked(self.model)
+        translator = unpacked(self.models)
         passages = PassageTranslator(
             translator,
             self.split,
@@ -389,9 +393,19 @@ class ElsewhereWork:
         return answer(passages, block, self.form)
 
 
-@lru_cache(maxsize=1)
-def unpacked(model: tuple[tuple[str, bytes], ...]) -> Translator:
+def packed(model: TranslationModel) -> Files:
     with tempfile.TemporaryDirectory() as temporary:
-        for name, content in model:
-            (Path(temporary) / name).write_bytes(content)
-        return Translator(load_model(Path(temporary)))
+        save_model(Path(temporary), model, card="")
+        return tuple((file.name, file.read_bytes()) for file in sorted(Path(temporary).iterdir()))
+
+
+@lru_cache(maxsize=1)
+def unpacked(models: tuple[Files, ...]) -> Translator:
+    with tempfile.TemporaryDirectory() as temporary:
+        folders = [Path(temporary) / str(number) for number in range(len(models))]
+        for folder, files in zip(folders, models, strict=True):
+            folder.mkdir()
+            for name, content in files:
+                (folder / name).write_bytes(content)
+        first, *others = map(load_model, folders)
+        return Translator(first, others=others)

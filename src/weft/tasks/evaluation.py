@@ -143,7 +143,7 @@ def evaluate(translator: Translator, pairs: ParallelText, **decoding: Any) -> Ev
     seconds = time.perf_counter() - begin
     references = reference_sets(pairs.references)
     scores = score_translations([translation.text for translation in translations], references, recipe.data.target)
-    parameters = translator.model.count_parameters()
+    parameters = sum(member.count_parameters() for member in translator.members)
     measured = {**scores.values(), "seconds": seconds, "parameters": parameters}
     return EvaluatedSet(
         data=pairs.sha256,

@@ -69,11 +69,16 @@ class Export(Settings):
 
 
 def load_for(
-    name: str | Path, overrides: Sequence[str] = (), engine: Literal["native"] | Engine | None = None
+    name: str | Path,
+    overrides: Sequence[str] = (),
+    engine: Literal["native"] | Engine | None = None,
+    *,
+    others: Sequence[str | Path] = (),
 ) -> Translator:
     """A translator of whatever `name` means, run by `engine`; left out, by the one that the folder was made for.
 
-    Raises UsageError where the folder was made for another one, and all that `load_translator` raises.
+    With `others` an ensemble. Raises UsageError where a folder was made for another engine, and all that
+    `load_translator` raises.
     """
     folder = find_model(name)
     made_for = read_export(folder).engine if (folder / EXPORT).exists() else "native"
@@ -82,7 +87,11 @@ def load_for(
             how = f"export it first: weft export --model {name} --to {engine} --output FOLDER"
             raise UsageError(f"{name} is a model for weft's own engine; {how}")
         raise UsageError(f"{name} was exported for {made_for}; for {engine} start from the model that it was made of")
-    return load_translator(name, overrides) if made_for == "native" else load_exported(folder, overrides)
+    if others and made_for != "native":
+        raise UsageError(f"an ensemble is searched by weft's own engine; {name} was exported for {made_for}")
+    if made_for == "native":
+        return load_translator(name, overrides, others=others)
+    return load_exported(folder, overrides)
 
 
 def load_exported(folder: Path, overrides: Sequence[str] = ()) -> "ExportedTranslator":
@@ -147,7 +156,7 @@ class ExportedTranslator(Translator):
 
     def _refuse_demands(self) -> NoReturn:
         raise UsageError(
-            "CTranslate2 takes neither a glossary nor a prefix as weft does; use the model that "
+            "CTranslate2 takes neither a glossary nor phrases nor a prefix as weft does; use the model that "
             f"{self.folder} was made of, or its export for onnx"
         )
 

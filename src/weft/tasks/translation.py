@@ -120,17 +120,20 @@ class Translator:
         *,
         glossary: Glossary | None = None,
         prefixes: Sequence[str] = (),
+        phrases: Sequence[Sequence[str]] = (),
         memory: TranslationMemory | None = None,
         **decoding: Any,
     ) -> list[Translation]:
         """One translation a text, in order; keyword arguments change the model's decoding settings, such as
         beam_size=5.
 
-        Translations hold the terms that a `glossary` has for theirs, and begin with `prefixes`, one a text, where these
-        are given. A text that stands in the `memory` is translated as it was there, whatever else is asked for. A text
-        without a visible character is translated by the empty string.
+        Translations hold the terms that a `glossary` has for theirs, begin with `prefixes`, one a text, and hold all of
+        the `phrases` of their text, where these are given. A text that stands in the `memory` is translated as it was
+        there, whatever else is asked for. A text without a visible character is translated by the empty string.
         """
-        found = self.translate_n_best(texts, 1, glossary=glossary, prefixes=prefixes, memory=memory, **decoding)
+        found = self.translate_n_best(
+            texts, 1, glossary=glossary, prefixes=prefixes, phrases=phrases, memory=memory, **decoding
+        )
         return [translations[0] for translations in found]
 
     def translate_n_best(
@@ -140,6 +143,7 @@ class Translator:
         *,
         glossary: Glossary | None = None,
         prefixes: Sequence[str] = (),
+        phrases: Sequence[Sequence[str]] = (),
         memory: TranslationMemory | None = None,
         after_step: Callable[[], None] = lambda: None,
         **decoding: Any,
@@ -159,9 +163,9 @@ class Translator:
         texts = list(texts)
         known = [remembered(text, memory)[:best] for text in texts]
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
-        if glossary:
+        if glossary or any(phrases):
             self._refuse_terms(config)
-        demands = self._demands(asked, glossary, prefixes)
+        demands = self._demands(asked, glossary, prefixes, phrases)
         read = [encode_sources(member, asked) for member in self.members]  # by each member's own vocabulary
         found = [of_text or [Translation(text, "", 0.0, 0.0)] for text, of_text in zip(texts, known, strict=True)]
 
@@ -276,11 +280,21 @@ class Translator:
                 stack.enter_context(computing_in(member.model, precision_of(config, self.device)))
             yield
 
-    def _demands(self, texts: Sequence[str], glossary: Glossary | None, prefixes: Sequence[str]) -> "Demands":
+    def _demands(
+        self,
+        texts: Sequence[str],
+        glossary: Glossary | None,
+        prefixes: Sequence[str],
+        phrases: Sequence[Sequence[str]] = (),
+    ) -> "Demands":
         tokenizer, language = self.model.target_tokenizer, self.model.recipe.data.target
         if prefixes and len(prefixes) != len(texts):
             raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one a text, or none")
+        if phrases and (len(phrases) != len(texts) or any(isinstance(of_text, str) for of_text in phrases)):
+            raise UsageError(f"phrases of {len(phrases):,} texts for {len(texts):,}; give a list a text, or nothing")
         constraints: list[list[Constraint]] = [[] for _ in texts]
+        for of_text, wanted in zip(constraints, phrases or [()] * len(texts), strict=True):
+            of_text += [constraint_of([phrase], tokenizer, language) for phrase in wanted]
         if glossary:
             for of_text, text in zip(constraints, texts, strict=True):
                 terms = self.terms_of(text, glossary)
@@ -358,13 +372,22 @@ class Demands:
         return [bool(of_text) for of_text in self.constraints]
 
 
-def load_translator(name: str | Path, overrides: Sequence[str] = ()) -> Translator:
-    """A translator of a model folder or a run folder (its best weights, also while it trains).
+def load_translator(
+    name: str | Path, overrides: Sequence[str] = (), *, others: Sequence[str | Path] = ()
+) -> Translator:
+    """A translator of a model folder or a run folder (its best weights, also while it trains); with `others`, of the
+    ensemble of all these.
 
-    Overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError or RecipeError.
+    Overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError or RecipeError, and ProblemsError
+    for models that cannot be an ensemble.
     """
     torch.set_num_threads(min(torch.get_num_threads(), choose_threads()))
     keep_memory_pages()
+    model, *members = (load_best(each, overrides) for each in (name, *others))
+    return Translator(model, others=members)
+
+
+def load_best(name: str | Path, overrides: Sequence[str]) -> TranslationModel:
     try:
         model = load_model(find_model(name))
     except (FileNotFoundError, ModelError):
@@ -372,7 +395,7 @@ def load_translator(name: str | Path, overrides: Sequence[str] = ()) -> Translat
             raise
         model = load_model(find_model(name))  # a run that trains may just have replaced its best weights
     model.resolved = override(model.resolved, overrides, f"the recipe of {name}", CHANGEABLE)
-    return Translator(model)
+    return model
 
 
 def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:

@@ -1,0 +1,66 @@
+"""The models that come with weft: whole, small, licensed, made by the recipes beside them, and able to translate."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import weft
+from weft.tasks.model_folder import PRETRAINED, check_model, model_files, read_config, shipped_models
+from weft.tasks.model_summary import summarize
+
+ROOT = Path(__file__).parents[2]
+LARGEST = 16_000_000
+"""Bytes that one may take in the repository."""
+
+SENTENCES = {
+    "zh-en": {"谢谢。": "Thank you.", "我不知道。": "I don't know.", "他是我的朋友。": "He is my friend."},
+    "en-zh": {"Thank you.": "谢谢。", "I don't know.": "我不知道。", "He is my friend.": "他是我的朋友。"},
+}
+
+
+def test_there_is_one_for_each_direction() -> None:
+    assert shipped_models() == sorted(SENTENCES)
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_it_is_whole_small_and_nothing_else_lies_in_its_folder(name: str) -> None:
+    folder = PRETRAINED / name
+    check_model(folder)
+    files = {file.name: file.stat().st_size for file in folder.iterdir()}
+    assert files.keys() == set(model_files(folder)) and sum(files.values()) <= LARGEST
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_its_card_says_license_sources_and_scores(name: str) -> None:
+    summary = summarize(name)
+    assert summary.license == "cc-by-2.0" and "tatoeba.org" in summary.card
+    assert {row["part"] for row in summary.data} == {"train", "valid"}
+    assert {"sacrebleu", "chrf"} <= {score["score"] for score in summary.scores}
+    assert all(score["signature"] for score in summary.scores)
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_the_recipe_beside_the_project_is_the_one_that_made_it(name: str) -> None:
+    made_by = read_config(PRETRAINED / name).recipe.model_dump()
+    recipe = tomllib.loads((ROOT / f"recipes/tatoeba-{name}.toml").read_text(encoding="utf-8"))
+    for table, values in recipe.items():
+        if isinstance(values, dict):
+            assert {key: made_by[table][key] for key in values.keys() - {"train", "valid"}} == {
+                key: value for key, value in values.items() if key not in ("train", "valid")
+            }
+        else:
+            assert made_by[table] == values
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_it_translates_plain_sentences_by_its_name(name: str) -> None:
+    translator = weft.load(name)
+    found = [translation.text for translation in translator.translate(list(SENTENCES[name]))]
+    assert found == list(SENTENCES[name].values())
+
+
+def test_traditional_script_is_understood_like_simplified() -> None:
+    translator = weft.load("zh-en")
+    traditional, simplified = translator.translate(["我們學習漢語。", "我们学习汉语。"])
+    assert traditional.text == simplified.text
