@@ -94,7 +94,11 @@ def run(tmp_path: Path) -> Path:
         "parameters": 11_234_567,
         "scores": {
             "bleu_1": {"value": 0.404, "signature": "words|corpus"},
-            "sacrebleu": {"value": 23.6412, "signature": SIGNATURE},
+            "sacrebleu": {
+                "value": 23.6412,
+                "signature": SIGNATURE,
+                "interval": {"low": 22.51, "high": 24.72, "confidence": 0.95, "signature": "bootstrap"},
+            },
         },
     }
     (folder / "scores.json").write_text(json.dumps([evaluation]))
@@ -102,6 +106,20 @@ def run(tmp_path: Path) -> Path:
     diagnosis = {"files": {"train.tsv": 30_000}, "remarks": [], "findings": [{**leak, "details": ["96 of test"]}]}
     (folder / "doctor.json").write_text(json.dumps(diagnosis))
     return folder
+
+
+def test_a_score_has_its_interval_beside_it(run: Path) -> None:
+    assert '<td class="number">23.64</td><td class="number">22.51 to 24.72</td>' in page(run)
+    assert '<td class="number">0.4040</td><td class="number"></td>' in page(run)
+
+
+def test_what_the_doctor_found_later_stands_there_with_the_most_suspicious_pairs(run: Path) -> None:
+    pair = {"file": "a.tsv", "line": 7, "source": "<b>你好", "target": "Bye", "reasons": ["unrelated"], "score": 3.0}
+    diagnosis = {"files": {"a.tsv": 9}, "remarks": [], "findings": [], "suspicious": [pair] * 60}
+    (run / "doctor.json").write_text(json.dumps(diagnosis), encoding="utf-8")
+    written = page(run)
+    assert "The 50 most suspicious pairs" in written and written.count("a.tsv:7") == 50
+    assert "&lt;b&gt;你好" in written and "quick checks" not in written
 
 
 def page(run: Path) -> str:
@@ -173,8 +191,8 @@ def test_without_an_evaluation_the_best_validation_stands_at_the_top_and_claims_
 
 def test_every_score_stands_beside_its_signature(run):
     html = page(run)
-    assert re.search(r"bleu_1</th><td[^>]*>0.4040</td><td><code>words\|<wbr>corpus<", html)
-    assert re.search(r"sacrebleu</th><td[^>]*>23.64</td><td><code>nrefs:1\|", html)
+    assert re.search(r"bleu_1</th><td[^>]*>0.4040</td><td[^>]*></td><td><code>words\|<wbr>corpus<", html)
+    assert re.search(r"sacrebleu</th><td[^>]*>23.64</td><td[^>]*>22.51 to 24.72</td><td><code>nrefs:1\|", html)
     assert "50.0 sentences a second" in html
 
 

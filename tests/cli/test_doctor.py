@@ -26,6 +26,15 @@ def doctor(weft: Weft, *arguments: str) -> tuple[int, str, str]:
     return weft("doctor", *arguments, "--source", "zh", "--target", "en")
 
 
+def test_what_is_found_goes_into_the_report_of_a_run(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(tiny_run / "run", tmp_path / "run")
+    exit_code, _, error = doctor(weft, write("a.tsv", GOOD), "--report", str(run))
+    assert exit_code == 0 and error.endswith(f"{run / 'report.html'}\n")
+    assert json.loads((run / "doctor.json").read_text(encoding="utf-8"))["files"].keys() == {"a.tsv"}
+    assert "a.tsv" in (run / "report.html").read_text(encoding="utf-8")
+    assert "is none" in doctor(weft, "a.tsv", "--report", str(tmp_path))[2]
+
+
 def test_of_a_good_corpus_the_doctor_says_so_and_exits_with_0(weft: Weft) -> None:
     exit_code, out, error = doctor(weft, write("a.tsv", GOOD))
     assert exit_code == 0

@@ -172,6 +172,16 @@ def test_methods_are_lines_of_one_table(evaluate: Weft) -> None:
     assert Path("x.tex").read_text(encoding="utf-8").startswith(r"\begin{table}")
 
 
+def test_one_decoding_goes_onto_a_page_and_into_a_paper_too(evaluate: Weft) -> None:
+    exit_code, out, _ = evaluate("--html", "x.html", "--markdown", "x.md", "--latex", "x.tex")
+    assert exit_code == 0
+    html, markdown, latex = (Path(f"x.{kind}").read_text(encoding="utf-8") for kind in ("html", "md", "tex"))
+    score = re.search(r"^sacrebleu +(\S+)", out, re.MULTILINE)
+    assert score is not None and all(f"{score[1]}" in text for text in (html, markdown, latex))
+    assert "nrefs:1" in html and "<h2>Faults</h2>" in html and "http" not in html.replace("http-equiv", "")
+    assert markdown.startswith("### Scores\n") and latex.count(r"\begin{table}") == 2
+
+
 def test_noise_adds_a_table_of_what_it_costs(evaluate: Weft) -> None:
     exit_code, out, error = evaluate("--noise", "--set", "decoding.method=greedy", "--json", "x.json")
     assert (exit_code, error) == (0, "")
@@ -191,7 +201,7 @@ def test_with_few_sentences_the_table_says_why_there_are_no_intervals(evaluate: 
     [
         (("--methods", "greedy", "--noise"), "--noise takes one decoding"),
         (("--methods", "gready,beam:0"), "--methods has 2 problems"),
-        (("--markdown", "x.md"), "write the tables of --methods or --noise"),
+        (("--html", "-"), "--html names a file"),
         (("--confidence", "2"), "--confidence is a share"),
         (("--comet", "none.ckpt"), "--comet none.ckpt is no file"),
         (("--json", "nowhere/x.json"), "is no folder"),

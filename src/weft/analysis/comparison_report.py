@@ -1,9 +1,8 @@
 """A comparison of systems as text, Markdown, LaTeX or one HTML page that needs no network. Measures nothing itself."""
 
 from collections.abc import Sequence
-from html import escape
 
-from weft.analysis.page import page
+from weft.analysis.page import page_of_tables
 from weft.errors import shown
 from weft.figures.table import Table, padded, width_of
 from weft.tasks.comparison import Changed, Comparison, Seeds
@@ -45,17 +44,8 @@ def as_html(compared: Comparison | Seeds, most_changed: int) -> str:
     """One page with its style in it, which looks like a training report."""
     systems = compared.systems if isinstance(compared, Comparison) else [s for g in compared.groups for s in g.systems]
     title = " · ".join(system.name for system in systems)
-    sections = "\n".join(
-        f"<section>\n<h2>{escape(table.title)}</h2>\n{table.html()}\n</section>"
-        for table in all_tables(compared, most_changed)
-    )
-    return page(
-        kind="weft comparison",
-        title=title,
-        subtitle=", ".join(compared.data),
-        main=sections,
-        footer="Written by <code>weft compare</code>.",
-    )
+    tables = all_tables(compared, most_changed)
+    return page_of_tables("weft comparison", title, ", ".join(compared.data), tables, made_by="weft compare")
 
 
 def all_tables(compared: Comparison | Seeds, most_changed: int) -> list[Table]:

@@ -1,7 +1,17 @@
 """One HTML page that needs no network: its style and figures are in it."""
 
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+
+from weft.figures.table import Table
+
+
+def page_of_tables(kind: str, title: str, subtitle: str, tables: Sequence[Table], *, made_by: str) -> str:
+    """A section for each table; all else is text, `made_by` the command."""
+    sections = (f"<section>\n<h2>{escape(table.title)}</h2>\n{table.html()}\n</section>" for table in tables)
+    footer = f"Written by <code>{escape(made_by)}</code>."
+    return page(kind=kind, title=title, subtitle=subtitle, main="\n".join(sections), footer=footer)
 
 
 def page(*, kind: str, title: str, subtitle: str, main: str, footer: str, header: str = "") -> str:

@@ -24,6 +24,7 @@ from weft.figures.line_chart import Series, line_chart
 from weft.files import write_atomically
 
 Line = dict[str, Any]  # one line of a .jsonl file
+MOST_SUSPICIOUS = 50
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Run:
     evaluations: Sequence[Line]
     """The entries of scores.json."""
     doctor: Line
-    """doctor.json: what the quick checks of the corpus found when the run began."""
+    """doctor.json: what the quick checks of the corpus found when the run began, or `weft doctor` later."""
     account: Line
     """corpus/account.json: what became of the pairs of the files."""
     recipe: str
@@ -300,12 +301,12 @@ def _evaluation(evaluation: Line) -> str:
     ]
     rows = "\n".join(
         f'<tr><th scope="row">{_text(name)}</th><td class="number">{_score(score.get("value"))}</td>'
-        f"<td>{_signature(score)}</td></tr>"
+        f'<td class="number">{_interval(score)}</td><td>{_signature(score)}</td></tr>'
         for name, score in evaluation.get("scores", {}).items()
     )
     return f"""<table class="scores">
 <caption><b>{_text(_data_names(evaluation))}</b>{"".join(f"<br>{note}" for note in notes if note)}</caption>
-<thead><tr><th>Metric</th><th class="number">Score</th><th>Signature</th></tr></thead>
+<thead><tr><th>Metric</th><th class="number">Score</th><th class="number">Interval</th><th>Signature</th></tr></thead>
 <tbody>
 {rows}
 </tbody></table>"""
@@ -330,6 +331,12 @@ def _faults(evaluation: Line) -> str:
 <tbody>
 {rows}
 </tbody></table>"""
+
+
+def _interval(score: Line) -> str:
+    found = score.get("interval") or {}
+    bounds = [found.get("low"), found.get("high")]
+    return " to ".join(map(_score, bounds)) if len(_finite(bounds)) == 2 else ""
 
 
 def _data_names(evaluation: Line) -> str:
@@ -430,7 +437,7 @@ def _examples(pairs: Sequence[Line]) -> str:
 
 
 def _found(run: Run) -> str:
-    """What the quick checks of the corpus found when the run began."""
+    """What the quick checks of the corpus found when the run began, or `weft doctor` later."""
     if not run.doctor:
         return ""
     files = ", ".join(f"{_text(name)} ({_count(pairs)} pairs)" for name, pairs in run.doctor.get("files", {}).items())
@@ -443,9 +450,30 @@ def _found(run: Run) -> str:
 <tbody>
 {rows}
 </tbody></table>"""
-    tells = "Nothing was found by the quick checks" if not findings else "Found by the quick checks"
-    note = f"{tells} of {files}.{remarks} <code>weft doctor</code> with the recipe looks closer."
-    return f'<p class="note">{note}</p>' + (f"\n{table}" if findings else "")
+    suspicious = _suspicious(run.doctor.get("suspicious", []))
+    by = "<code>weft doctor</code> in" if suspicious else "the quick checks of"
+    closer = "" if suspicious else " <code>weft doctor RECIPE --report RUN</code> looks closer."
+    note = f"{'Found' if findings else 'Nothing was found'} by {by} {files}.{remarks}{closer}"
+    return f'<p class="note">{note}</p>' + (f"\n{table}" if findings else "") + suspicious
+
+
+def _suspicious(pairs: Sequence[Line]) -> str:
+    """The pairs that most speaks against, the worst first, where someone asks for them."""
+    rows = "\n".join(
+        f'<tr><th scope="row">{_text(pair.get("file"))}:{_text(pair.get("line"))}</th>'
+        f'<td dir="auto">{_text(pair.get("source"))}</td><td dir="auto">{_text(pair.get("target"))}</td>'
+        f"<td>{_text('; '.join(map(str, pair.get('reasons', []))))}</td></tr>"
+        for pair in pairs[:MOST_SUSPICIOUS]
+    )
+    if not rows:
+        return ""
+    return f"""
+<details><summary>The {min(MOST_SUSPICIOUS, len(pairs))} most suspicious pairs</summary>
+<div class="scroll"><table>
+<thead><tr><th>Place</th><th>Source</th><th>Target</th><th>What speaks against it</th></tr></thead>
+<tbody>
+{rows}
+</tbody></table></div></details>"""
 
 
 def _finding(finding: Line) -> str:

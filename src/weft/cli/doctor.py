@@ -47,6 +47,10 @@ def doctor(
         Path | None,
         typer.Option("--json", help="Also write everything to this file; - for stdout instead of the table."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="RUN", help="Also put it into the report of this run.", show_default=False),
+    ] = None,
     machine: Annotated[bool, typer.Option("--machine", help="Describe this machine and what weft runs on.")] = False,
 ) -> None:
     """Say what is wrong with a corpus, what it costs and what to do. Exits with 1 where there are errors.
@@ -69,7 +73,7 @@ def doctor(
 
         layout = layout_of(source, target, columns, header, USAGE)
         parts, root = {"train": group_files(files)}, Path()
-    examine(parts, valid or (), test or (), layout, root, json)
+    examine(parts, valid or (), test or (), layout, root, json, report)
 
 
 def describe_machine() -> None:
@@ -101,6 +105,7 @@ def examine(
     layout: "Layout",
     root: Path,
     json: Path | None,
+    run: Path | None,
 ) -> None:
     """Look at the parts and the held-out files of the command line, print what is found, and exit with 1 for errors."""
     from weft.data.corpus import file_names, group_files
@@ -113,6 +118,8 @@ def examine(
         parts = {**parts, name: [*parts.get(name, ()), *held]} if held else parts
     inputs = [root / name for entries in parts.values() for entry in entries for name in file_names(entry)]
     refuse_replacing("--json", json, inputs)
+    if run is not None and not (run / "run.json").is_file():
+        raise UsageError(f"--report takes the folder of a run; {run} is none")
     diagnosis = examine(parts, layout, root, on_progress=lambda what: typer.echo(f"{what} ...", err=True))
     as_json = json_format.dumps(diagnosis.as_dict(), ensure_ascii=False) + "\n"
     if json == Path("-"):
@@ -121,6 +128,11 @@ def examine(
         if json is not None:
             write_atomically(json, as_json)
         typer.echo(diagnosis.table())
+    if run is not None:
+        from weft.analysis.report import write_report
+
+        write_atomically(run / "doctor.json", as_json)
+        typer.echo(write_report(run), err=True)
     if diagnosis.has_errors:
         raise typer.Exit(1)
 

@@ -50,9 +50,10 @@ def evaluate(
         typer.Option("--comet", help="Checkpoint of a COMET model that you have, to score by.", show_default=False),
     ] = None,
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", help="Also write the tables of --methods and --noise to this file.")
+        Path | None, typer.Option("--markdown", help="Also write the tables to this file, as Markdown.")
     ] = None,
-    latex: Annotated[Path | None, typer.Option("--latex", help="The same for LaTeX.")] = None,
+    latex: Annotated[Path | None, typer.Option("--latex", help="Also write the tables as LaTeX.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Also write one page that opens from disk.")] = None,
     engine: Annotated[
         Literal["native", "ctranslate2", "onnx"] | None,
         typer.Option("--engine", help="What computes; left out: what the folder was made for.", show_default=False),
@@ -68,10 +69,10 @@ def evaluate(
     check_confidence(confidence)
     if methods is not None and noise:
         raise UsageError("--noise takes one decoding; give it without --methods, and --set for another decoding")
-    if (markdown or latex) and methods is None and not noise:
-        raise UsageError("--markdown and --latex write the tables of --methods or --noise; give one of these")
-    refuse_places({"--json": json, "--output": output, "--markdown": markdown, "--latex": latex}, [data])
+    outputs = {"--json": json, "--output": output, "--markdown": markdown, "--latex": latex, "--html": html}
+    refuse_places(outputs, [data])
 
+    from weft.analysis.page import page_of_tables
     from weft.data.corpus import read_corpora
     from weft.metrics.comet import refuse_unusable
     from weft.metrics.translation import bleu_metric
@@ -99,6 +100,7 @@ def evaluate(
         result = evaluate_translator(translator, pairs).with_intervals(confidence).with_comet(comet)
         shown, rows, requirements = result.table(), result.rows(), result.requirements
         content = result.as_dict()
+        tables += result.tables()
         if noise:
 
             def translate(texts: Sequence[str]) -> list[str]:
@@ -106,7 +108,7 @@ def evaluate(
 
             under = measure_noise(translate, pairs, result)
             tables.append(noise_table(under, result))
-            shown += f"\n\n{tables[0].text()}"
+            shown += f"\n\n{tables[-1].text()}"
             content["noise"] = [one.as_dict() for one in under]
 
     as_json = json_format.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -116,6 +118,10 @@ def evaluate(
         write_atomically(markdown, "\n\n".join(table.markdown() for table in tables) + "\n")
     if latex is not None:
         write_atomically(latex, "\n\n".join(table.latex() for table in tables) + "\n")
+    if html is not None:
+        name = " + ".join(Path(model).name for model in models)
+        page = page_of_tables("weft evaluation", name, str(data), tables, made_by="weft evaluate")
+        write_atomically(html, page)
     if json == Path("-"):
         typer.echo(as_json, nl=False)
     else:

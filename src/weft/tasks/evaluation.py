@@ -58,7 +58,7 @@ class EvaluatedSet:
         sources = [translation.source for translation in self.translations]
         return find_faults(self.hypotheses, sources, self.references, self.languages)
 
-    def with_intervals(self, confidence: float) -> "EvaluatedSet":
+    def with_intervals(self, confidence: float = 0.95) -> "EvaluatedSet":
         """The same with bootstrap intervals at the scores; as it is where the sentences are too few for them, or where
         no confidence is asked for."""
         if not confidence or too_few(self.scores.sentences):
@@ -102,6 +102,21 @@ class EvaluatedSet:
                 f"parameters  {self.parameters:,}",
             ]
         )
+
+    def tables(self) -> list[Table]:
+        """The same for a page or a paper."""
+        rows = [(score.name, score.formatted(), score.scale, score.signature) for score in self.scores.scores]
+        notes = [
+            f"data: {describe_data(self.data)}, {self.scores.sentences:,} sentences; seed {self.seed}",
+            f"decoding: {describe_decoding(self.decoding)}",
+            f"intervals: {describe_intervals(self.scores)}",
+            f"seconds: {self.seconds:.2f}; parameters: {self.parameters:,}",
+        ]
+        header = ("score", "value", "scale", "signature")
+        return [
+            Table("Scores", header, rows, notes, texts=frozenset({0, 2, 3})),
+            faults_table({"translations": self.faults}),
+        ]
 
     def rows(self) -> list[tuple[str, ...]]:
         """source, reference, hypothesis, sentence BLEU, sentence chrF and search score of each sentence, under a

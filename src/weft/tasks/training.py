@@ -446,7 +446,7 @@ def finish(run: RunFolder, trainer: TranslationTrainer, corpora: Corpora, listen
     assert progress.best_step is not None  # the last step is always validated
     best = run.checkpoint(progress.best_step)
     model = load_model(best)
-    evaluated = evaluate(Translator(model), corpora.valid)
+    evaluated = evaluate(Translator(model), corpora.valid).with_intervals()
     scores = [evaluated.as_dict()]
     write_atomically(run.path / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
     card = card_of(model, corpora.sha256, trainer.identity["pairs"], progress.best_step, progress, scores)
