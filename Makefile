@@ -1,4 +1,4 @@
-# make demo    install, then train the starter model, score it and translate with it
+# make demo    install, translate with a model that comes with weft, then train the starter model, score it and use it
 # make test    install with the development tools, then run the tests
 # make check   format, lint, types, floors
 # make audit   known weaknesses of what is installed, and a list of it; asks the package index
@@ -9,7 +9,7 @@
 # make bench-decoding bench-menu bench-invariance bench-bulk bench-streaming bench-memory
 #              measurements of translation; ARGS="--model runs/zh-en-50k" says of which model
 # make bench-shipped
-#              trains the models that come with weft, an hour (bench/shipped.py)
+#              trains the models that come with weft, an hour each (bench/shipped.py)
 # make bench-reliability
 #              kills, full disks, bad numbers, a long run: half an hour (docs/en/reliability.md)
 # make bench-serving ARGS='--model DIR'
@@ -69,7 +69,7 @@ bench-serving: .venv/installed-dev
 install: .venv/installed
 
 .venv/installed: pyproject.toml scripts/install
-	scripts/install .
+	scripts/install '.[serve]'
 	touch $@
 
 .venv/installed-dev: .venv/installed

@@ -1,4 +1,4 @@
-"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; an hour on two cores.
+"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; an hour each on two cores.
 
     cut      tatoeba-zh-en into train.tsv and valid.tsv, and the Tatoeba rows of zh-en-50k/valid.tsv beside them
     train    recipes/tatoeba-zh-en.toml and tatoeba-en-zh.toml; a run that was stopped goes on
@@ -6,7 +6,9 @@
 
 Only Tatoeba's sentences (CC BY 2.0 FR) are in them: the rest of zh-en-50k may not be used commercially, so no weight of
 these models has seen it. The weights are chosen on valid.tsv, which shares no sentence with train.tsv on either side;
-the scores are those on the Tatoeba rows of zh-en-50k, which nothing was chosen on.
+the scores are those on the Tatoeba rows of zh-en-50k/valid.tsv. `--against RUN` scores another run on these, such as
+one of recipes/zh-en-50k.toml, which has seen dialogues too. Each model is a line of bench/results/shipped.jsonl;
+`--docs` puts the table of the last ones into docs/*/model-folder.md.
 """
 
 import argparse
@@ -19,7 +21,17 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench.machine import RESULTS, ROOT, append_line, circumstances, say
+from bench.machine import (
+    RESULTS,
+    ROOT,
+    Line,
+    append_line,
+    circumstances,
+    fill_page,
+    markdown_table,
+    read_lines,
+    say,
+)
 from bench.one_run import look_ahead, spend
 
 from weft.data.corpus import read_corpora
@@ -27,7 +39,7 @@ from weft.files import write_atomically
 from weft.tasks.evaluation import EvaluatedSet, evaluate
 from weft.tasks.model_card import model_card, recorded_files
 from weft.tasks.model_copy import copy_model
-from weft.tasks.model_folder import CARD, PRETRAINED, load_model
+from weft.tasks.model_folder import CARD, PRETRAINED, find_model, load_model
 from weft.tasks.training import train
 from weft.tasks.translation import Translator
 from weft.text.chinese import convert_script
@@ -56,10 +68,30 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("runs/shipped"), help="where the cut and the runs lie")
     parser.add_argument("--only", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the recipe")
+    parser.add_argument("--against", type=Path, metavar="RUN", help="train nothing, score this run on the same rows")
+    parser.add_argument("--table", action="store_true", help="train nothing, print what the models score")
+    parser.add_argument("--docs", action="store_true", help="also put that into the docs")
     options = parser.parse_args()
-    if options.data is None:
-        parser.error("say where tatoeba-zh-en and zh-en-50k lie: --data DIR, or WEFT_DATA in the environment")
+    if not options.table:
+        if options.data is None:
+            parser.error("say where tatoeba-zh-en and zh-en-50k lie: --data DIR, or WEFT_DATA in the environment")
+        make(options)
+    lines = list({line["model"]: line for line in read_lines(LINES)}.values())
+    tables = {language: table(lines, language) for language in HEADERS}
+    print(tables["en"])
+    if options.docs:
+        fill_page("model-folder.md", "shipped", tables)
+
+
+def make(options: argparse.Namespace) -> None:
     cut(options.data, options.work)
+    if options.against is not None:
+        recipe = load_model(find_model(options.against)).recipe.data
+        name = f"{recipe.source}-{recipe.target}"
+        evaluated = score(find_model(options.against), options.work / f"tatoeba.{name}.tsv")
+        facts = {"model": f"{options.against.name} ({name})", "bytes": None, **spent(options.against, options.data)}
+        append_line(LINES, {**circumstances(), **facts, **evaluated.as_dict()})
+        return
     for name in options.only:
         run = train(
             ROOT / "recipes" / f"tatoeba-{name}.toml",
@@ -151,10 +183,16 @@ def ship(name: str, run: Path, work: Path) -> None:
     PRETRAINED.mkdir(exist_ok=True)
     shutil.rmtree(PRETRAINED / name, ignore_errors=True)
     shutil.copytree(staged, PRETRAINED / name)
-    _, tokens = spend({"steps": steps}, look_ahead(run / "config.toml", [], work)[0])
-    facts = {"model": name, "bytes": size, "steps": steps, "target_tokens": tokens}
+    facts = {"model": name, "bytes": size, **spent(run, work)}
     append_line(LINES, {**circumstances(), **facts, **evaluated.as_dict()})
     say(f"{name}: {size:,} bytes\n{evaluated.table()}")
+
+
+def spent(run: Path, data: Path) -> dict[str, int]:
+    """The steps of a finished run, and the target tokens in them."""
+    steps = RunStatus.read(run / "run.json").last
+    _, tokens = spend({"steps": steps}, look_ahead(run / "config.toml", [], data)[0])
+    return {"steps": steps, "target_tokens": tokens}
 
 
 def with_license(card: str) -> str:
@@ -169,6 +207,33 @@ def with_license(card: str) -> str:
         assert old in card
         card = card.replace(old, new)
     return card
+
+
+HEADERS = {
+    "en": ["model", "MB", "parameters", "target tokens learned from", "sacreBLEU", "chrF", "seconds"],
+    "zh": ["模型", "MB", "参数", "学过的目标词元", "sacreBLEU", "chrF", "秒"],
+}
+
+
+def table(lines: list[Line], language: str) -> str:
+    """A row for each model, and below it how the scores were made."""
+    rows = [
+        [
+            f"`{line['model']}`",
+            "–" if line["bytes"] is None else f"{line['bytes'] / 1e6:.1f}",
+            f"{line['parameters']:,}",
+            f"{line['target_tokens']:,}",
+            *(f"{line['scores'][metric]['value']:.2f}" for metric in ("sacrebleu", "chrf")),
+            f"{line['seconds']:.1f}",
+        ]
+        for line in lines
+    ]
+    signatures = [
+        f"`{line['model']}`: `{line['scores'][metric]['signature']}`"
+        for line in lines
+        for metric in ("sacrebleu", "chrf")
+    ]
+    return markdown_table(HEADERS[language], rows) + "\n\n" + "\\\n".join(signatures)
 
 
 if __name__ == "__main__":
