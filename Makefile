@@ -68,7 +68,7 @@ bench-serving: .venv/installed-dev
 
 install: .venv/installed
 
-.venv/installed: pyproject.toml scripts/install
+.venv/installed: pyproject.toml scripts/install Makefile
 	scripts/install '.[serve]'
 	touch $@
 

@@ -115,11 +115,22 @@ def test_a_score_has_its_interval_beside_it(run: Path) -> None:
 
 def test_what_the_doctor_found_later_stands_there_with_the_most_suspicious_pairs(run: Path) -> None:
     pair = {"file": "a.tsv", "line": 7, "source": "<b>你好", "target": "Bye", "reasons": ["unrelated"], "score": 3.0}
-    diagnosis = {"files": {"a.tsv": 9}, "remarks": [], "findings": [], "suspicious": [pair] * 60}
+    diagnosis = {"files": {"a.tsv": 9}, "is_quick": False, "remarks": [], "findings": [], "suspicious": [pair] * 50}
     (run / "doctor.json").write_text(json.dumps(diagnosis), encoding="utf-8")
     written = page(run)
     assert "The 50 most suspicious pairs" in written and written.count("a.tsv:7") == 50
     assert "&lt;b&gt;你好" in written and "quick checks" not in written
+    (run / "doctor.json").write_text(json.dumps({**diagnosis, "is_quick": True}), encoding="utf-8")
+    assert "by the quick checks of a.tsv" in page(run) and "looks closer" in page(run)
+
+
+def test_another_metric_that_chooses_the_weights_has_a_curve_and_a_column(run: Path) -> None:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    with_chrf = [{**line, "valid_chrf": 44.44} if "valid_bleu" in line else line for line in lines]
+    write_lines(run / "metrics.jsonl", with_chrf)
+    written = page(run)
+    assert "chrf at validation" in written and '<th class="number">chrf</th>' in written
+    assert written.count('<td class="number">44.44</td>') == 3
 
 
 def page(run: Path) -> str:

@@ -1,6 +1,6 @@
 """What the shipped models are chosen by shares no sentence with what they learn from, however it is spelled."""
 
-from bench.shipped import held_out, keys, with_license
+from bench.shipped import AGAINST, held_out, keys, table, with_license
 
 
 def test_a_sentence_is_known_whatever_its_script_case_width_spacing_and_punctuation() -> None:
@@ -27,3 +27,16 @@ def test_the_card_says_license_and_sources() -> None:
     card += "header before you pass the model on.\n"
     written = with_license(card)
     assert "license: cc-by-2.0\n" in written and "tatoeba.org" in written and "unknown" not in written
+
+
+def test_a_run_of_another_recipe_stands_in_the_table_without_a_size_and_with_a_word_about_it() -> None:
+    scores = {name: {"value": 36.75, "signature": f"{name}|nrefs:1"} for name in ("sacrebleu", "chrf")}
+    about = {"date": "2026-11-22", "commit": "abc", "processor": "a processor", "seconds": 9.5, "scores": scores}
+    shipped = {"model": "zh-en", "bytes": 11_700_000, "parameters": 5, "target_tokens": 7, **about}
+    other = {**shipped, "model": "zh-en-50k (zh-en)", "bytes": None}
+    for language in ("en", "zh"):
+        written = table([shipped, other], language)
+        assert "| `zh-en` | 11.7 | 5 | 7 | 36.75 | 36.75 | 9.5 |" in written
+        assert "| `zh-en-50k (zh-en)` | – |" in written
+        assert AGAINST[language] in written and "`sacrebleu|nrefs:1`" in written
+        assert AGAINST[language] not in table([shipped], language)

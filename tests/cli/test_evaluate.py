@@ -188,6 +188,9 @@ def test_noise_adds_a_table_of_what_it_costs(evaluate: Weft) -> None:
     kinds = {one["kind"] for one in json.loads(Path("x.json").read_text(encoding="utf-8"))["noise"]}
     assert {"typos", "dropped characters", "other script", "greeting before", "two sentences joined"} <= kinds
     assert all(re.search(rf"^{kind} +\d+ ", out, re.MULTILINE) for kind in kinds)
+    evaluate("--noise", "--set", "decoding.method=greedy", "--html", "x.html")
+    page = Path("x.html").read_text(encoding="utf-8")
+    assert "<h2>Scores</h2>" in page and "two sentences joined" in page
 
 
 def test_with_few_sentences_the_table_says_why_there_are_no_intervals(evaluate: Weft, tiny_run: Path) -> None:

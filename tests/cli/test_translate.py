@@ -342,6 +342,13 @@ def test_what_it_begins_with_and_what_appears_can_be_said(translate: Translate) 
     assert all(one["text"].startswith("I have") for one in json.loads(found)["best"])
 
 
+def test_with_a_beginning_the_memory_is_shown_too(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "memory.tsv").write_text(f"zh\ten\n{SENTENCES[0]}\tI have an apple.\n", encoding="utf-8")
+    options = ("--memory", str(tmp_path / "memory.tsv"), "--begin", "I", "我有两个苹果。")
+    code, out, error = weft("translate", "--model", str(tiny_run / "run"), *options, "--memory-similarity", "0.3")
+    assert code == 0 and out.startswith("I") and "I have an apple." in error
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -132,6 +132,14 @@ def test_a_file_that_is_damaged_missing_or_a_link_is_refused(
         load_for(folder)
 
 
+def test_an_ensemble_with_an_exported_model_is_refused_whichever_it_is(
+    exports: Callable[[str], Path], tiny_run: Path
+) -> None:
+    for names in ((exports("onnx"), tiny_run / "run"), (tiny_run / "run", exports("onnx"))):
+        with pytest.raises(UsageError, match=r"an ensemble is searched by weft's own engine; .* was exported for onnx"):
+            load_for(names[0], others=names[1:])
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"engine": "tensorrt", "precision": "fp32", "longest": 9}', '{"engine": "onnx"}', "[" * 9999]
 )

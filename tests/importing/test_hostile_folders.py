@@ -259,7 +259,9 @@ ODD = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-@pytest.mark.parametrize("name", ["model.encoder.layers.0.fc1.weight", "model.encoder.embed_positions.weight"])
+@pytest.mark.parametrize(
+    "name", ["model.encoder.layers.0.fc1.weight", "model.encoder.embed_positions.weight", "final_logits_bias"]
+)
 def test_a_tensor_of_an_odd_kind_earns_one_error(name: str, kind: str, folder_of: FolderOf, tmp_path: Path) -> None:
     folder = folder_of("marian-apart")
     make_odd, what = ODD[kind]

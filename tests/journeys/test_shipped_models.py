@@ -4,15 +4,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from bench.shipped import LARGEST
 
 import weft
 from weft.tasks.model_folder import PRETRAINED, check_model, model_files, read_config, shipped_models
 from weft.tasks.model_summary import summarize
 
 ROOT = Path(__file__).parents[2]
-LARGEST = 16_000_000
-"""Bytes that one may take in the repository."""
-
 SENTENCES = {
     "zh-en": {"谢谢。": "Thank you.", "我不知道。": "I don't know.", "他是我的朋友。": "He is my friend."},
 }

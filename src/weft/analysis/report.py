@@ -24,7 +24,6 @@ from weft.figures.line_chart import Series, line_chart
 from weft.files import write_atomically
 
 Line = dict[str, Any]  # one line of a .jsonl file
-MOST_SUSPICIOUS = 50
 
 
 @dataclass(frozen=True)
@@ -241,10 +240,12 @@ def curves(run: Run) -> str | None:
     learning_rate = _column("learning rate", run.steps, "learning_rate")
     grad_norm = _column("norm", run.steps, "grad_norm")
     speed = _column("speed", run.steps, "target_tokens_per_second")
+    others = [_column(name, run.validations, f"valid_{name}") for name in _other_metrics(run)]
     charts = [
         draw([loss, smoothed_loss, valid_loss], title="Loss", y_label="nats per target token", lowest="validation"),
         draw([valid_bleu], title="BLEU at validation", y_label="sacreBLEU, 0 to 100", from_zero=True, highest="BLEU"),
         draw([valid_accuracy], title="Accuracy at validation", y_label="share of target tokens", highest="accuracy"),
+        *(draw([other], title=f"{other.name} at validation", y_label=other.name) for other in others),
         draw([learning_rate], title="Learning rate", y_label="learning rate", from_zero=True),
         draw([grad_norm], title="Gradient norm", y_label="norm, logarithmic", log_y=True),
         draw([speed], title="Speed", y_label="target tokens a second, padding not counted", from_zero=True),
@@ -261,19 +262,29 @@ def _column(name: str, lines: Sequence[Line], key: str) -> Series:
     return Series(name, [line["step"] for line in there], values)
 
 
+def _other_metrics(run: Run) -> list[str]:
+    """What is measured at validation beside the usual, such as chrf where that chooses the weights."""
+    measured = {key.removeprefix("valid_") for line in run.validations for key in line if key.startswith("valid_")}
+    return sorted(measured - {"loss", "accuracy", "bleu"})
+
+
 def _validation_table(run: Run) -> str:
     """The figures behind the curves, for those who cannot see these or want to copy those."""
     if not run.validations:
         return ""
+    others = _other_metrics(run)
     rows = "\n".join(
         f'<tr><td class="number">{_count(line.get("step"))}</td>'
         f'<td class="number">{_number(line.get("epoch"), ".2f")}</td>'
         f'<td class="number">{_number(line.get("valid_loss"), ".4f")}</td>'
         f'<td class="number">{_number(line.get("valid_accuracy"), ".4f")}</td>'
-        f'<td class="number">{_number(line.get("valid_bleu"), ".2f")}</td></tr>'
+        f'<td class="number">{_number(line.get("valid_bleu"), ".2f")}</td>'
+        + "".join(f'<td class="number">{_score(line.get(f"valid_{other}"))}</td>' for other in others)
+        + "</tr>"
         for line in run.validations
     )
-    heads = "".join(f'<th class="number">{name}</th>' for name in ("Step", "Epoch", "Loss", "Accuracy", "BLEU"))
+    names = ("Step", "Epoch", "Loss", "Accuracy", "BLEU", *map(_text, others))
+    heads = "".join(f'<th class="number">{name}</th>' for name in names)
     return (
         f"<details><summary>The figures of all {len(run.validations)} validations</summary>\n"
         f'<div class="scroll"><table><thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div></details>'
@@ -297,6 +308,7 @@ def _evaluation(evaluation: Line) -> str:
     notes = [
         ", ".join(part for part in about if part),
         f"decoding: {_text(decoding)}" if decoding else "",
+        _how_intervals(evaluation),
         "".join(f"sha256 of the data: <code>{_text(digest)}</code>" for digest in evaluation.get("data", {}).values()),
     ]
     rows = "\n".join(
@@ -331,6 +343,12 @@ def _faults(evaluation: Line) -> str:
 <tbody>
 {rows}
 </tbody></table>"""
+
+
+def _how_intervals(evaluation: Line) -> str:
+    found = next((score["interval"] for score in evaluation.get("scores", {}).values() if score.get("interval")), {})
+    confidence = _number(found.get("confidence"), ".3g")
+    return f"intervals: {confidence} confidence, {_text(found.get('signature'))}" if confidence else ""
 
 
 def _interval(score: Line) -> str:
@@ -450,25 +468,26 @@ def _found(run: Run) -> str:
 <tbody>
 {rows}
 </tbody></table>"""
-    suspicious = _suspicious(run.doctor.get("suspicious", []))
-    by = "<code>weft doctor</code> in" if suspicious else "the quick checks of"
-    closer = "" if suspicious else " <code>weft doctor RECIPE --report RUN</code> looks closer."
+    is_quick = run.doctor.get("is_quick", True)
+    by = "the quick checks of" if is_quick else "<code>weft doctor</code> in"
+    closer = " <code>weft doctor RECIPE --report RUN</code> looks closer." if is_quick else ""
     note = f"{'Found' if findings else 'Nothing was found'} by {by} {files}.{remarks}{closer}"
-    return f'<p class="note">{note}</p>' + (f"\n{table}" if findings else "") + suspicious
+    return f'<p class="note">{note}</p>' + (f"\n{table}" if findings else "") + _suspicious(run.doctor)
 
 
-def _suspicious(pairs: Sequence[Line]) -> str:
+def _suspicious(doctor: Line) -> str:
     """The pairs that most speaks against, the worst first, where someone asks for them."""
+    pairs = doctor.get("suspicious", [])
     rows = "\n".join(
         f'<tr><th scope="row">{_text(pair.get("file"))}:{_text(pair.get("line"))}</th>'
         f'<td dir="auto">{_text(pair.get("source"))}</td><td dir="auto">{_text(pair.get("target"))}</td>'
         f"<td>{_text('; '.join(map(str, pair.get('reasons', []))))}</td></tr>"
-        for pair in pairs[:MOST_SUSPICIOUS]
+        for pair in pairs
     )
     if not rows:
         return ""
     return f"""
-<details><summary>The {min(MOST_SUSPICIOUS, len(pairs))} most suspicious pairs</summary>
+<details><summary>The {len(pairs)} most suspicious pairs</summary>
 <div class="scroll"><table>
 <thead><tr><th>Place</th><th>Source</th><th>Target</th><th>What speaks against it</th></tr></thead>
 <tbody>

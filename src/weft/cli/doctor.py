@@ -49,7 +49,12 @@ def doctor(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", metavar="RUN", help="Also put it into the report of this run.", show_default=False),
+        typer.Option(
+            "--report",
+            metavar="RUN",
+            help="Also put it into this run's report, in place of what the run found.",
+            show_default=False,
+        ),
     ] = None,
     machine: Annotated[bool, typer.Option("--machine", help="Describe this machine and what weft runs on.")] = False,
 ) -> None:
@@ -118,8 +123,8 @@ def examine(
         parts = {**parts, name: [*parts.get(name, ()), *held]} if held else parts
     inputs = [root / name for entries in parts.values() for entry in entries for name in file_names(entry)]
     refuse_replacing("--json", json, inputs)
-    if run is not None and not (run / "run.json").is_file():
-        raise UsageError(f"--report takes the folder of a run; {run} is none")
+    if run is not None and not (run / "metrics.jsonl").is_file():
+        raise UsageError(f"--report takes the folder of a run that has begun to train; {run} is none")
     diagnosis = examine(parts, layout, root, on_progress=lambda what: typer.echo(f"{what} ...", err=True))
     as_json = json_format.dumps(diagnosis.as_dict(), ensure_ascii=False) + "\n"
     if json == Path("-"):

@@ -194,13 +194,16 @@ def translate(
     )
     form = Form(as_json, best, memory_similarity if shows_memory and as_json else None)
     if text is not None and (begin is not None or phrases):
-        sentences = read_arguments(text)
+        sentences, wanted = read_arguments(text), read_arguments(phrases or [])
+        beginnings = read_arguments([begin] * len(sentences)) if begin else []
+        if shows_memory and not as_json:
+            say_similar(remembered, sentences, memory_similarity)
         answered = translator.translate_n_best(
             sentences,
             best or 1,
             glossary=terms,
-            prefixes=[begin] * len(sentences) if begin else (),
-            phrases=[phrases] * len(sentences) if phrases else (),
+            prefixes=beginnings,
+            phrases=[wanted] * len(sentences) if wanted else (),
             memory=passages.forced,
         )
         with open_output(output_file) as output:

@@ -86,7 +86,10 @@ class Units:
             self.parser.Parse(data, is_last)
         except expat.ExpatError as error:
             self.refuse(f"is no XML: {expat.errors.messages[error.code]}", error.lineno)
-        except (LookupError, ValueError) as error:  # of the encoding that the first line names
+        except (LookupError, ValueError) as error:
+            if self.open or self.seen:
+                raise
+            # No element has been read: it is about the encoding that the first line names.
             self.refuse(f"cannot be read: {error}; save it in UTF-8")
         found, self.found = self.found, []
         return found

@@ -36,17 +36,13 @@ NEVER = -1000.0
 """The bias of what is never written: e to this is 0 in fp32, and fp16 can hold it."""
 UNKNOWN_DATA = "unknown to weft"
 """What stands in a recipe for the files that a model was trained on."""
-PLAIN = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool}
-"""What tensors may be of to be looked into; those that are taken are floating point."""
 MATRICES = ("source_embedding.weight", "target_embedding.weight", "output.weight")
 POSITIONS_COMPARED = 512
 
 
 def convert(foreign: Foreign, folder: Path, languages: tuple[str, str]) -> TranslationModel:
     """The model, on the CPU; raises ModelError with everything that has no place in weft or does not fit together."""
-    problems = [problem for name, tensor in foreign.tensors.items() for problem in oddities(name, tensor)]
-    if problems:  # what is said of the others looks into the tensors
-        raise ModelError(folder, problems)
+    problems: list[Problem] = []
     models = {side: sentencepiece_of(vocabulary, problems) for side, vocabulary in sides(foreign).items()}
     shape = shape_of(foreign, problems)
     if shape is None:
@@ -82,14 +78,6 @@ def sides(foreign: Foreign) -> dict[Any, ForeignVocabulary]:
 
 
 # Before anything is converted: what is wrong
-
-
-def oddities(name: str, tensor: Tensor) -> Iterator[Problem]:
-    """Why this tensor is none of plain numbers, which other questions take for granted."""
-    if tensor.is_nested or tensor.is_meta or tensor.layout != torch.strided or tensor.is_quantized:
-        yield Problem(name, "is a sparse, nested, quantized or empty tensor; save it as a plain one")
-    elif tensor.dtype not in PLAIN:
-        yield Problem(name, f"is of type {tensor.dtype}; save it as float32")
 
 
 def sentencepiece_of(vocabulary: ForeignVocabulary, problems: list[Problem]) -> Any:

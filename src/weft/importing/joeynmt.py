@@ -22,6 +22,7 @@ from weft.importing.opening import (
     LARGEST_VOCABULARY,
     LARGEST_WEIGHTS,
     check_files,
+    plain_tensors,
     read_text,
     read_torch,
     read_yaml,
@@ -162,8 +163,7 @@ def read_joeynmt(folder: Path) -> Foreign:
     source, target = found
     if problems or source is None or target is None or not isinstance(state, dict):
         raise ModelError(folder, problems)
-    tensors = {str(name): tensor for name, tensor in state.items() if isinstance(tensor, Tensor)}
-    return described(config, source, target, tensors, files=(CONFIG, *limits))
+    return described(config, source, target, plain_tensors(folder, state), files=(CONFIG, *limits))
 
 
 def refusals(config: JoeyConfig) -> Iterator[Problem]:

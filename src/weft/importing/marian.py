@@ -21,6 +21,7 @@ from weft.importing.opening import (
     LARGEST_VOCABULARY,
     LARGEST_WEIGHTS,
     check_files,
+    plain_tensors,
     read_json,
     read_safetensors,
     read_torch,
@@ -211,7 +212,7 @@ def language_of(of_tokenizer: dict[str, Any], key: str) -> str | None:
 
 
 def read_tensors(folder: Path, name: str) -> dict[str, Tensor]:
-    return {key: tensor for key, tensor in read_torch(folder, name).items() if isinstance(tensor, Tensor)}
+    return plain_tensors(folder, read_torch(folder, name))
 
 
 def described(

@@ -25,6 +25,8 @@ LARGEST_SETTINGS, LARGEST_VOCABULARY, LARGEST_WEIGHTS = 1 << 20, 64 << 20, 8 << 
 MOST_GROWTH = 100
 """How many times its packed size an archive of arrays may take."""
 
+PLAIN = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool}
+"""What tensors may be of to be looked into; those that are taken are floating point."""
 NUMBERS = frozenset(map(np.dtype, ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1")))
 """What arrays may be of; PyTorch has no other types of NumPy's."""
 
@@ -117,7 +119,23 @@ def read_torch(folder: Path, name: str) -> dict[str, Any]:
 
 def read_safetensors(folder: Path, name: str) -> dict[str, Tensor]:
     with naming_unreadable(folder, name):
-        return load_file(folder / name)
+        return plain_tensors(folder, load_file(folder / name))
+
+
+def plain_tensors(folder: Path, values: Mapping[Any, Any]) -> dict[str, Tensor]:
+    """The tensors among these values; raises ModelError where one is none of plain numbers, as everything that looks
+    into them takes for granted."""
+    tensors = {str(name): value for name, value in values.items() if isinstance(value, Tensor)}
+    if problems := [problem for name, tensor in tensors.items() for problem in oddities(name, tensor)]:
+        raise ModelError(folder, problems)
+    return tensors
+
+
+def oddities(name: str, tensor: Tensor) -> Iterator[Problem]:
+    if tensor.is_nested or tensor.is_meta or tensor.layout != torch.strided or tensor.is_quantized:
+        yield Problem(name, "is a sparse, nested, quantized or empty tensor; save it as a plain one")
+    elif tensor.dtype not in PLAIN:
+        yield Problem(name, f"is of type {tensor.dtype}; save it as float32")
 
 
 def read_npz(folder: Path, name: str) -> dict[str, np.ndarray]:

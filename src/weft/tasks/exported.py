@@ -80,18 +80,25 @@ def load_for(
     With `others` an ensemble. Raises UsageError where a folder was made for another engine, and all that
     `load_translator` raises.
     """
-    folder = find_model(name)
-    made_for = read_export(folder).engine if (folder / EXPORT).exists() else "native"
+    folder, made_for = find_model(name), engine_of(name)
     if engine not in (None, made_for):
         if made_for == "native":
             how = f"export it first: weft export --model {name} --to {engine} --output FOLDER"
             raise UsageError(f"{name} is a model for weft's own engine; {how}")
         raise UsageError(f"{name} was exported for {made_for}; for {engine} start from the model that it was made of")
-    if others and made_for != "native":
-        raise UsageError(f"an ensemble is searched by weft's own engine; {name} was exported for {made_for}")
+    exported = {other: engine_of(other) for other in (name, *others) if engine_of(other) != "native"}
+    if others and exported:
+        listed = ", ".join(f"{other} was exported for {its}" for other, its in exported.items())
+        raise UsageError(f"an ensemble is searched by weft's own engine; {listed}")
     if made_for == "native":
         return load_translator(name, overrides, others=others)
     return load_exported(folder, overrides)
+
+
+def engine_of(name: str | Path) -> Literal["native"] | Engine:
+    """What the folder that `name` means was made for."""
+    folder = find_model(name)
+    return read_export(folder).engine if (folder / EXPORT).exists() else "native"
 
 
 def load_exported(folder: Path, overrides: Sequence[str] = ()) -> "ExportedTranslator":

@@ -388,6 +388,7 @@ def load_translator(
 
 
 def load_best(name: str | Path, overrides: Sequence[str]) -> TranslationModel:
+    """One of its models; raises the same."""
     try:
         model = load_model(find_model(name))
     except (FileNotFoundError, ModelError):

@@ -5,7 +5,7 @@ fp32 all the same. `NAME` in int8 stands beside `NAME.scale`, fp32, of as many n
 no rows (biases, the weights of norms) stays in fp16 there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import torch
@@ -43,37 +43,36 @@ def stored(weights: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]
 
 def restored(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights, fp32, that stand in these; what is stored in fp32 comes back as it is."""
+    in_int8 = {name for name, tensor in weights.items() if tensor.dtype == torch.int8}
     return {
-        name: tensor * weights[name + SCALE][:, None] if tensor.dtype == torch.int8 else tensor.float()
+        name: tensor * weights[name + SCALE][:, None] if name in in_int8 else tensor.float()
         for name, tensor in weights.items()
-        if not is_scale(name, weights)
+        if not is_scale(name, in_int8)
     }
 
 
 def weights_in(header: Header) -> Header:
     """The weights of a file without the scales that go with them."""
-    return {name: found for name, found in header.items() if not is_scale(name, header)}
+    in_int8 = {name for name, (_, dtype) in header.items() if dtype == "I8"}
+    return {name: found for name, found in header.items() if not is_scale(name, in_int8)}
 
 
-def is_scale(name: str, names: Mapping[str, object]) -> bool:
-    return name.endswith(SCALE) and name.removesuffix(SCALE) in names
+def is_scale(name: str, in_int8: Collection[str]) -> bool:
+    return name.endswith(SCALE) and name.removesuffix(SCALE) in in_int8
 
 
 def storage_problems(header: Header) -> list[Problem]:
     """What of a file is stored in a way that `restored` does not know."""
     problems = []
     for name, (shape, dtype) in weights_in(header).items():
-        scale = header.get(name + SCALE)
         if dtype not in BYTES_OF_TYPE:
             known = ", ".join(f"{ours} ({theirs})" for theirs, ours in BYTES_OF_TYPE.items())
             problems.append(Problem(name, f"is stored as {dtype}; weft reads {known}"))
         elif dtype == "I8" and len(shape) != 2:
             problems.append(Problem(name, f"has shape {shape}; only matrices may be stored in int8"))
-        elif dtype == "I8" and scale is None:
-            problems.append(Problem(name, f"is stored in int8 without {name}{SCALE}"))
-        elif dtype == "I8" and scale != ([shape[0]], "F32"):
-            what = f"is {scale[1]} of shape {scale[0]}; a matrix of {shape[0]} rows needs so many scales in F32"
-            problems.append(Problem(name + SCALE, what))
-        elif dtype != "I8" and scale is not None:
-            problems.append(Problem(name + SCALE, f"is the scale of no matrix in int8: {name} is {dtype}"))
+        elif dtype == "I8":
+            found, of_type = header.get(name + SCALE, ([], "nothing"))
+            if (found, of_type) != ([shape[0]], "F32"):
+                what = f"is {of_type} of shape {found}; a matrix in int8 of {shape[0]} rows needs so many scales in F32"
+                problems.append(Problem(name + SCALE, what))
     return problems

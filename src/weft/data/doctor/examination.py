@@ -401,6 +401,7 @@ class Examination:
             with_error=len(with_error),
             with_warning=len(self._carrying(seen, "warning") - with_error),
             remarks=self.remarks,
+            is_quick=self.is_quick,
         )
 
     def _suspects(self, kinds: Mapping[str, Places]) -> tuple[NDArray[np.float32], list[int]]:

@@ -279,6 +279,8 @@ class Diagnosis:
     with_warning: int
     """Pairs that carry a warning and no error."""
     remarks: Sequence[str] = ()
+    is_quick: bool = False
+    """Whether only what needs no lexicon was looked for."""
 
     @property
     def pairs(self) -> int:
@@ -327,6 +329,7 @@ class Diagnosis:
         """Everything, with the line numbers of every finding."""
         return {
             "files": dict(self.files),
+            "is_quick": self.is_quick,
             "pairs": self.pairs,
             "with_error": self.with_error,
             "with_warning": self.with_warning,
