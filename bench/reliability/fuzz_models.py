@@ -32,6 +32,7 @@ DEAD_AFTER = 30.0
 MOST_MEMORY = 64
 """MiB that the peak of a worker may rise after its first cases, whose imports and caches it holds."""
 WARM_UP = 20
+IN_INT8 = "int8.safetensors"
 
 
 def main() -> None:
@@ -110,7 +111,7 @@ def work(folder: Path, kind: str, cases: range, seed: int) -> None:
 def attempts(folder: Path, kind: str, cases: range, seed: int) -> Iterator[dict[str, Any]]:
     """Spoil a copy of the model in `folder`, try it, and say how that went, for each case."""
     name, spoil = SPOILERS[kind]
-    original = (folder / name).read_bytes()
+    original = (folder / (IN_INT8 if kind == "weights in int8" else name)).read_bytes()
     manifest = (folder / "manifest.json").read_bytes()
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / "model"
@@ -168,11 +169,15 @@ def peak() -> float:
 
 
 def make_model(folder: Path) -> None:
-    """A model of one layer each with fresh weights and vocabularies of 300 pieces, and its archive beside it."""
+    """A model of one layer each with fresh weights and vocabularies of 300 pieces; beside it its archive, and its
+    weights in int8."""
+    from safetensors.torch import load_file, save_file
+
     from weft.config import resolve
     from weft.tasks.model_archive import pack
     from weft.tasks.model_folder import TranslationModel, build_transformer, save_model
     from weft.tasks.recipes import TranslationRecipe
+    from weft.tasks.weight_storage import stored
     from weft.text.sentencepiece_model import train_sentencepiece
 
     recipe = {
@@ -191,6 +196,7 @@ def make_model(folder: Path) -> None:
     model = build_transformer(resolved.recipe, source.vocab_size, target.vocab_size)
     save_model(folder, TranslationModel(resolved, model, source, target), "# A card\n")
     pack(folder, folder / "model.zip")
+    save_file(stored(load_file(folder / "model.safetensors"), "int8"), folder / IN_INT8)
 
 
 def sealed(manifest: bytes, name: str, content: bytes) -> bytes:
@@ -433,6 +439,7 @@ LINES = [
 
 SPOILERS: dict[str, tuple[str, Callable[[bytes, random.Random], bytes]]] = {
     "weights": ("model.safetensors", spoil_weights),
+    "weights in int8": ("model.safetensors", spoil_weights),
     "config": ("config.toml", spoil_config),
     "manifest": ("manifest.json", spoil_json),
     "vocabulary": ("tokenizer.source.model", spoil_vocabulary),
