@@ -12,9 +12,6 @@ from safetensors.torch import load_file
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 
-ON_CPUS = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-"""Two processes need two devices, and two CPUs are always there."""
-
 
 def start_together(folder: Path, run: str, *settings: str, processes: int = 2) -> subprocess.Popen[str]:
     """`torchrun ... -m -- weft train` by the recipe in the folder; `settings` are KEY=VALUE."""
@@ -22,7 +19,7 @@ def start_together(folder: Path, run: str, *settings: str, processes: int = 2) -
     command = [*TORCHRUN, "--nproc-per-node", str(processes), "-m", "--", "weft", "train", str(folder / "tiny.toml")]
     return subprocess.Popen(
         [*command, "--run", str(folder / run), *options],
-        env=ON_CPUS,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},  # two processes need two devices, and CPUs are always there
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
