@@ -158,7 +158,7 @@ def write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
 
 def score(folder: Path, file: Path) -> EvaluatedSet:
     translator = Translator(load_model(folder))
-    return evaluate(translator, read_corpora([str(file)], translator.model.recipe.data, Path()))
+    return evaluate(translator, read_corpora([file.name], translator.model.recipe.data, file.parent))
 
 
 def ship(name: str, run: Path, work: Path) -> None:
