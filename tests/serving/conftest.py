@@ -99,3 +99,10 @@ def serving(service: Service, **address: Any) -> Iterator[tuple[str, DrainingSer
         server.should_exit = True
         thread.join(timeout=20)
         assert not thread.is_alive()
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)

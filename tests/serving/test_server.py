@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.serving.conftest import MakeService, echo_of, serving
+from tests.serving.conftest import MakeService, echo_of, serving, wait_until
 
 from weft.errors import UsageError
 from weft.serving import models
@@ -77,13 +77,6 @@ def ask_many(address: str, number: int, *, each: int = 1) -> list[tuple[str, Any
         return [pair for of_client in found for pair in of_client]
 
     return asyncio.run(asking())
-
-
-def wait_until(is_so: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_under_load_everyone_gets_the_own_answer_and_batches_are_shared(make_service: MakeService) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -36,6 +36,9 @@ SECURITY_HEADERS = {
     "x-frame-options": "DENY",
     "cross-origin-resource-policy": "same-origin",
 }
+STANDING_HEADERS = tuple(
+    (name.encode(), value.encode()) for name, value in {**SECURITY_HEADERS, "cache-control": "no-store"}.items()
+)
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 LAST_WORD_SECONDS = 5.0
@@ -69,8 +72,12 @@ class House:
     bytes_in_reading: int = field(default=0, init=False)
     """Of bodies that are not there as a whole yet."""
 
+    @property
+    def is_full(self) -> bool:
+        return self.in_flight >= self.limits.queue
+
     def refuse_where_full(self) -> None:
-        if self.in_flight >= self.limits.queue:
+        if self.is_full:
             raise busy(f"{self.in_flight} requests are waiting already; try again soon")
 
 
@@ -87,11 +94,11 @@ class Admission:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        visit = Visit(scope, send, self.house)
-        door = self.doors.get(scope["path"], Door(key="header") if scope["path"].startswith("/v1/") else Door())
+        visit = Visit(scope, self.house, send)
+        door = self.door_of(visit)
         closes = visit.announced_bytes > self.house.limits.body_bytes
         try:
-            self._admit(visit, door)
+            self.admit(visit, door)
             closes = True
             body = await read_body(receive, self.house) if door.takes_body else b""
             closes = False
@@ -107,7 +114,10 @@ class Admission:
         with Place(self.house if door.uses_model else None):
             await self._answer(visit, door, receive, body)
 
-    def _admit(self, visit: "Visit", door: Door) -> None:
+    def door_of(self, visit: "Visit") -> Door:
+        return self.doors.get(visit.path, Door(key="header") if visit.path.startswith("/v1/") else Door())
+
+    def admit(self, visit: "Visit", door: Door) -> None:
         """Raises Refused; looks at nothing but the head of the request."""
         house = self.house
         if house.hosts is not None and host_name(visit.headers.get("host", "")) not in house.hosts:
@@ -175,12 +185,16 @@ class Admission:
 class Visit:
     """A request and what was said to it: adds the headers of every answer, and writes a line of the log."""
 
-    def __init__(self, scope: Scope, send: Send, house: House) -> None:
-        self.scope, self._send, self.house = scope, send, house
+    def __init__(self, scope: Scope, house: House, send: Send) -> None:
+        self.scope, self.house, self._send = scope, house, send
         self.headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         self.began = time.monotonic()
         self.status = 0
         self.is_complete = False
+
+    @property
+    def path(self) -> str:
+        return self.scope["path"]
 
     @property
     def announced_bytes(self) -> int:
@@ -191,19 +205,12 @@ class Visit:
         """`closes` says not to read what the client may still be sending."""
         if closes:
             refused.headers["Connection"] = "close"
-        await response_to(refused, self.scope["path"])(self.scope, nothing_more, self.send)
+        await response_to(refused, self.path)(self.scope, nothing_more, self.send)
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            given = {name.lower() for name, _ in message["headers"]}
-            extra = {**SECURITY_HEADERS, "cache-control": "no-store"}
-            if self.house.is_draining:
-                extra["connection"] = "close"
-            message["headers"] = [
-                *message["headers"],
-                *((name.encode(), value.encode()) for name, value in extra.items() if name.encode() not in given),
-            ]
+            message["headers"] = self.with_standing_headers(message["headers"])
         try:
             async with asyncio.timeout(self.house.limits.seconds):
                 await self._send(message)
@@ -211,15 +218,28 @@ class Visit:
             raise TooSlow from None
         if message["type"] == "http.response.body" and not message.get("more_body"):
             self.is_complete = True
-            self._tell()
+            self.tell()
 
-    def _tell(self) -> None:
-        seconds = time.monotonic() - self.began
-        route = getattr(self.scope.get("route"), "path", None)  # with names in place of what stood there
+    def with_standing_headers(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """These, and those that every answer has where it has no other value for them."""
+        own = list(headers)
+        given = {name.lower() for name, _ in own}
+        standing = STANDING_HEADERS + ((b"connection", b"close"),) * self.house.is_draining
+        return own + [header for header in standing if header[0] not in given]
+
+    def tell(self) -> None:
+        """Count the answer, and write its line."""
+        route = self.count()
+        shown = route or ascii(self.path[:200])[1:-1]
+        milliseconds = 1000 * (time.monotonic() - self.began)
+        log.info("%s %s %d %.0f ms", self.scope["method"][:20], shown, self.status, milliseconds)
+
+    def count(self) -> str | None:
+        """The answer; gives its route, with names in place of what stood there."""
+        route = getattr(self.scope.get("route"), "path", None)
         self.house.metrics.requests.labels(route or "none", str(self.status)).inc()
-        self.house.metrics.seconds.labels(route or "none").observe(seconds)
-        shown = route or ascii(self.scope["path"][:200])[1:-1]
-        log.info("%s %s %d %.0f ms", self.scope["method"][:20], shown, self.status, 1000 * seconds)
+        self.house.metrics.seconds.labels(route or "none").observe(time.monotonic() - self.began)
+        return route
 
 
 class TooSlow(Exception):

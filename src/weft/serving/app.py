@@ -11,7 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from weft.serving import files_api, libretranslate_api, openai_api, weft_api
-from weft.serving.admission import Admission, App, Door
+from weft.serving.admission import Admission, Door
 from weft.serving.openapi import WITHOUT_BODY, describe, refusals
 from weft.serving.refusals import Refused, defect, response_to
 from weft.serving.service import Service
@@ -38,7 +38,11 @@ class Health(BaseModel):
     status: str
 
 
-def make_app(service: Service, origins: Sequence[str] = ()) -> App:
+Application = Admission | CORSMiddleware
+"""The first that a request meets: who comes in, or what answers the browsers of other sites before that."""
+
+
+def make_app(service: Service, origins: Sequence[str] = ()) -> Application:
     """The application; pages of the `origins` may ask it from a browser, beside its own."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     for api in (libretranslate_api, files_api, openai_api, weft_api):
@@ -73,6 +77,12 @@ def make_app(service: Service, origins: Sequence[str] = ()) -> App:
         allow_methods=["GET", "POST"],
         allow_headers=["authorization", "content-type"],
     )
+
+
+def admission_of(app: Application) -> Admission:
+    found = app.app if isinstance(app, CORSMiddleware) else app
+    assert isinstance(found, Admission)
+    return found
 
 
 def add_page(app: FastAPI) -> None:

@@ -14,12 +14,15 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 
 from weft.errors import UsageError
-from weft.serving.admission import App, House
+from weft.serving.admission import House
+from weft.serving.app import Application, admission_of
+from weft.serving.doorkeeper import Doorkeeper, PatientSelector, Tally
 from weft.serving.refusals import Refused
 from weft.serving.service import Service
 from weft.serving.weft_api import reload_models
@@ -42,10 +45,15 @@ class Address:
     """Seconds between a signal and the closed socket."""
 
 
-def run(app: App, service: Service, address: Address) -> None:
+def run(app: Application, service: Service, address: Address) -> None:
     """Serve until a signal says otherwise. Raises UsageError where the address cannot be listened on."""
     listener = listen(address)
-    asyncio.run(serve(make_server(app, service.house, address), service, listener))
+    with asyncio.Runner(loop_factory=partial(make_loop, service.house)) as runner:
+        runner.run(serve(make_server(app, service.house, address), service, listener))
+
+
+def make_loop(house: House) -> asyncio.AbstractEventLoop:
+    return asyncio.SelectorEventLoop(PatientSelector(house))
 
 
 def listen(address: Address) -> socket.socket:
@@ -60,12 +68,12 @@ def listen(address: Address) -> socket.socket:
     return listener
 
 
-def make_server(app: App, house: House, address: Address) -> "DrainingServer":
+def make_server(app: Application, house: House, address: Address) -> "DrainingServer":
     config = uvicorn.Config(
         app,
         host=address.host,
         port=address.port,
-        http="h11",
+        http=cast(Any, partial(Doorkeeper, admission_of(app), Tally())),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -142,9 +150,9 @@ class DrainingServer(uvicorn.Server):
 
 def is_idle(connection: Any) -> bool:
     """Whether nothing is being answered on it. After an answer, uvicorn itself ends one on which nothing more comes."""
-    if connection.transport.is_closing() or connection.cycle is None:
-        return True
-    return connection.cycle.response_complete and connection.timeout_keep_alive_task is None
+    if connection.timeout_keep_alive_task is not None:
+        return False
+    return connection.transport.is_closing() or connection.cycle is None or connection.cycle.response_complete
 
 
 def bound_port(server: uvicorn.Server) -> int:

@@ -26,6 +26,9 @@ Value = TypeVar("Value")
 LONGEST_RATIO, LONGEST_EXTRA = 2.0, 50
 """A translation has at most so many times the pieces of its source and so many more, whatever a model's recipe says."""
 
+SHORT_CHARACTERS = 500
+"""Of texts that are taken apart within a millisecond."""
+
 Flags = frozenset[str]
 """What is suspicious of a translation: `repetition`, `length`."""
 
@@ -87,7 +90,7 @@ async def translate(
 ) -> list[Answer]:
     """An answer a text, in order. Raises UsageError where the model cannot do what is wished."""
     passages_of = model.marked if keeps_markup else model.plain
-    passages = await asyncio.to_thread(passages_of.take_apart, texts)
+    passages = await beside_the_loop(texts, lambda: passages_of.take_apart(texts))
     found = iter(await search_job(model, sentences_of(passages), wish).all())
     of_texts = [[next(found) for _ in sentences_of([passage])] for passage in passages]
 
@@ -98,12 +101,12 @@ async def translate(
         )
         return Answer(tuple(places), frozenset().union(*(one.flags for one in own)))
 
-    return await asyncio.to_thread(lambda: list(map(put_together, texts, passages, of_texts)))
+    return await beside_the_loop(texts, lambda: list(map(put_together, texts, passages, of_texts)))
 
 
 async def stream(model: ServedModel, text: str, wish: Wish) -> AsyncIterator[StreamedSentence]:
     """The sentences of a text of any length, in order, each as soon as it is translated."""
-    (passage,) = await asyncio.to_thread(model.sentencewise.take_apart, [text])
+    (passage,) = await beside_the_loop([text], lambda: model.sentencewise.take_apart([text]))
     job = search_job(model, sentences_of([passage]), wish, grows=True)
     index, before, written = 0, "", ""
     async with aclosing(job.in_order()) as answers:
@@ -116,6 +119,14 @@ async def stream(model: ServedModel, text: str, wish: Wish) -> AsyncIterator[Str
             before = before or model.sentencewise.glue(written, answer)
             yield StreamedSentence(index, item.text, before, answer, found.flags)
             index, before, written = index + 1, "", answer or written
+
+
+async def beside_the_loop(texts: Sequence[str], work: Callable[[], Value]) -> Value:
+    """What the work on these texts comes to: done in another thread where it may take a while. A change of threads has
+    to wait for those that search, which takes far longer than the work on a short text."""
+    if sum(map(len, texts)) <= SHORT_CHARACTERS:
+        return work()
+    return await asyncio.to_thread(work)
 
 
 async def call(model: ServedModel, function: Callable[[], Value]) -> Value:

@@ -67,7 +67,7 @@ class SentencePieceTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         normalized = [self.normalize(text) for text in texts]
-        encoded = self._processor.encode(normalized)
+        encoded = self._processor.encode(normalized, num_threads=1)
         if not self._unused:
             return encoded
         return [

@@ -1,0 +1,187 @@
+"""A full house: what is refused in short is refused in the same words as the long way."""
+
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from tests.serving.conftest import MakeService, echo_of, serving, wait_until
+
+from weft.serving.doorkeeper import Doorkeeper, PatientSelector, plain_request
+from weft.serving.keys import Keys, line_for
+from weft.serving.service import Service
+
+KEYS = Keys((bytes.fromhex(line_for("k", "")),))
+
+
+def request(path: str, *headers: str, body: bytes = b'{"q": "x", "source": "zh", "target": "en"}') -> bytes:
+    json_type = "Content-Type: application/json"
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost", json_type, *headers, f"Content-Length: {len(body)}", "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def without_date(answer: bytes) -> bytes:
+    return re.sub(rb"(?i)date: [^\r]*", b"date", answer)
+
+
+def sorted_lines(answer: bytes) -> tuple[list[bytes], bytes]:
+    """The head's lines, whose order means nothing, their names in one case; and the body."""
+    head, _, body = without_date(answer).partition(b"\r\n\r\n")
+    named = [line.partition(b": ") for line in head.split(b"\r\n")]
+    return sorted(name.lower() + sign + value for name, sign, value in named), body
+
+
+class Visitor:
+    """A connection that says what it is told to, in as many pieces, and reads one answer."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.removeprefix("http://").partition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=10)
+
+    def __enter__(self) -> "Visitor":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.socket.close()
+
+    def ask(self, *pieces: bytes) -> bytes:
+        for index, piece in enumerate(pieces):
+            time.sleep(0.05 * bool(index))
+            self.socket.sendall(piece)
+        answer = b""
+        while b"\r\n\r\n" not in answer or len(answer) < whole_length(answer):
+            received = self.socket.recv(65_536)
+            assert received, answer
+            answer += received
+        return answer
+
+
+def whole_length(answer: bytes) -> int:
+    head = answer.partition(b"\r\n\r\n")[0]
+    found = re.search(rb"(?i)content-length: (\d+)", head)
+    return len(head) + 4 + int(found[1] if found else 0)
+
+
+@pytest.fixture
+def short_answers(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What the doorkeepers refuse themselves."""
+    given: list[bytes] = []
+    written = Doorkeeper._written
+
+    def write(self: Doorkeeper, *arguments: object) -> bytes:
+        given.append(written(self, *arguments))  # pyright: ignore[reportArgumentType]
+        return given[-1]
+
+    monkeypatch.setattr(Doorkeeper, "_written", write)
+    return given
+
+
+@contextmanager
+def full(service: Service, address: str) -> Iterator[Visitor]:
+    """A visitor of a house whose only place is taken until the end."""
+    gate = echo_of(service).gate
+    gate.clear()
+    with Visitor(address) as first, Visitor(address) as visitor:
+        first.socket.sendall(request("/translate", "Authorization: Bearer k"))
+        wait_until(lambda: service.house.is_full)
+        try:
+            yield visitor
+        finally:
+            gate.set()
+
+
+@pytest.mark.parametrize("path", ["/translate", "/v1/chat/completions", "/weft/stream", "/translate_file"])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [(("Authorization: Bearer k",), 503), (("authorization:Bearer wrong", "Accept: */*"), 401), ((), None)],
+)
+def test_a_short_refusal_says_what_the_long_way_says(
+    make_service: MakeService, short_answers: list[bytes], path: str, headers: tuple[str, ...], status: int | None
+) -> None:
+    service = make_service(KEYS, queue=1)
+    with serving(service) as (address, _), full(service, address) as visitor:
+        whole = request(path, *headers)
+        head, end, body = whole.partition(b"\r\n\r\n")
+        short = visitor.ask(whole)
+        assert short_answers == [short]
+        assert sorted_lines(visitor.ask(head + end, body)) == sorted_lines(short)  # in two pieces it is not plain
+        assert visitor.ask(whole)[:12] == short[:12] and len(short_answers) == 2
+        assert status is None or short.startswith(b"HTTP/1.1 %d " % status)
+
+
+def test_what_uses_no_model_is_answered_by_a_full_house(make_service: MakeService, short_answers: list[bytes]) -> None:
+    service = make_service(queue=1)
+    with serving(service) as (address, _), full(service, address) as visitor:
+        detected = visitor.ask(request("/detect", body=b'{"q": "hello"}'))
+        assert detected.startswith(b"HTTP/1.1 200")
+        assert visitor.ask(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").startswith(b"HTTP/1.1 200")
+    assert short_answers == []
+
+
+def test_a_place_that_is_free_again_is_given_to_who_was_refused_before(
+    make_service: MakeService, short_answers: list[bytes]
+) -> None:
+    service = make_service(queue=1)
+    whole = request("/translate")
+    with serving(service) as (address, _), full(service, address) as visitor:
+        refused = visitor.ask(whole)
+        assert refused.startswith(b"HTTP/1.1 503") and b"retry-after: 1" in refused.lower()
+        echo_of(service).gate.set()
+        wait_until(lambda: not service.house.in_flight)
+        assert json.loads(visitor.ask(whole).partition(b"\r\n\r\n")[2])["translatedText"] == "X"
+    assert len(short_answers) == 1
+
+
+def test_who_is_refused_in_short_keeps_the_connection_and_is_counted(make_service: MakeService) -> None:
+    service = make_service(queue=1, body_seconds=0.5)
+    with serving(service) as (address, _), full(service, address) as visitor:
+        for _ in range(4):
+            assert visitor.ask(request("/translate")).startswith(b"HTTP/1.1 503")
+            time.sleep(0.4)
+    written = service.house.metrics.written().decode()
+    assert 'weft_refused_total{why="503"} 4.0' in written
+    assert 'weft_requests_total{route="none",status="503"} 4.0' in written
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"GET /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+        b"POST /translate HTTP/1.0\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+        b"POST /translate?a=b HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nab",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nab",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 02\r\n\r\nab",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\nab",
+        b"POST /translate HTTP/1.1\r\nContent-Length: 2\r\n\r\nab",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nOrigin: http://y\r\nContent-Length: 0\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost : x\r\nContent-Length: 0\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\n Content-Length: 0\r\n\r\n",
+        b"POST /translate HTTP/1.1\nHost: x\nContent-Length: 0\n\n",
+        b"POST /translate HTTP/1.1\r\nHost: \xff\r\nContent-Length: 0\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: x\x00\r\nContent-Length: 0\r\n\r\n",
+    ],
+)
+def test_what_is_odd_goes_the_long_way(odd: bytes) -> None:
+    assert plain_request(odd) is None
+    assert plain_request(request("/translate")) is not None
+
+
+def test_while_the_house_is_full_events_gather_and_none_is_lost(make_service: MakeService) -> None:
+    house = make_service(queue=1).house
+    one, other = socket.socketpair()
+    with PatientSelector(house) as selector, one, other:
+        selector.register(one, 2)  # one can write at any time
+        for house.in_flight in (0, 1):
+            began = time.monotonic()
+            assert [key.fileobj for key, _ in selector.select(5)] == [one]
+            taken = time.monotonic() - began
+            assert taken < 2 and (taken >= 0.02) == house.is_full
+            assert selector.select(0) and selector.select(0.001)
