@@ -13,7 +13,7 @@ import argparse
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -49,6 +49,7 @@ METHODS: list[Settings] = [
     {**BEAM, "beam_size": 10},
     {**BEAM, "length_penalty": "none"},
     {**BEAM, "length_power": 0.6},
+    {**BEAM, "length_penalty": "average"},
     {**BEAM, "length_penalty": "gnmt"},
     {**BEAM, "length_penalty": "adaptive"},
     {**BEAM, "length_penalty": "none", "word_reward": 0.5},
@@ -56,6 +57,7 @@ METHODS: list[Settings] = [
     {**BEAM, "stopping": "first-k"},
     {**BEAM, "stopping": "first-k", "patience": 2.0},
     {**BEAM, "min_length_ratio": 0.8},
+    {**BEAM, "max_length_ratio": 1.0, "max_length_extra": 2},
     {**BEAM, "no_repeat_ngram": 3},
     {**BEAM, "repetition_penalty": 1.2},
     {**BEAM, "beam_size": 6, "diverse_groups": 3},
@@ -70,6 +72,8 @@ METHODS: list[Settings] = [
     {**MBR, "mbr_candidates": 128, "mbr_form": "fast"},
     {"method": "mbr", "mbr_from": "beam", "beam_size": 10},
 ]
+BEGINNING: Settings = {**BEAM, "prefixes": "the first word of the reference"}
+"""Told something of the references: what it is worth to give a translation its beginning."""
 SENTENCES, FEW = 1000, 200
 RARE = 3
 """Times that a word may stand in all references of valid to be demanded."""
@@ -94,6 +98,8 @@ def measure(options: argparse.Namespace) -> None:
         line = {"settings": method, **timed(translator, valid, {**defaults, **method})}
         append_line(LINES, {**session, **line})
         say(f"{spelled(method)}: sacreBLEU {line['sacrebleu']:.2f}, {line['seconds']:.1f} s")
+    line = timed(translator, valid, {**defaults, **BEAM}, first_words)
+    append_line(LINES, {**session, "settings": BEGINNING, **line})
     sources, references, words = with_rare_words(translator, valid)
     glossary = Glossary(list(zip(sources, words, strict=True)), (settings.source, settings.target))
     for name, terms in (("", None), ("glossary", glossary)):
@@ -109,14 +115,29 @@ def measure(options: argparse.Namespace) -> None:
         say(f"{name or 'no glossary'}: {held} of {len(sources)} hold the word, sacreBLEU {line['sacrebleu']:.2f}")
 
 
-def timed(translator: Translator, valid: ParallelText, settings: Settings) -> Line:
-    """Scores of the first SENTENCES, seconds of these and of the first FEW; others have been translated before."""
-    translator.translate(valid.sources[SENTENCES : SENTENCES + FEW], **settings)
+def first_words(references: Sequence[str]) -> Settings:
+    return {"prefixes": [reference.split()[0] for reference in references]}
+
+
+def timed(
+    translator: Translator,
+    valid: ParallelText,
+    settings: Settings,
+    told: Callable[[Sequence[str]], Settings] = lambda references: {},
+) -> Line:
+    """Scores of the first SENTENCES, seconds of these and of the first FEW; others have been translated before. `told`
+    is what is said of each sentence, made of its references."""
+
+    def translate(which: slice) -> list[str]:
+        found = translator.translate(valid.sources[which], **settings, **told(valid.targets[which]))
+        return [translation.text for translation in found]
+
+    translate(slice(SENTENCES, SENTENCES + FEW))
     seconds = {}
     texts: list[str] = []
     for count in (FEW, SENTENCES):
         began = time.perf_counter()
-        texts = [translation.text for translation in translator.translate(valid.sources[:count], **settings)]
+        texts = translate(slice(count))
         seconds[count] = time.perf_counter() - began
     scored = scores(texts, valid.targets[:SENTENCES], translator.model.recipe.data.target)
     return {**scored, "seconds_of_few": round(seconds[FEW], 2), "seconds": round(seconds[SENTENCES], 2)}

@@ -1,17 +1,24 @@
 """A full house: what is refused in short is refused in the same words as the long way."""
 
+import asyncio
 import json
 import re
+import selectors
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import Mock
 
 import pytest
+import uvicorn
 from tests.serving.conftest import MakeService, echo_of, serving, wait_until
+from uvicorn.server import ServerState
 
-from weft.serving.doorkeeper import Doorkeeper, PatientSelector, plain_request
+from weft.serving.app import admission_of, make_app
+from weft.serving.doorkeeper import Doorkeeper, PatientSelector, Tally, plain_request
 from weft.serving.keys import Keys, line_for
+from weft.serving.server import is_idle, make_loop
 from weft.serving.service import Service
 
 KEYS = Keys((bytes.fromhex(line_for("k", "")),))
@@ -104,10 +111,9 @@ def test_a_short_refusal_says_what_the_long_way_says(
     service = make_service(KEYS, queue=1)
     with serving(service) as (address, _), full(service, address) as visitor:
         whole = request(path, *headers)
-        head, end, body = whole.partition(b"\r\n\r\n")
         short = visitor.ask(whole)
         assert short_answers == [short]
-        assert sorted_lines(visitor.ask(head + end, body)) == sorted_lines(short)  # in two pieces it is not plain
+        assert sorted_lines(visitor.ask(request(path, *headers, "X_1: not plain"))) == sorted_lines(short)
         assert visitor.ask(whole)[:12] == short[:12] and len(short_answers) == 2
         assert status is None or short.startswith(b"HTTP/1.1 %d " % status)
 
@@ -136,14 +142,14 @@ def test_a_place_that_is_free_again_is_given_to_who_was_refused_before(
 
 
 def test_who_is_refused_in_short_keeps_the_connection_and_is_counted(make_service: MakeService) -> None:
-    service = make_service(queue=1, body_seconds=0.5)
+    service = make_service(queue=1, body_seconds=0.5)  # connections that are idle for so long are ended
     with serving(service) as (address, _), full(service, address) as visitor:
-        for _ in range(4):
+        for _ in range(8):
             assert visitor.ask(request("/translate")).startswith(b"HTTP/1.1 503")
             time.sleep(0.4)
     written = service.house.metrics.written().decode()
-    assert 'weft_refused_total{why="503"} 4.0' in written
-    assert 'weft_requests_total{route="none",status="503"} 4.0' in written
+    assert 'weft_refused_total{why="503"} 8.0' in written
+    assert 'weft_requests_total{route="none",status="503"} 8.0' in written
 
 
 @pytest.mark.parametrize(
@@ -159,6 +165,9 @@ def test_who_is_refused_in_short_keeps_the_connection_and_is_counted(make_servic
         b"POST /translate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\nab",
         b"POST /translate HTTP/1.1\r\nContent-Length: 2\r\n\r\nab",
         b"POST /translate HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 0",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nX-Half: a",
         b"POST /translate HTTP/1.1\r\nHost: x\r\nOrigin: http://y\r\nContent-Length: 0\r\n\r\n",
         b"POST /translate HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n",
         b"POST /translate HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
@@ -174,14 +183,70 @@ def test_what_is_odd_goes_the_long_way(odd: bytes) -> None:
     assert plain_request(request("/translate")) is not None
 
 
-def test_while_the_house_is_full_events_gather_and_none_is_lost(make_service: MakeService) -> None:
-    house = make_service(queue=1).house
+def test_who_does_not_read_its_refusals_is_let_go(make_service: MakeService) -> None:
+    service = make_service(queue=1)
+    service.house.in_flight = 1
+    admission = admission_of(make_app(service))
+
+    async def come_again() -> Mock:
+        config = uvicorn.Config(admission, log_config=None)
+        doorkeeper = Doorkeeper(admission, Tally(), config=config, server_state=ServerState(), app_state={})
+        transport = Mock()
+        doorkeeper.connection_made(transport)
+        doorkeeper.data_received(request("/translate"))
+        assert transport.write.call_count == 1 and not transport.abort.called
+        doorkeeper.pause_writing()
+        doorkeeper.data_received(request("/translate"))
+        return transport
+
+    transport = asyncio.run(come_again())
+    assert transport.write.call_count == 1 and transport.abort.called
+
+
+def test_beyond_the_limit_of_connections_a_refusal_closes(make_service: MakeService) -> None:
+    service = make_service(queue=1, connections=3)
+    with serving(service) as (address, _), full(service, address) as visitor:
+        assert b"connection: close" not in visitor.ask(request("/translate")).lower()
+        with Visitor(address) as third:
+            assert b"connection: close" in third.ask(request("/translate")).lower()
+
+
+@pytest.mark.parametrize(("queue", "in_flight", "pauses"), [(65, 65, [0.02]), (65, 64, []), (64, 64, [])])
+def test_events_gather_where_the_house_is_full_of_more_than_a_batch(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch, queue: int, in_flight: int, pauses: list[float]
+) -> None:
+    slept: list[float] = []
+    house = make_service(queue=queue).house
     one, other = socket.socketpair()
     with PatientSelector(house) as selector, one, other:
-        selector.register(one, 2)  # one can write at any time
-        for house.in_flight in (0, 1):
-            began = time.monotonic()
-            assert [key.fileobj for key, _ in selector.select(5)] == [one]
-            taken = time.monotonic() - began
-            assert taken < 2 and (taken >= 0.02) == house.is_full
-            assert selector.select(0) and selector.select(0.001)
+        selector.register(one, selectors.EVENT_WRITE)  # which it is ready for at any time
+        house.in_flight = in_flight
+        monkeypatch.setattr(time, "sleep", slept.append)
+        for timeout, asleep in ((None, pauses), (5.0, pauses), (0.0, []), (0.001, [min(p, 0.001) for p in pauses])):
+            slept.clear()
+            assert [key.fileobj for key, _ in selector.select(timeout)] == [one]
+            assert slept == asleep
+
+
+def test_the_server_runs_on_the_patient_loop(make_service: MakeService) -> None:
+    loop = make_loop(make_service().house)
+    try:
+        assert isinstance(loop._selector, PatientSelector)  # pyright: ignore[reportAttributeAccessIssue]
+    finally:
+        loop.close()
+
+
+@pytest.mark.parametrize(
+    ("is_closing", "timer", "cycle", "expected"),
+    [
+        (True, Mock(), Mock(response_complete=True), True),  # uvicorn has closed it, and its client does not read
+        (False, Mock(), None, False),  # refused in short a moment ago
+        (False, None, None, True),
+        (False, None, Mock(response_complete=False), False),
+        (False, None, Mock(response_complete=True), True),
+    ],
+)
+def test_which_connections_are_idle(is_closing: bool, timer: Mock | None, cycle: Mock | None, expected: bool) -> None:
+    connection = Mock(timeout_keep_alive_task=timer, cycle=cycle)
+    connection.transport.is_closing.return_value = is_closing
+    assert is_idle(connection) == expected

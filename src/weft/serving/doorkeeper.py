@@ -17,6 +17,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from weft.serving.admission import Admission, House, Message, Scope, Visit, log
+from weft.serving.batching import LARGEST_BATCH
 from weft.serving.refusals import Refused, response_to
 
 PLAIN_HEAD = re.compile(rb"POST (/[a-z0-9_/]+) HTTP/1\.1((?:\r\n[A-Za-z-]+: ?[!-~](?:[ -~]*[!-~])?)+)")
@@ -51,12 +52,22 @@ class Doorkeeper(H11Protocol):
         self.knows_client = admission.rates is None or not self.config.proxy_headers  # else it stands in a header
 
     def data_received(self, data: bytes) -> None:
-        house = self.admission.house
-        if house.is_full and not house.is_draining and self.knows_client and self._is_between_requests():
+        if self._could_refuse():
             scope = plain_request(data)
             if scope is not None and self._refuses(scope):
                 return
         super().data_received(data)
+
+    def _could_refuse(self) -> bool:
+        house = self.admission.house
+        crowd = house.limits.connections  # beyond it uvicorn closes those that it refuses
+        return (
+            house.is_full
+            and not house.is_draining
+            and self.knows_client
+            and len(self.connections) < crowd
+            and self._is_between_requests()
+        )
 
     def _is_between_requests(self) -> bool:
         """Whether these bytes are the first ones of a request."""
@@ -72,14 +83,23 @@ class Doorkeeper(H11Protocol):
         try:
             self.admission.admit(visit, door)
         except Refused as refused:
-            self._unset_keepalive_if_required()
-            self.transport.write(self._written(refused, visit))
-            visit.house.metrics.refused.labels(str(refused.status)).inc()
-            visit.count()
-            self.tally.add()
-            self.on_response_complete()
+            self._answer(refused, visit)
             return True
         return False
+
+    def _answer(self, refused: Refused, visit: Visit) -> None:
+        if self.flow.write_paused:  # it does not read what it was told before
+            self.transport.abort()
+            return
+        self._unset_keepalive_if_required()
+        self.transport.write(self._written(refused, visit))
+        visit.house.metrics.refused.labels(str(refused.status)).inc()
+        if visit.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            visit.count()
+            self.tally.add()
+        else:
+            visit.tell()
+        self.on_response_complete()
 
     def _written(self, refused: Refused, visit: Visit) -> bytes:
         response = response_to(refused, visit.path)
@@ -92,9 +112,9 @@ class Doorkeeper(H11Protocol):
 
 def plain_request(data: bytes) -> Scope | None:
     """What ASGI says of the request, where `data` is one plain request and nothing else."""
-    head, _, body = data.partition(b"\r\n\r\n")
+    head, end, body = data.partition(b"\r\n\r\n")
     found = PLAIN_HEAD.fullmatch(head)
-    if found is None:
+    if not end or found is None:
         return None
     lines = (line.partition(b":") for line in found[2].split(b"\r\n")[1:])
     headers = [(name.lower(), value.strip()) for name, _, value in lines]
@@ -119,7 +139,12 @@ class PatientSelector(selectors.DefaultSelector):
         self.house = house
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if self.house.is_full and (timeout is None or timeout > 0):
-            time.sleep(min(GATHERING_SECONDS, timeout or GATHERING_SECONDS))
-            timeout = timeout and max(0.0, timeout - GATHERING_SECONDS)
+        if self._has_time() and timeout != 0:
+            moment = GATHERING_SECONDS if timeout is None else min(GATHERING_SECONDS, timeout)
+            time.sleep(moment)
+            timeout = timeout and timeout - moment
         return super().select(timeout)
+
+    def _has_time(self) -> bool:
+        """Whether the model has a batch to go on with when it has finished one."""
+        return self.house.is_full and self.house.limits.queue > LARGEST_BATCH

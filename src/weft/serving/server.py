@@ -150,9 +150,10 @@ class DrainingServer(uvicorn.Server):
 
 def is_idle(connection: Any) -> bool:
     """Whether nothing is being answered on it. After an answer, uvicorn itself ends one on which nothing more comes."""
-    if connection.timeout_keep_alive_task is not None:
-        return False
-    return connection.transport.is_closing() or connection.cycle is None or connection.cycle.response_complete
+    if connection.transport.is_closing():
+        return True
+    is_answered = connection.cycle is None or connection.cycle.response_complete
+    return is_answered and connection.timeout_keep_alive_task is None
 
 
 def bound_port(server: uvicorn.Server) -> int:
