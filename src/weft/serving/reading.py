@@ -88,14 +88,22 @@ def as_fields(values: Mapping[str, list[str]]) -> dict[str, Any]:
 
 
 def checked(fields: Any, model: type[Model], *, is_form: bool = False) -> Model:
-    """In a form everything is text: a number is read as one, an object as JSON (`from_form`)."""
+    """In a form everything is text: a number is read as one, an object as JSON (`from_form`), and nothing of either is
+    a field that was left empty."""
     if not isinstance(fields, dict):
         raise Refused(400, "Invalid request: the body is no object with fields")
+    if is_form:
+        fields = {name: value for name, value in fields.items() if value != "" or may_be_empty(model, name)}
     try:
         return model.model_validate(fields, strict=not is_form, context={"is_form": is_form})
     except ValidationError as error:
         problems = dict.fromkeys(described(problem) for problem in error.errors(include_input=False, include_url=False))
         raise Refused(400, f"Invalid request: {'; '.join(list(problems)[:10])}") from None
+
+
+def may_be_empty(model: type[BaseModel], name: str) -> bool:
+    field = model.model_fields.get(name)
+    return field is None or field.is_required() or isinstance(field.default, str)
 
 
 def from_form(value: Any, info: ValidationInfo) -> Any:

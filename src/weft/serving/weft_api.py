@@ -69,7 +69,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         source: Annotated[str, source_code]
         target: Annotated[str, target_code]
         translation: Annotated[str, translated] | None = None
-        """What is to be explained; left out: the model's own translation."""
+        """What is to be explained; left out or empty: the model's own translation."""
         beam_size: Annotated[Whole, Field(ge=1, le=limits.beam_size)] | None = None
         api_key: Key = ""
         model: Annotated[str, name] = ""
@@ -139,7 +139,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
             found = await call(
                 model,
                 lambda: explanation.explain(
-                    model.translator, asked.q, target=asked.translation, beam_size=asked.beam_size
+                    model.translator, asked.q, target=asked.translation or None, beam_size=asked.beam_size
                 ).as_json(),
             )
         except WeftError as error:
