@@ -63,6 +63,13 @@ def test_forms_are_read_as_json_is(app: Any) -> None:
     assert several.json()["translatedText"] == ["A", "B"]
 
 
+def test_a_field_that_a_form_leaves_empty_is_left_out_unless_it_is_a_text(app: Any) -> None:
+    form = {"q": "", "source": "zh", "target": "en", "api_key": "", "beam_size": "", "alternatives": "", "glossary": ""}
+    assert ask(app, "POST", "/translate", data=form).json() == {"translatedText": ""}
+    refused = ask(app, "POST", "/translate", data={**form, "source": ""})
+    assert refused.status_code == 400 and "source" in refused.json()["error"]
+
+
 def test_a_form_as_curl_sends_it_is_read_though_nothing_in_it_is_escaped(app: Any) -> None:
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
     answer = ask(app, "POST", "/translate", content="q=我有 a&source=auto&target=en".encode(), headers=kind)

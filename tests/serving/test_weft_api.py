@@ -118,6 +118,8 @@ def test_an_explanation_has_a_row_of_attention_for_each_target_piece(real_app: A
     assert len(found["attention"]) == len(found["target_pieces"])
     assert all(abs(sum(row) - 1) < 1e-2 for row in found["attention"])
     assert found["beam"]["nodes"][0].keys() >= {"id", "parent", "step", "piece", "log_prob", "state"}
+    asked = {"q": "我有两个苹果。", "source": "zh", "target": "en", "translation": ""}
+    assert ask(real_app, "POST", "/weft/explain", json=asked).json() == found
     empty = ask(real_app, "POST", "/weft/explain", json={"q": " ", "source": "zh", "target": "en"})
     assert empty.status_code == 400
     english = ask(real_app, "POST", "/weft/explain", json={"q": "hello", "source": "auto", "target": "en"})
