@@ -54,7 +54,7 @@ async def soak(served: Served, clients: int, seconds: float, asked: list[str]) -
         lost += reply.status != 200
         mixed += reply.status == 200 and reply.json()["translatedText"] != alone[index]
 
-    await in_turn(served, clients, min(5.0, seconds / 4), work)  # caches and buffers take what they will
+    await in_turn(served, clients, min(30.0, seconds / 2), work)  # caches and buffers take what they will
     taken.clear()
     before = resident_bytes(served.process.pid)
     await in_turn(served, clients, seconds, work)

@@ -1,6 +1,8 @@
-"""Before it trains the command starts anew with a setting that glibc reads only then; once, and for that alone."""
+"""Before it trains the command starts anew with a setting that glibc reads only then; once, and for that alone. And no
+command looks for garbage in what it imports."""
 
 import contextlib
+import gc
 import os
 import subprocess
 import sys
@@ -82,3 +84,24 @@ def test_the_new_program_is_the_same_process_with_the_same_arguments(tmp_path: P
     ) as process:
         said, _ = process.communicate(timeout=60)
     assert said == f"{process.pid} {SETTING} train ä b.toml\n"
+
+
+def test_nothing_is_collected_while_torch_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch")
+    frozen = gc.get_freeze_count()
+    try:
+        with start.without_collections():
+            assert not gc.isenabled()
+        assert gc.isenabled() and gc.get_freeze_count() > frozen
+    finally:
+        gc.unfreeze()
+
+
+def test_where_torch_is_there_already_collections_go_on() -> None:
+    import torch
+
+    assert torch.__name__ in sys.modules
+    frozen = gc.get_freeze_count()
+    with start.without_collections():
+        assert gc.isenabled()
+    assert gc.get_freeze_count() == frozen

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from weft.cli.start import without_collections
 from weft.errors import MissingExtraError, UsageError
 
 LIBRARIES = {"fastapi": "FastAPI", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
@@ -99,15 +100,16 @@ def serve(
         os.environ["OMP_NUM_THREADS"] = str(threads)
     # oneDNN would keep what it compiled for a thousand shapes of batches, a gigabyte; hardly one comes again
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    from weft.serving import server
-    from weft.serving.admission import LOOPBACK_NAMES, House
-    from weft.serving.app import make_app
-    from weft.serving.detection import Detector
-    from weft.serving.keys import Keys, read_keys
-    from weft.serving.limits import Limits
-    from weft.serving.metrics import Metrics
-    from weft.serving.models import Models, Source
-    from weft.serving.service import Service
+    with without_collections():
+        from weft.serving import server
+        from weft.serving.admission import LOOPBACK_NAMES, House
+        from weft.serving.app import make_app
+        from weft.serving.detection import Detector
+        from weft.serving.keys import Keys, read_keys
+        from weft.serving.limits import Limits
+        from weft.serving.metrics import Metrics
+        from weft.serving.models import Models, Source
+        from weft.serving.service import Service
 
     limits = Limits(
         body_bytes=max_bytes,

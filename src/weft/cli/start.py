@@ -1,4 +1,5 @@
-"""How the `weft` command begins: where it will train, with a setting of the C library that is read at a start alone.
+"""How the `weft` command begins and ends: without looking for garbage where there is none. And where it will train,
+with a setting of the C library that is read at a start alone.
 
 glibc keeps freed small chunks of memory at hand wherever they lie, some of each size, and does not join what is free
 around them. A training step takes and frees thousands of tensors; those chunks cut the heap into ever more pieces, and
@@ -6,10 +7,12 @@ tensors lie ever farther apart. Without that cache the process measured after 42
 steps had slowed down less (bench/results/tried.jsonl; one process each).
 """
 
+import atexit
 import contextlib
+import gc
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 TRAINS = {"train", "plan", "augment"}
 """The verbs that train, or make as many tensors."""
@@ -23,7 +26,23 @@ def start() -> None:
             os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # the same process anew
     from weft.cli.main import run
 
+    atexit.register(gc.freeze)  # or the interpreter looks through all of torch once more before it ends
     run()
+
+
+@contextlib.contextmanager
+def without_collections() -> Iterator[None]:
+    """For the imports of verbs whose answer somebody waits for: torch and what stands on it are half a million objects
+    and no garbage. Looked through again and again, they take a third longer."""
+    if "torch" in sys.modules:  # not the beginning of a process
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def with_whole_heap(environment: Mapping[str, str]) -> dict[str, str] | None:

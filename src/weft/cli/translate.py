@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
 import typer
 
 from weft.cli.lines import open_input, open_output, read_texts
+from weft.cli.start import without_collections
 from weft.errors import UsageError, shown
 from weft.files import refuse_replacing
 
@@ -165,12 +166,13 @@ def translate(
     refuse_replacing("--output", output_file, [input_file] if input_file else [])
     if is_bulk:  # oneDNN would keep what it compiled for a thousand shapes, a gigabyte; hardly one comes again
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    from weft.tasks.bulk import Form, as_lines, translate_file
-    from weft.tasks.exported import load_for
-    from weft.tasks.glossary import read_glossary
-    from weft.tasks.model_folder import find_model
-    from weft.tasks.passages import PassageTranslator
-    from weft.tasks.translation_memory import read_memory
+    with without_collections():
+        from weft.tasks.bulk import Form, as_lines, translate_file
+        from weft.tasks.exported import load_for
+        from weft.tasks.glossary import read_glossary
+        from weft.tasks.model_folder import find_model
+        from weft.tasks.passages import PassageTranslator
+        from weft.tasks.translation_memory import read_memory
 
     folder, *others = (find_model(model) if is_bulk else Path(model) for model in models)
     translator = load_for(folder, overrides or (), engine, others=others)
