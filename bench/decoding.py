@@ -34,7 +34,7 @@ from bench.machine import (
     show_last_session,
     spread,
 )
-from bench.options import options_of, parser_of
+from bench.options import VALID, options_of, parser_of
 from bench.peers.prepare import write_lines
 from bench.peers.untrained import untrained_models
 
@@ -121,7 +121,7 @@ def measure(options: argparse.Namespace) -> None:
 def write_sentences(model: TranslationModel, data: Path, path: Path) -> list[str]:
     """The sentences as the drivers read them; returns their references."""
     settings = model.recipe.data
-    pairs = read_corpora(settings.valid, settings, data)
+    pairs = read_corpora(VALID, settings, data)
     tokenizer = model.source_tokenizer
     lines = []
     for text in pairs.sources[:SENTENCES]:

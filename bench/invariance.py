@@ -22,7 +22,7 @@ from bench.machine import (
     say,
     show_last_session,
 )
-from bench.options import options_of, parser_of
+from bench.options import VALID, options_of, parser_of
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -77,7 +77,7 @@ def measure(options: argparse.Namespace) -> None:
     loaded = load_model(find_model(options.model))
     model = loaded.model.eval()
     settings = loaded.recipe.data
-    sources = encode_sources(loaded, read_corpora(settings.valid, settings, options.data).sources[:SENTENCES])
+    sources = encode_sources(loaded, read_corpora(VALID, settings, options.data).sources[:SENTENCES])
     session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
     places = list(range(SENTENCES))
     random.Random(1).shuffle(places)

@@ -4,6 +4,9 @@ import argparse
 import os
 from pathlib import Path
 
+VALID = ["zh-en-50k/valid.tsv"]
+"""In --data: what models are measured on, whatever theirs were chosen on."""
+
 
 def parser_of(name: str, description: str, *, model: bool = False) -> argparse.ArgumentParser:
     """The parser of `python -m bench.NAME` with --data, --table and --docs, and --model where one is measured; a

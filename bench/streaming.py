@@ -20,7 +20,7 @@ from bench.machine import (
     say,
     show_last_session,
 )
-from bench.options import options_of, parser_of
+from bench.options import VALID, options_of, parser_of
 
 from weft.data.corpus import read_corpora
 from weft.tasks.translation import Translator, load_translator
@@ -44,7 +44,7 @@ def main() -> None:
 def measure(model: Path, data: Path) -> None:
     translator = load_translator(model)
     settings = translator.model.recipe.data
-    texts = read_corpora(settings.valid, settings, data).sources[:SENTENCES]
+    texts = read_corpora(VALID, settings, data).sources[:SENTENCES]
     session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
     for way, decoding in WAYS.items():
         translator.translate(texts[:10], **decoding)  # what is prepared once
