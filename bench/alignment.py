@@ -43,7 +43,7 @@ def main() -> None:
     translator = load_translator(options.model)
     settings = translator.model.recipe.data
     lexicon = learn_words(translator, read_corpora(settings.train, settings, options.data))
-    valid = read_corpora(VALID, settings, options.data)
+    valid = read_corpora(settings.valid, settings, options.data)
     pairs = list(zip(valid.sources[: options.pairs], valid.targets[: options.pairs], strict=True))
     line: Line = {**circumstances(), "model": options.model.name, "epochs": translator.model.recipe.training.epochs}
     line |= {"pairs": len(pairs), "sure": SURE, **agreement(translator, lexicon, pairs)}

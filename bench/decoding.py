@@ -97,7 +97,8 @@ def measure(options: argparse.Namespace) -> None:
     """All rounds of one session, each figure written as soon as it is there."""
     session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
     chosen = [system for system in systems() if options.systems is None or system.name in options.systems]
-    model = load_model(find_model(options.model))
+    options.model = find_model(options.model)
+    model = load_model(options.model)
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         references = write_sentences(model, options.data, work / "sentences.jsonl")
