@@ -232,10 +232,13 @@ ENDLESS = {
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_configuration_that_takes_forever_to_read_is_given_up_soon(model: Path, name: str) -> None:
     put(model, "config.toml", ENDLESS[name])
-    begin = time.process_time()
-    with pytest.raises(ModelError) as raised:
-        load_model(model)
-    assert time.process_time() - begin < 1
+    taken = []
+    for _ in range(3):  # the first also imports, and any may meet a collection of the garbage of other tests
+        begin = time.process_time()
+        with pytest.raises(ModelError) as raised:
+            load_model(model)
+        taken.append(time.process_time() - begin)
+    assert min(taken) < 1
     assert raised.value.problems[0].where == "config.toml" and len(str(raised.value)) < 10_000
 
 
