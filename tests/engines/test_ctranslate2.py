@@ -29,9 +29,9 @@ def engine_of(model: Transformer, folder: Path, pieces: list[str], precision: st
 def assert_same(found: list[Any], expected: list[Hypothesis]) -> None:
     assert [answer.tokens for answer in found] == [hypothesis.tokens for hypothesis in expected]
     for answer, hypothesis in zip(found, expected, strict=True):
-        # a sum over the tokens: in fp32 two engines round it apart by some millionths of itself, by the processor
+        # sums over the tokens: in fp32 two engines round them apart by some millionths of themselves, by the processor
         assert answer.log_prob == pytest.approx(hypothesis.log_prob, rel=5e-6, abs=1e-4)
-        assert answer.score == pytest.approx(hypothesis.score, abs=1e-4)
+        assert answer.score == pytest.approx(hypothesis.score, rel=5e-6, abs=1e-4)
 
 
 def test_greedy_and_beam_search_find_what_weft_finds(

@@ -232,14 +232,18 @@ ENDLESS = {
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_configuration_that_takes_forever_to_read_is_given_up_soon(model: Path, name: str) -> None:
     put(model, "config.toml", ENDLESS[name])
-    taken = []
-    for _ in range(3):  # the first also imports, and any may meet a collection of the garbage of other tests
-        begin = time.process_time()
-        with pytest.raises(ModelError) as raised:
-            load_model(model)
-        taken.append(time.process_time() - begin)
-    assert min(taken) < 1
-    assert raised.value.problems[0].where == "config.toml" and len(str(raised.value)) < 10_000
+    refusals = [refusal_of(model) for _ in range(3)]  # a collection of other tests' garbage may fall into any of them
+    assert min(seconds for _, seconds in refusals) < 1
+    error = refusals[0][0]
+    assert error.problems[0].where == "config.toml" and len(str(error)) < 10_000
+
+
+def refusal_of(model: Path) -> tuple[ModelError, float]:
+    """The error of a model that is refused, and the seconds of the processor until then."""
+    begin = time.process_time()
+    with pytest.raises(ModelError) as raised:
+        load_model(model)
+    return raised.value, time.process_time() - begin
 
 
 @pytest.mark.parametrize("name", ["config.toml", "manifest.json", "tokenizer.source.model"])
