@@ -2,8 +2,11 @@
 
 The same model translates the first 1,000 and the first 200 of the Tatoeba sentences of zh-en-50k/valid, which the
 shipped model has not learned from, by every method and rule of [decoding]: BLEU-1, BLEU-2, sacreBLEU and chrF of the
-1,000, and the seconds of both, in fp32. Then a glossary: of 200 sentences whose reference has a rare word that the
-model leaves out by itself, how many hold it when it is demanded, and what that does to their score.
+1,000, and the seconds of both, in fp32; with `--member RUN`, a model of the same vocabulary, also by both together.
+Then what is asked of a model besides translations: how probable the references are, what else could stand behind their
+first words, and which sentence of a translation memory is similar. Last a glossary: of 200 sentences whose reference
+has a rare word that the model leaves out by itself, how many hold it when it is demanded, and what that does to their
+score.
 
 Each line is one of bench/results/menu.jsonl; `--table` prints the last session from there, and `--docs` also puts it
 into docs/*/decoding.md.
@@ -15,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from bench.machine import (
@@ -31,8 +35,10 @@ from bench.shipped import tatoeba_rows
 
 from weft.data.corpus import ParallelText
 from weft.metrics.translation import score_translations
+from weft.tasks.forced import score_pairs
 from weft.tasks.glossary import Glossary
 from weft.tasks.translation import Translator, load_translator
+from weft.tasks.translation_memory import read_memory
 
 LINES = RESULTS / "menu.jsonl"
 
@@ -80,7 +86,9 @@ RARE = 3
 
 
 def main() -> None:
-    options = options_of(parser_of("menu", "Every way of decoding, side by side.", model=True))
+    parser = parser_of("menu", "Every way of decoding, side by side.", model=True)
+    parser.add_argument("--member", type=Path, metavar="RUN", help="a model of the same vocabulary, for an ensemble")
+    options = options_of(parser)
     if not options.table:
         measure(options)
     show_last_session(LINES, table, "decoding.md", "menu", docs=options.docs)
@@ -100,6 +108,13 @@ def measure(options: argparse.Namespace) -> None:
         say(f"{spelled(method)}: sacreBLEU {line['sacrebleu']:.2f}, {line['seconds']:.1f} s")
     line = timed(translator, valid, {**defaults, **BEAM}, first_words)
     append_line(LINES, {**session, "settings": BEGINNING, **line})
+    if options.member is not None:
+        both = load_translator(options.model, others=[options.member])
+        settings_of_both = {**BEAM, "ensemble": options.member.name}
+        append_line(LINES, {**session, "settings": settings_of_both, **timed(both, valid, {**defaults, **BEAM})})
+    for name, ask in QUESTIONS.items():
+        append_line(LINES, {**session, "asked": name, **asked(ask, translator, valid, options.data)})
+        say(name)
     sources, references, words = with_rare_words(translator, valid)
     glossary = Glossary(list(zip(sources, words, strict=True)), (settings.source, settings.target))
     for name, terms in (("", None), ("glossary", glossary)):
@@ -141,6 +156,46 @@ def timed(
         seconds[count] = time.perf_counter() - began
     scored = scores(texts, valid.targets[:SENTENCES], translator.model.recipe.data.target)
     return {**scored, "seconds_of_few": round(seconds[FEW], 2), "seconds": round(seconds[SENTENCES], 2)}
+
+
+def asked(
+    ask: Callable[[Translator, ParallelText, Path], Line], translator: Translator, valid: ParallelText, data: Path
+) -> Line:
+    """What came of it for the first SENTENCES, and the seconds for these and for the first FEW."""
+    found: Line = {}
+    for count, name in ((FEW, "seconds_of_few"), (SENTENCES, "seconds")):
+        some = ParallelText(valid.sources[:count], valid.references[:count], {})
+        began = time.perf_counter()
+        found |= {**ask(translator, some, data), name: round(time.perf_counter() - began, 2)}
+    return found
+
+
+def probabilities(translator: Translator, pairs: ParallelText, data: Path) -> Line:
+    return {"perplexity": round(score_pairs(translator, pairs).perplexity, 2)}
+
+
+def next_words(translator: Translator, pairs: ParallelText, data: Path) -> Line:
+    """Of the references of two words and more: how many go on as one of the five alternatives behind the first does."""
+    words_of = [re.findall(r"[\w']+", reference) for reference in pairs.targets]
+    longer = [(source, words) for source, words in zip(pairs.sources, words_of, strict=True) if len(words) > 1]
+    found = 0
+    for source, words in longer:
+        found += words[1] in [other.word for other in translator.alternatives(source, words[0], 5, **BEAM)]
+    return {"references": len(longer), "among_five": found}
+
+
+def similar_sentences(translator: Translator, pairs: ParallelText, data: Path) -> Line:
+    """In the pairs that the shipped models were made of; the seconds are also those of reading them."""
+    languages = (translator.model.recipe.data.source, translator.model.recipe.data.target)
+    memory = read_memory(data / "tatoeba-zh-en" / "train.tsv", languages, translator.model.source_tokenizer.normalize)
+    return {"memory": len(memory), "similar": sum(bool(memory.similar(source)) for source in pairs.sources)}
+
+
+QUESTIONS: dict[str, Callable[[Translator, ParallelText, Path], Line]] = {
+    "probabilities": probabilities,
+    "alternatives": next_words,
+    "memory": similar_sentences,
+}
 
 
 def scores(texts: Sequence[str], references: Sequence[str], language: str) -> Line:
@@ -188,6 +243,36 @@ GLOSSARY = {
 }
 
 
+ASKED_HEADERS = {
+    "en": ["asked for", f"s, {FEW}", f"s, {SENTENCES:,}", "what came of it"],
+    "zh": ["要的是", f"{FEW} 句（秒）", f"{SENTENCES:,} 句（秒）", "结果"],
+}
+ASKED = {
+    "en": {
+        "probabilities": ("how probable the reference is", "perplexity {perplexity} a piece"),
+        "alternatives": (
+            "five alternatives behind the first word of the reference",
+            "its second word among them for {among_five:,} of {references:,}",
+        ),
+        "memory": (
+            "a similar sentence in a translation memory, reading it included",
+            "for {similar:,}, among the {memory:,} sources of tatoeba-zh-en",
+        ),
+    },
+    "zh": {
+        "probabilities": ("参考译文的概率", "每个子词的困惑度 {perplexity}"),
+        "alternatives": (
+            "参考译文第一个词之后的五个备选",
+            "{references:,} 句中有 {among_five:,} 句，参考译文的第二个词在其中",
+        ),
+        "memory": (
+            "翻译记忆中的相似句（含读入时间）",
+            "{similar:,} 句找到，记忆为 tatoeba-zh-en 的 {memory:,} 个原文",
+        ),
+    },
+}
+
+
 def table(session: list[Line], language: str) -> str:
     rows = [
         [
@@ -198,10 +283,13 @@ def table(session: list[Line], language: str) -> str:
             f"{line['seconds']:.2f}",
         ]
         for line in session
-        if "demanded" not in line
+        if "settings" in line and "demanded" not in line
     ]
     caption = CAPTIONS[language].format(**session[0])
     parts = [markdown_table(HEADERS[language], rows), caption]
+    questions = [line for line in session if "asked" in line]
+    if questions:
+        parts.append(markdown_table(ASKED_HEADERS[language], [asked_row(line, language) for line in questions]))
     demanded = {line["demanded"]: line for line in session if "demanded" in line}
     if demanded:
         before, after = demanded[""], demanded["glossary"]
@@ -216,6 +304,11 @@ def table(session: list[Line], language: str) -> str:
             )
         )
     return "\n\n".join(parts)
+
+
+def asked_row(line: Line, language: str) -> list[str]:
+    name, outcome = ASKED[language][line["asked"]]
+    return [name, f"{line['seconds_of_few']:.2f}", f"{line['seconds']:.2f}", outcome.format(**line)]
 
 
 def spelled(settings: Settings) -> str:
