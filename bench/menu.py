@@ -16,7 +16,7 @@ import argparse
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from weft.tasks.translation_memory import read_memory
 LINES = RESULTS / "menu.jsonl"
 
 Settings = dict[str, Any]
+Ask = Callable[[Translator, ParallelText, Path], Line]
 
 BEAM: Settings = {"method": "beam", "beam_size": 5, "length_penalty": "fixed"}
 SAMPLE: Settings = {"method": "sample"}
@@ -96,7 +97,6 @@ def main() -> None:
 
 def measure(options: argparse.Namespace) -> None:
     translator = load_translator(options.model)
-    settings = translator.model.recipe.data
     pairs = tatoeba_rows(options.data / "zh-en-50k", "valid")
     valid = ParallelText([zh for zh, _ in pairs], [(en,) for _, en in pairs], {})
     began = datetime.now(UTC).isoformat(timespec="seconds")
@@ -112,22 +112,29 @@ def measure(options: argparse.Namespace) -> None:
         both = load_translator(options.model, others=[options.member])
         settings_of_both = {**BEAM, "ensemble": options.member.name}
         append_line(LINES, {**session, "settings": settings_of_both, **timed(both, valid, {**defaults, **BEAM})})
-    for name, ask in QUESTIONS.items():
-        append_line(LINES, {**session, "asked": name, **asked(ask, translator, valid, options.data)})
+    for name, (ask, counts) in QUESTIONS.items():
+        append_line(LINES, {**session, "asked": name, **asked(ask, counts, translator, valid, options.data)})
         say(name)
+    for line in with_glossary(translator, valid, {**defaults, **BEAM}):
+        append_line(LINES, {**session, **line})
+
+
+def with_glossary(translator: Translator, valid: ParallelText, settings: Settings) -> Iterator[Line]:
+    """FEW sentences without and with a glossary that demands a rare word of each reference."""
+    languages = translator.model.recipe.data.source, translator.model.recipe.data.target
     sources, references, words = with_rare_words(translator, valid)
-    glossary = Glossary(list(zip(sources, words, strict=True)), (settings.source, settings.target))
+    glossary = Glossary(list(zip(sources, words, strict=True)), languages)
     for name, terms in (("", None), ("glossary", glossary)):
-        translator.translate(sources[:20], **{**defaults, **BEAM})
+        translator.translate(sources[:20], **settings)
         began = time.perf_counter()
-        found = translator.translate(sources, glossary=terms, **{**defaults, **BEAM})
+        found = translator.translate(sources, glossary=terms, **settings)
         seconds = time.perf_counter() - began
         texts = [translation.text for translation in found]
         held = sum(stands_in(word, text) for word, text in zip(words, texts, strict=True))
         line = {"settings": BEAM, "demanded": name, "sentences": len(sources), "held": held}
-        line |= {"seconds_of_few": round(seconds, 2), **scores(texts, references, settings.target)}
-        append_line(LINES, {**session, **line})
+        line |= {"seconds_of_few": round(seconds, 2), **scores(texts, references, languages[1])}
         say(f"{name or 'no glossary'}: {held} of {len(sources)} hold the word, sacreBLEU {line['sacrebleu']:.2f}")
+        yield line
 
 
 def first_words(references: Sequence[str]) -> Settings:
@@ -158,15 +165,14 @@ def timed(
     return {**scored, "seconds_of_few": round(seconds[FEW], 2), "seconds": round(seconds[SENTENCES], 2)}
 
 
-def asked(
-    ask: Callable[[Translator, ParallelText, Path], Line], translator: Translator, valid: ParallelText, data: Path
-) -> Line:
-    """What came of it for the first SENTENCES, and the seconds for these and for the first FEW."""
-    found: Line = {}
-    for count, name in ((FEW, "seconds_of_few"), (SENTENCES, "seconds")):
+def asked(ask: Ask, counts: Sequence[int], translator: Translator, valid: ParallelText, data: Path) -> Line:
+    """What came of it for the most sentences that are asked, and the seconds for these and for the first FEW."""
+    found: Line = {"seconds": None}
+    for count in counts:
         some = ParallelText(valid.sources[:count], valid.references[:count], {})
         began = time.perf_counter()
-        found |= {**ask(translator, some, data), name: round(time.perf_counter() - began, 2)}
+        found |= ask(translator, some, data)
+        found["seconds_of_few" if count == FEW else "seconds"] = round(time.perf_counter() - began, 2)
     return found
 
 
@@ -191,10 +197,10 @@ def similar_sentences(translator: Translator, pairs: ParallelText, data: Path) -
     return {"memory": len(memory), "similar": sum(bool(memory.similar(source)) for source in pairs.sources)}
 
 
-QUESTIONS: dict[str, Callable[[Translator, ParallelText, Path], Line]] = {
-    "probabilities": probabilities,
-    "alternatives": next_words,
-    "memory": similar_sentences,
+QUESTIONS: dict[str, tuple[Ask, Sequence[int]]] = {
+    "probabilities": (probabilities, (FEW, SENTENCES)),
+    "alternatives": (next_words, (FEW,)),  # half a second each
+    "memory": (similar_sentences, (FEW, SENTENCES)),
 }
 
 
@@ -308,7 +314,8 @@ def table(session: list[Line], language: str) -> str:
 
 def asked_row(line: Line, language: str) -> list[str]:
     name, outcome = ASKED[language][line["asked"]]
-    return [name, f"{line['seconds_of_few']:.2f}", f"{line['seconds']:.2f}", outcome.format(**line)]
+    seconds = "–" if line["seconds"] is None else f"{line['seconds']:.2f}"
+    return [name, f"{line['seconds_of_few']:.2f}", seconds, outcome.format(**line)]
 
 
 def spelled(settings: Settings) -> str:

@@ -81,17 +81,25 @@ def decode_lines(lines: Iterable[bytes], problems: list[Problem], first: int = 1
             problems.append(Problem(f"line {number}", what))
 
 
-def refuse_replacing(option: str, path: Path | None, inputs: Iterable[Path]) -> None:
-    """Raise UsageError where an option's output would replace a folder, a device or one of the inputs.
+def refuse_replacing(option: str, path: Path | None, inputs: Iterable[Path | None]) -> None:
+    """Raise UsageError where an option's output would replace a folder, a device or one of the inputs (None: an option
+    that was not given), or has no folder to lie in.
 
     `-` stands for no file. Called before the work, so that none is lost.
     """
-    if path is None or path == Path("-") or not path.exists():
+    if path is None or path == Path("-"):
         return
-    if not path.is_file():
-        raise UsageError(f"{option} {path} is not a file that can be replaced; name a file")
-    if any(other.exists() and other.samefile(path) for other in inputs):
-        raise UsageError(f"{option} {path} would overwrite an input; name another file")
+    try:
+        if not path.exists():
+            if not path.resolve().parent.is_dir():
+                raise UsageError(f"{option} {path} cannot be written: {path.resolve().parent} is no folder")
+            return
+        if not path.is_file():
+            raise UsageError(f"{option} {path} is not a file that can be replaced; name a file")
+        if any(other is not None and other.exists() and other.samefile(path) for other in inputs):
+            raise UsageError(f"{option} {path} would overwrite an input; name another file")
+    except OSError as error:
+        raise UsageError(f"{option} {path} cannot be written: {error.strerror}") from None
 
 
 def refuse_existing_folder(folder: Path) -> None:

@@ -84,3 +84,17 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
 def test_a_model_must_be_named(weft: Weft) -> None:
     exit_code, _, error = weft("analyze", TEXT)
     assert exit_code == 2 and "--model is missing" in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("analyze", "--model", "a", "--model", "b", "你好"),
+        ("score", "--model", "a", "--model", "b", "--data", "p.tsv"),
+        ("export", "--model", "a", "--model", "b", "--to", "onnx", "--output", "out"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_what_is_done_by_one_model_takes_no_ensemble(weft: Weft, arguments: tuple[str, ...]) -> None:
+    exit_code, out, error = weft(*arguments)
+    assert (exit_code, out) == (2, "") and "one model, and --model names 2: a, b; name one" in error

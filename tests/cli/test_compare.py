@@ -99,6 +99,7 @@ def test_runs_of_several_seeds_have_a_mean_and_a_deviation(weft: Weft, place: Pa
         ((*FILES, "--confidence", "0"), 2, "--confidence 0 is for weft evaluate"),
         ((*FILES, "--html", "-"), 2, "--html names a file"),
         ((*FILES, "--html", "a.txt"), 2, "would overwrite an input"),
+        ((*FILES, "--train", "b.txt", "--json", "b.txt"), 2, "would overwrite an input"),
         ((*FILES, "--html", "x", "--latex", "x"), 2, "name one file twice"),
         ((*FILES, "--comet", "none.ckpt"), 2, "--comet none.ckpt is no file"),
         (("a.txt", "nowhere", "elsewhere", "--data", "test.tsv", *LANGUAGES), 2, "the systems has 2 problems"),

@@ -98,11 +98,15 @@ def test_a_recipe_says_which_files_it_has_and_how_to_read_them(weft: Weft, tiny_
         (("a.toml", "--source", "zh"), "a recipe says itself"),
         (("a.toml", "b.tsv"), "a recipe says itself"),
         (("a.tsv", "--source", "zh", "--target", "en", "--json", "a.tsv"), "would overwrite an input"),
+        (("a.toml", "--json", "a.toml"), "would overwrite an input"),
+        (("a.tsv", "--source", "zh", "--target", "en", "--json", "no/a.json"), "no is no folder"),
+        (("a.tsv", "--source", "zh", "--target", "zh"), "--source and --target are both zh; name the two columns"),
         ((), "say what to look at"),
     ],
 )
 def test_a_command_that_cannot_be_is_refused_in_a_line(weft: Weft, arguments: tuple[str, ...], said: str) -> None:
     write("a.tsv", GOOD)
+    write("a.toml", "")
     exit_code, out, error = weft("doctor", *arguments)
     assert (exit_code, out) == (2, "") and said in error and error.count("\n") == 1
 

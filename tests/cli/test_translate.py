@@ -154,6 +154,17 @@ def test_what_must_not_be_replaced_is_refused_before_anything_is_read(
     assert Path("in.txt").read_text(encoding="utf-8") == "一\n" and not Path(os.devnull).is_file()
 
 
+@pytest.mark.parametrize("option", ["--glossary", "--memory"])
+def test_a_glossary_or_a_memory_is_not_replaced_by_a_translation(
+    weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.tsv").write_text("zh\ten\n一\tone\n", encoding="utf-8")
+    exit_code, out, error = weft("translate", "--model", "nowhere", option, "mine.tsv", "--output", "mine.tsv", "一")
+    assert (exit_code, out) == (2, "") and "would overwrite an input" in error
+    assert Path("mine.tsv").read_text(encoding="utf-8") == "zh\ten\n一\tone\n"
+
+
 @pytest.mark.parametrize("name", ["out.txt.gz", "out.gz"])
 def test_a_file_is_zipped_where_its_name_says_so(translate: Translate, expected: list[str], name: str) -> None:
     assert translate("--output", name, *SENTENCES) == []

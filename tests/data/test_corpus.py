@@ -173,7 +173,7 @@ def test_empty_sides_are_named_by_line_or_dropped_and_counted(
     read: Callable[..., ParallelText], problems: Callable[..., list[str]]
 ) -> None:
     files = {"a.tsv": tsv([PAIRS[0], ("", "Nobody said this."), ("空", " \u3000"), PAIRS[1]])}
-    hint = 'fill it, remove it or set data.empty_sides = "drop"'
+    hint = 'fill it, remove it, or in a recipe set data.empty_sides = "drop"'
     assert problems(files) == [
         f"a.tsv: line 3 the source side is empty; {hint}",
         f"a.tsv: line 4 the target side is empty; {hint}",

@@ -67,6 +67,11 @@ def test_a_number_in_english_is_certain_in_words_and_in_digits(text: str, value:
         ("现在7点。", "It's 7:00 now."),
         ("新冠肺炎", "COVID-19"),
         ("十年前", "a decade ago"),
+        ("九月二十一号", "September twenty-first"),
+        ("第三十五届", "the thirty-fifth"),
+        ("第一百零一个", "the hundred and first"),
+        ("第一百二十个", "the hundred and twentieth"),
+        ("二十秒的延迟", "a twenty-second delay"),
     ],
 )
 def test_the_same_number_in_another_writing_is_not_missed(source: str, target: str) -> None:
@@ -95,3 +100,8 @@ def test_beside_a_language_whose_number_words_are_not_read_no_word_is_certain() 
     target = numbers_in("Zwei Männer und 15 Frauen, 30 Kinder", "de", of_pair=("en", "de"))
     assert source.certain == {30} and target.certain == {15, 30}
     assert missing_numbers(source, target) == []
+
+
+def test_an_ordinal_that_makes_no_number_with_the_numeral_before_it_stays_alone() -> None:
+    assert missing_numbers(numbers_in("第二十一个", "zh"), numbers_in("twenty and the eleventh", "en")) != []
+    assert numbers_in("twenty books, first of all", "en").certain == {20}

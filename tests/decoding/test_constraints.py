@@ -95,6 +95,36 @@ def test_a_beam_as_wide_as_everything_finds_the_best_of_all_sequences_that_meet_
         assert (ours.log_prob, ours.score) == pytest.approx((theirs.log_prob, theirs.score), rel=1e-5)
 
 
+def is_followed(tokens: tuple[int, ...], phrase: tuple[int, ...], continuing: int) -> bool:
+    """Whether the phrase, where it first stands, has this piece behind it."""
+    ends = [i + len(phrase) for i in range(len(tokens)) if tokens[i : i + len(phrase)] == phrase]
+    return tokens[ends[0] : ends[0] + 1] == (continuing,)
+
+
+@pytest.mark.parametrize("constraints", [[((3,),)], [((0, 3),)], [((3,),), ((0,),)], [((3, 1),)]])
+def test_the_best_of_all_sequences_in_which_no_phrase_is_gone_on_with(constraints: list[Constraint]) -> None:
+    """Piece 1 would go on with a word: 3 1 is another word than 3."""
+    (hypotheses,) = searched([constraints], beam_size=108, vocab_size=4, most=4, best=3, continuing={1})
+    allowed = [
+        tokens
+        for length in range(5)
+        for tokens in itertools.product((0, 1, 3), repeat=length)
+        if meets(tokens, constraints) and not any(is_followed(tokens, phrase, 1) for (phrase,) in constraints)
+    ]
+    expected = sorted(allowed, key=lambda tokens: -model_sum(0, tokens, 4))[:3]
+    assert [hypothesis.tokens for hypothesis in hypotheses] == expected
+
+
+@pytest.mark.parametrize("most", [4, 5, 9])
+def test_words_that_are_the_beginnings_of_other_demanded_words_are_met_where_there_is_room(most: int) -> None:
+    constraints: list[Constraint] = [((3,),), ((3, 1),), ((0, 3, 1),)]  # each alone would be gone on with in the next
+    for beam_size in (1, 3, 20):
+        (found,) = searched([constraints[:2]], beam_size=beam_size, vocab_size=4, most=most, continuing={1})
+        assert meets(found[0].tokens, constraints[:2]) and not is_followed(found[0].tokens, (3,), 1)
+    (tight,) = searched([constraints], beam_size=3, vocab_size=4, most=6, continuing={1})
+    assert meets(tight[0].tokens, constraints)
+
+
 @pytest.mark.parametrize("stopping", ["exact", "first-k"])
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_every_phrase_appears_however_narrow_the_beam(beam_size: int, stopping) -> None:

@@ -61,3 +61,13 @@ def test_a_file_that_is_none_of_keys_is_refused_with_every_line_that_is_wrong(tm
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not UTF-8"):
         read_keys(file)
+
+
+def test_no_key_is_added_to_a_file_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "p.tsv").write_text("zh\ten\n一\tone\n", encoding="utf-8")
+    with pytest.raises(ProblemsError, match=r"line 1 +is not the SHA-256 of a key"):
+        add_key(tmp_path / "p.tsv", make_key(), "a")
+    assert (tmp_path / "p.tsv").read_text(encoding="utf-8") == "zh\ten\n一\tone\n"
+    (tmp_path / "keys").write_text("# of the library\n", encoding="utf-8")
+    add_key(tmp_path / "keys", key := make_key(), "a")
+    assert read_keys(tmp_path / "keys").admit(key.encode())

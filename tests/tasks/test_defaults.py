@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from weft.config import Resolved, changed, read_recipe, resolve
-from weft.errors import RunError, Stopped
+from weft.errors import RecipeError, RunError, Stopped
 from weft.tasks.defaults import TABLE, Size, choose_open_settings, size_for
 from weft.tasks.model_folder import read_config
 from weft.tasks.recipes import TranslationRecipe
@@ -214,3 +214,26 @@ def test_a_run_goes_on_with_the_epochs_that_it_chose(tiny_run: Path, tmp_path: P
     with pytest.raises(Stopped):
         train(OPEN, run=run, data=tiny_run, overrides=["training.epochs=1000"], listener=longer)
     assert "going on from step 3 of 2000" in longer.messages
+
+
+@pytest.mark.parametrize(
+    ("given", "width", "heads"),
+    [
+        ({"model_dim": 100}, 100, 2),
+        ({"num_heads": 6}, 240, 6),
+        ({"model_dim": 90, "positions": "rotary"}, 90, 1),
+    ],
+)
+def test_a_width_or_heads_that_do_not_go_with_the_defaults_decide_the_other(
+    given: dict[str, Any], width: int, heads: int
+) -> None:
+    chosen = choose_open_settings(recipe(model=given), 20_000)
+    found = {"model.model_dim": width, "model.num_heads": heads}
+    assert {key: value for key, value in chosen.items() if key in found} == {
+        key: value for key, value in found.items() if key.split(".")[1] not in given
+    }
+
+
+def test_a_width_and_heads_that_do_not_go_together_are_refused() -> None:
+    with pytest.raises(RecipeError, match=r"model\.num_heads = 8  must divide model_dim = 100; try 5 or 10"):
+        recipe(model={"model_dim": 100, "num_heads": 8})

@@ -25,6 +25,7 @@ from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.training import Silent, train
 from weft.tasks.translation import Translator, load_translator, reference_sets
 from weft.training.run_folder import RunStatus
+from weft.training.trainer import Trainer
 
 STEPS_PER_EPOCH = 2
 
@@ -158,6 +159,59 @@ def test_a_run_under_way_cannot_be_made_shorter(tiny_run: Path, tmp_path: Path) 
         train(recipe(training={"epochs": 3}), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=2))
     with pytest.raises(RunError, match=r"was begun with another recipe:\n  training\.epochs: was 3, is 2"):
         train(recipe(training={"epochs": 2}), run=tmp_path / "run", data=tiny_run)
+
+
+def test_a_run_under_way_cannot_be_given_less_patience_which_would_end_it_at_once(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    standstill = {"learning_rate": 1e-30, "select_by": "loss", "epochs": 9}
+    run = tmp_path / "run"
+    with pytest.raises(Stopped):
+        train(recipe(training=standstill), run=run, data=tiny_run, listener=Watcher(signal_at=6))
+    before = content(run)
+    with pytest.raises(RunError, match=r"was begun with another recipe:\n  training\.patience: was None, is 1"):
+        train(recipe(training={**standstill, "patience": 1}), run=run, data=tiny_run)
+    assert content(run) == before
+
+
+def test_a_run_that_died_before_its_first_checkpoint_begins_again(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class PowerCutError(BaseException): ...
+
+    def checkpoint(self: Trainer[Any, Any]) -> None:
+        assert (self.run.path / "doctor.json").is_file()
+        raise PowerCutError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "checkpoint", checkpoint)
+        with pytest.raises(PowerCutError):
+            train(recipe(), run=tmp_path / "run", data=tiny_run)
+    assert not (tmp_path / "run").exists()  # this process could still tidy up; one that is killed leaves all of it
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "doctor.json").write_text("{", encoding="utf-8")
+    train(recipe(), run=tmp_path / "run", data=tiny_run)
+    assert status(tmp_path / "run").finished
+    assert "pairs" in (tmp_path / "run" / "doctor.json").read_text(encoding="utf-8")
+
+
+def test_layers_that_training_leaves_out_have_a_momentum_when_they_take_part(tiny_run: Path, tmp_path: Path) -> None:
+    settings = {"optimizer": "sgd", "learning_rate": 0.05, "epochs": 4}
+    run = train(recipe(training=settings, model={"layer_dropout": 0.5}), run=tmp_path / "run", data=tiny_run)
+    assert status(run).finished and all(math.isfinite(loss) for loss in losses(run))
+
+
+def test_noise_never_makes_a_pair_longer_than_the_positions(tiny_run: Path, tmp_path: Path) -> None:
+    learned = ['model.positions="learned"', "model.max_positions=20", "data.max_length=18"]
+    overrides = [*learned, "augmentation.subword_sampling=1.0", "training.epochs=2"]
+    assert status(train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=overrides)).finished
+
+
+def test_steps_that_the_epochs_do_not_reach_are_named(tiny_run: Path, tmp_path: Path) -> None:
+    watcher = Watcher()
+    train(recipe(training={"epochs": 1, "steps": 7}), run=tmp_path / "run", data=tiny_run, listener=watcher)
+    says = "training.epochs = 1 ends this run after 2 steps, before the 7 of training.steps; 4 epochs hold as many"
+    assert says in watcher.messages
 
 
 def test_training_stops_when_patience_is_lost_and_more_patience_goes_on(tiny_run: Path, tmp_path: Path) -> None:
@@ -487,4 +541,15 @@ def test_a_validation_pair_longer_than_the_positions_is_named_before_anything_is
     says = r"the validation corpus has 1 problem\n .*valid\.tsv, line 3 +has \d+ tokens; the model learns 20 positions"
     with pytest.raises(CorpusError, match=says):
         train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=overrides)
+    assert not list((tmp_path / "run").glob("checkpoints/*"))
+
+
+def test_a_validation_source_that_is_too_long_to_be_translated_is_named_before_anything_is_trained(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    pairs = ["我有一个梨。\tI have a pear.", f"{'我有一个梨，' * 900}\tI have pears."]
+    (tmp_path / "valid.tsv").write_text("\n".join(["zh\ten", *pairs, ""]), encoding="utf-8")
+    says = r"valid\.tsv, line 3 +has a source of \d,\d+ pieces; at most 4,096 are translated at once"
+    with pytest.raises(CorpusError, match=says):
+        train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=[f'data.valid=["{tmp_path / "valid.tsv"}"]'])
     assert not list((tmp_path / "run").glob("checkpoints/*"))

@@ -60,6 +60,15 @@ def test_checkpoints_between_validations_are_added() -> None:
     assert (parts["validations"], parts["checkpoints"]) == (20.0, 2 + 4)
 
 
+def test_of_a_run_that_has_begun_what_is_left_is_counted() -> None:
+    assert [times_due(interval("3 steps"), 8 - done, seconds_per_step=0.5, done=done) for done in (0, 2, 3, 7)] == [
+        3,  # after 3, 6 and 8
+        3,
+        2,
+        1,
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "steps", "times"),
     [

@@ -7,15 +7,17 @@ from typing import Annotated
 import typer
 
 from weft.cli.lines import open_input, read_texts
+from weft.cli.options import only_model
 from weft.errors import UsageError
 from weft.files import refuse_replacing, write_atomically
 
 
 def analyze(
     text: Annotated[list[str] | None, typer.Argument(help="Sentences to explain.")] = None,
-    model: Annotated[
-        str, typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft.")
-    ] = "",
+    models: Annotated[
+        list[str] | None,
+        typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft."),
+    ] = None,
     input_file: Annotated[
         Path | None, typer.Option("--input", help="A text file, one sentence a line; .gz too.", show_default=False)
     ] = None,
@@ -51,11 +53,12 @@ def analyze(
 
     The sentences are the arguments, the lines of --input, or else of standard input.
     """
-    if not model:
+    if not models:
         raise UsageError("--model is missing: a model folder or a run folder, such as runs/starter")
+    model = only_model(models, "weft analyze explains")
     if text and input_file:
         raise UsageError("give either sentences or --input, not both")
-    refuse_replacing("--html", html, [input_file] if input_file else [])
+    refuse_replacing("--html", html, [input_file])
     from weft.analysis.explanation_report import as_html, as_text
     from weft.tasks.explanation import explain, refuse_unexplainable
     from weft.tasks.exported import load_for

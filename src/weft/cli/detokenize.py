@@ -39,7 +39,7 @@ def detokenize(
     """Join lines of pieces, with spaces between them, to sentences: what `weft tokenize` wrote becomes text again."""
     if text and input_file:
         raise UsageError("give either lines or --input, not both")
-    refuse_replacing("--output", output_file, [input_file] if input_file else [])
+    refuse_replacing("--output", output_file, [input_file, vocabulary])
     tokenizer = tokenizer_of(model, side, vocabulary, kind, language)
     with open_input(text, input_file) as lines, open_output(output_file) as output:
         read = read_ids(read_texts(lines, input_file), tokenizer, as_ids, input_file)

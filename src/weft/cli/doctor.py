@@ -72,6 +72,7 @@ def doctor(
     if files[0].endswith(".toml"):
         if len(files) > 1 or any(value is not None for value in given.values()):
             raise UsageError(f"a recipe says itself which files it has and how to read them: weft doctor {files[0]}")
+        refuse_replacing("--json", json, [Path(files[0])])
         parts, layout, root = corpus_of_recipe(files[0], data)
     else:
         from weft.data.corpus import group_files

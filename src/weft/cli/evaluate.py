@@ -141,14 +141,12 @@ def check_confidence(confidence: float) -> None:
         )
 
 
-def refuse_places(outputs: Mapping[str, Path | None], inputs: Sequence[Path]) -> None:
+def refuse_places(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:
     """Raise UsageError, before the work, where an output cannot be written or would replace an input."""
     for option, path in outputs.items():
         refuse_replacing(option, path, inputs)
         if path == Path("-") and option != "--json":
             raise UsageError(f"{option} names a file; --json - prints to stdout")
-        if path is not None and path != Path("-") and not path.resolve().parent.is_dir():
-            raise UsageError(f"{path} cannot be written: {path.resolve().parent} is no folder")
     named = [path.resolve() for path in outputs.values() if path not in (None, Path("-"))]
     if len(set(named)) < len(named):
         raise UsageError(f"{', '.join(outputs)} name one file twice; give each its own")

@@ -5,10 +5,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from weft.cli.options import only_model
+
 
 def export(
-    model: Annotated[
-        str, typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft.")
+    models: Annotated[
+        list[str],
+        typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft."),
     ],
     engine: Annotated[Literal["ctranslate2", "onnx"], typer.Option("--to", help="The engine that is to run it.")],
     output: Annotated[Path, typer.Option("--output", help="The folder to make.")],
@@ -41,7 +44,7 @@ def export(
     from weft.export.folder import export_model
 
     export_model(
-        model,
+        only_model(models, "weft export writes"),
         output,
         engine=engine,
         precision=precision,

@@ -1,5 +1,6 @@
 """What several verbs ask for in the same words."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,6 +48,13 @@ HasHeader = Annotated[
 ]
 
 
+def only_model(models: Sequence[str], what: str) -> str:
+    """The one of --model; raises UsageError for several, which elsewhere are an ensemble, with what is done by one."""
+    if len(models) > 1:
+        raise UsageError(f"{what} one model, and --model names {len(models)}: {', '.join(models)}; name one")
+    return models[0]
+
+
 def layout_of(source: str | None, target: str | None, columns: str | None, header: bool | None, usage: str) -> "Layout":
     """What the four options above say of files; raises UsageError, with the usage, where no language is named."""
     from weft.data.corpus import Columns, Layout
@@ -60,4 +68,6 @@ def layout_of(source: str | None, target: str | None, columns: str | None, heade
         if len(names) != 2 or not all(names):
             raise UsageError(f"--columns takes two names or numbers with a comma between, such as zh,en; got {columns}")
         named = Columns(source=names[0], target=names[1])
+    elif source == target:
+        raise UsageError(f"--source and --target are both {source}; name the two columns as well: --columns 1,2")
     return Layout(source, target, named, header is not False)

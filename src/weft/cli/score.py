@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from weft.cli.evaluate import refuse_places
+from weft.cli.options import only_model
 from weft.errors import CorpusError, Problem, UsageError
 from weft.files import decode_lines, read_bytes, refuse_replacing, split_lines, write_atomically
 
@@ -32,8 +33,8 @@ def score(
         str | None,
         typer.Option("--language", help="Code of the target language, such as en or zh.", show_default=False),
     ] = None,
-    model: Annotated[
-        str | None,
+    models: Annotated[
+        list[str] | None,
         typer.Option("--model", help="Instead: a model that tells how probable given translations are ..."),
     ] = None,
     data: Annotated[
@@ -66,6 +67,7 @@ def score(
     the log-probability that a model gives to each pair, and the perplexity of all."""
     by_references = {"--hypotheses": hypotheses, "--references": references, "--language": language}
     only_so = {"--ignore-punctuation": ignore_punctuation, "--tokenizer": tokenizer}
+    model = only_model(models, "weft score asks") if models else None
     by_model = {"--model": model, "--data": data}
     if model is not None and data is not None:
         if given := [name for name, value in {**by_references, **only_so}.items() if value]:

@@ -54,7 +54,7 @@ def tokenize(
     """Cut sentences into pieces, a line of them each: the arguments, the lines of --input, or of standard input."""
     if text and input_file:
         raise UsageError("give either sentences or --input, not both")
-    refuse_replacing("--output", output_file, [input_file] if input_file else [])
+    refuse_replacing("--output", output_file, [input_file, vocabulary])
     tokenizer = tokenizer_of(model, side, vocabulary, kind, language)
     with open_input(text, input_file) as lines, open_output(output_file) as output:
         for chunk in chunks(read_texts(lines, input_file), LINES_AT_ONCE):

@@ -24,7 +24,7 @@ def train(
 ) -> None:
     """Train a model; the same command goes on with a run that was stopped.
 
-    Ctrl-C once saves and stops, twice quits. On several devices: torchrun --nproc-per-node 2 -m weft train ...
+    Ctrl-C once saves and stops, twice quits. On several devices: torchrun --nproc-per-node 2 -m -- weft train ...
     """
     began = time.monotonic()  # before the imports, which take seconds of a budget
     from weft.analysis.report import write_report

@@ -163,7 +163,7 @@ def translate(
         raise UsageError("--memory-use show writes into the objects of --json where a file is translated; add --json")
     if memory is None and memory_use == "force":
         raise UsageError("--memory-use force needs a memory; name its file by --memory")
-    refuse_replacing("--output", output_file, [input_file] if input_file else [])
+    refuse_replacing("--output", output_file, [input_file, glossary, memory])
     if is_bulk:  # oneDNN would keep what it compiled for a thousand shapes, a gigabyte; hardly one comes again
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     with without_collections():

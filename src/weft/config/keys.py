@@ -172,7 +172,8 @@ def _bound(constraint: Any) -> Iterator[str]:
 
 
 def _one_line(field: FieldInfo) -> str:
-    summary = (_about(field) or in_words(field.annotation)).splitlines()[0]
+    first_paragraph = (_about(field) or in_words(field.annotation)).partition("\n\n")[0]
+    summary = " ".join(first_paragraph.split())
     default = _default(field)
     return f"{summary} (default: {default})" if default else summary
 

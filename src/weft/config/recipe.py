@@ -342,6 +342,8 @@ def _read_text(path: Path) -> str:
     try:
         if path.is_dir():
             raise UsageError(f"{path} is a folder; a recipe is a TOML file")
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is a pipe or a device; save the recipe as a file, which a run is gone on with")
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:

@@ -73,6 +73,8 @@ class PairNoise:
     target_tokenizer: Tokenizer
     tags: frozenset[int]
     """Ids that may stand before a source and stay there."""
+    longest: int | None = None
+    """Tokens, </s> or <s> counted, that a side may have; what noise makes longer stays as it is. None: any number."""
 
     def __call__(self, epoch: int, pairs: NDArray[np.integer]) -> tuple[Changed, Changed]:
         """The sources and the targets that change, of these pairs by their numbers in the corpus."""
@@ -84,6 +86,9 @@ class PairNoise:
                 first = 1 if ids[0] in self.tags else 0
                 random = Random(f"{self.seed} {number} {epoch} {pair}")
                 sources[place] = [*ids[:first], *change(ids[first:-1], random), END_ID]
+        if self.longest is not None:  # a target is read without its </s>
+            sources = {place: ids for place, ids in sources.items() if len(ids) <= self.longest}
+            targets = {place: ids for place, ids in targets.items() if len(ids) - 1 <= self.longest}
         return sources, targets
 
     def _sampled(self, epoch: int, pairs: NDArray[np.integer]) -> tuple[Changed, Changed]:

@@ -259,7 +259,10 @@ class Reading:
     """What was found wrong while reading one file, and what to do where a column is not found in it."""
 
     subject: str
-    column_hint: str = "name the columns in data.columns, or set data.header = false where the first line is a pair"
+    column_hint: str = (
+        "name the columns in data.columns (--columns), or set data.header = false (--no-header) where the first line "
+        "is a pair"
+    )
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, number: int, what: str) -> None:
@@ -267,7 +270,7 @@ class Reading:
 
     def add_empty(self, number: int, source: str) -> None:
         side = "target" if source.strip() else "source"
-        self.add(number, f'the {side} side is empty; fill it, remove it or set data.empty_sides = "drop"')
+        self.add(number, f'the {side} side is empty; fill it, remove it, or in a recipe set data.empty_sides = "drop"')
 
     def raise_problems(self) -> None:
         if self.problems:

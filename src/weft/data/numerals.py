@@ -218,41 +218,39 @@ ENGLISH_BELOW_TWENTY = (
     "eighteen",
     "nineteen",
 )
+ENGLISH_ORDINALS_BELOW_TWENTY = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "fourteenth",
+    "fifteenth",
+    "sixteenth",
+    "seventeenth",
+    "eighteenth",
+    "nineteenth",
+)
 ENGLISH_NUMBERS = {word: value for value, word in enumerate(ENGLISH_BELOW_TWENTY)} | {
     word: 10 * value
     for value, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)
 }
 ENGLISH_SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000, "billion": 1_000_000_000}
+ENGLISH_ORDINALS = {
+    **dict(zip(ENGLISH_ORDINALS_BELOW_TWENTY, ENGLISH_BELOW_TWENTY[1:], strict=True)),
+    **{f"{word[:-1]}ieth": word for word in ENGLISH_NUMBERS if word.endswith("ty")},
+}
+"""Ordinal -> the cardinal of the same number."""
 ENGLISH_WORDS = {
-    **{
-        word: (float(value),)
-        for value, word in enumerate(
-            [
-                "first",
-                "second",
-                "third",
-                "fourth",
-                "fifth",
-                "sixth",
-                "seventh",
-                "eighth",
-                "ninth",
-                "tenth",
-                "eleventh",
-                "twelfth",
-                "thirteenth",
-                "fourteenth",
-                "fifteenth",
-                "sixteenth",
-                "seventeenth",
-                "eighteenth",
-                "nineteenth",
-            ],
-            1,
-        )
-    },
-    "twentieth": (20.0,),
-    "thirtieth": (30.0,),
+    **{word: (float(ENGLISH_NUMBERS[cardinal]),) for word, cardinal in ENGLISH_ORDINALS.items()},
     "hundredth": (100.0,),
     **{
         word: (float(value),)
@@ -314,12 +312,12 @@ def read_english(text: str, certain: set[float], possible: set[float]) -> None:
     words = ENGLISH_WORD.findall(text)
     for word in words:
         possible |= set(ENGLISH_WORDS.get(word, ()))
-        if word.endswith(("tieth",)) and word[:-4] + "y" in ENGLISH_NUMBERS:
-            possible.add(float(ENGLISH_NUMBERS[word[:-4] + "y"]))
-    for row in rows_of_numerals(words):
+    for row, is_ordinal in rows_of_numerals(words):
         value, parts = english_value(row)
         possible |= {value, *parts}
-        if len(parts) == 2 and all(10 <= part < 100 for part in parts):  # nineteen ninety
+        if is_ordinal:  # the twenty-second day is one of 22, a twenty-second delay one of 20
+            possible.add(english_value(row[:-1])[0])
+        elif len(parts) == 2 and all(10 <= part < 100 for part in parts):  # nineteen ninety
             possible.add(parts[0] * 100 + parts[1])
         elif value != 1 and row[0] not in ENGLISH_SCALES and len(parts) == 1:
             certain.add(value)
@@ -327,18 +325,29 @@ def read_english(text: str, certain: set[float], possible: set[float]) -> None:
             certain |= {part for part in parts if part > 1}
 
 
-def rows_of_numerals(words: list[str]) -> Iterator[list[str]]:
+def rows_of_numerals(words: list[str]) -> Iterator[tuple[list[str], bool]]:
+    """Numerals that stand together, and whether the last of them was an ordinal, instead of which its cardinal is
+    given. An ordinal without a numeral before it is in no row."""
     row: list[str] = []
     for place, word in enumerate(words):
         joins = word == "and" and row and row[-1] in ENGLISH_SCALES and words[place + 1 : place + 2]
         if word in ENGLISH_NUMBERS or word in ENGLISH_SCALES:
             row.append(word)
-        elif not (joins and words[place + 1] in ENGLISH_NUMBERS):
+        elif not (joins and (words[place + 1] in ENGLISH_NUMBERS or words[place + 1] in ENGLISH_ORDINALS)):
             if row:
-                yield row
+                is_ordinal = ends_with(row[-1], ENGLISH_ORDINALS.get(word))
+                yield ([*row, ENGLISH_ORDINALS[word]] if is_ordinal else row), is_ordinal
             row = []
     if row:
-        yield row
+        yield row, False
+
+
+def ends_with(last: str, cardinal: str | None) -> bool:
+    """Whether an ordinal of this cardinal, if it is one, makes one number with the numeral before it: hundred and
+    first, twenty-first, but not twenty eleventh."""
+    if cardinal is None:
+        return False
+    return last in ENGLISH_SCALES or (last.endswith("ty") and 0 < ENGLISH_NUMBERS[cardinal] < 10)
 
 
 def english_value(row: list[str]) -> tuple[float, list[float]]:

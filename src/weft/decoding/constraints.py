@@ -7,10 +7,11 @@ the banks, the furthest first: a hypothesis that has paid for a rare word by its
 that have.
 
 Nothing is written after which the constraints could not be met within the maximum length, and no hypothesis ends that
-owes one: the phrases are guaranteed. The price is a loop in Python over what is compared.
+owes one: the phrases are guaranteed. Behind a phrase that has just met a constraint no piece may follow that would go
+on with its last word: `camp` is not met by `camping`. The price is a loop in Python over what is compared.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 import torch
@@ -40,9 +41,11 @@ def constrained_beam_steps(
     patience: float = 1.0,
     best: int = 1,
     prefixes: Sequence[Sequence[int]] = (),
+    continuing: Set[int] = frozenset(),
 ) -> Searching[list[list[Hypothesis]]]:
     """As `beam_search`, with the constraints of each sentence met by all its hypotheses, behind the prefix that they
-    begin with where prefixes are given.
+    begin with where prefixes are given. None of the pieces `continuing` follows a phrase right where it meets a
+    constraint, unless a phrase begins with it or the maximum length leaves no room for anything else.
 
     Raises ValueError where a maximum length leaves no room for both.
     """
@@ -50,7 +53,7 @@ def constrained_beam_steps(
         max_lengths.tolist(), source_lengths.tolist(), constraints, prefixes or [()] * len(constraints), strict=True
     )
     beams = [
-        Beam(number, int(most), int(source), Demands(tuple(of_sentence)), tuple(prefix))
+        Beam(number, int(most), int(source), Demands(tuple(of_sentence), continuing), tuple(prefix))
         for number, (most, source, of_sentence, prefix) in enumerate(given)
     ]
     for beam in beams:
@@ -95,23 +98,28 @@ class Standing:
     """Pieces that are still needed at most."""
     wanted: frozenset[int]
     """The pieces that would begin a phrase of a constraint that is not met, or go on with one."""
+    is_closed: bool = False
+    """Whether the last piece met a constraint, so that its word has to end."""
 
 
 class Demands:
     """The constraints of one sentence."""
 
-    def __init__(self, constraints: Sequence[Constraint]) -> None:
+    def __init__(self, constraints: Sequence[Constraint], continuing: Set[int] = frozenset()) -> None:
         self.constraints = constraints
+        self.continuing = continuing - {phrase[0] for phrases in constraints for phrase in phrases}
         self.shortest = [min(map(len, phrases)) for phrases in constraints]
         self.at_first = self.after((), frozenset())
 
-    def after(self, tokens: Phrase, met: frozenset[int]) -> Standing:
+    def after(self, tokens: Phrase, met: frozenset[int], *, may_close: bool = True) -> Standing:
         """Where a hypothesis stands with these tokens; `met` was met without the last of them."""
-        met |= {
+        met_now = {
             number
             for number, phrases in enumerate(self.constraints)
             if number not in met and any(tokens[-len(phrase) :] == phrase for phrase in phrases)
         }
+        is_closed = may_close and bool(met_now) and bool(self.continuing)
+        met |= met_now
         owed, begun, wanted = 0, 0, set()
         for number, phrases in enumerate(self.constraints):
             if number in met:
@@ -119,11 +127,13 @@ class Demands:
             left = self.shortest[number]
             for phrase in phrases:
                 written = overlap(tokens, phrase)
+                if is_closed and phrase[written] in self.continuing:
+                    written = 0
                 left = min(left, len(phrase) - written)
                 wanted |= {phrase[0], phrase[written]}
             owed += self.shortest[number]
             begun = max(begun, self.shortest[number] - left)  # only one of them can be gone on with
-        return Standing(met, owed - begun, frozenset(wanted))
+        return Standing(met, owed - begun, frozenset(wanted), is_closed)
 
 
 def overlap(tokens: Phrase, phrase: Phrase) -> int:
@@ -208,8 +218,11 @@ class Beam:
             before = self.open[candidate.parent]
             standing = before.standing
             if candidate.token != end_id:
-                standing = self.demands.after((*before.tokens, candidate.token), standing.met)
-                if standing.owed + len(before.tokens) + 1 > self.max_length:
+                tokens, room = (*before.tokens, candidate.token), self.max_length - len(before.tokens) - 1
+                met, standing = standing.met, self.demands.after(tokens, standing.met)
+                if standing.owed > room and standing.is_closed:
+                    standing = self.demands.after(tokens, met, may_close=False)
+                if standing.owed > room:
                     continue
             elif standing.owed:
                 continue
@@ -243,6 +256,7 @@ def compare(
 ) -> list[list[Candidate]]:
     """Of each sentence the 2k best extensions, and of each hypothesis the best one, </s>, and every wanted piece."""
     refuse_nan(log_probs.amax(-1))
+    log_probs = without_continuations(beams, log_probs)
     unused = [-torch.inf] * beam_size
     so_far = torch.tensor([[h.log_prob for h in beam.open] + unused[len(beam.open) :] for beam in beams])
     sums = (so_far.to(log_probs.device)[:, :, None] + log_probs).flatten(1)
@@ -261,3 +275,20 @@ def compare(
         if log_prob > -torch.inf or is_demanded:
             candidates[number].append(Candidate(parent, token, hypothesis.log_prob + max(log_prob, LEAST)))
     return candidates
+
+
+def without_continuations(
+    beams: Sequence[Beam], log_probs: Float[Tensor, "sentences beam vocab"]
+) -> Float[Tensor, "sentences beam vocab"]:
+    """With probability 0 for what may not follow a phrase that has just met a constraint."""
+    closed = [
+        (number, place)
+        for number, beam in enumerate(beams)
+        for place, hypothesis in enumerate(beam.open)
+        if hypothesis.standing.is_closed and not beam.is_in_prefix
+    ]
+    if closed:
+        log_probs = log_probs.clone()
+        for number, place in closed:
+            log_probs[number, place, list(beams[number].demands.continuing)] = -torch.inf
+    return log_probs

@@ -1,6 +1,6 @@
 """Which search, with which settings: one config, one function, whatever the model."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -145,6 +145,7 @@ def search_steps(
     seeds: Sequence[int] = (),
     prefixes: Sequence[Sequence[int]] = (),
     constraints: Sequence[Sequence[Constraint]] = (),
+    continuing: Set[int] = frozenset(),
     observe: Callable[[StepFunction, Tensor], StepFunction] | None = None,
 ) -> Searching[list[list[Hypothesis]]]:
     """For each sentence its `best` hypotheses, best first: of greedy search one, of beam search at most beam_size. By
@@ -153,7 +154,8 @@ def search_steps(
     `source_lengths` counts pieces without </s>; `step_function` holds config.rows(best) rows a sentence, or one for
     each of its seeds, and can write `longest` pieces, or any number where it is None. `prefixes`, where they are given,
     are the pieces that each sentence's hypotheses begin with, and `constraints` the phrases that have to appear in
-    them, which beam search alone can promise. `observe` is given what the search is about to ask, with all rules, and
+    them, which beam search alone can promise; `continuing` are the pieces that would go on with a phrase's last word.
+    `observe` is given what the search is about to ask, with all rules, and
     the maximum lengths; what it returns is asked instead (beam_tree.py).
     """
     rows = len(seeds) // max(len(source_lengths), 1) if config.draws else config.rows(best)
@@ -199,7 +201,13 @@ def search_steps(
     if any(constraints):
         return (
             yield from constrained_beam_steps(
-                step_function, max_lengths, source_lengths, constraints, prefixes=prefixes, **beam
+                step_function,
+                max_lengths,
+                source_lengths,
+                constraints,
+                prefixes=prefixes,
+                continuing=continuing,
+                **beam,
             )
         )
     if config.diverse_groups > 1:

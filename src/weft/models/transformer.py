@@ -77,6 +77,21 @@ class TransformerConfig(Settings):
     output_bias: bool = False
     """Whether every target piece has a learned number that is added to its logit."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _heads_for_the_width(cls, values: Any) -> Any:
+        """Where one of width and heads is given and does not go with the other's default, the other one is near it."""
+        if not isinstance(values, dict) or ("model_dim" in values) == ("num_heads" in values):
+            return values
+        width, heads = (values.get(key, cls.model_fields[key].default) for key in ("model_dim", "num_heads"))
+        unit = 2 if values.get("positions") == "rotary" else 1
+        if not isinstance(width, int) or not isinstance(heads, int) or heads < 1 or width % (unit * heads) == 0:
+            return values
+        if "num_heads" in values:
+            return {**values, "model_dim": max(1, round(width / (8 * heads))) * 8 * heads}
+        fitting = fitting_heads(width, unit)
+        return {**values, "num_heads": min(fitting, key=lambda fits: abs(fits - heads))} if fitting else values
+
     @model_validator(mode="after")
     def _fits_together(self) -> "TransformerConfig":
         if problems := [*self._misfit_heads(), *self._idle_max_positions()]:
@@ -89,7 +104,7 @@ class TransformerConfig(Settings):
         if self.model_dim % unit:
             yield FieldProblem("model_dim", 'must be even for positions = "rotary"')
         elif self.model_dim % (unit * self.num_heads):
-            fitting = [heads for heads in range(1, self.model_dim // 8 + 1) if self.model_dim % (unit * heads) == 0]
+            fitting = fitting_heads(self.model_dim, unit)
             nearest = sorted(sorted(fitting, key=lambda heads: abs(heads - self.num_heads))[:2])
             tries = " or ".join(str(heads) for heads in nearest)
             yield FieldProblem("num_heads", f"must divide model_dim = {self.model_dim}{even}; try {tries}")
@@ -106,6 +121,11 @@ class TransformerConfig(Settings):
     def longest_sentence(self) -> int | None:
         """The most tokens, <s> or </s> counted, that either side of a pair may have; None: any number."""
         return (self.max_positions or 1024) if self.positions == "learned" else None
+
+
+def fitting_heads(width: int, unit: int) -> list[int]:
+    """How many heads, at least 8 wide, share this width in even parts that are multiples of the unit."""
+    return [heads for heads in range(1, width // 8 + 1) if width % (unit * heads) == 0]
 
 
 class EncoderLayer(nn.Module):

@@ -49,8 +49,13 @@ def line_for(key: str, name: str) -> str:
 
 
 def add_key(path: Path, key: str, name: str) -> None:
-    """Append the key's line to a file, which only its owner may read where it is made for this."""
+    """Append the key's line to a file, which only its owner may read where it is made for this.
+
+    Raises UsageError or ProblemsError for a file that is there and holds anything but keys, which a line would spoil.
+    """
     line = f"{line_for(key, name)}\n".encode()
+    if path.exists():
+        digests_of(lines_of(path), path)
     try:
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         with open(handle, "a+b") as file:
@@ -64,16 +69,23 @@ def add_key(path: Path, key: str, name: str) -> None:
 
 def read_keys(path: Path) -> Keys:
     """The keys of a file. Raises UsageError where there is none to read, ProblemsError with every line that is none."""
+    digests = digests_of(lines_of(path), path)
+    if not digests:
+        what = f"holds no key; make one with weft serve --make-key --api-keys {path}"
+        raise ProblemsError(path, [Problem("the file", what)])
+    return Keys(tuple(digests))
+
+
+def lines_of(path: Path) -> list[str]:
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise UsageError(
                 f"{path} is larger than {LARGEST_FILE >> 10} KiB; a file of keys has a short line for each"
             )
-        lines = path.read_text(encoding="utf-8").splitlines()
+        return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"the keys in {path} cannot be read: {reason}; weft serve --make-key makes one") from None
-    return Keys(tuple(digests_of(lines, path)))
 
 
 def digests_of(lines: Sequence[str], path: Path) -> list[bytes]:
@@ -85,8 +97,6 @@ def digests_of(lines: Sequence[str], path: Path) -> list[bytes]:
             digests.append(bytes.fromhex(match[1]))
         elif text:
             problems.append(Problem(f"line {number}", "is not the SHA-256 of a key in hex, then a name"))
-    if not problems and not digests:
-        problems.append(Problem("the file", f"holds no key; make one with weft serve --make-key --api-keys {path}"))
     if problems:
         raise ProblemsError(path, problems)
     return digests

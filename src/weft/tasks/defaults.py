@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from weft.config import Resolved
-from weft.models.transformer import TransformerConfig
+from weft.models.transformer import TransformerConfig, fitting_heads
 from weft.tasks.recipes import TranslationRecipe
 
 
@@ -118,8 +118,7 @@ def width_for(model: TransformerConfig, size: Size, is_open: set[str]) -> int:
 
 def heads_for(model: TransformerConfig, width: int) -> int:
     """How many heads share this width evenly, each about HEAD_DIM wide; rotary positions turn pairs of dimensions."""
-    unit = 2 if model.positions == "rotary" else 1
-    fitting = [heads for heads in range(1, width // 8 + 1) if width % (unit * heads) == 0]
+    fitting = fitting_heads(width, 2 if model.positions == "rotary" else 1)
     return min(fitting, key=lambda heads: abs(heads - width / HEAD_DIM))
 
 

@@ -2,6 +2,7 @@
 
     Glossary        reads the terms, and finds those that stand in a text
     phrases_of      the ways in which a term may stand among the pieces of a translation
+    continuing_pieces   what must not follow it, lest it be part of a longer word
 
 What makes sure that a term appears is the search (decoding/constraints.py). A term is found as it is written, in any
 letter case; of two that overlap in a text, such as Beijing and Beijing University, the longer one counts.
@@ -18,7 +19,9 @@ from weft.data.corpus import CorpusEntry, Layout, Reading, open_files
 from weft.decoding.constraints import Constraint, Phrase
 from weft.errors import UsageError
 from weft.metrics.language import is_written_without_spaces
-from weft.text.tokenizer import Tokenizer
+from weft.text.kinds import pieces_of
+from weft.text.tokenizer import Kind, Tokenizer
+from weft.text.word_ranges import BYTE, SPELLING_IN_BYTES, text_of
 
 ANCHORS = ("。", "，", ".", "a")
 """Texts behind which a term is cut into pieces, to see how it is cut where no space stands before it."""
@@ -125,6 +128,20 @@ def phrases_of(term: str, tokenizer: Tokenizer, language: str) -> list[Phrase]:
             if rest and [*before, *rest] == behind:
                 phrases.append(tuple(rest))
     return list(dict.fromkeys(phrases))
+
+
+def continuing_pieces(tokenizer: Tokenizer, kind: Kind, language: str) -> frozenset[int]:
+    """The pieces that behind a letter go on with its word: letters and digits without a space before them, and bytes,
+    which may be parts of letters. None in a language without spaces, nor where each piece is a word."""
+    if is_written_without_spaces(language) or kind == "words":
+        return frozenset()
+
+    def goes_on(piece: str) -> bool:
+        if kind in SPELLING_IN_BYTES and BYTE.fullmatch(piece):
+            return True
+        return text_of(piece, kind, "a")[:1].isalnum()
+
+    return frozenset(number for number, piece in enumerate(pieces_of(tokenizer, kind)) if goes_on(piece))
 
 
 def is_spellable(term: str, tokenizer: Tokenizer) -> bool:

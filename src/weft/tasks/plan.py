@@ -68,8 +68,8 @@ class Plan:
     steps: int
     """Of the whole run, if neither patience nor a signal ends it before."""
     steps_done: int
-    validations: int
-    """That are left."""
+    validations: int | None
+    """That are left; None where they are due by the clock and no trial says how fast it runs."""
     parameters: Mapping[str, int]
     """By room."""
     multiply_adds: Mapping[str, float]
@@ -193,13 +193,19 @@ def plan(
         epochs=trainer.config.epochs,
         steps=trainer.horizon.total_steps,
         steps_done=steps_done,
-        validations=times_due(intervals[0], left, trial.pace.step if trial else 0.0),
+        validations=(
+            None
+            if trial is None and intervals[0].seconds is not None
+            else times_due(intervals[0], left, trial.pace.step if trial else 0.0, done=steps_done)
+        ),
         parameters=parameters_by_room(model.model),
         multiply_adds={room: count / tokens for room, count in counts.items()},
         device=trainer.device.type,
         memory=memory,
         trial=trial,
-        seconds=None if trial is None else {"preparation": preparation, **run_seconds(left, trial.pace, *intervals)},
+        seconds=None
+        if trial is None
+        else {"preparation": preparation, **run_seconds(left, trial.pace, *intervals, done=steps_done)},
     )
 
 

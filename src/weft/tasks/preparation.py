@@ -239,6 +239,11 @@ def opened(
 ) -> Store | None:
     """The store of just this in the folder, if there is one."""
     if not is_prepared(folder, depends_on, ignoring=ignoring):
+        if (folder / ACCOUNT).exists():
+            listener.on_message(
+                f"the prepared corpus in {folder} is of other files, of another recipe, or of another weft; it is made "
+                "anew"
+            )
         return None
     try:
         return open_store(folder)

@@ -28,6 +28,7 @@ from weft.data.batching import Batch, PairBatches
 from weft.data.store import Store
 from weft.errors import RunError
 from weft.files import sync, write_atomically
+from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS, choose_device, choose_threads, keep_memory_pages
 from weft.tasks.budget import (
     FITTED,
@@ -61,13 +62,15 @@ from weft.training.averaging import Weights
 from weft.training.config import TrainingConfig
 from weft.training.distributed import ALONE, Ranks, SharedRunFolder, joined
 from weft.training.progress import Progress
-from weft.training.run_folder import RunFolder, RunStatus
+from weft.training.run_folder import DIAGNOSIS, RunFolder, RunStatus
 from weft.training.signals import stop_on_signal
 from weft.training.task import Listener
 from weft.training.trainer import Trainer
 
-MAY_CHANGE = {*FITTED, "training.patience", "training.trials", "training.most_skipped", "training.divergence"}
-"""Keys that may be changed when a run goes on: they say how long it trains, and when it gives up."""
+LIMITS = {*FITTED, "training.patience", "training.trials"}
+"""Keys that say how long a run trains. They may be raised when it goes on, and lowered where it is finished."""
+MAY_CHANGE = {*LIMITS, "training.most_skipped", "training.divergence"}
+"""Keys that may be changed when a run goes on: these, and those that say when it gives up."""
 
 Limit = Literal["epochs", "steps", "patience", "trials", "budget"]
 
@@ -185,7 +188,7 @@ def begin(
         model.resolved = fitted(model, prepared.store, corpora, run, budget, listener)
     trainer = make_trainer(model, prepared.store, corpora, resolved, run, listener)
     diagnosis = json.dumps(prepared.account.diagnosis, ensure_ascii=False) + "\n"
-    run.ranks.from_first(write_atomically, run.path / "doctor.json", diagnosis)
+    run.ranks.from_first(write_atomically, run.path / DIAGNOSIS, diagnosis)
     note_budget(trainer, budget)
     trainer.checkpoint()
     return trainer
@@ -275,7 +278,7 @@ def check_same_recipe(
     found = differences(given, now)
     changes = [d for d in found if d.key not in MAY_CHANGE]
     if not status.finished:
-        changes += [d for d in found if d.key in FITTED and (d.new or math.inf) < (d.old or math.inf)]
+        changes += [d for d in found if d.key in LIMITS and (d.new or math.inf) < (d.old or math.inf)]
     if changes:
         listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
         raise RunError(
@@ -341,8 +344,14 @@ def make_trainer(
     model.model.to(device)
     model.model.compute_dtype = PRECISIONS[recipe.training.precision]
     model.model.layer_generator = ranks.common
-    batches = replace(training_batches(model, store, listener), part=ranks.part)
+    teachers = ranks.from_first(load_teachers, model, corpora.valid.sha256, listener)
+    batches = replace(training_batches(model, store, listener, teachers), part=ranks.part)
     steps_per_epoch = recipe.training.steps_per_epoch(batches.steps_per_epoch())
+    if (wanted := recipe.training.steps or 0) > (reached := recipe.training.epochs * steps_per_epoch):
+        listener.on_message(
+            f"training.epochs = {recipe.training.epochs} ends this run after {reached:,} steps, before the {wanted:,} "
+            f"of training.steps; {math.ceil(wanted / steps_per_epoch):,} epochs hold as many"
+        )
     listener.on_message(
         f"{len(batches.sources):,} training pairs, {len(corpora.valid):,} validation pairs; "
         f"{steps_per_epoch:,} steps an epoch, {100 * batches.padding_share():.1f} % padding; "
@@ -356,7 +365,6 @@ def make_trainer(
     def describe_batch(batch: Batch) -> list[dict[str, Any]]:
         return [] if batch.pairs is None else describe_pairs(store, batch.pairs.tolist(), model)
 
-    teachers = ranks.from_first(load_teachers, model, corpora.valid.sha256, listener)
     for teacher in teachers:
         teacher.to(device)
     is_chosen = model.resolved.origins["training.epochs"] == "corpus"
@@ -391,14 +399,25 @@ def read_weights(folder: Path) -> Weights:
     return load_file(folder / WEIGHTS)
 
 
-def training_batches(model: TranslationModel, store: Store, listener: Listener) -> PairBatches:
-    """The training pairs as the recipe batches them."""
+def training_batches(
+    model: TranslationModel, store: Store, listener: Listener, teachers: Sequence[Transformer] = ()
+) -> PairBatches:
+    """The training pairs as the recipe batches them, for the model and its teachers."""
     recipe = model.recipe
     noise = None
     if recipe.augmentation.is_noisy:
         tokenizers = model.source_tokenizer, model.target_tokenizer
         tags = frozenset(token for part in store.parts for token in tag_ids(model.source_tokenizer, part.tag))
-        noise = PairNoise(recipe.augmentation, recipe.seed, store.sources, store.targets, *tokenizers, tags)
+        positions = [reader.config.longest_sentence for reader in (model.model, *teachers)]
+        noise = PairNoise(
+            recipe.augmentation,
+            recipe.seed,
+            store.sources,
+            store.targets,
+            *tokenizers,
+            tags,
+            longest=min((longest for longest in positions if longest is not None), default=None),
+        )
     batches = PairBatches(
         sources=store.sources,
         targets=store.targets,

@@ -4,10 +4,12 @@ TranslationTask   tells the Trainer the loss of a batch and measures the model o
 Translator        strings in, strings out
 """
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +43,7 @@ from weft.runtime import (
     keep_memory_pages,
     side_by_side,
 )
-from weft.tasks.glossary import Glossary, Term, constraint_of
+from weft.tasks.glossary import Glossary, Term, constraint_of, continuing_pieces
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.tasks.translation_memory import TranslationMemory
 from weft.text.growing import settled_part
@@ -270,6 +272,12 @@ class Translator:
         if rest := self._text(hypotheses[0].tokens)[len(given) :]:
             yield rest
 
+    @cached_property
+    def continuing(self) -> frozenset[int]:
+        """The target pieces that would go on with a word: no demanded term is followed by one."""
+        recipe = self.model.recipe
+        return continuing_pieces(self.model.target_tokenizer, recipe.tokenizer.kind, recipe.data.target)
+
     @contextmanager
     def _computing(self, config: DecodingConfig) -> Iterator[None]:
         """Everything in here is computed for answers alone, in the precision of the settings."""
@@ -322,6 +330,7 @@ class Translator:
             seeds=seeds,
             prefixes=[demands.prefixes[index] for index in indices] if demands.prefixes else (),
             constraints=[demands.constraints[index] for index in indices],
+            continuing=self.continuing if any(demands.constraints) else frozenset(),
         )
         return [list(chain(*found[first : first + copies]))[:hypotheses] for first in range(0, len(found), copies)]
 
@@ -538,7 +547,8 @@ class TranslationTask:
     ) -> None:
         """The teachers (teachers.py) are only asked in `loss`.
 
-        Raises CorpusError where a validation pair is longer than the positions that the model learns.
+        Raises CorpusError where a validation pair is longer than the positions that the model learns, or its source
+        longer than what is translated at once.
         """
         self.ranks = ranks
         self.teachers = teachers
@@ -554,7 +564,7 @@ class TranslationTask:
             seed=seed,
             tag=model.recipe.data.tag,
         )
-        refuse_pairs_without_positions(model.recipe.model.longest_sentence, self.valid_batches, valid)
+        refuse_too_long_pairs(model.recipe.model.longest_sentence, self.valid_batches, valid)
         self.valid_batches = replace(self.valid_batches, part=ranks.part)
         shown = np.random.default_rng(seed).permutation(len(valid))[:SAMPLES_SHOWN]
         self.shown = sorted(int(index) for index in shown)
@@ -676,19 +686,24 @@ def pair_batches(
     )
 
 
-def refuse_pairs_without_positions(longest: int | None, batches: PairBatches, pairs: ParallelText) -> None:
-    """Raise CorpusError, before anything is trained, for pairs with more tokens on a side than the model has positions.
+def refuse_too_long_pairs(longest: int | None, batches: PairBatches, pairs: ParallelText) -> None:
+    """Raise CorpusError, before anything is trained, for pairs with more tokens on a side than the model has positions,
+    and for sources that are too long to be translated at once.
 
     Of training pairs those have been left out.
     """
-    if longest is None:
-        return
     lengths = np.maximum(batches.sources.lengths, batches.targets.lengths - 1)  # </s> is not read by the decoder
     problems = []
-    for index in np.flatnonzero(lengths > longest).tolist():
+    pieces = batches.sources.lengths - 2  # a tag and </s>
+    for index in np.flatnonzero((lengths > (longest or math.inf)) | (pieces > LONGEST_SOURCE)).tolist():
         found = pairs.describe(index)
         where = f"{found['file']}, line {found['line']}" if "file" in found else f"pair {index + 1}"
         what = f"has {lengths[index]:,} tokens; the model learns {longest:,} positions (raise model.max_positions)"
+        if longest is None or lengths[index] <= longest:
+            what = (
+                f"has a source of {pieces[index]:,} pieces; at most {LONGEST_SOURCE:,} are translated at once (split "
+                "it into sentences)"
+            )
         problems.append(Problem(where, what))
     if problems:
         raise CorpusError("the validation corpus", problems)

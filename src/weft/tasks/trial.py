@@ -74,16 +74,17 @@ class Trial:
     """The most memory the device held at a time; on a CPU the most that this process did, libraries included."""
 
 
-def run_seconds(steps: int, pace: Pace, validate: Interval, checkpoint: Interval) -> dict[str, float]:
-    """What the parts of a run of `steps` steps take; their sum is the time from its first step to its end.
+def run_seconds(steps: int, pace: Pace, validate: Interval, checkpoint: Interval, *, done: int = 0) -> dict[str, float]:
+    """What the parts of a run take that has `steps` steps to go behind those that are `done`; their sum is the time
+    from the first of them to its end.
 
     Every validation is followed by a checkpoint. Where the recipe asks for more checkpoints, those that fall on a
     validation are counted twice: the upper side.
     """
-    validations = times_due(validate, steps, pace.step)
+    validations = times_due(validate, steps, pace.step, done=done)
     checkpoints = validations
     if (checkpoint.steps, checkpoint.seconds) != (validate.steps, validate.seconds):
-        checkpoints += times_due(checkpoint, steps, pace.step)
+        checkpoints += times_due(checkpoint, steps, pace.step, done=done)
     return {
         "steps": steps * pace.step,
         "validations": validations * pace.validation,
@@ -92,10 +93,10 @@ def run_seconds(steps: int, pace: Pace, validate: Interval, checkpoint: Interval
     }
 
 
-def times_due(interval: Interval, steps: int, seconds_per_step: float) -> int:
-    """How often something happens that is due at this interval and once more after the last step."""
+def times_due(interval: Interval, steps: int, seconds_per_step: float, *, done: int = 0) -> int:
+    """How often something happens that is due at this interval and once more after the last of these steps."""
     if interval.seconds is None:
-        return math.ceil(steps / interval.steps)
+        return math.ceil((done + steps) / interval.steps) - done // interval.steps
     return math.ceil(steps * seconds_per_step / max(interval.seconds, seconds_per_step))
 
 

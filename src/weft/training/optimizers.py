@@ -51,7 +51,7 @@ def make_optimizer(
     groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
     match name:
         case "sgd":
-            return torch.optim.SGD(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=True)
+            return begun(torch.optim.SGD(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=True))
         case "adam":
             return torch.optim.Adam(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
         case "adamw":
@@ -70,6 +70,15 @@ def make_optimizer(
             )
         case _:
             raise ValueError(f"there is no optimizer {name}")
+
+
+def begun(sgd: torch.optim.SGD) -> torch.optim.SGD:
+    """With the momentum 0 for every parameter. Torch's fused step begins momenta of all of them or of none, and a layer
+    that the first step leaves out would have none at the second."""
+    for group in sgd.param_groups:
+        for parameter in group["params"] if group["momentum"] else ():
+            sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return sgd
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:

@@ -4,6 +4,7 @@ write.
     checkpoints/step-N/   a complete model folder, training.safetensors and training.json
     corpus/               the pairs to train on, as ids
     run.json              names `last` and `best`
+    doctor.json           what the corpus looked like when the run began
     metrics.jsonl samples.jsonl skipped.jsonl
 
 A checkpoint is staged beside its place, synced to the disk, and renamed into place once. A folder whose name is
@@ -32,7 +33,8 @@ from weft.files import hold_alone, sha256, sync, write_atomically
 TENSORS, STATE = "training.safetensors", "training.json"
 SKIPPED = "skipped.jsonl"
 LOGS = ("metrics.jsonl", "samples.jsonl", SKIPPED)
-BEGUN = re.compile(r"lock|checkpoints|corpus|(metrics|samples|skipped)\.jsonl|\..*\.partial")
+DIAGNOSIS = "doctor.json"
+BEGUN = re.compile(r"lock|checkpoints|corpus|doctor\.json|(metrics|samples|skipped)\.jsonl|\..*\.partial")
 """What a run that was killed before its first checkpoint can have left, and what was prepared for it."""
 PREPARED = re.compile(r"(source|target)\.(ids|offsets)|lines|account\.json|manifest\.json|tokenizer\..*")
 """What is in a prepared corpus, which is replaced as a whole."""
@@ -86,9 +88,10 @@ class RunFolder:
         before the first checkpoint, everything that was made for it is gone again, but for the corpus of a block
         `to_prepare` it.
         """
-        self._refuse_other_folders()
-        made = [folder for folder in (self.checkpoints, self.path, *self.path.parents) if not folder.exists()]
-        has_corpus = self.corpus.exists()
+        with self._saying_what_was_not_read():
+            self._refuse_other_folders()
+            made = [folder for folder in (self.checkpoints, self.path, *self.path.parents) if not folder.exists()]
+            has_corpus, has_diagnosis = self.corpus.exists(), (self.path / DIAGNOSIS).exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = open(self.path / "lock", "a")  # noqa: SIM115 (held open as long as the lock is)
@@ -110,6 +113,8 @@ class RunFolder:
                 if not (self.path / "run.json").exists():
                     if not has_corpus and not to_prepare:
                         shutil.rmtree(self.corpus, ignore_errors=True)
+                    if not has_diagnosis:
+                        (self.path / DIAGNOSIS).unlink(missing_ok=True)
                     self._vanish(made)
 
     def _taken(self) -> RunError:
@@ -147,7 +152,16 @@ class RunFolder:
     def status(self) -> RunStatus | None:
         """What run.json says; None in a run that has no checkpoint yet."""
         path = self.path / "run.json"
-        return RunStatus.read(path) if path.exists() else None
+        with self._saying_what_was_not_read():
+            return RunStatus.read(path) if path.exists() else None
+
+    @contextlib.contextmanager
+    def _saying_what_was_not_read(self) -> Iterator[None]:
+        """A folder on the way that may not be looked into, or a name that is too long, is a RunError that says so."""
+        try:
+            yield
+        except OSError as error:
+            raise RunError(f"the run folder {self.path} cannot be read: {error.strerror}") from None
 
     def checkpoint(self, step: int) -> Path:
         return self.checkpoints / f"step-{step}"
@@ -230,7 +244,7 @@ class RunFolder:
         """Remove what a run that has no checkpoint yet can have left."""
         with saying_what_was_not_written(self.path):
             self.sweep(keep=set())
-            for name in LOGS:
+            for name in (*LOGS, DIAGNOSIS):
                 (self.path / name).unlink(missing_ok=True)
 
     def sync_logs(self) -> None:
