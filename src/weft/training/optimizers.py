@@ -73,11 +73,16 @@ def make_optimizer(
 
 
 def begun(sgd: torch.optim.SGD) -> torch.optim.SGD:
-    """With the momentum 0 for every parameter. Torch's fused step begins momenta of all of them or of none, and a layer
-    that the first step leaves out would have none at the second."""
-    for group in sgd.param_groups:
-        for parameter in group["params"] if group["momentum"] else ():
-            sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    """With the momentum 0 for every parameter from its first step on. Torch's fused step begins momenta of all of them
+    or of none, and a layer that the first step leaves out would have none at the second."""
+
+    def begin_momenta(*_: Any) -> None:
+        for group in sgd.param_groups:
+            for parameter in group["params"] if group["momentum"] else ():
+                if "momentum_buffer" not in sgd.state[parameter]:
+                    sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+
+    sgd.register_step_pre_hook(begin_momenta)
     return sgd
 
 
