@@ -599,8 +599,8 @@ INPUTS = [
     Case(
         "nowhere to write the translations",
         ("translate", "--model", "model", "--output", "nowhere/out.txt", "你好"),
-        1,
-        ("nowhere/out.txt could not be written",),
+        2,
+        ("nowhere/out.txt cannot be written", "is no folder"),
     ),
     Case("sentences and a file", (*TRANSLATE, "--input", "in.txt"), 2, ("either sentences or --input, not both",)),
     Case("no model given", ("translate", "你好"), 2, ("--model",)),

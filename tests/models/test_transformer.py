@@ -522,7 +522,7 @@ def test_a_longest_sentence_is_refused_where_positions_know_none(positions):
 
 def test_settings_that_do_not_fit_are_all_named_at_once():
     with pytest.raises(ValidationError, match=r"num_heads must divide.*max_positions is not used"):
-        TransformerConfig(num_heads=6, max_positions=512)
+        TransformerConfig(model_dim=256, num_heads=6, max_positions=512)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,11 @@ def compare(
         raise UsageError("--seeds gives scores, their mean and deviation; give it without --train and --comet")
     outputs = {"--json": json, "--markdown": markdown, "--latex": latex, "--html": html}
     names = [*systems, *(against or [])]
-    inputs = [data, train, *(Path(name) for name in names if Path(name).is_file())]
+    inputs = [
+        data,
+        *map(Path, [train] if isinstance(train, (str, Path)) else train or []),
+        *(Path(name) for name in names if Path(name).is_file()),
+    ]
     refuse_places(outputs, inputs)
 
     from weft.analysis.comparison_report import as_html, as_latex, as_markdown, as_text

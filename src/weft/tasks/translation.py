@@ -698,8 +698,9 @@ def refuse_too_long_pairs(longest: int | None, batches: PairBatches, pairs: Para
     for index in np.flatnonzero((lengths > (longest or math.inf)) | (pieces > LONGEST_SOURCE)).tolist():
         found = pairs.describe(index)
         where = f"{found['file']}, line {found['line']}" if "file" in found else f"pair {index + 1}"
-        what = f"has {lengths[index]:,} tokens; the model learns {longest:,} positions (raise model.max_positions)"
-        if longest is None or lengths[index] <= longest:
+        if longest is not None and lengths[index] > longest:
+            what = f"has {lengths[index]:,} tokens; the model learns {longest:,} positions (raise model.max_positions)"
+        else:
             what = (
                 f"has a source of {pieces[index]:,} pieces; at most {LONGEST_SOURCE:,} are translated at once (split "
                 "it into sentences)"
