@@ -85,7 +85,7 @@ def compare(
     names = [*systems, *(against or [])]
     inputs = [
         data,
-        *map(Path, [train] if isinstance(train, (str, Path)) else train or []),
+        *map(Path, train or []),
         *(Path(name) for name in names if Path(name).is_file()),
     ]
     refuse_places(outputs, inputs)
