@@ -79,14 +79,30 @@ def ask_many(address: str, number: int, *, each: int = 1) -> list[tuple[str, Any
     return asyncio.run(asking())
 
 
-def test_under_load_everyone_gets_the_own_answer_and_batches_are_shared(make_service: MakeService) -> None:
+def test_under_load_everyone_gets_the_own_answer(make_service: MakeService) -> None:
     service = make_service()
     echo_of(service).pause = 0.02
     with serving(service) as (address, _):
         found = ask_many(address, 40, each=5)
     assert len(found) == 200
     assert [pair for pair in found if pair[1] != pair[0].upper()] == []
-    assert len(echo_of(service).calls) < 100
+
+
+def test_what_waits_while_the_model_works_is_one_batch(make_service: MakeService) -> None:
+    service = make_service()
+    echo = echo_of(service)
+    (model,) = service.models
+    echo.gate.clear()
+    with serving(service) as (address, _), ThreadPoolExecutor(1) as clients:
+        asked = clients.submit(ask_many, address, 40)
+        try:
+            wait_until(lambda: sum(map(len, echo.calls)) + model.worker.backlog == 40)
+        finally:
+            echo.gate.set()
+        found = asked.result()
+    assert [pair for pair in found if pair[1] != pair[0].upper()] == []
+    assert len(echo.calls) == 2
+    assert sorted(text for call in echo.calls for text in call) == sorted(text for text, _ in found)
 
 
 def test_models_are_changed_under_load_and_no_request_is_lost(make_service: MakeService) -> None:
