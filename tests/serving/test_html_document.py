@@ -133,9 +133,9 @@ def test_a_browsers_parser_finds_no_element_that_was_not_there(page: str) -> Non
     "piece", ["<!--", '<a "', '<a b="', "<svg>", "<", "a<b>", "<title>", "</", "<!", "&", "<a =b "]
 )
 def test_a_hostile_page_takes_a_time_that_grows_with_its_length_alone(piece: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     read_html(piece * 50_000)
-    assert time.monotonic() - began < 3
+    assert time.process_time() - began < 3
 
 
 def test_the_server_answers_others_while_a_page_is_written(

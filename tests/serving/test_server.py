@@ -148,17 +148,19 @@ def test_where_the_queue_is_full_the_next_is_refused_at_once(make_service: MakeS
 
 def test_a_client_that_leaves_frees_its_place_and_its_sentences(make_service: MakeService) -> None:
     service = make_service()
-    echo_of(service).pause = 0.2
+    echo = echo_of(service)
+    body = json.dumps({"q": "一。" * 2000, "source": "zh", "target": "en"}).encode()
     with serving(service) as (address, _):
         port = int(address.rpartition(":")[2])
-        body = json.dumps({"q": "一。" * 2000, "source": "zh", "target": "en"}).encode()
-        for path in ("/translate", "/weft/stream"):
+        for asked, path in enumerate(("/translate", "/weft/stream"), start=1):
+            echo.gate.clear()
             with socket.create_connection(("127.0.0.1", port)) as client:
                 head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
                 client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-                time.sleep(0.1)
-        wait_until(lambda: not (service.house.in_flight or service.models.backlog["run"]))
-    assert len(echo_of(service).calls) < 8
+                wait_until(lambda asked=asked: len(echo.calls) == asked)
+            wait_until(lambda: not (service.house.in_flight or service.models.backlog["run"]))
+            echo.gate.set()
+    assert len(echo.calls) == 2
 
 
 def test_connections_on_which_nothing_comes_are_ended(make_service: MakeService) -> None:
