@@ -1,8 +1,13 @@
-"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; an hour each on two cores.
+"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; two hours each on a core.
 
     cut      tatoeba-zh-en into train.tsv and valid.tsv, and the Tatoeba rows of zh-en-50k/valid.tsv beside them
-    train    recipes/tatoeba-zh-en.toml and tatoeba-en-zh.toml; a run that was stopped goes on
+    first    a model of each direction from train.tsv: recipes/tatoeba-zh-en.toml and tatoeba-en-zh.toml with FIRST
+    read     each of them reads its side of train.tsv, and what it writes makes pairs for both directions: data
+             diversification (Nguyen et al. 2020), read.zh-en.tsv and read.en-zh.tsv
+    train    the recipes as they stand, on all three files, from the weights of the first models
     ship     the weights in int8 into src/weft/pretrained, with a card that says license, sources and scores
+
+A run that was stopped goes on.
 
 Only Tatoeba's sentences (CC BY 2.0 FR) are in them: the rest of zh-en-50k may not be used commercially, so no weight of
 these models has seen it. The weights are chosen on valid.tsv, which shares no sentence with train.tsv on either side;
@@ -34,8 +39,10 @@ from bench.machine import (
 )
 from bench.one_run import look_ahead, spend
 
+from weft.cli.augment import MAX_RATIO
 from weft.data.corpus import read_corpora
 from weft.files import write_atomically
+from weft.tasks.augment import distill
 from weft.tasks.evaluation import EvaluatedSet, evaluate
 from weft.tasks.model_card import model_card, recorded_files
 from weft.tasks.model_copy import copy_model
@@ -48,6 +55,14 @@ from weft.training.run_folder import RunStatus
 LINES = RESULTS / "shipped.jsonl"
 MODELS = {"zh-en": ("zh", "en"), "en-zh": ("en", "zh")}
 HELD_OUT = 500
+FIRST = [
+    'data.train=["train.tsv"]',
+    "model.dropout=0.3",
+    "training.learning_rate=3e-3",
+    "training.epochs=42",
+    "training.validate_every=6 epochs",
+]
+"""What the recipes have otherwise where they train the first models."""
 LARGEST = 16_000_000
 """Bytes that a model may take in the repository."""
 
@@ -57,8 +72,9 @@ ATTRIBUTION = """\
 The sentences are from [Tatoeba](https://tatoeba.org) and its contributors, licensed CC BY 2.0 FR, as selected and
 packed by [manythings.org/anki](https://www.manythings.org/anki/) (Mandarin and English); so is this model, which was
 made from them by training. `train.tsv` and `valid.tsv` are a cut of those pairs without any that share a sentence
-with the validation or test pairs of zh-en-50k, and with no sentence in both files: `python -m bench.shipped` makes
-them again.
+with the validation or test pairs of zh-en-50k, and with no sentence in both files. `read.zh-en.tsv` and
+`read.en-zh.tsv` are the Chinese and the English sides of `train.tsv`, each with what a first model of that direction,
+trained on `train.tsv` alone, made of it. `python -m bench.shipped` makes all of them again.
 """
 
 
@@ -94,14 +110,19 @@ def make(options: argparse.Namespace) -> None:
         evaluated = score(find_model(options.against), options.work / f"tatoeba.{name}.tsv")
         append_line(LINES, {**circumstances(), **facts, **evaluated.as_dict()})
         return
+    first = {name: options.work / f"{name}.first" for name in MODELS}
+    for name, run in first.items():
+        train(recipe_of(name), run=run, data=options.work, overrides=[*FIRST, *options.set])
+    for name, run in first.items():
+        read(name, run, options.data, options.work)
     for name in options.only:
-        run = train(
-            ROOT / "recipes" / f"tatoeba-{name}.toml",
-            run=options.work / name,
-            data=options.work,
-            overrides=options.set,
-        )
+        overrides = [f"training.init={first[name]}", *options.set]
+        run = train(recipe_of(name), run=options.work / name, data=options.work, overrides=overrides)
         ship(name, run, options.work)
+
+
+def recipe_of(name: str) -> Path:
+    return ROOT / "recipes" / f"tatoeba-{name}.toml"
 
 
 def cut(data: Path, work: Path) -> None:
@@ -109,8 +130,7 @@ def cut(data: Path, work: Path) -> None:
     work.mkdir(parents=True, exist_ok=True)
     pairs = read_pairs(data / "tatoeba-zh-en" / "train.tsv")
     scored = tatoeba_rows(data / "zh-en-50k", "valid")
-    known = {key for pair in [*scored, *tatoeba_rows(data / "zh-en-50k", "test")] for key in keys(pair)}
-    if any(key in known for pair in pairs for key in keys(pair)):
+    if len(without_held_out(pairs, data)) < len(pairs):
         raise SystemExit("a sentence of tatoeba-zh-en stands in the held-out rows of zh-en-50k")
     training, valid = held_out(pairs, HELD_OUT)
     write_pairs(work / "train.tsv", training)
@@ -119,6 +139,36 @@ def cut(data: Path, work: Path) -> None:
     # A model that writes Simplified Chinese is compared with Simplified references.
     write_pairs(work / "tatoeba.en-zh.tsv", [(convert_script(zh, "simplified"), en) for zh, en in scored])
     say(f"{len(training):,} training pairs, {len(valid):,} validation pairs, {len(scored):,} to score on")
+
+
+def read(name: str, run: Path, data: Path, work: Path) -> None:
+    """Write read.NAME.tsv: one side of train.tsv and what the run makes of it, where that teaches anything new."""
+    written = work / f"written.{name}.tsv"
+    distill([run], work / "train.tsv", written, max_ratio=MAX_RATIO, say=say)
+    pairs = read_pairs(written)
+    kept = new_pairs(without_held_out(pairs, data), read_pairs(work / "train.tsv"), read_pairs(work / "valid.tsv"))
+    write_pairs(work / f"read.{name}.tsv", kept)
+    say(f"{len(kept):,} of {len(pairs):,} pairs are new and have no sentence that is held out")
+
+
+def new_pairs(pairs: list[Pair], known: list[Pair], held_out: list[Pair]) -> list[Pair]:
+    """The pairs, each once, that are not among the known ones and share no sentence with those held out."""
+    seen = {tuple(keys(pair)) for pair in known}
+    refused = {key for pair in held_out for key in keys(pair)}
+    found = []
+    for pair in pairs:
+        key = tuple(keys(pair))
+        if key not in seen and refused.isdisjoint(key):
+            seen.add(key)
+            found.append(pair)
+    return found
+
+
+def without_held_out(pairs: list[Pair], data: Path) -> list[Pair]:
+    """The pairs of which no sentence stands in the Tatoeba rows of zh-en-50k/valid.tsv or test.tsv."""
+    rows = [pair for part in ("valid", "test") for pair in tatoeba_rows(data / "zh-en-50k", part)]
+    known = {key for pair in rows for key in keys(pair)}
+    return [pair for pair in pairs if known.isdisjoint(keys(pair))]
 
 
 def held_out(pairs: list[Pair], count: int) -> tuple[list[Pair], list[Pair]]:
@@ -147,9 +197,10 @@ def tatoeba_rows(corpus: Path, part: str) -> list[Pair]:
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """The columns zh and en, which stand first."""
-    _, *rows = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    return [(zh, en) for zh, en, *_ in (row.split("\t") for row in rows)]
+    """The columns zh and en."""
+    header, *rows = (row.split("\t") for row in path.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
+    zh, en = header.index("zh"), header.index("en")
+    return [(row[zh], row[en]) for row in rows]
 
 
 def write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
@@ -174,7 +225,7 @@ def ship(name: str, run: Path, work: Path) -> None:
         data={
             part: {file: digest for digest, file in recorded_files(old, part).items()} for part in ("train", "valid")
         },
-        pairs=len(read_pairs(work / "train.tsv")),
+        pairs=sum(len(read_pairs(work / str(file))) for file in model.recipe.data.train),
         steps=steps,
         validation=None,
         evaluations=[evaluated.as_dict()],
@@ -191,10 +242,12 @@ def ship(name: str, run: Path, work: Path) -> None:
 
 
 def spent(run: Path, data: Path) -> dict[str, int]:
-    """The steps of a finished run, and the target tokens in them."""
+    """The steps of a finished run, and the target tokens in them; with those of the run whose weights it began with."""
     steps = RunStatus.read(run / "run.json").last
     _, tokens = spend({"steps": steps}, look_ahead(run / "config.toml", [], data)[0])
-    return {"steps": steps, "target_tokens": tokens}
+    began_with = load_model(find_model(run)).recipe.training.init
+    before = spent(Path(began_with), data) if began_with else {"steps": 0, "target_tokens": 0}
+    return {"steps": before["steps"] + steps, "target_tokens": before["target_tokens"] + tokens}
 
 
 def with_license(card: str) -> str:

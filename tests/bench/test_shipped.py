@@ -1,6 +1,6 @@
 """What the shipped models are chosen by shares no sentence with what they learn from, however it is spelled."""
 
-from bench.shipped import AGAINST, held_out, keys, table, with_license
+from bench.shipped import AGAINST, held_out, keys, new_pairs, table, with_license
 
 
 def test_a_sentence_is_known_whatever_its_script_case_width_spacing_and_punctuation() -> None:
@@ -20,6 +20,13 @@ def test_only_pairs_whose_sentences_stand_nowhere_else_are_held_out() -> None:
 def test_the_pairs_held_out_do_not_depend_on_the_order_of_the_file() -> None:
     pairs = [(f"句子{n}", f"sentence {n}") for n in range(40)]
     assert set(held_out(pairs, 10)[1]) == set(held_out(pairs[::-1], 10)[1])
+
+
+def test_of_what_a_model_wrote_only_new_pairs_without_held_out_sentences_are_kept() -> None:
+    known, valid = [("你好。", "Hello.")], [("再见。", "Goodbye.")]
+    new = ("你好。", "Hi there.")
+    written = [("你好", "hello"), new, ("你好！", "Hi, there!"), ("拜拜。", "Goodbye!"), ("再見", "See you.")]
+    assert new_pairs(written, known, valid) == [new]
 
 
 def test_the_card_says_license_and_sources() -> None:

@@ -12,6 +12,7 @@ from weft.tasks.model_summary import summarize
 
 ROOT = Path(__file__).parents[2]
 SENTENCES = {
+    "en-zh": {"He is my friend.": "他是我的朋友。", "I don't know.": "我不知道。", "I have a dog.": "我有一只狗。"},
     "zh-en": {"谢谢。": "Thank you.", "我不知道。": "I don't know.", "他是我的朋友。": "He is my friend."},
 }
 
