@@ -151,10 +151,10 @@ def read(name: str, run: Path, data: Path, work: Path) -> None:
     say(f"{len(kept):,} of {len(pairs):,} pairs are new and have no sentence that is held out")
 
 
-def new_pairs(pairs: list[Pair], known: list[Pair], held_out: list[Pair]) -> list[Pair]:
-    """The pairs, each once, that are not among the known ones and share no sentence with those held out."""
+def new_pairs(pairs: list[Pair], known: list[Pair], valid: list[Pair]) -> list[Pair]:
+    """The pairs, each once, that are not among the known ones and share no sentence with those of valid."""
     seen = {tuple(keys(pair)) for pair in known}
-    refused = {key for pair in held_out for key in keys(pair)}
+    refused = {key for pair in valid for key in keys(pair)}
     found = []
     for pair in pairs:
         key = tuple(keys(pair))
