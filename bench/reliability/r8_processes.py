@@ -25,8 +25,8 @@ FOUND = {
     "{runs} pairs of runs (AdamW: its losses by {loss_difference:.1e}); with dropout 2 processes stopped {late} steps "
     "after the signal, and are afterwards bit for bit those left alone: {same}; one process goes on: {goes_on}",
     "zh": "不用 dropout，{steps} 步之后，{runs} 组对照的权重和优化器的矩相差都不超过 {most_difference:.1e}"
-    "（AdamW 的损失相差 {loss_difference:.1e}）；用 dropout，两个进程在信号之后 {late} 步停下，继续之后与不受打扰的逐位相同：{same}；"
-    "单个进程接着跑：{goes_on}",
+    "（AdamW 的损失相差 {loss_difference:.1e}）；用 dropout，两个进程在信号之后 {late} 步停下，"
+    "继续之后与不受打扰的逐位相同：{same}；单个进程接着跑：{goes_on}",
 }
 
 TOLERANCE = 1e-6
