@@ -48,6 +48,21 @@ def give(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
 
 
+# Starting
+
+
+def test_nothing_is_imported_that_only_scoring_and_preparing_need(tiny_run: Path) -> None:
+    unneeded = ["sacrebleu", "ray", "weft.data.preparation", "weft.tasks.evaluation", "weft.tasks.training"]
+    program = f"""
+import sys
+from weft.cli.main import app
+app(["translate", "--model", {str(tiny_run / "run")!r}, "书包"], standalone_mode=False)
+print([name for name in {unneeded} if name in sys.modules])
+"""
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines()[1:] == ["[]"]
+
+
 # Where the sentences come from
 
 

@@ -18,7 +18,8 @@ from weft.data.cleaning import CleaningConfig
 from weft.data.corpus import CorpusEntry, DataConfig, TrainingCorpus
 from weft.data.doctor.findings import Example
 from weft.data.keys import keys_of
-from weft.data.preparation import CleanCorpus, HeldOut, clean, workers
+from weft.data.preparation import CleanCorpus, HeldOut, clean
+from weft.data.workers import workers
 from weft.errors import CorpusError, WeftError
 
 WORDS = {
@@ -223,7 +224,7 @@ def test_a_process_that_was_ended_from_outside_is_one_clear_error() -> None:
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "import os, time\nfrom weft.data.preparation import workers\n"
+        "import os, time\nfrom weft.data.workers import workers\n"
         "with workers(2) as each:\n    print(*set(each(lambda_pid, range(20))), flush=True)\n    os._exit(1)\n".replace(
             "lambda_pid", "os.getpgid"
         ).replace("range(20)", "[0] * 20"),

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from weft.data.corpus import DataConfig, TrainingCorpus
-from weft.data.preparation import CleanCorpus, clean, workers
+from weft.data.preparation import CleanCorpus, clean
 from weft.data.store import Store, StoreWriter, open_store
 from weft.data.storing import Encoder, Stored, store_pairs
+from weft.data.workers import workers
 from weft.text.characters import CharacterTokenizer, train_characters
 from weft.text.words import train_words
 

@@ -17,13 +17,14 @@ from safetensors.torch import load_file
 
 from weft.config import resolve
 from weft.errors import CorpusError, RecipeError, RunError, Stopped, WeftError
+from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
 from weft.tasks.corpora import read_all
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.tasks.preparation import prepare
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.training import Silent, train
-from weft.tasks.translation import Translator, load_translator, reference_sets
+from weft.tasks.translation import Translator, load_translator
 from weft.training.run_folder import RunStatus
 from weft.training.trainer import Trainer
 

@@ -1,4 +1,4 @@
-"""The work of preparation over the machines of a Ray cluster: an `Each` (preparation.py) that is Ray Data's map.
+"""The work of preparation over the machines of a Ray cluster: an `Each` (workers.py) that is Ray Data's map.
 
 This process reads the files and writes the results, and sends what lies between; the other machines need weft, in the
 same version, and none of the files. Does not know what the work is.
@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from weft.data.preparation import PIECES_AHEAD, Answer, Each, Item
+from weft.data.workers import ITEMS_AHEAD, Answer, Each, Item
 from weft.errors import MissingExtraError, WeftError
 from weft.runtime import usable_cores
 
@@ -78,7 +78,7 @@ def each(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[
     from ray.exceptions import RayError, UserCodeException  # pyright: ignore[reportMissingImports]
 
     rest = iter(items)
-    while group := list(islice(rest, PIECES_AHEAD * max(1, int(ray.cluster_resources().get("CPU", 0))))):
+    while group := list(islice(rest, ITEMS_AHEAD * max(1, int(ray.cluster_resources().get("CPU", 0))))):
         rows = ray.data.from_items([{"item": Parcel(item)} for item in group], override_num_blocks=len(group))
         try:
             for row in rows.map(partial(answer_row, function)).iter_rows():

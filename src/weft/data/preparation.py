@@ -6,23 +6,13 @@ there are. Knows no tokenizer.
 """
 
 import math
-import multiprocessing
-import os
-import signal
-import sys
-import threading
 from array import array
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
-from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +32,13 @@ from weft.data.corpus import (
 )
 from weft.data.doctor.findings import Example, Leaks
 from weft.data.keys import Partitions, keys_of, mixed, pair_keys
-from weft.errors import CorpusError, Problem, WeftError
+from weft.data.workers import Each
+from weft.errors import CorpusError, Problem
 
 MOST_PROBLEMS = 1000
 """Lines that are wrong, with which reading gives up: a file of another kind need not be read to its end."""
 MOST_EXAMPLES = 20
 """Removed pairs of each rule that are kept to be looked at."""
-PIECES_AHEAD = 3
-"""For each process, that are read before the first of them is judged."""
 
 
 @dataclass
@@ -182,7 +171,7 @@ def clean(
     scratch: Path,
     *,
     held_out: HeldOut | None = None,
-    each: "Each" = map,
+    each: Each = map,
 ) -> CleanCorpus:
     """Read the pairs of these entries and keep the good ones in the folder `scratch`; without `cleaning` all of them.
 
@@ -244,7 +233,7 @@ def in_file(error: CorpusError) -> list[Problem]:
     return [Problem(f"{error.subject}: {problem.where}", problem.what) for problem in error.problems]
 
 
-def judged_pieces(judge: "Judge", entry: CorpusEntry, root: Path, each: "Each") -> Iterator["Judged"]:
+def judged_pieces(judge: "Judge", entry: CorpusEntry, root: Path, each: Each) -> Iterator["Judged"]:
     """What comes of each piece of an entry; raises CorpusError at the end where any line is wrong."""
     reading, pairs = Reading(judge.subject), 0
     parse, pieces = open_entry(entry, judge.config, root, reading)
@@ -332,74 +321,3 @@ class Judge:
 def one_line(text: str) -> str:
     """The text as a cell of a table; its tokenizer will see a space there anyway."""
     return text.replace("\t", " ").replace("\n", " ") if "\t" in text or "\n" in text else text
-
-
-# Processes
-
-Item = TypeVar("Item", contravariant=True)
-Answer = TypeVar("Answer", covariant=True)
-
-
-@runtime_checkable
-class Each(Protocol):
-    """Calls a function with each item and gives the answers in the order of the items."""
-
-    def __call__(self, function: Callable[[Item], Answer], items: Iterable[Item], /) -> Iterator[Answer]: ...
-
-
-@contextmanager
-def workers(processes: int) -> Iterator[Each]:
-    """`map` over so many processes, that reads only a few items ahead; in this process where it is the only one."""
-    if processes == 1:
-        yield map
-        return
-    # Forked children would inherit locks of this process's threads; these begin anew.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=begin_worker)
-
-    def each(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
-        waiting: deque[Future[Answer]] = deque()
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > PIECES_AHEAD * processes:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-    try:
-        with without_main_module():
-            for begun in [pool.submit(os.getpid) for _ in range(processes)]:  # each starts a process
-                begun.result()
-        yield each
-    except BrokenProcessPool:
-        raise WeftError(
-            "a process that cleaned or cut pairs was ended from outside, as where memory runs out; with fewer of them "
-            "it takes less: weft prepare --processes 1, then train"
-        ) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def begin_worker() -> None:
-    """Leave Ctrl-C to the process that gives out the work, and end when it does, however it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def end_with_parent() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
-
-
-@contextmanager
-def without_main_module() -> Iterator[None]:
-    """Processes that are started inside the block import what they are given to do, and not the user's script too: it
-    would run once more in each of them where it does not ask for its `__name__`."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main

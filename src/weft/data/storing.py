@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from weft.data.augmentation import with_joined_pairs
 from weft.data.corpus import CorpusEntry, file_names, weight_and_tag
 from weft.data.encoding import EncodedPairs, encode_pairs
-from weft.data.preparation import CleanPiece, Each
+from weft.data.preparation import CleanPiece
 from weft.data.sentences import Sentences
 from weft.data.store import StoreWriter
+from weft.data.workers import Each
 from weft.text.tokenizer import Tokenizer
 
 

@@ -15,6 +15,7 @@ from weft.errors import Problem, RecipeError, UsageError, WeftError
 from weft.export import ctranslate2, onnx
 from weft.export.parity import Agreement, compare
 from weft.files import refuse_existing_folder
+from weft.metrics.references import reference_sets
 from weft.tasks.exported import ENGINE_FILES, Engine, Export, Precision, decoding_refusals, load_exported
 from weft.tasks.model_folder import (
     CARD,
@@ -25,7 +26,7 @@ from weft.tasks.model_folder import (
     tokenizer_files,
     write_manifest,
 )
-from weft.tasks.translation import Translator, load_translator, reference_sets
+from weft.tasks.translation import Translator, load_translator
 from weft.text.chinese import is_chinese
 from weft.text.kinds import pieces_of
 from weft.training.run_folder import commit_folder

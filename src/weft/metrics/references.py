@@ -32,6 +32,11 @@ def references_by_sentence(hypotheses: Sequence[str], references: ReferenceSets)
     return by_sentence
 
 
+def reference_sets(by_sentence: Sequence[tuple[str, ...]]) -> list[list[str]]:
+    """From as many references for each sentence to one set for each place among them."""
+    return [list(column) for column in zip(*by_sentence, strict=True)]
+
+
 def count_references(by_sentence: Sequence[Sequence[str]]) -> str:
     """The number of references of a sentence as it stands in a signature; `var` where it differs among sentences."""
     counts = {len(lines) for lines in by_sentence}

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from weft.metrics.translation import bleu_metric
-
 CHRF_ORDER = 6
 CHRF_BETA = 2
 BLEU_ORDER = 4
@@ -106,6 +104,8 @@ def bleu_of(
 
 def bleu_utilities(language: str) -> Callable[[Sequence[str]], BleuUtilities]:
     """BLEU of texts in this language, cut into words as sacreBLEU does it; WeftError where its library is missing."""
+    from weft.metrics.translation import bleu_metric  # sacrebleu, which takes a while: few translations need it
+
     tokenize = bleu_metric(language, None).tokenizer
     return lambda texts: BleuUtilities(texts, lambda text: tokenize(text.rstrip()).split())
 

@@ -25,7 +25,7 @@ from weft.tasks.evaluation import on_one_line
 from weft.tasks.growing_file import GrowingFile
 from weft.tasks.model_card import recorded_files
 from weft.tasks.model_folder import CARD, MANIFEST, find_model, load_model
-from weft.tasks.translation import LONGEST_SOURCE, Translator, load_translator
+from weft.tasks.translation import Translator, load_translator
 from weft.text.normalization import normalize
 from weft.training.signals import stop_on_signal
 
@@ -221,7 +221,7 @@ def made_of(method: str, reader: Reader, texts: Texts, max_ratio: float) -> dict
 
 def label(translator: Translator, texts: Sequence[str], max_ratio: float) -> tuple[list[tuple[str, str]], Counter[str]]:
     """(text, answer) of each text that has a usable one, and for what reasons the others were left out."""
-    longest = longest_text(translator)
+    longest = translator.longest_text()
     read = [len(ids) for ids in translator.model.source_tokenizer.encode(texts)]
     reasons = ["empty" if not pieces else "too long" if pieces > longest else None for pieces in read]
     usable = [index for index, reason in enumerate(reasons) if reason is None]
@@ -239,14 +239,6 @@ def label(translator: Translator, texts: Sequence[str], max_ratio: float) -> tup
         else:
             pairs.append((on_one_line(texts[index]), found.text))
     return pairs, Counter(reason for reason in reasons if reason is not None)
-
-
-def longest_text(translator: Translator) -> int:
-    """Pieces of the longest text that is read: none was trained on longer ones, and some have no places for them."""
-    places = translator.longest_sentence()
-    tag_and_end = 2
-    most = [LONGEST_SOURCE, *(member.recipe.data.max_length for member in translator.members)]
-    return min(most if places is None else [*most, places - tag_and_end])
 
 
 class Pace:

@@ -26,6 +26,7 @@ from weft.errors import CorpusError, Problem
 from weft.figures.table import Table
 from weft.files import decode_lines, read_bytes, sha256, split_lines
 from weft.metrics.comet import comet
+from weft.metrics.references import reference_sets
 from weft.metrics.score import Scores
 from weft.metrics.significance import (
     RESAMPLES,
@@ -41,7 +42,7 @@ from weft.metrics.significance import (
 from weft.metrics.translation import score_translations
 from weft.tasks.evaluation import SHOWN_SCORES, describe_data, describe_decoding, describe_intervals
 from weft.tasks.faults import Faults, faults_table, find_faults
-from weft.tasks.translation import Translator, reference_sets
+from weft.tasks.translation import Translator
 from weft.text.chinese import is_chinese
 
 Booleans = NDArray[np.bool_]

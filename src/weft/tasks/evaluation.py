@@ -17,13 +17,14 @@ from weft.decoding.search import DecodingConfig
 from weft.errors import Problem, RecipeError, UsageError
 from weft.figures.table import Table
 from weft.metrics.comet import comet
+from weft.metrics.references import reference_sets
 from weft.metrics.requirements import RequirementResult, check_requirements
 from weft.metrics.score import Scores
 from weft.metrics.significance import count_sentences, too_few, with_intervals
 from weft.metrics.translation import score_translations, sentence_scores
 from weft.tasks.faults import Faults, faults_table, find_faults
 from weft.tasks.recipes import TranslationRecipe
-from weft.tasks.translation import Translation, Translator, changed_decoding, reference_sets
+from weft.tasks.translation import Translation, Translator, changed_decoding
 
 SIZES = {"beam": "beam_size", "mbr": "mbr_candidates"}
 """The setting that a number behind a method's name gives."""

@@ -12,7 +12,6 @@ from heapq import nlargest
 from itertools import pairwise
 from typing import Literal
 
-from weft.tasks.augment import longest_text
 from weft.tasks.glossary import Glossary
 from weft.tasks.translation import Translation, Translator
 from weft.tasks.translation_memory import TranslationMemory
@@ -65,7 +64,7 @@ class PassageTranslator:
         self.memory = memory
         self.memory_use: MemoryUse = memory_use
         self.forced = memory if memory_use == "force" else None
-        self.longest = longest_text(translator)
+        self.longest = translator.longest_text()
         self.cut_texts = 0
 
     def translate(self, texts: Sequence[str]) -> list[Translation]:

@@ -24,9 +24,10 @@ from weft.data.cluster import cluster_workers
 from weft.data.corpus import weight_and_tag
 from weft.data.doctor.examination import examine_quickly, in_a_few_words, leaks_of
 from weft.data.doctor.findings import Diagnosis
-from weft.data.preparation import CleanCorpus, Each, HeldOut, clean, workers
+from weft.data.preparation import CleanCorpus, HeldOut, clean
 from weft.data.store import Store, StoreWriter, is_prepared, open_store
 from weft.data.storing import Encoder, Stored, store_pairs
+from weft.data.workers import Each, workers
 from weft.errors import CorpusError, Problem, RunError, WeftError, shown
 from weft.runtime import usable_cores
 from weft.tasks.corpora import Corpora, find_recipe, read_all

@@ -31,7 +31,7 @@ from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilit
 from weft.decoding.search import DecodingConfig, refuse_constraints, search_steps
 from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
 from weft.errors import CorpusError, ModelError, Problem, ProblemsError, UsageError
-from weft.metrics.translation import sacre_bleu, score_translations
+from weft.metrics.references import reference_sets
 from weft.metrics.utilities import ChrfUtilities, bleu_utilities
 from weft.models.transformer import Transformer
 from weft.runtime import (
@@ -245,6 +245,13 @@ class Translator:
         """The most tokens of a sentence, <s> or </s> counted, that all members have places for; None: any number."""
         places = [member.model.config.longest_sentence for member in self.members]
         return min((number for number in places if number is not None), default=None)
+
+    def longest_text(self) -> int:
+        """Pieces of the longest text to be read: none was trained on longer ones, and some have no places for them."""
+        places = self.longest_sentence()
+        tag_and_end = 2
+        most = [LONGEST_SOURCE, *(member.recipe.data.max_length for member in self.members)]
+        return min(most if places is None else [*most, places - tag_and_end])
 
     def searches_at_once(self) -> int:
         """How many batches are translated at a time."""
@@ -609,6 +616,8 @@ class TranslationTask:
         Any other score of them is measured where the recipe's select_by names it. Where several processes train, each
         takes its share of the pairs, and all find the same.
         """
+        from weft.metrics.translation import sacre_bleu, score_translations  # sacrebleu: no translation waits for it
+
         with computing_in(model, torch.float32):
             losses = [
                 self._loss(model, batch.to(self.translator.device), 0.0) for batch in self.valid_batches.in_order()
@@ -708,8 +717,3 @@ def refuse_too_long_pairs(longest: int | None, batches: PairBatches, pairs: Para
         problems.append(Problem(where, what))
     if problems:
         raise CorpusError("the validation corpus", problems)
-
-
-def reference_sets(references: Sequence[tuple[str, ...]]) -> list[list[str]]:
-    """From several references a sentence to one list of sentences for each reference."""
-    return [list(column) for column in zip(*references, strict=True)]
