@@ -122,8 +122,13 @@ def standard_error(values: list[float]) -> float:
 
 
 CURVES = {
-    "en": {"title": "Training loss of {variants}, mean of {seeds} seeds", "x": "step", "y": "nats a target token"},
-    "zh": {"title": "{variants} 的训练损失，{seeds} 个种子的平均", "x": "步", "y": "每个目标词元的奈特数"},
+    "en": {
+        "title": "Training loss of {variants}",
+        "mean": ", mean of {seeds} seeds",
+        "x": "step",
+        "y": "nats a target token",
+    },
+    "zh": {"title": "{variants} 的训练损失", "mean": "，{seeds} 个种子的平均", "x": "步", "y": "每个目标词元的奈特数"},
 }
 
 
@@ -132,7 +137,9 @@ def draw_curves(name: str, lines: list[Line], language: str) -> str:
     runs = {v.name: [line["curve"] for line in lines if v.owns_run(line)] for v in variants_of(name)}
     drawn = {variant: curves for variant, curves in runs.items() if curves}
     words = CURVES[language]
-    title = words["title"].format(variants=", ".join(drawn), seeds=min(map(len, drawn.values())))
+    title, seeds = words["title"].format(variants=", ".join(drawn)), min(map(len, drawn.values()))
+    if seeds > 1:
+        title += words["mean"].format(seeds=seeds)
     series = [Series(variant, *mean_curve(curves)) for variant, curves in drawn.items()]
     path = ROOT / "docs" / "figures" / f"{name}-{language}.svg"
     path.parent.mkdir(exist_ok=True)
