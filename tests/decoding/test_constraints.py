@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from weft.decoding.beam import beam_search
-from weft.decoding.constraints import Constraint, Demands, constrained_beam_search, overlap
+from weft.decoding.constraints import Constraint, Demands, Phrase, Standing, constrained_beam_search, overlap
 from weft.decoding.length import Scoring
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis
@@ -205,6 +205,46 @@ def test_standing_by_hand() -> None:
     assert demands.after((3, 4, 5, 6), done.met).owed == 0
     lost = demands.after((3, 4, 3), frozenset())
     assert (lost.met, lost.owed) == (frozenset(), 3)
+
+
+def standing_by_looking_at_all(demands: Demands, tokens: Phrase, met: frozenset[int], may_close: bool) -> Standing:
+    """The plain form of `Demands.after`, which leaves out what the newest piece cannot change."""
+    met_now = {
+        number
+        for number, phrases in enumerate(demands.constraints)
+        if number not in met and any(tokens[-len(phrase) :] == phrase for phrase in phrases)
+    }
+    is_closed = may_close and bool(met_now) and bool(demands.continuing)
+    met |= met_now
+    owed, begun, wanted = 0, 0, set()
+    for number, phrases in enumerate(demands.constraints):
+        if number in met:
+            continue
+        left = shortest = min(map(len, phrases))
+        for phrase in phrases:
+            written = overlap(tokens, phrase)
+            if is_closed and phrase[written] in demands.continuing:
+                written = 0
+            left = min(left, len(phrase) - written)
+            wanted |= {phrase[0], phrase[written]}
+        owed += shortest
+        begun = max(begun, shortest - left)
+    return Standing(met, owed - begun, frozenset(wanted), is_closed)
+
+
+def test_a_standing_is_that_of_looking_at_all_phrases() -> None:
+    draw = random.Random(1)
+
+    def drawn(longest: int) -> Phrase:
+        return tuple(draw.choices(range(3, 7), k=draw.randint(1, longest)))
+
+    for _ in range(2000):
+        constraints = [tuple(drawn(4) for _ in range(draw.randint(1, 3))) for _ in range(draw.randint(1, 4))]
+        demands = Demands(constraints, frozenset(draw.sample(range(3, 9), 3)))
+        met = frozenset(number for number in range(len(constraints)) if draw.random() < 0.3)
+        for tokens, may_close in itertools.product([(), drawn(3), drawn(9), drawn(9)], [True, False]):
+            found = demands.after(tokens, met, may_close=may_close)
+            assert found == standing_by_looking_at_all(demands, tokens, met, may_close)
 
 
 @pytest.mark.parametrize(

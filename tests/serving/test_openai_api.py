@@ -74,5 +74,10 @@ def test_what_is_wrong_is_said_in_openais_shape(make_service: MakeService) -> No
     app = make_app(make_service())
     unknown = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "model": "gpt"})
     assert (unknown.status_code, unknown.json()["error"]["message"]) == (404, "there is no model gpt; there are run")
+    half = {"type": "text", "text": "我" * 3000}
+    parts = ask(
+        app, "POST", "/v1/chat/completions", json={**CHAT, "messages": [{"role": "user", "content": [half, half]}]}
+    )
+    assert (parts.status_code, "6,001 characters, more than 5,000" in parts.json()["error"]["message"]) == (400, True)
     empty = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "messages": []})
     assert (empty.status_code, empty.json()["error"]["type"]) == (400, "invalid_request_error")

@@ -193,6 +193,7 @@ def test_xml_under_another_name_is_refused(word_file: bytes) -> None:
     for more, is_refused in [
         (b'<Override PartName="/word/a.png" ContentType="%s"/>' % kind, True),
         (b'<Default Extension="bin" ContentType="%s"/>' % kind, True),
+        (b'<Default Extension="bin" ContentType="image/header+xml"/>', True),
         (b'<Default Extension="svg" ContentType="image/svg+xml"/>', False),
     ]:
         data = changed(word_file, "[Content_Types].xml", before.replace(b"</Types>", more + b"</Types>"))

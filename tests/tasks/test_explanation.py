@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from weft.errors import UsageError
 from weft.models.transformer import TransformerState
 from weft.tasks.explanation import LONGEST_EXPLAINED, Explanation, explain
 from weft.tasks.forced import force
-from weft.tasks.model_folder import TranslationModel
+from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.tasks.translation import CHANGEABLE, Translator, encode_sources
 from weft.text.vocabulary import BEGIN_ID, END_ID
 
@@ -231,21 +232,50 @@ def test_a_search_that_is_no_one_tree_is_refused_unless_the_translation_is_given
     assert explain(translator, TEXT, target=TARGET).text == TARGET
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        ["decoding.method=greedy"],
-        ["decoding.min_length=4", "decoding.no_repeat_ngram=2", "decoding.repetition_penalty=1.5"],
-        ["decoding.coverage_penalty=0.3", "decoding.length_penalty=gnmt", "decoding.stopping=first-k"],
-        ["decoding.max_length=2", "decoding.precision=bf16"],
-    ],
-)
+SETTINGS = [
+    ["decoding.method=greedy"],
+    ["decoding.min_length=4", "decoding.no_repeat_ngram=2", "decoding.repetition_penalty=1.5"],
+    ["decoding.coverage_penalty=0.3", "decoding.length_penalty=gnmt", "decoding.stopping=first-k"],
+    ["decoding.max_length=2", "decoding.precision=bf16"],
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
 def test_every_other_setting_of_the_search_is_followed(random_model: TranslationModel, settings: list[str]) -> None:
     translator = changed(random_model, *settings)
     (translation,) = translator.translate([TEXT])
     explained = explain(translator, TEXT)
     assert explained.text == translation.text
     assert (explained.score, explained.log_prob) == pytest.approx((translation.score, translation.log_prob), abs=1e-3)
+
+
+@pytest.mark.parametrize("settings", [*SETTINGS[:3], ["decoding.precision=bf16"]])
+def test_a_models_own_translation_has_the_score_of_the_search_where_it_is_given(settings: list[str]) -> None:
+    translator = changed(load_model(find_model("zh-en")), *settings)
+    found = explain(translator, TEXT, occlusion=False)
+    given = explain(translator, TEXT, target=found.text, occlusion=False)
+    assert given.target_pieces == found.target_pieces
+    assert (given.score, given.log_prob) == pytest.approx((found.score, found.log_prob), abs=1e-3)
+
+
+def test_it_ends_after_a_step_where_nobody_waits_any_more(translator: Translator) -> None:
+    class GoneError(Exception):
+        pass
+
+    for last in range(1, 100):
+        steps = iter(range(last))
+
+        def after_step(steps: Iterator[int] = steps) -> None:
+            if next(steps, None) is None:
+                raise GoneError
+
+        try:
+            explain(translator, TEXT, target=TARGET, after_step=after_step)
+        except GoneError:
+            continue
+        break
+    pieces = len(explain(translator, TEXT, target=TARGET).target_pieces)
+    assert 2 * pieces - 1 <= last < 99  # the search ends with its last step
 
 
 def test_all_that_is_wrong_is_said_at_once(translator: Translator) -> None:

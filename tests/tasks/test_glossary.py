@@ -46,6 +46,12 @@ def test_of_terms_that_overlap_the_longest_counts_wherever_it_begins() -> None:
     assert names.found_in("renew york") == []
 
 
+def test_a_text_may_hold_any_number_of_terms() -> None:
+    glossary = Glossary([("的", "of"), ("我", "I"), ("我的", "my")], ("zh", "en"))
+    assert [term.source for term in glossary.found_in("的" * 4000)] == ["的"]
+    assert [term.source for term in glossary.found_in("的我" * 2000)] == ["的", "我的", "我"]
+
+
 def test_a_term_of_which_a_normalization_leaves_nothing_is_found_nowhere() -> None:
     glossary = Glossary([("\x01", "X"), ("猫", "cat")], ("zh", "en")).normalized(lambda text: text.strip("\x01"))
     assert glossary.found_in("你好") == [] and [term.source for term in glossary.found_in("猫")] == ["猫"]

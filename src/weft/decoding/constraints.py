@@ -11,8 +11,10 @@ owes one: the phrases are guaranteed. Behind a phrase that has just met a constr
 on with its last word: `camp` is not met by `camping`. The price is a loop in Python over what is compared.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from jaxtyping import Float, Int
@@ -103,37 +105,47 @@ class Standing:
 
 
 class Demands:
-    """The constraints of one sentence."""
+    """The constraints of one sentence.
+
+    Of hundreds of phrases only those in which the newest piece stands can be met, or be gone on with, by it; where a
+    hypothesis stands with the others does not depend on its pieces.
+    """
 
     def __init__(self, constraints: Sequence[Constraint], continuing: Set[int] = frozenset()) -> None:
         self.constraints = constraints
         self.continuing = continuing - {phrase[0] for phrases in constraints for phrase in phrases}
         self.shortest = [min(map(len, phrases)) for phrases in constraints]
+        self.ending: dict[int, list[tuple[int, Phrase]]] = defaultdict(list)
+        """Phrases by their last piece, each with the number of its constraint; `holding`: by each of the others."""
+        self.holding: dict[int, list[tuple[int, Phrase]]] = defaultdict(list)
+        for number, phrases in enumerate(constraints):
+            for phrase in phrases:
+                self.ending[phrase[-1]].append((number, phrase))
+                for token in set(phrase[:-1]):
+                    self.holding[token].append((number, phrase))
+        self.not_begun = cache(self._not_begun)
         self.at_first = self.after((), frozenset())
 
     def after(self, tokens: Phrase, met: frozenset[int], *, may_close: bool = True) -> Standing:
         """Where a hypothesis stands with these tokens; `met` was met without the last of them."""
-        met_now = {
-            number
-            for number, phrases in enumerate(self.constraints)
-            if number not in met and any(tokens[-len(phrase) :] == phrase for phrase in phrases)
-        }
+        ending, holding = (each.get(tokens[-1], []) if tokens else [] for each in (self.ending, self.holding))
+        met_now = {number for number, phrase in ending if number not in met and tokens[-len(phrase) :] == phrase}
         is_closed = may_close and bool(met_now) and bool(self.continuing)
         met |= met_now
-        owed, begun, wanted = 0, 0, set()
-        for number, phrases in enumerate(self.constraints):
-            if number in met:
-                continue
-            left = self.shortest[number]
-            for phrase in phrases:
-                written = overlap(tokens, phrase)
-                if is_closed and phrase[written] in self.continuing:
-                    written = 0
-                left = min(left, len(phrase) - written)
-                wanted |= {phrase[0], phrase[written]}
-            owed += self.shortest[number]
-            begun = max(begun, self.shortest[number] - left)  # only one of them can be gone on with
-        return Standing(met, owed - begun, frozenset(wanted), is_closed)
+        owed, firsts = self.not_begun(met)
+        begun, gone_on_with = 0, set()
+        for number, phrase in holding:
+            written = overlap(tokens, phrase) if number not in met else 0
+            if written and not (is_closed and phrase[written] in self.continuing):
+                begun = max(begun, self.shortest[number] - (len(phrase) - written))
+                gone_on_with.add(phrase[written])
+        return Standing(met, owed - begun, firsts | gone_on_with, is_closed)  # only one of them can be gone on with
+
+    def _not_begun(self, met: frozenset[int]) -> tuple[int, frozenset[int]]:
+        """The pieces that are owed by a hypothesis that has begun no phrase, and those that would begin one."""
+        unmet = [number for number in range(len(self.constraints)) if number not in met]
+        firsts = frozenset(phrase[0] for number in unmet for phrase in self.constraints[number])
+        return sum(self.shortest[number] for number in unmet), firsts
 
 
 def overlap(tokens: Phrase, phrase: Phrase) -> int:

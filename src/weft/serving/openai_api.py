@@ -8,10 +8,10 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import FastAPI, Request
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints, model_validator
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from weft.errors import WeftError
@@ -65,6 +65,12 @@ def add_routes(app: FastAPI, service: Service) -> None:
 
     class UserMessage(BaseModel):
         content: Annotated[str, short] | Annotated[list[TextPart], Field(min_length=1, max_length=limits.texts)]
+
+        @model_validator(mode="after")
+        def _is_one_text(self) -> Self:
+            if len(self.text) > limits.characters:
+                raise ValueError(f"its parts have {len(self.text):,} characters, more than {limits.characters:,}")
+            return self
 
         @property
         def text(self) -> str:

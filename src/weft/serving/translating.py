@@ -129,9 +129,14 @@ async def beside_the_loop(texts: Sequence[str], work: Callable[[], Value]) -> Va
     return await asyncio.to_thread(work)
 
 
-async def call(model: ServedModel, function: Callable[[], Value]) -> Value:
-    """What the function returns, which has the model for itself while it runs."""
-    (value,) = await submitted(model, Job([""], lambda *_: [function()], kind=object())).all()
+async def call(model: ServedModel, function: Callable[[Callable[[], None]], Value]) -> Value:
+    """What the function returns, which has the model for itself while it runs. After each step of the model it calls
+    what it is given, which ends it where nobody waits any more."""
+
+    def run(_: Sequence[str], are_wanted: Callable[[], bool]) -> list[Value]:
+        return [function(ending(are_wanted))]
+
+    (value,) = await submitted(model, Job([""], run, kind=object())).all()
     return value
 
 
@@ -151,14 +156,9 @@ def submitted(model: ServedModel, job: Job[Value]) -> Job[Value]:
 
 def search(translator: Translator, wish: Wish, sentences: Sequence[str], are_wanted: Callable[[], bool]) -> list[Found]:
     """Raises Abandoned, between two steps, when the answers are not wanted any more."""
-
-    def after_step() -> None:
-        if not are_wanted():
-            raise Abandoned
-
     config = changed_decoding(translator.decoding, changes_for(wish, translator.decoding))
     languages = translator.model.recipe.data.source, translator.model.recipe.data.target
-    ask: dict[str, Any] = {**dict(config), "after_step": after_step}
+    ask: dict[str, Any] = {**dict(config), "after_step": ending(are_wanted)}
     ask |= {"glossary": Glossary(wish.terms, languages)} if wish.terms else {}
     found = [
         Found(tuple(translations), flags_of(sentence, translations[0].text, config, translator))
@@ -174,6 +174,16 @@ def search(translator: Translator, wish: Wish, sentences: Sequence[str], are_wan
             flags = flags_of(sentences[index], translations[0].text, config, translator)
             found[index] = Found(tuple(translations), flags | {"repetition"})
     return found
+
+
+def ending(are_wanted: Callable[[], bool]) -> Callable[[], None]:
+    """What to call after each step of a model: it raises Abandoned where the answers are not wanted any more."""
+
+    def after_step() -> None:
+        if not are_wanted():
+            raise Abandoned
+
+    return after_step
 
 
 def changes_for(wish: Wish, config: DecodingConfig) -> dict[str, Any]:

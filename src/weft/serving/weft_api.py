@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
@@ -10,7 +10,6 @@ from pydantic import BaseModel, Field, StringConstraints
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from weft.errors import WeftError
-from weft.serving.batching import Abandoned, Job
 from weft.serving.models import ServedModel
 from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, body_of, refusals
 from weft.serving.reading import read_request
@@ -18,7 +17,7 @@ from weft.serving.refusals import Refused
 from weft.serving.requests import Glossary, Key, ModelName, Term, Whole, codes_of, terms_of
 from weft.serving.service import AUTO, Service
 from weft.serving.streams import begin_stream, in_time
-from weft.serving.translating import StreamedSentence, Wish, call, stream, submitted
+from weft.serving.translating import StreamedSentence, Wish, call, stream
 from weft.text.sentence_splitting import code_of
 
 log = logging.getLogger("weft.serving")
@@ -138,8 +137,12 @@ def add_routes(app: FastAPI, service: Service) -> None:
         try:
             found = await call(
                 model,
-                lambda: explanation.explain(
-                    model.translator, asked.q, target=asked.translation or None, beam_size=asked.beam_size
+                lambda after_step: explanation.explain(
+                    model.translator,
+                    asked.q,
+                    target=asked.translation or None,
+                    beam_size=asked.beam_size,
+                    after_step=after_step,
                 ).as_json(),
             )
         except WeftError as error:
@@ -153,25 +156,21 @@ def add_routes(app: FastAPI, service: Service) -> None:
         openapi_extra=body_of(AlternativesRequest),
     )
     async def alternatives(request: Request) -> Response:
-        from weft.tasks.alternatives import Alternative, find_alternatives
+        from weft.tasks.alternatives import find_alternatives
 
         asked = await read_request(request, AlternativesRequest)
         service.refuse_without_key(request, asked.api_key)
         model = await model_of(asked)
         service.count(model, [asked.q])
-
-        def find(sentences: Sequence[str], are_wanted: Callable[[], bool]) -> list[list[Alternative]]:
-            def after_step() -> None:
-                if not are_wanted():
-                    raise Abandoned
-
-            (text,), translator = sentences, model.translator
-            config = translator.decoding
-            return [find_alternatives(translator, text, asked.prefix, asked.best, config, after_step=after_step)]
-
         refuse_long(model, asked.prefix)
+        translator = model.translator
         try:
-            (found,) = await submitted(model, Job([asked.q], find, kind=object())).all()
+            found = await call(
+                model,
+                lambda after_step: find_alternatives(
+                    translator, asked.q, asked.prefix, asked.best, translator.decoding, after_step=after_step
+                ),
+            )
         except WeftError as error:
             raise Refused(400, str(error)) from None
         words = [{"word": one.word, "text": one.text, "score": one.score} for one in found]

@@ -10,7 +10,7 @@ did. Occlusion changes what the model reads and so tells what its answer depends
 Wallace 2019), though most of it lies on what is being translated. How much: bench/alignment.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,8 @@ from torch import Tensor
 
 from weft.data.sentences import Sentences
 from weft.decoding.beam_tree import BeamRecorder, Node
-from weft.decoding.search import DecodingConfig, search
-from weft.decoding.step import Hypothesis, StepFunction, refuse_nan
+from weft.decoding.search import DecodingConfig, search_steps
+from weft.decoding.step import Hypothesis, StepFunction, refuse_nan, to_the_end
 from weft.errors import UsageError, shown
 from weft.models.transformer import Transformer, TransformerState
 from weft.tasks.exported import ExportedTranslator
@@ -143,13 +143,14 @@ def explain(
     occlusion: bool = True,
     target: str | None = None,
     layer: int | None = None,
+    after_step: Callable[[], None] = lambda: None,
 ) -> Explanation:
     """What the model makes of a text, or of a translation of it that is given as `target`.
 
     `best` alternatives are told at each place. The search is that of the model's decoding settings, or with `beam_size`
     beam search of so many hypotheses. Attention is that of a decoder `layer` counted from 1; left out, the mean of all
-    layers, which finds more right words than any one (bench/alignment.py). Raises UsageError with all that cannot be
-    explained.
+    layers, which finds more right words than any one (bench/alignment.py). What `after_step` raises after a step of
+    the model ends all of it. Raises UsageError with all that cannot be explained.
     """
     refuse_unexplainable(translator, [text], best=best, beam_size=beam_size, target=target, layer=layer)
     model = translator.model
@@ -160,19 +161,19 @@ def explain(
     source = read[0].tolist()
     config = search_settings(translator, beam_size)
     if target is None:
-        answer, beam = find(translator, read, config)
+        answer, beam = find(translator, read, config, after_step)
         written = translator._text(answer.tokens)
     else:
-        answer, beam, written = score_given(translator, source, target, config), (), target
+        answer, beam, written = score_given(translator, read, target, config, after_step), (), target
     tokens = (*answer.tokens, END_ID)
     source_pieces, target_pieces = spelled(source, source_vocabulary), spelled(tokens, target_vocabulary)
     source_words, target_words = words_of(model, source_pieces, target_pieces)
     lost: list[list[float]] = []
     with torch.inference_mode(), computing_in(model.model, torch.float32):
-        distributions, of_heads = read_over(model.model, source, answer.tokens, translator.device)
+        distributions, of_heads = read_over(model.model, source, answer.tokens, translator.device, after_step)
         log_probs = distributions.gather(1, torch.tensor([tokens], device=distributions.device).T)[:, 0]
         if occlusion:
-            lost = occlude(model.model, source, answer.tokens, log_probs, source_words, target_words)
+            lost = occlude(model.model, source, answer.tokens, log_probs, source_words, target_words, after_step)
     heads = of_heads.cpu().numpy()
     return Explanation(
         source=text,
@@ -261,7 +262,9 @@ def search_settings(translator: Translator, beam_size: int | None) -> DecodingCo
 # The measuring
 
 
-def find(translator: Translator, read: Sentences, config: DecodingConfig) -> tuple[Hypothesis, tuple[Node, ...]]:
+def find(
+    translator: Translator, read: Sentences, config: DecodingConfig, after_step: Callable[[], None] = lambda: None
+) -> tuple[Hypothesis, tuple[Node, ...]]:
     """The one sentence's translation as `Translator.translate` finds it, and the tree of its search."""
     rows = config.rows_per_sentence
     recorders: list[BeamRecorder] = []
@@ -271,33 +274,52 @@ def find(translator: Translator, read: Sentences, config: DecodingConfig) -> tup
         recorders.append(BeamRecorder(asked, beam_size=rows, max_length=most, begin_id=BEGIN_ID, end_id=END_ID))
         return recorders[0]
 
-    with translator._computing(config):
-        state, longest = translator._start([read], np.array([0]), rows)
-        ((answer, *_),) = search(
+    answer = search_one(translator, read, config, after_step, observe=observe)
+    return answer, recorders[0].tree(answer)
+
+
+def score_given(
+    translator: Translator,
+    read: Sentences,
+    target: str,
+    config: DecodingConfig,
+    after_step: Callable[[], None] = lambda: None,
+) -> Hypothesis:
+    """A translation that no search has found, with the log-probability and the score that it would have there: those of
+    a search that can write nothing else. What a search forbids has no score, so these rules are left out."""
+    tokens = tuple(translator.model.target_tokenizer.encode([target])[0])
+    nothing_else = {
+        "method": "greedy" if config.method == "greedy" else "beam",
+        **{"beam_size": 1, "diverse_groups": 1, "max_length": len(tokens)},
+        **{"min_length": 0, "min_length_ratio": 0.0, "no_repeat_ngram": 0},
+    }
+    return search_one(translator, read, changed_decoding(config, nothing_else), after_step, prefixes=[tokens])
+
+
+def search_one(
+    translator: Translator, read: Sentences, config: DecodingConfig, after_step: Callable[[], None], **more: Any
+) -> Hypothesis:
+    """The best answer for the one sentence; `more` is what else a search takes."""
+    with torch.inference_mode(), translator._computing(config):
+        state, longest = translator._start([read], np.array([0]), config.rows_per_sentence)
+        ((answer, *_),) = to_the_end(search_steps, after_step)(
             state,
             torch.from_numpy(read.lengths - 1).to(translator.device),
             config,
             begin_id=BEGIN_ID,
             end_id=END_ID,
             longest=longest,
-            observe=observe,
+            **more,
         )
-    return answer, recorders[0].tree(answer)
-
-
-def score_given(translator: Translator, source: list[int], target: str, config: DecodingConfig) -> Hypothesis:
-    """A translation that no search has found, with the log-probability and the score that it would have there."""
-    model, device = translator.model.model, translator.device
-    tokens = tuple(translator.model.target_tokenizer.encode([target])[0])
-    written = torch.tensor([[BEGIN_ID, *tokens, END_ID]], device=device)
-    with torch.inference_mode(), computing_in(model, torch.float32):
-        log_prob = of_given(model, torch.tensor([source], device=device), written).sum(1).cpu()
-    length, source_length = torch.tensor([len(tokens) + 1]), torch.tensor([len(source) - 1])  # </s> counts in the first
-    return Hypothesis(tokens, float(log_prob), float(config.scoring()(log_prob, length, source_length)))
+    return answer
 
 
 def read_over(
-    model: Transformer, source: list[int], target: Sequence[int], device: torch.device
+    model: Transformer,
+    source: list[int],
+    target: Sequence[int],
+    device: torch.device,
+    after_step: Callable[[], None] = lambda: None,
 ) -> tuple[Float[Tensor, "target vocab"], Float[Tensor, "layers heads target source"]]:
     """The log-probabilities of every piece at each place of a given translation and behind it, and the attention there.
 
@@ -308,6 +330,7 @@ def read_over(
     for token in (BEGIN_ID, *target):
         log_probs.append(state.step(torch.tensor([token], device=device))[0])
         heads.append(torch.stack([layer.attention[0, :, 0] for _, layer in state.layers]))
+        after_step()
     refuse_nan(torch.stack(log_probs))
     return torch.stack(log_probs), torch.stack(heads, dim=2)
 
@@ -362,6 +385,7 @@ def occlude(
     log_probs: Float[Tensor, " target"],
     source_words: Sequence[WordRange],
     target_words: Sequence[WordRange],
+    after_step: Callable[[], None] = lambda: None,
 ) -> list[list[float]]:
     """For each target word, and for each source word, how many nats fewer its pieces have where that one is taken out.
 
@@ -377,6 +401,7 @@ def occlude(
         fallen = log_probs - of_given(model, sources, read.expand(len(indices), -1))  # (source words, target)
         for word, of_word in zip(target_words, lost, strict=True):
             of_word += fallen[:, word.first : word.last + 1].sum(1).tolist()
+        after_step()
     return lost
 
 

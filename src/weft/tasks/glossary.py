@@ -72,13 +72,17 @@ class Glossary:
         return list(dict.fromkeys(self.terms[text[begin:end]] for begin, end in self._spans(text, 0, len(text))))
 
     def _spans(self, text: str, begin: int, end: int) -> list[tuple[int, int]]:
-        """Where terms stand within a part of a text: the longest one, of equal ones the first, and what stands on
-        either side of it."""
-        found = self.pattern.finditer(text, begin, end) if self.pattern else ()
-        longest = max((match.span(1) for match in found), key=lambda span: span[1] - span[0], default=None)
-        if longest is None:
-            return []
-        return [*self._spans(text, begin, longest[0]), longest, *self._spans(text, longest[1], end)]
+        """Where terms stand within a part of a text: the longest ones from left to right, and what stands between
+        them, where all are shorter; so it goes no deeper than there are lengths of terms."""
+        found = [match.span(1) for match in self.pattern.finditer(text, begin, end)] if self.pattern else []
+        longest = max((last - first for first, last in found), default=0)
+        spans: list[tuple[int, int]] = []
+        place = begin
+        for first, last in found:
+            if last - first == longest and first >= place:
+                spans += [*self._spans(text, place, first), (first, last)]
+                place = last
+        return [*spans, *self._spans(text, place, end)] if spans else []
 
     def unspellable(self, tokenizer: Tokenizer) -> list[str]:
         """The translations that the pieces of a vocabulary cannot write."""
