@@ -50,6 +50,12 @@ def written(page: str, answer: str | None = None) -> str:
         ('<a x" y="z>w" >one', '<a x" y="z>w" >ONE'),  # a quotation mark in a name quotes nothing
         ("<!doctype html><?php one ?></ >two", "<!doctype html><?php one ?></ >TWO"),
         ("<!>one<!-->two", "<!>ONE<!-->TWO"),
+        (
+            "<p> <!-- a --> one <!-- b -->two<!-- c --> <!-- d --></p>",
+            "<p> <!-- a --> ONE <!-- b -->TWO<!-- c --> <!-- d --></p>",
+        ),
+        ("<p>one <svg a=b/ /> two</p><p>three <math/></p>four", "<p>ONE <svg a=b/ /> TWO</p><p>THREE <math/></p>FOUR"),
+        ("<p>one <svg a=b/> two</svg> three</p>", "<p>ONE <svg a=b/> two</svg> THREE</p>"),
         ("", ""),
         ("<p></p> \n", "<p></p> \n"),
     ],
@@ -105,6 +111,11 @@ PIECES = st.sampled_from(
         ),
     ]
 )
+
+
+def test_a_comment_tears_no_sentence() -> None:
+    page = "<p>I have <!-- -->three<!-- --> apples.<!-- end --></p>"
+    assert read_html(page).texts == ["I have <x00/>three<x01/> apples."]
 
 
 @settings(max_examples=300)

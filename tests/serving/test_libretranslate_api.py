@@ -36,6 +36,9 @@ def test_auto_says_which_language_it_found(app: Any) -> None:
     found = translate(app, q="你好，朋友", source="auto")
     assert found["detectedLanguage"]["language"] == "zh"
     assert found["detectedLanguage"]["confidence"] > 90
+    page = '<p class="first line"><a href="https://example.com/page">点击</a></p>'
+    found = translate(app, q=page, source="auto", format="html")
+    assert found["detectedLanguage"] == {"confidence": 100.0, "language": "zh"}
     several = translate(app, q=["你好a", "Hello, friend"], source="auto")
     assert [one["language"] for one in several["detectedLanguage"]] == ["zh", "en"]
     assert several["translatedText"] == ["你好A", "Hello, friend"]  # what is English already is not translated

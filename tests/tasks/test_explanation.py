@@ -249,7 +249,7 @@ def test_every_other_setting_of_the_search_is_followed(random_model: Translation
     assert (explained.score, explained.log_prob) == pytest.approx((translation.score, translation.log_prob), abs=1e-3)
 
 
-@pytest.mark.parametrize("settings", [*SETTINGS[:3], ["decoding.precision=bf16"]])
+@pytest.mark.parametrize("settings", SETTINGS[:3])
 def test_a_models_own_translation_has_the_score_of_the_search_where_it_is_given(settings: list[str]) -> None:
     translator = changed(load_model(find_model("zh-en")), *settings)
     found = explain(translator, TEXT, occlusion=False)

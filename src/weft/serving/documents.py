@@ -63,6 +63,11 @@ class Inline:
         return [*restored, translation[begin:]]
 
 
+def words_of(texts: Sequence[str]) -> str:
+    """What a reader sees of the texts of a document: no mark of ours."""
+    return " ".join(MARK.sub("", text) for text in texts)
+
+
 FORMS = {"begin": "<{}>", "end": "</{}>", "word": "{{{}}}", "point": "<{}/>"}
 MARK = re.compile(r"</?[a-z]+0\d+/?>|\{[a-z]+0\d+\}")
 LONGEST_NAME = 8

@@ -15,7 +15,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from weft.serving.documents import FORMATS, MEDIA_TYPES, read_document, suffix_of
+from weft.serving.documents import FORMATS, MEDIA_TYPES, read_document, suffix_of, words_of
 from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, refusals
 from weft.serving.reading import MULTIPART, checked, content_type, refuse_other_charset
 from weft.serving.refusals import Refused
@@ -99,7 +99,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         document = await asyncio.to_thread(read_document, name, data)
         source = asked.source
         if source == AUTO:
-            source = (await service.detect(" ".join(document.texts)[:DETECTED_BY])).language
+            source = (await service.detect(words_of(document.texts)[:DETECTED_BY])).language
         model = service.model_between(source, asked.target)
         translated = await service.translate_document(model, document, Wish())
         link = request.url_for("download_file", name=shelf.put(translated, suffix_of(name)))

@@ -26,6 +26,8 @@ VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
 )
 """Elements that nothing closes."""
+FOREIGN = frozenset(("svg", "math"))
+"""Elements of other languages than HTML, which may end where they begin: <svg/>."""
 BLOCKS = re.compile(BLOCK_NAMES)
 
 
@@ -87,12 +89,24 @@ def runs_of(slices: Sequence[Slice]) -> list[list[Slice]]:
     """What is translated together: text with the tags in it, between two blocks; each block tag is alone."""
     runs: list[list[Slice]] = [[]]
     for piece in with_opaque_whole(slices):
-        is_block = BLOCKS.fullmatch(piece.name) is not None or piece.raw.startswith(("<!", "<?"))
-        if is_block:
+        is_declaration = piece.raw.startswith(("<!", "<?")) and not is_comment(piece)
+        if BLOCKS.fullmatch(piece.name) is not None or is_declaration:
             runs += [[piece], []]
         else:
             runs[-1].append(piece)
-    return [run for run in runs if run]
+    return [part for run in runs for part in without_comments_around(run) if part]
+
+
+def without_comments_around(run: Sequence[Slice]) -> tuple[list[Slice], list[Slice], list[Slice]]:
+    """The comments and the blank space before the words of a run, the run, and those behind it: within a sentence a
+    comment is a point of it, and elsewhere nothing of the text."""
+    matters = [index for index, piece in enumerate(run) if not (is_comment(piece) or piece.raw.isspace())]
+    first, last = (matters[0], matters[-1] + 1) if matters else (len(run), len(run))
+    return list(run[:first]), list(run[first:last]), list(run[last:])
+
+
+def is_comment(piece: Slice) -> bool:
+    return piece.raw.startswith("<!--")
 
 
 def with_opaque_whole(slices: Sequence[Slice]) -> Iterator[Slice]:
@@ -160,6 +174,8 @@ def tag_at(page: str, begin: int, opening: re.Match[str]) -> Slice:
         assert gap is not None  # it may be empty
         place = gap.end()
         if page.startswith(">", place):
+            if name in FOREIGN and kind == "begin" and gap[0].endswith("/"):
+                return Slice(page[begin : place + 1], "other", name)  # in HTML's own elements the slash means nothing
             return Slice(page[begin : place + 1], kind, name, is_opaque)
         attribute = ATTRIBUTE.match(page, place)
         if attribute is None or (attribute["value"] is None and begins_value(page, attribute.end())):

@@ -94,7 +94,8 @@ def add_routes(app: FastAPI, service: Service) -> None:
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
         wish = Wish(1 + asked.alternatives, asked.beam_size, terms_of(asked.glossary))
         is_auto = asked.source == AUTO
-        detected = [await service.detect(text) for text in texts] if is_auto else []
+        is_page = asked.format == "html"
+        detected = [await service.detect(text, is_page=is_page) for text in texts] if is_auto else []
         sources = [one.language for one in detected] or [code_of(asked.source)] * len(texts)
         answers: list[Answer] = [Answer(("",))] * len(texts)
         groups = {code: [index for index, one in enumerate(sources) if one == code] for code in sources}

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from weft.errors import WeftError
 from weft.serving.admission import House
 from weft.serving.detection import Detection, Detector
-from weft.serving.documents import Document
+from weft.serving.documents import Document, words_of
 from weft.serving.html_document import read_html
 from weft.serving.models import Models, ServedModel
 from weft.serving.refusals import Refused, wrong_key
@@ -43,8 +43,13 @@ class Service:
         if not (request.scope["state"]["has_key"] or (key and self.house.keys.admit(key.encode("utf-8")))):
             raise wrong_key()
 
-    async def detect(self, text: str) -> Detection:
-        return await asyncio.to_thread(self.detector.detect, text)
+    async def detect(self, text: str, *, is_page: bool = False) -> Detection:
+        """Of a page the text alone tells its language, which has more tags than words or fewer."""
+
+        def work() -> Detection:
+            return self.detector.detect(words_of(read_html(text).texts) if is_page else text)
+
+        return await asyncio.to_thread(work)
 
     def model_between(self, source: str, target: str, name: str | None = None) -> ServedModel | None:
         """Which model translates so; None where there is nothing to translate. Raises Refused where there is none."""
