@@ -129,6 +129,52 @@ def test_code_stays_wherever_it_stands_and_hides_nothing_else(content: str) -> N
     assert written("a.md", content) == re.sub(r"\ba\b", "A", content)
 
 
+LISTS = """\
+- one
+
+  two
+  three
+
+      code
+
+  - four
+
+    five
+- six
+
+1. seven
+
+   eight
+      nine
+
+        code
+
+ten
+
+    code
+
+> eleven
+> twelve
+>
+> - thirteen
+>
+>   fourteen
+>
+>       code
+
+# fifteen
+sixteen
+"""
+
+
+def test_a_block_stays_in_the_item_of_a_list_that_it_stands_in() -> None:
+    after = written("a.md", LISTS)
+    expected = re.sub(r"\b(?!code\b)[a-z]+", lambda found: found[0].upper(), LISTS)
+    for line, next_line in (("TWO", "  THREE"), ("EIGHT", "      NINE"), ("ELEVEN", "> TWELVE")):
+        expected = expected.replace(f"{line}\n{next_line}", f"{line} {next_line.strip('> ')}")
+    assert after == expected
+
+
 def test_pipes_in_code_make_no_table() -> None:
     assert read_document("a.md", "运行 `cat a.txt | grep 词 | wc -l` 来计数。".encode()).texts == [
         "运行 {x00} 来计数。"

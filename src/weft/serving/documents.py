@@ -205,138 +205,10 @@ def caption_of(text: str) -> list["str | Hole | Inline"]:
     return [Inline.of([Original(word, "point") if number % 2 else word for number, word in enumerate(words)])]
 
 
-# Markdown
+def read_markdown_file(data: bytes) -> Document:
+    from weft.serving.markdown_document import read_markdown
 
-FENCE = re.compile(r"(`{3,})[^`]*$|~{3,}")
-BEFORE = re.compile(r"(?:\s*(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,9}[.)]\s+))*\s*")
-RULE = re.compile(r"\s*(?:[-=*_|:+]\s*){2,}|\s*\[[^\]]+\]:\s.*|\s{4,}\S.*|\t.*")
-"""Rules, lines between the head and the body of a table, definitions of links, indented code."""
-TARGET = r"\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+\"[^\"]*\")?\)|\[[^\[\]\n]*\]"
-IMAGE = rf"!\[[^\[\]\n]*\](?:{TARGET})"
-SPANS = re.compile(
-    rf"(?P<code>\0+)|(?P<image>{IMAGE})"
-    rf"|\[(?P<label>[^\[\]\n]*(?:{IMAGE}[^\[\]\n]*)*)\](?P<to>{TARGET})"
-    r"|(?P<strong>\*\*|__|~~)|(?P<weak>(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))"
-)
-"""In a text whose code is masked."""
-TICKS = re.compile(r"`+")
-
-
-def masked(text: str) -> str:
-    """The text with a zero character for every character of code in it; as long as the text.
-
-    Code begins at a run of backticks and ends at the next run of the same length, which is looked up, not searched for:
-    a text may have as many runs as characters.
-    """
-    runs = [found.span() for found in TICKS.finditer(text)]
-    closing: list[int | None] = [None] * len(runs)
-    next_of_length: dict[int, int] = {}
-    for number in range(len(runs) - 1, -1, -1):
-        begin, end = runs[number]
-        closing[number] = next_of_length.get(end - begin)
-        next_of_length[end - begin] = number
-    written = []
-    place = number = 0
-    while number < len(runs):
-        last = closing[number]
-        if last is not None:
-            begin, end = runs[number][0], runs[last][1]
-            written += [text[place:begin], "\0" * (end - begin)]
-            place, number = end, last
-        number += 1
-    return "".join([*written, text[place:]])
-
-
-def read_markdown(data: bytes) -> Document:
-    """Markdown: code, link targets and front matter stay, and so do the marks of headings, lists, quotations, tables
-    and emphasis; the lines of a paragraph are one text, and one line again."""
-    parts: list[str | Hole | Inline] = []
-    paragraph: list[tuple[str, str]] = []
-
-    def finish() -> None:
-        nonlocal paragraph
-        if paragraph:
-            parts.extend([inline_of(" ".join(line.strip() for line, _ in paragraph)), paragraph[-1][1]])
-            paragraph = []
-
-    lines = lines_of(decoded(data))
-    has_front_matter = [line.strip() for line, _ in lines[:1]] == ["---"] and any(
-        closes(line, "---") for line, _ in lines[1:]
-    )
-    closing, is_quoted = ("---" if has_front_matter else None), False
-    for number, (line, end) in enumerate(lines):
-        if closing is not None and is_quoted and not line.lstrip().startswith(">"):
-            closing = None  # code ends where its quotation does
-        if closing is not None:
-            parts += [line, end]
-            if number and closes(line.lstrip("> \t") if is_quoted else line, closing):
-                closing = None
-            continue
-        before = BEFORE.match(line)
-        assert before is not None  # it may be empty
-        fence = FENCE.match(line, before.end())
-        cells = masked(line)
-        if not line.strip() or (not paragraph and RULE.fullmatch(line)) or RULE_LINE.fullmatch(line):
-            finish()
-            parts += [line, end]
-        elif fence is not None and "#" not in before[0]:
-            finish()
-            closing, is_quoted = fence[1] or fence[0], ">" in before[0]
-            parts += [line, end]
-        elif cells.count("|") > 1:
-            finish()
-            begin = 0
-            for found in BORDER.finditer(cells):
-                parts += [*around_inline(line[begin : found.start()]), "|"]
-                begin = found.end()
-            parts += [*around_inline(line[begin:]), end]
-        else:
-            if before[0].strip():
-                finish()
-                parts.append(before[0])
-                line = line[before.end() :]
-            paragraph.append((line, end))
-    finish()
-    return with_holes(parts)
-
-
-RULE_LINE = re.compile(r"\s*(?:=+|-+)\s*")
-BORDER = re.compile(r"(?<!\\)\|")
-
-
-def closes(line: str, closing: str) -> bool:
-    return line.strip().startswith(closing) and not line.strip().strip(closing[0])
-
-
-def around_inline(cell: str) -> list["str | Hole | Inline"]:
-    return [inline_of(part[0]) if isinstance(part, tuple) else part for part in around(cell)]
-
-
-def inline_of(text: str) -> Inline:
-    return Inline.of(items_of(text, masked(text)))
-
-
-def items_of(text: str, mask: str) -> list[str | Original]:
-    items: list[str | Original] = []
-    begin = 0
-    opened: list[str] = []
-    for found in SPANS.finditer(mask):
-        items.append(text[begin : found.start()])
-        begin = found.end()
-        whole = text[found.start() : begin]
-        if found["code"] or found["image"]:
-            items.append(Original(whole, "word"))
-        elif found["to"]:
-            label = slice(*found.span("label"))
-            to = text[label.stop : begin]
-            items += [Original("[", "begin"), *items_of(text[label], mask[label]), Original(to, "end")]
-        elif whole in opened:
-            opened.remove(whole)
-            items.append(Original(whole, "end"))
-        else:
-            opened.append(whole)
-            items.append(Original(whole, "begin"))
-    return [*items, text[begin:]]
+    return read_markdown(decoded(data))
 
 
 def read_html_file(data: bytes) -> Document:
@@ -353,7 +225,7 @@ def read_word_file(data: bytes) -> Document:
 
 READERS: dict[str, Callable[[bytes], Document]] = {
     ".txt": read_text,
-    ".md": read_markdown,
+    ".md": read_markdown_file,
     ".srt": read_subtitles,
     ".html": read_html_file,
     ".htm": read_html_file,

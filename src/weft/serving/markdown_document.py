@@ -1,0 +1,202 @@
+"""Markdown as texts to translate and the same Markdown again.
+
+Code, link targets and front matter stay, and so do the marks of headings, lists, quotations, tables and emphasis, and
+what indents a block: it says to which item of a list the block belongs. The lines of a paragraph are one text, and one
+line again.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from weft.serving.documents import Document, Hole, Inline, Original, around, lines_of, with_holes
+
+QUOTES = re.compile(r"(?:\s{0,3}>\s?)*")
+ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])(?:\s{1,4}(?!\s)|\s|$)")
+"""The mark of an item of a list, and what stands between it and its text."""
+BEFORE = re.compile(r"(?:\s*(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,9}[.)]\s+))*\s*")
+"""What of a block comes before its text."""
+FENCE = re.compile(r"(`{3,})[^`]*$|~{3,}")
+RULE = re.compile(r"\s*(?:[-=*_|:+]\s*){2,}|\s*\[[^\]]+\]:\s.*")
+"""Rules, lines between the head and the body of a table, definitions of links."""
+UNDERLINE = re.compile(r"\s*(?:=+|-+)\s*")
+BORDER = re.compile(r"(?<!\\)\|")
+CODE_INDENT = 4
+"""Columns further than the block that it stands in, where no paragraph goes on."""
+
+
+def read_markdown(text: str) -> Document:
+    reader = Reader()
+    lines = lines_of(text)
+    has_front_matter = [line.strip() for line, _ in lines[:1]] == ["---"] and any(
+        closes(line, "---") for line, _ in lines[1:]
+    )
+    reader.closing = "---" if has_front_matter else None
+    for number, (line, end) in enumerate(lines):
+        if not reader.goes_on_with_code(line, end, is_first=number == 0):
+            reader.read(line, end)
+    reader.finish()
+    return with_holes(reader.parts)
+
+
+@dataclass
+class Reader:
+    """Where a file has been read to."""
+
+    parts: list[str | Hole | Inline] = field(default_factory=list)
+    paragraph: list[tuple[str, str]] = field(default_factory=list)
+    """Lines of the paragraph that goes on, each with what ends it."""
+    depth: int = 0
+    """How many quotations the last block stands in."""
+    items: list[int] = field(default_factory=list)
+    """The columns, counted from the innermost quotation, at which the text of the open items of lists stands."""
+    closing: str | None = None
+    """What ends the code, or the front matter, that goes on."""
+    is_quoted: bool = False
+    """Whether the code stands in a quotation."""
+
+    def goes_on_with_code(self, line: str, end: str, *, is_first: bool) -> bool:
+        if self.is_quoted and not line.lstrip().startswith(">"):
+            self.closing = None  # code ends where its quotation does
+        if self.closing is None:
+            return False
+        self.parts += [line, end]
+        if not is_first and closes(line.lstrip("> \t") if self.is_quoted else line, self.closing):
+            self.closing = None
+        return True
+
+    def read(self, line: str, end: str) -> None:
+        quotes = QUOTES.match(line)
+        assert quotes is not None  # it may be empty
+        inner = line[quotes.end() :]
+        if not inner.strip():
+            self.finish()
+            self.parts += [line, end]
+            return
+        before = BEFORE.match(inner)
+        assert before is not None
+        fence = FENCE.match(inner, before.end())
+        cells = masked(inner)
+        depth = quotes[0].count(">")
+        if depth > self.depth:
+            self.finish()  # no paragraph goes on in a quotation that begins
+        goes_on = bool(self.paragraph) and not before[0].strip()
+        is_code = not goes_on and self.enter(inner, depth)
+        if is_code or (not self.paragraph and RULE.fullmatch(inner)) or UNDERLINE.fullmatch(inner):
+            self.finish()
+            self.parts += [line, end]
+        elif fence is not None and "#" not in before[0]:
+            self.finish()
+            self.closing, self.is_quoted = fence[1] or fence[0], depth > 0 or ">" in before[0]
+            self.parts += [line, end]
+        elif cells.count("|") > 1:
+            self.finish()
+            self.parts.append(quotes[0])
+            begin = 0
+            for found in BORDER.finditer(cells):
+                self.parts += [*around_inline(inner[begin : found.start()]), "|"]
+                begin = found.end()
+            self.parts += [*around_inline(inner[begin:]), end]
+        elif goes_on:
+            self.paragraph.append((inner, end))
+        else:
+            self.finish()
+            self.parts.append(quotes[0] + before[0])
+            self.paragraph = [(inner[before.end() :], end)]
+            if "#" in before[0]:
+                self.finish()
+
+    def enter(self, inner: str, depth: int) -> bool:
+        """Leave the quotations and the items of lists that a block is not in, and enter those that it begins. Whether
+        it is code by what indents it."""
+        columns = inner.expandtabs(CODE_INDENT)
+        indent = len(columns) - len(columns.lstrip())
+        if depth != self.depth:
+            self.depth, self.items = depth, []
+        while self.items and indent < self.items[-1]:
+            self.items.pop()
+        if not self.paragraph and indent - (self.items[-1] if self.items else 0) >= CODE_INDENT:
+            return True
+        place = 0
+        while (item := ITEM.match(columns, place)) is not None:
+            place = item.end()
+            self.items.append(place)
+        return False
+
+    def finish(self) -> None:
+        if self.paragraph:
+            text = " ".join(line.strip() for line, _ in self.paragraph)
+            self.parts += [inline_of(text), self.paragraph[-1][1]]
+            self.paragraph = []
+
+
+def closes(line: str, closing: str) -> bool:
+    return line.strip().startswith(closing) and not line.strip().strip(closing[0])
+
+
+def around_inline(cell: str) -> list[str | Hole | Inline]:
+    return [inline_of(part[0]) if isinstance(part, tuple) else part for part in around(cell)]
+
+
+# What stands within a text
+
+TARGET = r"\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+\"[^\"]*\")?\)|\[[^\[\]\n]*\]"
+IMAGE = rf"!\[[^\[\]\n]*\](?:{TARGET})"
+SPANS = re.compile(
+    rf"(?P<code>\0+)|(?P<image>{IMAGE})"
+    rf"|\[(?P<label>[^\[\]\n]*(?:{IMAGE}[^\[\]\n]*)*)\](?P<to>{TARGET})"
+    r"|(?P<strong>\*\*|__|~~)|(?P<weak>(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))"
+)
+"""In a text whose code is masked."""
+TICKS = re.compile(r"`+")
+
+
+def masked(text: str) -> str:
+    """The text with a zero character for every character of code in it; as long as the text.
+
+    Code begins at a run of backticks and ends at the next run of the same length, which is looked up, not searched for:
+    a text may have as many runs as characters.
+    """
+    runs = [found.span() for found in TICKS.finditer(text)]
+    closing: list[int | None] = [None] * len(runs)
+    next_of_length: dict[int, int] = {}
+    for number in range(len(runs) - 1, -1, -1):
+        begin, end = runs[number]
+        closing[number] = next_of_length.get(end - begin)
+        next_of_length[end - begin] = number
+    written = []
+    place = number = 0
+    while number < len(runs):
+        last = closing[number]
+        if last is not None:
+            begin, end = runs[number][0], runs[last][1]
+            written += [text[place:begin], "\0" * (end - begin)]
+            place, number = end, last
+        number += 1
+    return "".join([*written, text[place:]])
+
+
+def inline_of(text: str) -> Inline:
+    return Inline.of(items_of(text, masked(text)))
+
+
+def items_of(text: str, mask: str) -> list[str | Original]:
+    items: list[str | Original] = []
+    begin = 0
+    opened: list[str] = []
+    for found in SPANS.finditer(mask):
+        items.append(text[begin : found.start()])
+        begin = found.end()
+        whole = text[found.start() : begin]
+        if found["code"] or found["image"]:
+            items.append(Original(whole, "word"))
+        elif found["to"]:
+            label = slice(*found.span("label"))
+            to = text[label.stop : begin]
+            items += [Original("[", "begin"), *items_of(text[label], mask[label]), Original(to, "end")]
+        elif whole in opened:
+            opened.remove(whole)
+            items.append(Original(whole, "end"))
+        else:
+            opened.append(whole)
+            items.append(Original(whole, "begin"))
+    return [*items, text[begin:]]
