@@ -93,7 +93,7 @@ def run(tmp_path: Path) -> Path:
         "faults": {"in a loop": {"sentences": 7, "rate": 0.035, "rate_of_references": 0.005}},
         "parameters": 11_234_567,
         "scores": {
-            "bleu_1": {"value": 0.404, "signature": "words|corpus"},
+            "bleu_1": {"value": 0.404, "scale": "0..1", "signature": "words|corpus"},
             "sacrebleu": {
                 "value": 23.6412,
                 "signature": SIGNATURE,

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from weft.decoding.search import DecodingConfig
 from weft.engines.ctranslate2 import Answer, CTranslate2Engine
 from weft.errors import CorpusError, ModelError, RecipeError, UsageError, WeftError
 from weft.export import folder as exporting
-from weft.export.folder import export_model
+from weft.export.folder import POSITIONS, export_model
+from weft.export.onnx import LARGEST_FILE, refusals, weight_bytes
 from weft.export.parity import METHODS, Agreement
 from weft.files import sha256
+from weft.models.transformer import Transformer, TransformerConfig
 from weft.tasks import exported
 from weft.tasks.exported import ENGINE_FILES, decoding_refusals, has_ended, load_exported, load_for
 from weft.tasks.model_folder import CARD, MANIFEST, load_model, save_model
@@ -285,7 +288,25 @@ def test_int8_is_smaller_and_its_card_says_how_near(
         files = ENGINE_FILES[engine]
         sizes = [sum((folder / name).stat().st_size for name in files) for folder in (tmp_path / engine, whole)]
         assert sizes[0] < sizes[1]
+        if engine == "onnx":
+            model = load_model(tiny_run / "run").model
+            for name, size in weight_bytes(model, "int8").items():
+                rest = (tmp_path / engine / name).stat().st_size - size
+                assert 0 < rest < 4 * POSITIONS * model.config.model_dim + 200_000  # positions, scales and the graph
+                assert size < weight_bytes(model, "fp32")[name] < (whole / name).stat().st_size
         assert "3 sentences of valid.tsv" in (tmp_path / engine / CARD).read_text(encoding="utf-8")
+
+
+def test_onnx_refuses_weights_that_one_file_cannot_hold() -> None:
+    with torch.device("meta"):
+        config = TransformerConfig(model_dim=4096, ff_dim=16_384, num_heads=8)
+        model = Transformer(config, source_vocab_size=100_000, target_vocab_size=1000, padding_id=0)
+    assert [problem.where for problem in refusals(model, "fp32")] == [
+        "the weights of encoder.onnx",
+        "the weights of step.onnx",
+    ]
+    assert list(refusals(model, "int8")) == []
+    assert max(weight_bytes(model, "int8").values()) < LARGEST_FILE < min(weight_bytes(model, "fp32").values())
 
 
 def test_a_sentence_beyond_the_positions_is_refused(

@@ -4,6 +4,7 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
+import pickle
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +27,8 @@ def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     def load_from_checkpoint(path: str) -> SimpleNamespace:
         if Path(path).read_bytes() != b"weights":
-            raise ValueError("no model")
+            raise pickle.UnpicklingError("no model")
+        assert (Path(path).parents[1] / "hparams.yaml").is_file()
         return SimpleNamespace(predict=predict)
 
     library = ModuleType("comet")
@@ -35,8 +37,11 @@ def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setitem(sys.modules, "comet", library)
     monkeypatch.setattr(importlib.metadata, "version", lambda name: {"unbabel-comet": "2.2.4"}[name])
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    (tmp_path / "model.ckpt").write_bytes(b"weights")
-    return tmp_path / "model.ckpt"
+    (tmp_path / "hparams.yaml").touch()
+    (tmp_path / "checkpoints").mkdir()
+    path = tmp_path / "checkpoints" / "model.ckpt"
+    path.write_bytes(b"weights")
+    return path
 
 
 def test_the_score_of_the_library_comes_with_the_digest_of_the_checkpoint(checkpoint: Path) -> None:
@@ -47,7 +52,7 @@ def test_the_score_of_the_library_comes_with_the_digest_of_the_checkpoint(checkp
 
 def test_a_checkpoint_that_is_none_is_one_clear_error(checkpoint: Path) -> None:
     checkpoint.write_bytes(b"other")
-    with pytest.raises(WeftError, match="could not be used by COMET: no model"):
+    with pytest.raises(WeftError, match="could not be used by COMET: UnpicklingError: no model"):
         comet(checkpoint, ["你好", "再见"], ["ab", "cde"], ["hi", "bye"])
 
 
@@ -56,8 +61,15 @@ def test_a_missing_checkpoint_is_refused(tmp_path: Path) -> None:
         refuse_unusable(tmp_path / "model.ckpt")
 
 
-def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "model.ckpt").touch()
+def test_a_checkpoint_without_its_settings_is_refused(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkpoint.parent)
+    refuse_unusable(Path("model.ckpt"))
+    (checkpoint.parents[1] / "hparams.yaml").unlink()
+    with pytest.raises(UsageError, match=r"there is no .*hparams\.yaml"):
+        refuse_unusable(Path("model.ckpt"))
+
+
+def test_a_missing_library_is_named(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(WeftError, match="pip install unbabel-comet"):
-        refuse_unusable(tmp_path / "model.ckpt")
+        refuse_unusable(checkpoint)

@@ -167,7 +167,7 @@ def _results(run: Run) -> str:
     if signed:
         results = "\n".join(
             _result(
-                _score(score.get("value")),
+                _on_its_scale(score, score.get("value")),
                 f"sacreBLEU on {_text(data)}, {_count(evaluation.get('sentences'))} sentences",
                 _signature(score),
             )
@@ -178,7 +178,7 @@ def _results(run: Run) -> str:
     if best is None:
         return '<p class="note">No score yet: the run has not been validated with BLEU.</p>'
     return _result(
-        _score(best["valid_bleu"]),
+        _number(best["valid_bleu"], ".2f"),
         f"best BLEU at validation, {_moment(best)}",
         "Measured while training; <code>weft evaluate</code> prints a score with its signature.",
     )
@@ -201,7 +201,7 @@ def _facts(run: Run) -> str:
         ("Wall time", _duration(max(seconds)) if seconds else "", ""),
         ("Speed", _count(statistics.median(speeds)) if speeds else "", "target tokens a second, median"),
         ("Parameters", _count(parameters[-1]) if parameters else "", ""),
-        ("Best BLEU at validation", _score(best["valid_bleu"]), _moment(best))
+        ("Best BLEU at validation", _number(best["valid_bleu"], ".2f"), _moment(best))
         if best and run.evaluations
         else ("", "", ""),
         ("Weights kept from", _step_of(run.state.get("best")), ""),
@@ -279,7 +279,7 @@ def _validation_table(run: Run) -> str:
         f'<td class="number">{_number(line.get("valid_loss"), ".4f")}</td>'
         f'<td class="number">{_number(line.get("valid_accuracy"), ".4f")}</td>'
         f'<td class="number">{_number(line.get("valid_bleu"), ".2f")}</td>'
-        + "".join(f'<td class="number">{_score(line.get(f"valid_{other}"))}</td>' for other in others)
+        + "".join(f'<td class="number">{_number(line.get(f"valid_{other}"), ".4g")}</td>' for other in others)
         + "</tr>"
         for line in run.validations
     )
@@ -312,7 +312,7 @@ def _evaluation(evaluation: Line) -> str:
         "".join(f"sha256 of the data: <code>{_text(digest)}</code>" for digest in evaluation.get("data", {}).values()),
     ]
     rows = "\n".join(
-        f'<tr><th scope="row">{_text(name)}</th><td class="number">{_score(score.get("value"))}</td>'
+        f'<tr><th scope="row">{_text(name)}</th><td class="number">{_on_its_scale(score, score.get("value"))}</td>'
         f'<td class="number">{_interval(score)}</td><td>{_signature(score)}</td></tr>'
         for name, score in evaluation.get("scores", {}).items()
     )
@@ -354,7 +354,7 @@ def _how_intervals(evaluation: Line) -> str:
 def _interval(score: Line) -> str:
     found = score.get("interval") or {}
     bounds = [found.get("low"), found.get("high")]
-    return " to ".join(map(_score, bounds)) if len(_finite(bounds)) == 2 else ""
+    return " to ".join(_on_its_scale(score, bound) for bound in bounds) if len(_finite(bounds)) == 2 else ""
 
 
 def _data_names(evaluation: Line) -> str:
@@ -545,9 +545,9 @@ def _moment(line: Line) -> str:
     return f"step {_count(line.get('step'))}" + (f", epoch {epoch}" if epoch else "")
 
 
-def _score(value: Any) -> str:
-    """Shares (BLEU-1 to -4, exact match) with four decimals, what counts to 100 with two."""
-    return _number(value, ".4f" if _finite([value]) and abs(value) <= 1 else ".2f")
+def _on_its_scale(score: Line, value: Any) -> str:
+    """Of a score, or of a bound of its interval: shares (BLEU-1 to -4, exact match) have four decimals."""
+    return _number(value, ".4f" if score.get("scale") == "0..1" else ".2f")
 
 
 def _count(value: Any) -> str:

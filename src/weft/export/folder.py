@@ -71,7 +71,7 @@ def export_model(
     source = find_model(name)
     native = Translator(load_translator(source, overrides).model, torch.device("cpu"))
     model = native.model
-    if problems := list(refusals(model, engine)):
+    if problems := list(refusals(model, engine, precision)):
         raise RecipeError(f"{name}, for {engine},", problems)
     sample = choose_sample(model, data, sentences)
     export = Export(engine=engine, precision=precision, longest=model.recipe.model.longest_sentence or POSITIONS)
@@ -91,12 +91,12 @@ def export_model(
     return agreements
 
 
-def refusals(model: TranslationModel, engine: Engine) -> Iterator[Problem]:
+def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> Iterator[Problem]:
     """All that the engine has no form for, of the model and of its decoding settings."""
     if engine == "ctranslate2":
         yield from ctranslate2.refusals(model.recipe.model)
     else:
-        yield from onnx.refusals(model.model)
+        yield from onnx.refusals(model.model, precision)
     yield from decoding_refusals(engine, model.recipe.decoding)
 
 

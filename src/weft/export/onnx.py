@@ -31,11 +31,28 @@ Turns = tuple[str, str]
 """By what rotary positions turn queries and keys: cosines and signed sines, (time, head_dim) each."""
 
 
-def refusals(model: Transformer) -> Iterator[Problem]:
+def refusals(model: Transformer, precision: str) -> Iterator[Problem]:
     """What of a model ONNX has no form for: every part has one, but a file is not endless."""
-    size = 4 * sum(parameter.numel() for parameter in model.parameters())
-    if size > LARGEST_FILE:
-        yield Problem("the weights", f"take {size:,} bytes; an ONNX file holds at most {LARGEST_FILE:,}")
+    for name, size in weight_bytes(model, precision).items():
+        if size > LARGEST_FILE:
+            yield Problem(f"the weights of {name}", f"take {size:,} bytes; an ONNX file holds at most {LARGEST_FILE:,}")
+
+
+def weight_bytes(model: Transformer, precision: str) -> dict[str, int]:
+    """Of the weights that each file will hold; those of both sides of a model may be the same and stand in both."""
+    decoder = cast("list[DecoderLayer]", list(model.decoder))
+    of_memory = {weight for layer in decoder for weight in layer.cross_attention.key_value.parameters()}
+    encoding = [model.source_embedding, model.source_positions, model.encoder, model.encoder_norm]
+    stepping = [model.target_embedding, model.target_positions, model.decoder, model.decoder_norm, model.output]
+    files = {
+        ENCODER: of_memory | {weight for module in encoding if module is not None for weight in module.parameters()},
+        STEP: {weight for module in stepping if module is not None for weight in module.parameters()} - of_memory,
+    }
+    in_matrices = 1 if precision == "int8" else 4
+    return {
+        name: sum(weight.numel() * (in_matrices if weight.dim() > 1 else 4) for weight in weights)
+        for name, weights in files.items()
+    }
 
 
 def write_onnx(model: Transformer, folder: Path, precision: str, longest: int) -> None:

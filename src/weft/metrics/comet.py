@@ -11,13 +11,16 @@ from weft.errors import UsageError, WeftError
 from weft.files import sha256
 from weft.metrics.score import Score
 
+SETTINGS = "hparams.yaml"
+
 
 def comet(checkpoint: Path, sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """The mean over the sentences, about 0 to 1, of a checkpoint (model.ckpt) that the user has.
+    """The mean over the sentences, about 0 to 1, of a checkpoint (checkpoints/model.ckpt) that the user has.
 
     Raises what `refuse_unusable` raises, and WeftError where the library cannot read the checkpoint.
     """
     refuse_unusable(checkpoint)
+    checkpoint = checkpoint.resolve()  # the library looks for settings in the folder above
     os.environ["HF_HUB_OFFLINE"] = "1"  # a checkpoint names an encoder, which the library would go and fetch
     from comet import load_from_checkpoint  # pyright: ignore[reportMissingImports]
 
@@ -27,21 +30,28 @@ def comet(checkpoint: Path, sources: Sequence[str], hypotheses: Sequence[str], r
     ]
     try:
         value = float(load_from_checkpoint(str(checkpoint)).predict(samples, gpus=0, progress_bar=False).system_score)
-    except (OSError, RuntimeError, ValueError, KeyError) as error:
-        raise WeftError(f"{checkpoint} could not be used by COMET: {error}") from error
+    except Exception as error:  # a library of others reads a file of others: it raises whatever they bring about
+        raise WeftError(f"{checkpoint} could not be used by COMET: {type(error).__name__}: {error}") from error
     version = importlib.metadata.version("unbabel-comet")
     signature = f"comet|checkpoint:{checkpoint.name}|sha256:{sha256(checkpoint)[:12]}|version:{version}"
     return Score("comet", value, "0..1", signature)
 
 
 def refuse_unusable(checkpoint: Path | None) -> None:
-    """Raise, before anything is translated, UsageError where there is no such file, WeftError without the library."""
+    """Raise, before anything is translated, UsageError where there is no such file or no settings above it, WeftError
+    without the library."""
     if checkpoint is None:
         return
     if not checkpoint.is_file():
         raise UsageError(
             f"--comet {checkpoint} is no file; name the checkpoint of a COMET model, which ends with .ckpt; weft "
             "downloads none"
+        )
+    settings = checkpoint.resolve().parents[1] / SETTINGS
+    if not settings.is_file():
+        raise UsageError(
+            f"--comet {checkpoint}: COMET reads the settings of a model in the folder above its checkpoint, and there "
+            f"is no {settings}; keep both as they came: MODEL/{SETTINGS} and MODEL/checkpoints/model.ckpt"
         )
     if importlib.util.find_spec("comet") is None:
         raise WeftError(
