@@ -104,6 +104,20 @@ class MemoryRanOut(WeftError):
     """Memory does not suffice, and no smaller batch would help."""
 
 
+NO_MEMORY = ("out of memory", "not enough memory", "DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED")
+"""What torch writes into a RuntimeError, on one system or another, where memory does not suffice."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether this error says that memory did not suffice.
+
+    A Linux kernel that ran out of memory itself says nothing: it kills a process (`kill -9`).
+    """
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in NO_MEMORY)
+
+
 class LostTouch(WeftError):
     """Another process of the same run has ended or does not answer."""
 

@@ -131,6 +131,16 @@ def test_padding_share_is_what_is_found_by_counting() -> None:
     assert batches.padding_share() == pytest.approx(padding / sum(tensor.numel() for tensor in tensors))
 
 
+def test_padding_of_billions_of_tokens_is_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = pairs(200, batch_tokens=512)
+    share = batches.padding_share()
+    order = batches.order(0)
+    monkeypatch.setattr(batches.sources, "lengths", batches.sources.lengths * np.int32(1_000_000))
+    monkeypatch.setattr(batches.targets, "lengths", batches.targets.lengths * np.int32(1_000_000))
+    monkeypatch.setattr(type(batches), "order", lambda self, epoch: order)
+    assert batches.padding_share() == pytest.approx(share)
+
+
 def test_rows_are_filled_up_at_their_end() -> None:
     sentences = Sentences([[5, 6, 7], [8], [9, 9]])
     assert sentences.padded(np.array([1, 0]), PADDING).tolist() == [[8, 0, 0], [5, 6, 7]]

@@ -92,6 +92,13 @@ def test_distillation_puts_it_in_the_place_of_the_targets(model: Path, tmp_path:
     assert rows(tmp_path / "kd.tsv") == [["zh", "en"], *expected]
 
 
+def test_a_file_that_is_read_by_other_rules_gives_another_distillation(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("zh\ten\n你 好\tHi\n我有\tI have\n", encoding="utf-8")
+    distill([model], tmp_path / "train.tsv", tmp_path / "kd.tsv", max_ratio=99)
+    with pytest.raises(UsageError, match="read: was"):
+        distill([model], tmp_path / "train.tsv", tmp_path / "kd.tsv", max_ratio=99, overrides=["data.detokenize=true"])
+
+
 @pytest.mark.parametrize("column", [None, "Chinese"])
 def test_text_may_be_a_column(model: Path, text: Path, column: str | None) -> None:
     table = text.with_name("mono.tsv")

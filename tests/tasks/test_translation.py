@@ -16,11 +16,20 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from weft.data.batching import Batch
-from weft.errors import UsageError
+from weft.data.corpus import ParallelText
+from weft.errors import CorpusError, UsageError
 from weft.models.transformer import Transformer, TransformerConfig
+from weft.tasks import translation
 from weft.tasks.glossary import Glossary
 from weft.tasks.model_folder import TranslationModel
-from weft.tasks.translation import Translation, Translator, load_translator, output_matrix, states_and_labels
+from weft.tasks.translation import (
+    Translation,
+    TranslationTask,
+    Translator,
+    load_translator,
+    output_matrix,
+    states_and_labels,
+)
 
 WORDS = ["我", "有", "一个", "两", "苹果", "杯子", "朋友", "书包", "问题", "梨", "。", " ", "，", "abc", "ü", "龘"]
 GREEDY: dict[str, Any] = {"method": "greedy"}
@@ -142,6 +151,29 @@ def test_a_very_long_text_is_answered_and_read_to_its_end(translator: Translator
 def test_a_text_too_long_for_memory_is_refused_in_words(translator: Translator) -> None:
     with pytest.raises(UsageError, match=r"text 2 has .* pieces, more than the 4,096 .* split it into sentences"):
         translator.translate(["我", "我有一个苹果。" * 5000])
+
+
+def test_validation_takes_the_sources_that_translation_takes_and_no_others(
+    random_model: TranslationModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "我有一个苹果。"
+    pieces = len(random_model.source_tokenizer.encode([text])[0])
+    pairs = ParallelText([text], [("I have an apple.",)], {})
+    monkeypatch.setattr(translation, "LONGEST_SOURCE", pieces)
+    assert TranslationTask(random_model, pairs, seed=1).evaluate(random_model.model).metrics["valid_loss"] > 0
+    monkeypatch.setattr(translation, "LONGEST_SOURCE", pieces - 1)
+    with pytest.raises(CorpusError, match=f"has a source of {pieces} pieces; at most {pieces - 1}"):
+        TranslationTask(random_model, pairs, seed=1)
+
+
+def test_a_model_whose_loss_is_no_number_translates_nothing_and_is_measured_all_the_same(
+    random_model: TranslationModel,
+) -> None:
+    torch.nn.init.constant_(random_model.model.source_embedding.weight, math.nan)
+    pairs = ParallelText(["我有一个苹果。"], [("I have an apple.",)], {})
+    found = TranslationTask(random_model, pairs, seed=1).evaluate(random_model.model)
+    assert math.isnan(found.metrics["valid_loss"]) and found.metrics["valid_bleu"] == 0
+    assert found.samples[0]["hypothesis"] == ""
 
 
 # Several answers

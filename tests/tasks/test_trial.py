@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from weft.config import read_recipe
 from weft.data.batching import PairBatches
 from weft.data.corpus import ParallelText
 from weft.data.sentences import Sentences
+from weft.errors import WeftError
 from weft.tasks import trial
 from weft.tasks.corpora import read_all
 from weft.tasks.first_model import first_model
@@ -175,6 +177,16 @@ def tiny(tiny_run: Path, tmp_path: Path) -> tuple:
     corpora = read_all(resolved.recipe, tiny_run, Silent())
     prepared = prepare(resolved, corpora, tmp_path / "corpus", Silent())
     return first_model(prepared), prepared.store, corpora
+
+
+def test_a_trial_of_steps_that_are_no_numbers_is_one_clear_error(tiny: tuple) -> None:
+    model, store, corpora = tiny
+    torch.nn.init.constant_(model.model.source_embedding.weight, math.nan)
+    with (
+        trainer_for_a_trial(model, store, corpora, Silent()) as trainer,
+        pytest.raises(WeftError, match=r"in all .* steps of the trial .* training\.init"),
+    ):
+        try_out(trainer, corpora.valid, seconds=0.5, is_trained=False)
 
 
 def test_an_untrained_model_is_stopped_where_the_references_end(tiny: tuple) -> None:

@@ -130,6 +130,7 @@ SCENARIOS: dict[str, Settings] = {
     "ddp muon": {"optimizer": "muon", "weight_decay": 0.1},
     "ddp nan": {"mishap": "nan", "at": 3},
     "ddp memory": {"mishap": "memory", "at": 3},
+    "ddp memory, skipping layers": {"mishap": "memory", "at": 3, "skipped": 0.5, "optimizer": "adam", "epsilon": 1e-3},
 }
 """Runs without dropout, which two processes take as one does."""
 
@@ -209,6 +210,7 @@ def main(folder: Path) -> None:
 def talk(ranks: Ranks) -> dict[str, Any]:
     """What `Ranks` answers here, where the processes have different things to say."""
     ranks.seed(5)
+    ranks.common.manual_seed(5)
     found: dict[str, Any] = {
         "own draw": torch.rand(1).item(),
         "common draw": torch.rand(1, generator=ranks.common).item(),
@@ -354,6 +356,15 @@ def test_memory_that_runs_out_in_one_process_splits_the_batches_of_all(found: li
     assert found[0]["ddp memory"]["messages"] == [
         "memory ran out in another process: all compute a batch in 2 parts now"
     ]
+
+
+def test_a_batch_in_parts_leaves_out_the_layers_that_the_whole_one_does(tmp_path: Path) -> None:
+    settings = {"skipped": 0.5, "optimizer": "adam", "epsilon": 1e-3}
+    whole = train(tmp_path / "whole", ALONE, settings)
+    parted = train(tmp_path / "parted", ALONE, {**settings, "mishap": "memory", "at": 3})
+    assert (whole.progress.parts, parted.progress.parts) == (1, 2)
+    for mine, its in zip(parted.model.parameters(), whole.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, its, rtol=0, atol=TOLERANCE)
 
 
 def test_the_first_clock_says_when_to_validate(tmp_path: Path, found: list[dict[str, Any]]) -> None:

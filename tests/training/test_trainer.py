@@ -607,7 +607,7 @@ def test_a_validation_without_memory_is_one_clear_error(tmp_path: Path) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     trainer.task.evaluate = evaluate  # type: ignore[method-assign]
-    with pytest.raises(WeftError, match=r"in a validation \(lower decoding\.batch_tokens\)"):
+    with pytest.raises(WeftError, match=r"in a validation or in the last scores \(lower decoding\.batch_tokens\)"):
         train(trainer)
 
 
@@ -947,6 +947,23 @@ def test_more_trials_go_on_as_if_they_had_been_there_from_the_start(tmp_path: Pa
     longer.restore(16)
     train(longer)
     assert same(weights(longer), weights(straight)) and longer.run.status() == straight.run.status()
+
+
+def test_a_trial_goes_back_to_a_mean_where_that_is_the_best(tmp_path: Path) -> None:
+    losses = [{"valid_loss": loss} for loss in (2.0, 1.0, 3.0, 0.5)]  # the last one is that of the mean
+    settings: dict[str, Any] = {"schedule": "plateau-trials", "patience": 1, "epochs": 9, "average_last": 2}
+    first = make_trainer(tmp_path, Fit(losses), trials=1, **settings)
+    train(first)
+    step = first.progress.step
+    assert (step, first.progress.best_step) == (12, 12)
+    longer = make_trainer(tmp_path, Fit(), trials=2, **settings)
+    longer.restore(step)
+    trained_on = weights(longer)
+    longer.progress.validations_since_best = 1
+    longer.go_back_when_lost()
+    best = longer.read_weights(longer.run.checkpoint(step))
+    assert all(torch.equal(best[name], weight) for name, weight in longer.model.named_parameters())
+    assert not same(weights(longer), trained_on)
 
 
 # Averages

@@ -27,7 +27,7 @@ from weft.cli.serve import serve
 from weft.cli.tokenize import tokenize
 from weft.cli.train import train
 from weft.cli.translate import translate
-from weft.errors import FailedElsewhere, WeftError
+from weft.errors import FailedElsewhere, WeftError, is_out_of_memory
 
 app = typer.Typer(
     help="Train, evaluate and use small translation models. Start with: weft corpus get starter",
@@ -90,6 +90,10 @@ def run() -> None:
     except WeftError as error:
         fail(str(error), error.exit_code)
     except Exception as error:
+        if is_out_of_memory(error):
+            fail(
+                "memory ran out; a smaller decoding.batch_tokens or beam_size needs less; what was written is intact", 1
+            )
         fail(f"{type(error).__name__}: {error}\nThis is a defect of weft; `weft --debug ...` shows where.", 1)
 
 

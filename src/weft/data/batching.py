@@ -142,7 +142,9 @@ class PairBatches:
         """What part of all tokens in the batches of an epoch is padding."""
         order = self.order(0)
         sides = [side.lengths[indices] for indices in order for side in (self.sources, self.targets)]
-        return 1 - sum(lengths.sum() for lengths in sides) / sum(len(lengths) * lengths.max() for lengths in sides)
+        return 1 - sum(int(lengths.sum()) for lengths in sides) / sum(
+            len(lengths) * int(lengths.max()) for lengths in sides
+        )
 
     def _runs(self, lengths: np.ndarray, row: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         """Each length that there is, and the stretch of the row, sorted by length, that has it."""

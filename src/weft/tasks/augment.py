@@ -11,6 +11,8 @@ The pairs come as a TSV; what would teach nothing good is left out and counted. 
 call goes on behind the last one that was written (growing_file.py). Nothing here knows how the pairs are trained on.
 """
 
+import hashlib
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -212,6 +214,7 @@ def made_of(method: str, reader: Reader, texts: Texts, max_ratio: float) -> dict
         "method": method,
         "models": [sha256(folder / MANIFEST) for folder in reader.folders],
         "texts": texts.sha256,
+        "read": hashlib.sha256(json.dumps(texts.texts).encode()).hexdigest(),  # by what rules the file was read
         "column": texts.column,
         "max_ratio": max_ratio,
         "data.tag": reader.translator.model.recipe.data.tag,

@@ -42,6 +42,7 @@ from weft.tasks.training import (
 )
 from weft.tasks.trial import TranslationTrainer, Trial, run_seconds, target_tokens, times_due, try_out
 from weft.training.distributed import ALONE, SharedRunFolder
+from weft.training.recovery import naming_lack_of_memory
 from weft.training.run_folder import optimizer_tensors
 from weft.training.task import Listener
 
@@ -147,6 +148,7 @@ class Plan:
         ]
 
 
+@naming_lack_of_memory()
 def plan(
     recipe: str | Path | Mapping[str, Any],
     *,
@@ -247,7 +249,7 @@ def memory_by_use(trainer: TranslationTrainer) -> dict[str, int]:
     the activations of the largest batch.
 
     The activations are what the forward pass keeps for the backward pass. What comes and goes within either (a block
-    of logits, a gradient on its way down) is not in them.
+    of logits, which on a GPU is that of the whole batch; a gradient on its way down) is not in them.
     """
     parameters = sum(parameter.nbytes for parameter in trainer.model.parameters())
     average = {} if trainer.average is None else {"average": sum(tensor.nbytes for tensor in trainer.average.values())}

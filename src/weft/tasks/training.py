@@ -62,6 +62,7 @@ from weft.training.averaging import Weights
 from weft.training.config import TrainingConfig
 from weft.training.distributed import ALONE, Ranks, SharedRunFolder, joined
 from weft.training.progress import Progress
+from weft.training.recovery import naming_lack_of_memory
 from weft.training.run_folder import DIAGNOSIS, RunFolder, RunStatus
 from weft.training.signals import stop_on_signal
 from weft.training.task import Listener
@@ -116,6 +117,7 @@ def train(
         )
 
 
+@naming_lack_of_memory()
 def train_translation(
     resolved: Resolved[TranslationRecipe],
     *,
@@ -229,7 +231,9 @@ def trainer_for_a_trial(
         made = ranks.from_first(lambda: stack.enter_context(tempfile.TemporaryDirectory(prefix=".", dir=beside)))
         run = SharedRunFolder(Path(made), ranks)
         ranks.from_first(run.checkpoints.mkdir)
-        yield make_trainer(model, store, corpora, model.resolved, run, listener)
+        trainer = make_trainer(model, store, corpora, model.resolved, run, listener)
+        trainer.config = trainer.config.model_copy(update={"most_skipped": math.inf})  # no run to end, no file to name
+        yield trainer
 
 
 def go_on(

@@ -571,7 +571,7 @@ class TranslationTask:
             seed=seed,
             tag=model.recipe.data.tag,
         )
-        refuse_too_long_pairs(model.recipe.model.longest_sentence, self.valid_batches, valid)
+        refuse_too_long_pairs(model, self.valid_batches, valid)
         self.valid_batches = replace(self.valid_batches, part=ranks.part)
         shown = np.random.default_rng(seed).permutation(len(valid))[:SAMPLES_SHOWN]
         self.shown = sorted(int(index) for index in shown)
@@ -611,7 +611,8 @@ class TranslationTask:
         return Teaching(hidden, weights, self.training.distill_weight, self.training.distill_temperature)
 
     def evaluate(self, model: Transformer) -> Evaluation:
-        """In fp32, whatever the precision of training; valid_bleu is sacreBLEU of greedy translations.
+        """In fp32, whatever the precision of training; valid_bleu is sacreBLEU of greedy translations, of empty ones
+        where the loss is no number, since nothing can be searched by what the model says then.
 
         Any other score of them is measured where the recipe's select_by names it. Where several processes train, each
         takes its share of the pairs, and all find the same.
@@ -624,11 +625,11 @@ class TranslationTask:
             ]
         sums = self.ranks.add_up([(loss.nll, loss.correct, loss.tokens) for loss in losses])
         tokens = sum(count for _, _, count in sums)
-        share = self.translator.translate(self.ranks.dealt_out(self.valid.sources), method="greedy")
-        hypotheses = self.ranks.together([translation.text for translation in share])
+        loss = sum(float(nll) for nll, _, _ in sums) / tokens
+        hypotheses = self._hypotheses() if math.isfinite(loss) else [""] * len(self.valid)
         references = reference_sets(self.valid.references)
         metrics = {
-            "valid_loss": sum(float(nll) for nll, _, _ in sums) / tokens,
+            "valid_loss": loss,
             "valid_accuracy": sum(float(correct) for _, correct, _ in sums) / tokens,
             "valid_bleu": sacre_bleu(hypotheses, references, self.target_language).value,
         }
@@ -646,6 +647,10 @@ class TranslationTask:
                 for index in self.shown
             ],
         )
+
+    def _hypotheses(self) -> list[str]:
+        share = self.translator.translate(self.ranks.dealt_out(self.valid.sources), method="greedy", precision="fp32")
+        return self.ranks.together([translation.text for translation in share])
 
 
 def states_and_labels(model: Transformer, batch: Batch) -> tuple[Float[Tensor, "tokens model"], Int[Tensor, " tokens"]]:
@@ -695,15 +700,16 @@ def pair_batches(
     )
 
 
-def refuse_too_long_pairs(longest: int | None, batches: PairBatches, pairs: ParallelText) -> None:
+def refuse_too_long_pairs(model: TranslationModel, batches: PairBatches, pairs: ParallelText) -> None:
     """Raise CorpusError, before anything is trained, for pairs with more tokens on a side than the model has positions,
     and for sources that are too long to be translated at once.
 
     Of training pairs those have been left out.
     """
     lengths = np.maximum(batches.sources.lengths, batches.targets.lengths - 1)  # </s> is not read by the decoder
+    longest, tags = model.recipe.model.longest_sentence, tag_ids(model.source_tokenizer, model.recipe.data.tag)
     problems = []
-    pieces = batches.sources.lengths - 2  # a tag and </s>
+    pieces = batches.sources.lengths - 1 - len(tags)  # without </s>
     for index in np.flatnonzero((lengths > (longest or math.inf)) | (pieces > LONGEST_SOURCE)).tolist():
         found = pairs.describe(index)
         where = f"{found['file']}, line {found['line']}" if "file" in found else f"pair {index + 1}"

@@ -20,6 +20,7 @@ import torch
 from weft.config import Resolved, changed
 from weft.data.batching import Batch, PairBatches
 from weft.data.corpus import ParallelText
+from weft.errors import WeftError
 from weft.models.transformer import Transformer
 from weft.tasks.evaluation import evaluate
 from weft.tasks.recipes import TranslationRecipe
@@ -120,6 +121,11 @@ def try_out(trainer: TranslationTrainer, valid: ParallelText, *, seconds: float,
     assert isinstance(trainer.task, TranslationTask) and isinstance(trainer.batches, PairBatches)
     model, batches = trainer.task.translator.model, trainer.batches
     steps, passed, tokens = try_steps(trainer, batches, 0.6 * seconds)
+    if not tokens:
+        raise WeftError(
+            f"in all {steps} steps of the trial the loss or the gradient was infinite or NaN; lower "
+            "training.learning_rate, or look at the weights that training.init names"
+        )
     checkpoint = timed(trainer.checkpoint, trainer.ranks)
     if not is_trained:
         model = replace(model, resolved=with_lengths_of_references(model.resolved, batches))
@@ -132,7 +138,10 @@ def try_out(trainer: TranslationTrainer, valid: ParallelText, *, seconds: float,
     with torch.inference_mode():
         validation, validated = extrapolated(validation_of, valid, 0.2 * seconds, trainer.ranks)
         last_scores, _ = extrapolated(
-            lambda pairs: lambda: evaluate(Translator(model), pairs), valid, 0.2 * seconds, trainer.ranks
+            lambda pairs: lambda: evaluate(Translator(model), pairs).with_intervals().as_dict(),
+            valid,
+            0.2 * seconds,
+            trainer.ranks,
         )
     tries_a_mean = trainer.config.average_last or trainer.config.average_best
     return Trial(

@@ -104,7 +104,7 @@ def join() -> "Ranks":
     dist.init_process_group(backend, timeout=PATIENT)
     prompt = dist.new_group(backend=backend, timeout=PROMPT)
     assert isinstance(prompt, dist.ProcessGroup)  # no rank stands outside
-    return Ranks(dist.get_rank(), dist.get_world_size(), prompt, torch.Generator())
+    return Ranks(dist.get_rank(), dist.get_world_size(), prompt)
 
 
 def is_about_connections(error: RuntimeError) -> bool:
@@ -117,14 +117,13 @@ def is_about_connections(error: RuntimeError) -> bool:
 class Ranks:
     """The processes of a run, of which this one has the number `rank`; by default it is alone.
 
-    `prompt` connects them in a step, `common` draws what must be the same on all of them. Both are None where a
-    process is alone.
+    `prompt` connects them in a step, None where a process is alone; `common` draws what must be the same on all.
     """
 
     rank: int = 0
     size: int = 1
     prompt: dist.ProcessGroup | None = None
-    common: torch.Generator | None = None
+    common: torch.Generator = field(default_factory=torch.Generator)
     _is_inside: bool = field(default=False, init=False)
 
     @property
@@ -138,11 +137,7 @@ class Ranks:
 
     def seed(self, seed: int) -> None:
         """Begin a step's random numbers: dropout masks, from torch's own generators, are each rank's own."""
-        if self.common is None:
-            torch.manual_seed(seed)
-        else:
-            torch.manual_seed(derive_seed(seed, "rank", self.rank))
-            self.common.manual_seed(seed)
+        torch.manual_seed(seed if self.size == 1 else derive_seed(seed, "rank", self.rank))
 
     def from_first(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """Let the first rank work; every rank gets what it returns.
@@ -320,7 +315,8 @@ def make_learner(
 class Replica(Generic[Model, Batch]):
     """The whole model on this rank; where there are others, they hold the same and take the same steps.
 
-    A parameter that a step leaves out (its gradient is None) must be left out by all ranks.
+    A parameter that a step leaves out (its gradient is None) must be left out by all ranks: what is left out is drawn
+    from Ranks.common, which begins anew with each part of a batch, whatever parts a rank computes it in.
     """
 
     can_split = True

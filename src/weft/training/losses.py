@@ -1,9 +1,10 @@
 """What is minimized, and what is counted beside it.
 
 Cross-entropy over the vocabulary stands here twice. `cross_entropy` is the definition, on logits.
-`blocked_cross_entropy` starts one product earlier, at the hidden vectors, and works through them in blocks: the fp32
-soft-max of a whole batch, which is the largest tensor of a training step by far, never exists, and neither do the
-five passes over it that autograd would make. A test proves both equal, values and gradients.
+`blocked_cross_entropy` starts one product earlier, at the hidden vectors, and works through them in blocks: on a CPU
+the fp32 soft-max of a whole batch, which is the largest tensor of a training step by far, never exists, and nowhere do
+the five passes over it that autograd would make; on a GPU, which is fast by much at once, a batch is one block. A test
+proves both equal, values and gradients.
 
 So does the cross-entropy that is guided by more than the labels: by a second pass over the batch (R-Drop), by what
 teachers say (distillation), or both: `guided_cross_entropy` and `blocked_guided_cross_entropy`.

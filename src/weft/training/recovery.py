@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from weft.errors import MemoryRanOut
+from weft.errors import MemoryRanOut, is_out_of_memory
 
 JUDGED_OVER = 50
 """Updates whose mean loss is one judgement: single batches differ by a nat, means of fifty hardly do."""
@@ -20,19 +19,6 @@ MOST_FALLBACKS = 4
 """How often a run that diverges goes back to its best weights before it gives up ..."""
 FALLBACK_FACTOR = 0.5
 """... and what each time becomes of the learning rate: a sixteenth of it is left in the end."""
-
-NO_MEMORY = ("out of memory", "not enough memory", "DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED")
-"""What torch writes into a RuntimeError, on one system or another, where memory does not suffice."""
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this error says that memory did not suffice.
-
-    A Linux kernel that ran out of memory itself says nothing: it kills a process (`kill -9`).
-    """
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in NO_MEMORY)
 
 
 @contextmanager
@@ -44,8 +30,9 @@ def naming_lack_of_memory() -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise MemoryRanOut(
-            "memory ran out where smaller training batches do not help: in a validation (lower decoding.batch_tokens), "
-            "or for the optimizer (make the model smaller); what was saved before is intact"
+            "memory ran out where smaller training batches do not help: in a validation or in the last scores (lower "
+            "decoding.batch_tokens), or for the model and its optimizer (make the model smaller); what was saved "
+            "before is intact"
         ) from error
 
 

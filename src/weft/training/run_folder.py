@@ -64,7 +64,7 @@ class RunStatus:
             last, best = state["last"], state["best"]
             return cls(step_number(last), None if best is None else step_number(best), bool(state["finished"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise RunError(f"{path} is damaged; restore it, or delete it to begin the run again") from None
+            raise RunError(f"{path} is damaged; restore it, or begin a new run in another folder (--run)") from None
 
 
 def step_number(name: str) -> int:

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from weft.errors import MemoryRanOut, RunError, WeftError
+from weft.errors import MemoryRanOut, RunError, WeftError, is_out_of_memory
 from weft.runtime import derive_seed
 from weft.training.averaging import Weights, follow, holding, mean, put, weights_of
 from weft.training.config import SELECTABLE, Interval, TrainingConfig
@@ -32,7 +32,6 @@ from weft.training.recovery import (
     MOST_FALLBACKS,
     LossLevel,
     is_much_worse,
-    is_out_of_memory,
     naming_lack_of_memory,
 )
 from weft.training.run_folder import (
@@ -169,18 +168,21 @@ class Trainer(Generic[Model, Batch]):
         Where memory does not suffice, each batch is computed in twice as many parts, from then on.
         """
         while True:
-            self.ranks.seed(derive_seed(self.seed, "step", self.progress.step + 1))
+            seed = derive_seed(self.seed, "step", self.progress.step + 1)
+            self.ranks.seed(seed)
             self.optimizer.zero_grad()
             try:
-                return [self.forward_backward(batch) for batch in batches]
+                return [self.forward_backward(batch, derive_seed(seed, "batch", n)) for n, batch in enumerate(batches)]
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
             self.split_further(batches)  # out here, where the error no longer holds the tensors of the step
 
-    def forward_backward(self, batch: Batch) -> Window:
+    def forward_backward(self, batch: Batch, seed: int) -> Window:
+        """The seed is that of what all rows of a batch have in common, such as the layers that are left out."""
         sums = Window()
         for part in batch.chunk(self.progress.parts if self.learner.can_split else 1):
+            self.ranks.common.manual_seed(seed)
             loss = self.learner.loss(part.to(self.device))
             loss.total.backward()
             sums.add(loss)
@@ -381,7 +383,7 @@ class Trainer(Generic[Model, Batch]):
         if progress.validations_since_best < (self.config.patience or math.inf):
             return
         assert progress.best_step is not None  # patience counts from there
-        self.load(progress.best_step)
+        self.load(progress.best_step, as_validated=not self.config.ema_decay)
         progress.validations_since_best = 0
         progress.trials_lost += 1
         self.lower_rate()
@@ -410,7 +412,7 @@ class Trainer(Generic[Model, Batch]):
                 f"training.learning_rate or raise training.warmup in a new run. The best weights are intact: "
                 f"--model {self.run.path}"
             )
-        self.load(progress.best_step)
+        self.load(progress.best_step, as_validated=not self.config.ema_decay)
         progress.fallbacks += 1
         progress.rate_scale *= FALLBACK_FACTOR
         progress.level = LossLevel()
@@ -494,12 +496,15 @@ class Trainer(Generic[Model, Batch]):
         tensors, _ = self.run.load(step)
         return weights_in(tensors) or self.read_weights(self.run.checkpoint(step))
 
-    def load(self, step: int) -> dict[str, Any]:
-        """Take over a checkpoint's weights, averages and optimizer; returns the state beside them."""
+    def load(self, step: int, *, as_validated: bool = False) -> dict[str, Any]:
+        """Take over a checkpoint's weights, averages and optimizer; returns the state beside them.
+
+        The weights are those with which training went on, or those that were validated, which a mean may be.
+        """
         tensors, state = self.run.load(step)
         saved = self.read_weights(self.run.checkpoint(step))
         try:
-            put(weights_in(tensors) or saved, self.model)
+            put(saved if as_validated else weights_in(tensors) or saved, self.model)
             self.learner.scatter()
             self.learner.restore_optimizer(self.optimizer, tensors)
         except (KeyError, TypeError, ValueError) as error:
