@@ -1,11 +1,13 @@
 """Files as weft reads and writes them: lines that end where they should, and nothing half-written. Knows no format."""
 
+import codecs
 import gzip
 import hashlib
 import os
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -35,11 +37,21 @@ def read_bytes(path: Path) -> bytes:
         return file.read()
 
 
+LONGEST_LINE = 2**24
+"""Bytes. A file without any line break is none of sentences, and is not read into memory as one."""
+TOO_LONG = f"is longer than {LONGEST_LINE:,} bytes; is this a text file, one sentence or paragraph a line?"
+
+
 def lines_of(path: Path) -> Iterator[bytes]:
     """The file's lines one after the other, without the "\\n" that ends them (see `split_lines`), unzipped where its
     name ends with .gz; CorpusError where they cannot be had."""
     with naming_unreadable(path), open_bytes(path) as file:
-        for line in file:
+        for number in count(1):
+            line = file.readline(LONGEST_LINE + 1)
+            if not line:
+                return
+            if len(line) > LONGEST_LINE:
+                raise CorpusError(path.name, [Problem(f"line {number}", TOO_LONG)])
             yield line.removesuffix(b"\n")
 
 
@@ -73,10 +85,11 @@ def decode_lines(lines: Iterable[bytes], problems: list[Problem], first: int = 1
     A byte order mark before the first line is not part of it, nor is a carriage return at the end of any.
     """
     for number, line in enumerate(lines, start=first):
+        mark = len(codecs.BOM_UTF8) if number == 1 and line.startswith(codecs.BOM_UTF8) else 0
         try:
-            yield number, line.removesuffix(b"\r").decode("utf-8-sig" if number == 1 else "utf-8")
+            yield number, line[mark:].removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
-            byte = f"byte 0x{line[error.start]:02x} at {error.start + 1}"
+            byte = f"byte 0x{line[mark + error.start]:02x} at {mark + error.start + 1}"
             what = f"is not UTF-8 ({byte}); convert the file or remove the line"
             problems.append(Problem(f"line {number}", what))
 
@@ -104,10 +117,13 @@ def refuse_replacing(option: str, path: Path | None, inputs: Iterable[Path | Non
 
 def refuse_existing_folder(folder: Path) -> None:
     """Raise UsageError where a folder that is to be made is there already, or has no place."""
-    if folder.exists() or folder.is_symlink():
-        raise UsageError(f"{folder} is there already; name a new folder")
-    if not folder.resolve().parent.is_dir():
-        raise UsageError(f"{folder} cannot be made: {folder.resolve().parent} is no folder")
+    try:
+        if folder.exists() or folder.is_symlink():
+            raise UsageError(f"{folder} is there already; name a new folder")
+        if not folder.resolve().parent.is_dir():
+            raise UsageError(f"{folder} cannot be made: {folder.resolve().parent} is no folder")
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror}") from None
 
 
 def hold_alone(file: IO[Any]) -> bool:

@@ -87,6 +87,11 @@ def test_a_ratio_is_beyond_what_is_usual_and_a_few_words_are_free() -> None:
     assert removed_by(source, " ".join(numbers[:43]), min_script=0.0) == "max_ratio"
 
 
+def test_the_words_of_the_next_pairs_are_no_repetition() -> None:
+    pairs = Pairs(["跑！", "快跑！", "跑吧。", "你跑！"], ["Run!", "Run!", "Run.", "Run!"], ("zh", "en"))
+    assert verdicts(pairs, CleaningConfig()).tolist() == [0] * 4
+
+
 def test_a_pair_is_judged_alike_alone_and_among_others() -> None:
     pairs = [*GOOD, *BAD.values()] * 3
     sources, targets = zip(*pairs, strict=True)

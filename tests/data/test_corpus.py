@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from weft import files as reading
 from weft.config import resolve
+from weft.data import corpus
 from weft.data.corpus import (
     Columns,
     CorpusEntry,
@@ -192,6 +194,7 @@ def test_files_of_unequal_length_are_refused_with_both_counts(problems: Callable
     [
         ({"a.tsv": b"zh\ten\n\xc4\xe3\tHi\n"}, "a.tsv", "a.tsv: line 2 is not UTF-8 (byte 0xc4 at 1)"),
         ({"a.tsv": b"\xff\xfez\x00h\x00\n"}, "a.tsv", "a.tsv: line 1 is not UTF-8 (byte 0xff at 1)"),
+        ({"a.tsv": b"\xef\xbb\xbfzh\xff\n"}, "a.tsv", "a.tsv: line 1 is not UTF-8 (byte 0xff at 6)"),
         (
             {"a.jsonl": jsonl(PAIRS).encode() + b'{"\xe4"}\n'},
             "a.jsonl",
@@ -200,7 +203,7 @@ def test_files_of_unequal_length_are_refused_with_both_counts(problems: Callable
         ({"a.zh": b"\xc4\n", "a.en": b"one\n"}, TEXT_PAIR, "a.zh: line 1 is not UTF-8 (byte 0xc4 at 1)"),
         ({"a.zh": "一\n".encode(), "a.en": b"o\xffe\n"}, TEXT_PAIR, "a.zh: a.en, line 1 is not UTF-8 (byte 0xff at 2)"),
     ],
-    ids=["tsv", "header", "jsonl", "source file", "target file"],
+    ids=["tsv", "header", "byte order mark", "jsonl", "source file", "target file"],
 )
 def test_bytes_that_are_not_utf8_are_named_by_file_and_line(
     problems: Callable[..., list[str]], files: dict[str, bytes], entry: str | CorpusEntry, expected: str
@@ -223,6 +226,31 @@ def test_a_missing_column_is_named_with_those_that_are_there(problems: Callable[
     assert problem.startswith("a.tsv: line 1 no column `zh`; the header names: Chinese, en; name the columns in")
     (problem,) = problems({"a.tsv": "x"}, header=False, columns=Columns(source="zh", target="2"))
     assert "must hold numbers from 1, found zh, 2" in problem
+
+
+def test_a_column_that_could_be_two_is_refused(problems: Callable[..., list[str]]) -> None:
+    (problem,) = problems({"a.tsv": "zh\ten\ten\n你好。\tHello.\tHi.\n"})
+    assert "which column is meant by `en`" in problem
+    (problem,) = problems({"a.tsv": "一\tone\n"}, header=False, columns=Columns(source="1", target="1"))
+    assert "source and target are one column, `1`" in problem
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(
+    problems: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LONGEST_LINE", 100)
+    (problem,) = problems({"a.tsv": "zh\ten\n一\t" + "one " * 40})
+    assert problem.startswith("a.tsv: line 2 is longer than")
+
+
+@pytest.mark.parametrize("bytes_at_once", [1, 20, 50])
+def test_pairs_are_the_same_however_many_are_read_at_once(
+    read: Callable[..., ParallelText], monkeypatch: pytest.MonkeyPatch, bytes_at_once: int
+) -> None:
+    content = {"a.zh": "".join(f"第{n}句\n" for n in range(9)), "a.en": "".join(f"no. {n}\n" for n in range(9))}
+    whole = read(content, TEXT_PAIR)
+    monkeypatch.setattr(corpus, "BYTES_AT_ONCE", bytes_at_once)
+    assert (read(content, TEXT_PAIR).sources, len(whole)) == (whole.sources, 9)
 
 
 @pytest.mark.parametrize(

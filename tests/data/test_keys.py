@@ -22,6 +22,9 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
         ("他們會來嗎？", "他们会来吗"),
         ("It's 5 o'clock.", "its5oclock"),
         ("ÉCOLE", "école"),
+        ("e\u0301cole", "école"),
+        ("שָׁלוֹם", "שלום"),  # vowel points, which are seldom written
+        ("我 ❤\ufe0f 你", "我❤你"),
     ],
 )
 def test_punctuation_case_width_script_and_spaces_do_not_count(left: str, right: str) -> None:
@@ -30,7 +33,18 @@ def test_punctuation_case_width_script_and_spaces_do_not_count(left: str, right:
 
 
 @pytest.mark.parametrize(
-    ("left", "right"), [("ab", "ba"), ("a", "aa"), ("我爱你", "你爱我"), ("1", "一"), ("ecole", "école"), ("a", "")]
+    ("left", "right"),
+    [
+        ("ab", "ba"),
+        ("a", "aa"),
+        ("我爱你", "你爱我"),
+        ("1", "一"),
+        ("ecole", "école"),
+        ("a", ""),
+        ("जाता", "जाती"),
+        ("ตา", "ตี"),
+        ("q\u0303", "q"),
+    ],
 )
 def test_letters_and_their_order_do_count(left: str, right: str) -> None:
     one, other = keys_of([left, right])

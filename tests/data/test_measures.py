@@ -86,6 +86,7 @@ def test_good_text_is_no_mojibake(text: str) -> None:
 
 def test_tokens_know_no_width_no_script_no_case_and_no_punctuation() -> None:
     assert tokens("湯姆，ＯＫ！ Python3.") == ["汤", "姆", "ok", "python3"]
+    assert tokens("मैं जाता हूँ।") == ["मैं", "जाता", "हूँ"]
 
 
 @pytest.mark.parametrize(

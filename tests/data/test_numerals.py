@@ -1,5 +1,7 @@
 """Numbers are read in both writings, and only a number that the other side certainly lacks is missed."""
 
+import time
+
 import pytest
 
 from weft.data.numerals import missing_numbers, numbers_in
@@ -89,6 +91,21 @@ def test_the_same_number_in_another_writing_is_not_missed(source: str, target: s
 )
 def test_another_number_is_missed_on_both_sides(source: str, target: str, missing: list[float]) -> None:
     assert missing_numbers(numbers_in(source, "zh"), numbers_in(target, "en")) == missing
+
+
+@pytest.mark.parametrize("digits", ["1" * 400, "1." + "4" * 400, "九" * 400, "十万亿" * 100])
+def test_a_run_of_digits_without_end_is_no_number_that_must_be_translated(digits: str) -> None:
+    source, target = numbers_in(f"圆周率 {digits} 和 7 个", "zh"), numbers_in(f"pi {digits} and 7", "en")
+    assert 7 in source.certain & target.certain
+    assert missing_numbers(source, target) == []
+
+
+@pytest.mark.parametrize("text", ["12 ", "a-19 ", "3: 00 ", "twenty one ", "二十一个", "20世纪60年代"])
+def test_the_time_grows_with_the_length_alone(text: str) -> None:
+    began = time.process_time()
+    numbers_in(text * (200_000 // len(text)), "zh")
+    numbers_in(text * (200_000 // len(text)), "en")
+    assert time.process_time() - began < 5
 
 
 def test_of_other_languages_only_numbers_in_digits_from_13_on_are_certain() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.data.corpus import CorpusEntry, Layout
+from weft.data.corpus import Columns, CorpusEntry, Layout
 from weft.data.splitting import Split, split
 from weft.errors import CorpusError, UsageError
 
@@ -99,6 +99,14 @@ def test_pairs_with_an_empty_side_are_counted_and_are_in_no_part(tmp_path: Path)
 def test_something_is_left_to_train_on(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="10 pairs cannot be held out: of 10 different pairs 10 have"):
         split_pairs(tmp_path, numbered(10), valid=10)
+
+
+def test_two_sides_of_one_language_have_columns_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("".join(["complex\tsimple\n", *(f"c{n}\ts{n}\n" for n in range(9))]), "utf-8")
+    layout = Layout("en", "en", Columns(source="complex", target="simple"))
+    split([CorpusEntry(path=str(tmp_path / "a.tsv"))], layout, tmp_path / "parts", {"valid": 2}, seed=1)
+    header, *lines = (tmp_path / "parts" / "train.tsv").read_text(encoding="utf-8").splitlines()
+    assert (header, len(lines)) == ("source\ttarget", 7)
 
 
 def test_every_line_that_is_wrong_is_named_and_nothing_is_written(tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def put_in(part: Part) -> str:
         ("(%s)", "()", "(%s)"),
         ("一<b></b>二", "one two", "one <b></b>two"),
         ("我{x}", "", "{x}"),
+        ("这是一本{x}书", "यह किताब है", "यह किताब {x} है"),
     ],
 )
 def test_by_hand(text: str, translation: str, expected: str) -> None:

@@ -1,11 +1,13 @@
 """Words: how they are cut, which are unknown, and how they come together again."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.text.normalization import normalize
-from weft.text.vocabulary import UNKNOWN_ID
+from weft.text.vocabulary import UNKNOWN_ID, read_vocabulary
 from weft.text.words import WordTokenizer, cut_words, han_cutter, train_words
 
 
@@ -49,6 +51,13 @@ def tokenizer() -> WordTokenizer:
 
 def test_the_most_frequent_words_come_first_and_ties_in_order(tokenizer: WordTokenizer) -> None:
     assert tokenizer.vocabulary.tokens[4:] == ("▁book", "!", ".", "▁A", "▁a", "▁有", "我", "我们", "有", "苹果")
+
+
+def test_a_word_that_no_vocabulary_file_can_hold_is_not_learned(tmp_path: Path) -> None:
+    made, _ = train_words(["hello world", "a" * 1500, "\x07"], vocab_size=100, language="en")
+    assert list(made.vocabulary.tokens[4:]) == ["▁hello", "▁world"]
+    (tmp_path / "words").write_bytes(made.model)
+    assert len(read_vocabulary((tmp_path / "words").read_bytes(), tmp_path / "words").tokens) == 6
 
 
 def test_a_word_outside_the_vocabulary_is_exactly_one_unknown_one(tokenizer: WordTokenizer) -> None:

@@ -243,7 +243,7 @@ def read_arguments(texts: list[str]) -> list[str]:
 
 def is_stream(path: Path) -> bool:
     """Whether it is there and can be read but once, such as a named pipe."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    return os.path.exists(path) and not path.is_file() and not path.is_dir()
 
 
 def refuse_together(why: str, **others: object) -> None:

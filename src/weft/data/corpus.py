@@ -26,6 +26,8 @@ from weft.text.vocabulary import SPECIAL_PIECES
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 TAG = re.compile("<[A-Za-z][A-Za-z0-9_-]*>")
 LINES_AT_ONCE = 10_000
+BYTES_AT_ONCE = 2**23
+"""Lines of a piece, and the bytes at which it ends before."""
 
 
 class Columns(Settings):
@@ -318,7 +320,11 @@ def open_files(
     columns = Columns(source=layout.source, target=layout.target)
     if not layout.header and not is_jsonl(entry.path):
         columns = Columns(source="1", target="2")
-    return open_pairs(root / entry.path, layout.columns or columns, layout.header, reading)
+    columns = layout.columns or columns
+    if columns.source in target_names(columns):
+        reading.add(1, f"source and target are one column, `{columns.source}`; {reading.column_hint}")
+        reading.raise_problems()
+    return open_pairs(root / entry.path, columns, layout.header, reading)
 
 
 def open_pairs(path: Path, columns: Columns, has_header: bool, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
@@ -335,30 +341,44 @@ def open_pairs(path: Path, columns: Columns, has_header: bool, reading: Reading)
 
 
 def pieces_of(lines: Iterator[bytes], first: int) -> Iterator[Piece]:
-    while some := list(islice(lines, LINES_AT_ONCE)):
+    for (some,) in lines_together(lines):
         yield Piece(first, some)
         first += len(some)
+
+
+def lines_together(*files: Iterator[bytes]) -> Iterator[list[list[bytes]]]:
+    """The lines of the files, as many at a time as make a piece; at last one may have fewer than another."""
+    taken: list[list[bytes]] = [[] for _ in files]
+    size = 0
+    while True:
+        rows = [next(file, None) for file in files]
+        for lines, line in zip(taken, rows, strict=True):
+            if line is not None:
+                lines.append(line)
+                size += len(line)
+        is_end = None in rows
+        if is_end or size >= BYTES_AT_ONCE or len(taken[0]) == LINES_AT_ONCE:
+            if any(taken):
+                yield taken
+            taken, size = [[] for _ in files], 0
+        if is_end:
+            return
 
 
 def pieces_of_texts(source: Path, target: Path, reading: Reading) -> Iterator[Piece]:
     """Of two files with one sentence a line; notes where one has more lines than the other."""
     left, right = lines_of(source), lines_of(target)
     first = 1
-    while True:
-        piece = Piece(first, list(islice(left, LINES_AT_ONCE)), list(islice(right, LINES_AT_ONCE)))
-        assert piece.targets is not None
-        if len(piece.lines) != len(piece.targets):
-            counts = [first - 1 + len(lines) for lines in (piece.lines, piece.targets)]
+    for sources, targets in lines_together(left, right):
+        if len(sources) != len(targets):
+            counts = [first - 1 + len(lines) for lines in (sources, targets)]
             counts = [count + sum(1 for _ in rest) for count, rest in zip(counts, (left, right), strict=True)]
             what = f"{source.name} has {counts[0]:,} lines, {target.name} has {counts[1]:,}"
             reading.problems.insert(
                 0, Problem("the two files", f"{what}; line N of one must translate line N of the other")
             )
-        if piece.lines or piece.targets:
-            yield piece
-        if len(piece.lines) < LINES_AT_ONCE or len(piece.targets) < LINES_AT_ONCE:
-            return
-        first += LINES_AT_ONCE
+        yield Piece(first, sources, targets)
+        first += len(sources)
 
 
 def read_header(lines: Iterator[bytes], reading: Reading) -> list[str]:
@@ -378,6 +398,9 @@ def find_columns(columns: Columns, header: list[str], reading: Reading) -> list[
         found = ", ".join(header)[:100]
         wanted = " and ".join(f"`{name}`" for name in missing)
         reading.add(1, f"no column {wanted}; the header names: {found}; {reading.column_hint}")
+        return None
+    if several := [name for name in dict.fromkeys(names) if header.count(name) > 1]:
+        reading.add(1, f"it cannot be told which column is meant by `{several[0]}`; name each column differently")
         return None
     return [header.index(name) for name in names]
 

@@ -144,15 +144,19 @@ def found_in(mirror: Path, needed: Sequence[PublishedFile]) -> dict[str, Path]:
     if missing:
         problems = [Problem(file.name, f"is not there; it is published as {file.address}") for file in missing]
         raise CorpusError(f"--from {mirror}", problems)
-    check([(file, mirror / file.name) for file in needed], mirror)
+    check([(file, mirror / file.name) for file in needed], mirror, "put the published file into its place")
     return {file.name: mirror / file.name for file in needed}
 
 
-def check(found: Sequence[tuple[PublishedFile, Path]], where: Path) -> None:
+def check(
+    found: Sequence[tuple[PublishedFile, Path]],
+    where: Path,
+    remedy: str = "move it away, then the same command fetches it anew",
+) -> None:
     """Raise CorpusError naming all files that are not the published ones; they stay as they are."""
     different = [(file, file.expected.difference(path)) for file, path in found]
     problems = [
-        Problem(file.name, f"is not the published file: {what}; move it away, then the same command fetches it anew")
+        Problem(file.name, f"is not the published file: {what}; {remedy}")
         for file, what in different
         if what is not None
     ]

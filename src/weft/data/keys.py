@@ -1,8 +1,8 @@
 """What texts are compared by, as numbers: two texts with one key differ in nothing that a reader would call the text.
 
-A key is made of a text's letters and digits alone, in lower case and of one width, Traditional characters as their
-Simplified ones. Here each is a 64-bit hash of that, made for many texts at once without a loop over their characters,
-so that duplicates among millions of texts are found by comparing numbers.
+A key is made of a text's letters, their marks and its digits alone, in lower case and of one width, Traditional
+characters as their Simplified ones. Here each is a 64-bit hash of that, made for many texts at once without a loop over
+their characters, so that duplicates among millions of texts are found by comparing numbers.
 """
 
 import unicodedata
@@ -28,8 +28,12 @@ def keys_of(texts: Sequence[str]) -> NDArray[np.uint64]:
     multiplied and folded once more. All texts stand in one row; what a text begins with is divided out. Two texts that
     differ have one hash in 2**64 by chance, which is no protection from someone who looks for such texts.
     """
+    joined = "".join(texts)
+    if not unicodedata.is_normalized("NFC", joined):
+        texts = [unicodedata.normalize("NFC", text) for text in texts]
+        joined = "".join(texts)
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), np.uint32)
     folded = folding()[codes]
     counts = folded != 0
     places = np.cumsum(counts)  # a letter's place among the letters of the row, from 1
@@ -90,11 +94,11 @@ def random_weights() -> NDArray[np.uint64]:
 
 @cache
 def folding() -> NDArray[np.uint32]:
-    """For each code point the one that stands for it in a key, 0 for what is no letter and no digit."""
+    """For each code point the one that stands for it in a key, 0 for what is no letter, no mark of one and no digit."""
     table = np.zeros(CODE_POINTS, np.uint32)
     for code in range(0x33480):
         character = chr(code)
-        if unicodedata.category(character)[0] not in "LN":
+        if unicodedata.category(character)[0] not in "LN" and not belongs_to_letters(character):
             continue
         lowered = unicodedata.normalize("NFKC", character).lower()
         table[code] = ord(lowered) if len(lowered) == 1 else code
@@ -104,6 +108,14 @@ def folding() -> NDArray[np.uint32]:
         if len(other) == 1 and table[ord(character)]:
             table[ord(character)] = ord(other)
     return table
+
+
+def belongs_to_letters(character: str) -> bool:
+    """Whether it is a mark that makes another letter of one, such as a vowel of Hindi or Thai. The points of Hebrew and
+    Arabic (combining classes 10 to 36) are seldom written, and which picture is meant (variation selectors) is no
+    matter of letters."""
+    is_mark = unicodedata.category(character) in ("Mn", "Mc")
+    return is_mark and not 10 <= unicodedata.combining(character) <= 36 and not "\ufe00" <= character <= "\ufe0f"
 
 
 class Partitions:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from weft.data.numerals import ENGLISH_NUMBERS, missing_numbers, numbers_in
 from weft.text.chinese import converter, is_chinese
+from weft.text.words import mark_ranges
 
 # Characters
 
@@ -195,7 +196,9 @@ MARKUP = re.compile(
     r"|<!--|-->|\\[nrt](?![A-Za-z])"  # comments, escapes that were never undone
 )
 
-REPETITION = re.compile(r"([^\W_])\1{7,}|\b(\w{2,20})(?:[\s,.!?、，。！？]+\2\b){3,}|([\u4e00-\u9fff]{2,6})\3{3,}")
+REPETITION = re.compile(
+    r"([^\W_])\1{7,}|\b(\w{2,20})(?:(?:[^\S\n]|[,.!?、，。！？])+\2\b){3,}|([\u4e00-\u9fff]{2,6})\3{3,}"
+)
 """One letter eight times in a row, or one word four times."""
 
 WESTERN_RUN = re.compile(
@@ -252,7 +255,13 @@ SUSPICIOUS_HAN = re.compile("[\ufffd\ue000-\uf8ff锟浣犲鎴戜绛鏄鐨勪鍒�
 # Words
 
 HAN_OR_KANA = "\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003347f"
-TOKEN = re.compile(rf"[{HAN_OR_KANA}]|[^\W_{HAN_OR_KANA}]+")
+
+
+@cache
+def token_pattern() -> re.Pattern[str]:
+    """Vowels of Hindi and Thai are marks behind a letter."""
+    letter = rf"[^\W_{HAN_OR_KANA}]"
+    return re.compile(rf"[{HAN_OR_KANA}]|{letter}+(?:[{mark_ranges()}]+{letter}*)*")
 
 
 def tokens(text: str) -> list[str]:
@@ -262,7 +271,7 @@ def tokens(text: str) -> list[str]:
     """
     if not text.isascii():
         text = converter("t2s").convert(unicodedata.normalize("NFKC", text))
-    return TOKEN.findall(text.lower())
+    return token_pattern().findall(text.lower())
 
 
 # Languages that share a script

@@ -49,12 +49,14 @@ def numbers_in(text: str, language: str, of_pair: tuple[str, ...] = ()) -> Numbe
     certain: set[float] = set()
     possible: set[float] = set()
     for match in WRITTEN_IN_DIGITS.finditer(text):
+        if len(match["digits"]) > LONGEST_NUMBER:
+            continue
         value = float(match["digits"].replace(",", "").replace(" ", ""))
         scale = SCALES.get(match["scale"] or "", 1)
-        before, after = text[: match.start()], text[match.end() :]
+        before = text[max(0, match.start() - 3) : match.start()]
         is_minute = value == 0 and before.rstrip().endswith(":")
         is_in_name = LETTER_AND_HYPHEN.search(before) is not None
-        if decade := DECADE.match(after):  # 20世纪60年代 is the 1960s
+        if decade := DECADE.match(text, match.end()):  # 20世纪60年代 is the 1960s
             possible.add((value - 1) * 100 + float(decade[1]))
         elif not is_minute and not is_in_name:
             certain.add(round(value * scale, 6))
@@ -102,6 +104,8 @@ WRITTEN_IN_DIGITS = re.compile(
     r"(?:\s?(?P<scale>hundred|thousand|million|billion|trillion|k\b|[十百千]?万亿?|[十百千]?亿|[百千](?![克米])))?"
 )
 
+LONGEST_NUMBER = 30
+"""Digits and what parts them; a longer run of digits is none that anybody says, such as a key or the places of pi."""
 LETTER_AND_HYPHEN = re.compile("[a-z]-$")  # the 19 of covid-19
 DECADE = re.compile(r"\s?世纪\s?(\d+)\s?年代")
 
@@ -141,10 +145,15 @@ def read_chinese(text: str, certain: set[float], possible: set[float]) -> None:
     """Add the numbers that are written in Chinese numerals."""
     possible |= {float(value) for word, values in CHINESE_WORDS.items() if word in text for value in values}
     for whole, fraction in CHINESE_DECIMAL.findall(text):
+        if len(whole) + len(fraction) > LONGEST_NUMBER:
+            continue
         digits = "".join(str(CHINESE_DIGITS[c]) for c in fraction)
         possible.add(float(f"{chinese_values(whole)[0]:.0f}.{digits}"))
     for match in CHINESE_NUMERAL.finditer(text):
-        numeral, before, after = match[0], text[: match.start()][-1:], text[match.end() :]
+        numeral, (first, last) = match[0], match.span()
+        if len(numeral) > LONGEST_NUMBER:
+            continue
+        before, after = text[max(0, first - 1) : first], text[last : last + 4]
         values = chinese_values(numeral)
         possible |= set(values)
         possible |= {CHINESE_DIGITS[c] * 1.0 for c in numeral if c in CHINESE_DIGITS}

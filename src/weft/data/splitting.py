@@ -128,7 +128,7 @@ def write_parts(
             stack.enter_context(open(folder / f"{name}.tsv", "w", encoding="utf-8", newline="\n")) for name in names
         ]
         for file in files:
-            file.write(f"{layout.source}\t{layout.target}\n")
+            file.write("\t".join(column_names(layout)) + "\n")
         for entry in entries:
             for pairs in read(entry, layout):
                 for source, target in pairs:
@@ -144,6 +144,11 @@ def write_parts(
     if place != len(part_of):
         raise changed
     return empty
+
+
+def column_names(layout: Layout) -> tuple[str, str]:
+    """Of the files that are written: those of the languages, or where both sides have one, of what stands in them."""
+    return (layout.source, layout.target) if layout.source != layout.target else ("source", "target")
 
 
 def read(entry: CorpusEntry, layout: Layout) -> Iterator[list[tuple[str, str]]]:

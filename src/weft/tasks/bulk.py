@@ -26,7 +26,7 @@ from typing import Any
 
 from weft.data.cluster import cluster_workers
 from weft.errors import CorpusError, Problem, UsageError, WeftError
-from weft.files import decode_lines, naming_unreadable, open_bytes, open_to_write, sha256, sync
+from weft.files import LONGEST_LINE, decode_lines, naming_unreadable, open_bytes, open_to_write, sha256, sync
 from weft.runtime import return_memory_pages
 from weft.tasks.glossary import Glossary
 from weft.tasks.growing_file import GrowingFile
@@ -40,8 +40,6 @@ from weft.training.signals import stop_on_signal
 LINES_AT_ONCE = 1024
 BYTES_AT_ONCE = 2**20
 """Lines, or bytes of them, after which a block ends: what a killed process loses at most."""
-LONGEST_LINE = 2**24
-"""Bytes of the longest line that is read: a file without any line end must not fill the memory."""
 READ_AT_ONCE = 2**16
 
 

@@ -152,7 +152,7 @@ def prepare(
     resolved = with_language_choices(resolved)
     carried = carried_over(resolved, listener)
     depends_on = dependencies(resolved.recipe, corpora, carried)
-    for place in (kept_in or folder, folder):
+    for place in dict.fromkeys((kept_in or folder, folder)):
         store = opened(place, depends_on, listener)
         if store is not None:
             return found_again(resolved, carried, store, place, listener)
@@ -185,7 +185,7 @@ def prepared_for(
     is_carried = recipe.training.init is not None or bool(recipe.training.teachers)
     depends_on = dependencies(recipe, corpora, (*tokenizers, model.resolved) if is_carried else None)
     vocabularies = vocabulary_files(model.recipe, tokenizers)
-    for place in (kept_in or folder, folder):
+    for place in dict.fromkeys((kept_in or folder, folder)):
         store = opened(place, depends_on, listener, ignoring={"weft"})
         if store is not None:
             if any((place / name).read_bytes() != vocabularies[name] for name in vocabularies):
@@ -281,7 +281,7 @@ def cleaned(
     scratch = folder.with_name(f".{folder.name}.{os.getpid()}.clean.partial")
     size = sum((corpora.root / name).stat().st_size for name in corpora.train)
     processes = processes or min(usable_cores(), 1 + size // BYTES_A_PROCESS)
-    held_out = HeldOut.of(corpora.valid.sources, corpora.valid.targets)
+    held_out = HeldOut.of(corpora.valid.sources, [text for texts in corpora.valid.references for text in texts])
     try:
         with cluster_workers() if cluster else workers(processes) as each:
             try:

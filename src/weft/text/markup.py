@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from math import ceil, floor
 
 from weft.text.chinese import HAN
 from weft.text.detokenization import KANA
 from weft.text.punctuation import PROTECTED
+from weft.text.words import mark_ranges
 
 
 @dataclass(frozen=True)
@@ -144,11 +145,9 @@ def spans_of_marks(text: str) -> Iterator[tuple[int, int]]:
 class Words:
     """A text cut into words, signs and single Chinese characters; a place is the number of those before it."""
 
-    pattern = re.compile(rf"[{HAN}{KANA}]|[^\W{HAN}{KANA}]+(?:['’.,:-][^\W{HAN}{KANA}]+)*|[^\w\s]")
-
     def __init__(self, text: str) -> None:
         self.text = text
-        found = list(self.pattern.finditer(text))
+        found = list(word_or_sign().finditer(text))
         self.starts = [word.start() for word in found]
         self.ends = [word.end() for word in found]
         self.words = [word[0].casefold().translate(NARROW) for word in found]
@@ -181,6 +180,13 @@ class Words:
     def without_last_signs(self) -> int:
         """The place before the signs that end the text."""
         return next((n for n in range(len(self), 0, -1) if self.words[n - 1][0].isalnum()), len(self))
+
+
+@cache
+def word_or_sign() -> re.Pattern[str]:
+    """A vowel of Hindi or Thai is a mark behind its consonant, and part of the word."""
+    letters = rf"(?:[^\W{HAN}{KANA}][{mark_ranges()}]*)+"
+    return re.compile(rf"[{HAN}{KANA}]|{letters}(?:['’.,:-]{letters})*|[^\w\s]")
 
 
 NARROW = str.maketrans("，、。．！？；：（）", ",,..!?;:()")

@@ -102,8 +102,9 @@ def most_frequent(
 ) -> tuple[Vocabulary, str | None]:
     """The tokens in `after` and, behind them, the most frequent of the counted ones up to the size; and a message where
     the corpus fills no more or `after` alone takes more. Of equally frequent ones the first in code points comes first.
+    What no file of a vocabulary may hold, such as a word of a thousand letters, is left out.
     """
-    ranked = sorted(counts, key=lambda token: (-counts[token], token))
+    ranked = sorted((token for token in counts if not what_is_wrong(token)), key=lambda token: (-counts[token], token))
     tokens = (*after, *ranked[: max(0, vocab_size - len(after))])
     return Vocabulary(tokens), size_message(language, len(tokens), vocab_size)
 

@@ -8,12 +8,11 @@ word would be another token at the beginning of a sentence than inside.
 """
 
 import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
 
 from weft.errors import CorpusError, MissingExtraError, Problem
 from weft.text.chinese import HAN, IS_HAN, Script, convert_script, is_chinese
@@ -127,9 +126,11 @@ def word_pattern() -> re.Pattern[str]:
     return re.compile(rf"( ?)([{HAN}]+|{run}(?:['\u2019]{run})*|\d+(?:[.,:]\d+)*|[^ ])")
 
 
+@cache
 def mark_ranges() -> str:
     """All characters of category M (marks), as the inside of a character class."""
-    marks = (code for code in range(0x300, sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M")
+    codes = chain(range(0x300, 0x20000), range(0xE0000, 0xE1000))  # there are none between them
+    marks = (code for code in codes if unicodedata.category(chr(code))[0] == "M")
     runs = [[code for _, code in run] for _, run in groupby(enumerate(marks), key=lambda pair: pair[1] - pair[0])]
     return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.corpus import CorpusEntry, Layout, ParallelText, Part
+from weft.data.corpus import CorpusEntry, Layout, ParallelText, Part, file_names
 from weft.data.doctor.alignment import FARTHEST, Alignment, Block, align, blocks_out_of_step, joined, texts_cut
 from weft.data.doctor.checks import check
 from weft.data.doctor.copies import BANDS, band_keys, find_in, first_alike, near_duplicates
@@ -46,6 +46,20 @@ QUICK_SHARE = 1.0
 Places = NDArray[np.int64]
 
 
+def different_names(entries: Sequence[CorpusEntry]) -> list[str]:
+    """How each is called: by its file, or its files where another has the same one; by a number where that too is
+    another's."""
+    short = [entry.path or entry.source or "" for entry in entries]
+    names = [
+        name if short.count(name) == 1 else " + ".join(file_names(entry))
+        for name, entry in zip(short, entries, strict=True)
+    ]
+    return [
+        f"{name} ({names[:place].count(name) + 1})" if name in names[:place] else name
+        for place, name in enumerate(names)
+    ]
+
+
 def examine(
     parts: Mapping[str, Sequence[CorpusEntry]],
     layout: Layout,
@@ -56,10 +70,10 @@ def examine(
 
     Raises CorpusError where a file or a column is not there, since then there is nothing to read.
     """
+    of_part = [(part, entry) for part, entries in parts.items() for entry in entries]
     files = [
-        File(entry.path or entry.source or "", part, entry, root, layout)
-        for part, entries in parts.items()
-        for entry in entries
+        File(name, part, entry, root, layout)
+        for (part, entry), name in zip(of_part, different_names([entry for _, entry in of_part]), strict=True)
     ]
     examination = Examination(files, layout.languages)
     on_progress("reading the pairs")
