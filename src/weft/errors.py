@@ -97,7 +97,7 @@ class MissingExtraError(WeftError):
     """An optional library is needed."""
 
     def __init__(self, library: str, extra: str) -> None:
-        super().__init__(f"{library} is needed for this; install it with: pip install 'weft[{extra}]'")
+        super().__init__(f"{library} is needed for this; install it with: pip install '.[{extra}]' in weft's checkout")
 
 
 class MemoryRanOut(WeftError):

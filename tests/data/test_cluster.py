@@ -63,7 +63,7 @@ print(len(read) < 1000)
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for library in ("ray", "ray.data"):
         monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'weft\[cluster\]'"), cluster_workers():
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[cluster\]'"), cluster_workers():
         pass
 
 

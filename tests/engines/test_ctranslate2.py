@@ -152,5 +152,5 @@ def test_weights_that_are_no_numbers_are_an_error_and_no_translation(
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(MissingExtraError, match=r"CTranslate2 is needed for this.*pip install 'weft\[export\]'"):
+    with pytest.raises(MissingExtraError, match=r"CTranslate2 is needed for this.*pip install '\.\[export\]'"):
         CTranslate2Engine(tmp_path, threads=1)

@@ -106,7 +106,7 @@ def test_a_missing_library_is_named_with_its_extra(
 ) -> None:
     (tmp_path / ENCODER).write_bytes(b"")
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingExtraError, match=r"ONNX.* is needed for this.*pip install 'weft\[export\]'"):
+    with pytest.raises(MissingExtraError, match=r"ONNX.* is needed for this.*pip install '\.\[export\]'"):
         if library == "onnx":
             write_onnx(lively(), tmp_path, "fp32", 32)
         else:

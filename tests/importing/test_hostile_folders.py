@@ -317,5 +317,5 @@ def test_without_the_extra_the_message_names_it(
     folder_of: FolderOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
-    with pytest.raises(Exception, match=r"pip install 'weft\[import\]'"):
+    with pytest.raises(Exception, match=r"pip install '\.\[import\]'"):
         import_model(folder_of("joeynmt-pre"), tmp_path / "out")

@@ -354,5 +354,5 @@ def test_a_library_that_is_missing_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, which: Kind, library: str, extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(WeftError, match=rf"install it with: pip install 'weft\[{extra}\]'"):
+    with pytest.raises(WeftError, match=rf"install it with: pip install '\.\[{extra}\]'"):
         train_tokenizer(["你好"], kind=which, vocab_size=300, language="zh")
