@@ -106,8 +106,8 @@ def side_by_side(
                 for answer in answers:
                     yield answer.result()
             finally:
+                pool.shutdown(wait=False, cancel_futures=True)  # first, or a worker that gives up begins another
                 given_up.set()
-                pool.shutdown(wait=False, cancel_futures=True)
     finally:
         torch.set_num_threads(threads)  # some of its libraries know but one number for all threads
 

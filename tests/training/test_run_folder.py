@@ -179,7 +179,7 @@ def test_a_folder_that_may_no_longer_be_written_is_one_clear_error_wherever_it_i
 )
 def test_a_damaged_run_json_is_said_to_be_one(run: RunFolder, damage: str) -> None:
     (run.path / "run.json").write_text(damage, encoding="utf-8")
-    with pytest.raises(RunError, match=r"run\.json is damaged; restore it, or delete it to begin the run again"):
+    with pytest.raises(RunError, match=r"run\.json is damaged; restore it, or begin a new run in another folder"):
         run.status()
 
 
