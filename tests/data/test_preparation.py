@@ -186,6 +186,16 @@ def test_a_leak_that_stays_is_told_with_its_line_and_the_held_out_sides_that_it_
     assert cleaned(tmp_path, name, held_out=held).leaks.lines == {}
 
 
+def test_copies_of_a_leak_are_told_where_they_stay_and_not_where_they_do_not(tmp_path: Path) -> None:
+    name = write_tsv(tmp_path / "a.tsv", [("猫", "cat"), ("狗", "dog"), ("猫", "cat"), ("猫。", "Cat.")])
+    held = HeldOut.of(["猫"], ["no other"])
+    for duplicates, lines in ((True, [2]), (False, [2, 4, 5])):
+        leaks = cleaned(
+            tmp_path, name, cleaning=CleaningConfig(leaks=False, duplicates=duplicates), held_out=held
+        ).leaks
+        assert leaks.lines == {"a.tsv": lines} and [example.line for example in leaks.examples] == lines
+
+
 def test_a_sample_is_spread_evenly_over_the_clean_pairs_of_all_files(tmp_path: Path) -> None:
     first, second = sentences(100, seed=6), sentences(60, seed=7)
     entries = (

@@ -205,6 +205,8 @@ def clean(
     if repeated.any():
         names = [file_names(entry)[0] for entry in sources]
         removed.add("duplicates", corpus.repeated_examples(names), int(repeated.sum()))
+        if leaks.lines:
+            leaks.forget(corpus.repeated_examples(names))
     return corpus
 
 

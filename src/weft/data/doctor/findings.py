@@ -228,6 +228,14 @@ class Leaks:
             if len(self.examples) < MOST_LEAKS:
                 self.examples.append(pair)
 
+    def forget(self, pairs: Iterable[Example]) -> None:
+        """Take out pairs that do not stay after all, such as copies."""
+        leaking = {file: set(lines) for file, lines in self.lines.items()}
+        gone = {(pair.file, pair.line) for pair in pairs if pair.line in leaking.get(pair.file, ())}
+        kept = {file: [line for line in lines if (file, line) not in gone] for file, lines in self.lines.items()}
+        self.lines = {file: lines for file, lines in kept.items() if lines}
+        self.examples = [example for example in self.examples if (example.file, example.line) not in gone]
+
     def include(self, other: "Leaks") -> None:
         for file, lines in other.lines.items():
             self.lines.setdefault(file, []).extend(lines)
