@@ -104,7 +104,8 @@ def run_missing(variants: list[Variant], seeds: list[int], path: Path, options: 
                 say(f"{what}: failed\n{why}")
                 continue
             append_line(path, line)
-            say(f"{what}: {line['scores']['sacrebleu']:.2f} sacreBLEU in {line['seconds']:,.0f} s")
+            took = f" in {line['seconds']:,.0f} s" if line["seconds"] is not None else ", begun in an earlier sitting"
+            say(f"{what}: {line['scores']['sacrebleu']:.2f} sacreBLEU{took}")
     finally:
         pool.shutdown(cancel_futures=True)
     return failed

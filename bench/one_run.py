@@ -1,12 +1,14 @@
 """One run of a grid in a process of its own: a request as JSON on stdin, what came of it as JSON on stdout.
 
-`python -m bench.one_run < request.json`; choices.py makes the requests. The run lives in a temporary folder and reads
-the train and valid files of its recipe, no other.
+`python -m bench.one_run < request.json`; choices.py makes the requests. The run reads the train and valid files of its
+recipe, no other. It lives in runs/grids/ until it is finished: one that was interrupted goes on where it was.
 """
 
+import hashlib
 import json
 import math
 import random
+import shutil
 import statistics
 import sys
 import tempfile
@@ -15,33 +17,47 @@ from itertools import count, islice
 from pathlib import Path
 from typing import cast
 
-from bench.machine import Line, read_lines
+from bench.machine import ROOT, Line, read_lines
 from bench.peers.meter import CpuWatch
 
 from weft.config import Resolved, read_recipe
 from weft.data.batching import PairBatches
 from weft.errors import WeftError
+from weft.files import sha256
 from weft.tasks.corpora import read_all
 from weft.tasks.first_model import first_model
 from weft.tasks.preparation import prepare
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.training import Silent, train, training_batches
 
+CHECKPOINT_EVERY = "5m"
 SHUFFLE = 1
 """Seed of the order from which the first pairs are taken: a smaller corpus is part of every larger one."""
 
 
 def main() -> None:
     request = json.load(sys.stdin)
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            print(json.dumps(run_once(request, Path(folder)), ensure_ascii=False))
-        except WeftError as error:
-            raise SystemExit(str(error)) from None
+    folder = folder_of(request)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        line = run_once(request, folder)
+    except WeftError as error:
+        raise SystemExit(f"{error}\n(what the run has come to lies in {folder})") from None
+    print(json.dumps(line, ensure_ascii=False), flush=True)
+    shutil.rmtree(folder)
+
+
+def folder_of(request: Line) -> Path:
+    """Where this run and no other lives, whoever asks for it again."""
+    asked = json.dumps(request, sort_keys=True) + sha256(Path(request["recipe"]))
+    return ROOT / "runs" / "grids" / hashlib.sha256(asked.encode()).hexdigest()[:16]
 
 
 def run_once(request: Line, folder: Path) -> Line:
-    """Train for the budget, and tell how good the model is, how long it took, and how undisturbed it was."""
+    """Train for the budget, and tell how good the model is, how long it took, and how undisturbed it was.
+
+    Of a run that goes on from an earlier sitting, nobody knows the last two.
+    """
     recipe, data_root, overrides = Path(request["recipe"]), Path(request["data"]), list(request["overrides"])
     if request["pairs"] is not None:
         part = first_pairs(recipe, data_root, request["pairs"], folder / "train.tsv")
@@ -50,12 +66,14 @@ def run_once(request: Line, folder: Path) -> Line:
     batches, parameters = look_ahead(recipe, overrides, data_root)
     steps, target_tokens = spend(request["budget"], batches)
     overrides = [
+        f"training.checkpoint_every={CHECKPOINT_EVERY}",
         f"training.validate_every={math.ceil(steps / request['validations'])} steps",  # unless the variant says another
         *overrides,
         f"training.steps={steps}",
         "training.epochs=100000",  # the steps end it
     ]
     run = folder / "run"
+    goes_on = run.exists()
     watch = CpuWatch()
     train(recipe, run=run, data=data_root, overrides=overrides, listener=Silent())
     return {
@@ -63,8 +81,8 @@ def run_once(request: Line, folder: Path) -> Line:
         "target_tokens": target_tokens,
         "parameters": parameters,
         **outcome(run),
-        "seconds": round(watch.seconds(), 1),
-        "others_cpu": watch.others(),
+        "seconds": None if goes_on else round(watch.seconds(), 1),
+        "others_cpu": None if goes_on else watch.others(),
     }
 
 

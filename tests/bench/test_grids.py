@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 from bench.choices import in_steps
 from bench.grids import GRIDS
-from bench.one_run import spend
+from bench.one_run import run_once, spend
 from bench.tables import gain, mean_curve, table, with_error
 from bench.training import table as training_table
 from bench.variants import Variant, refuse_wrong_recipes, variants_of
@@ -17,6 +17,7 @@ from bench import machine
 from weft.data.augmentation import AugmentationConfig
 from weft.data.batching import PairBatches
 from weft.data.sentences import Sentences
+from weft.tasks.training import Silent
 from weft.text.tokenizer import Kind
 
 EVERY_GRID = pytest.mark.parametrize("grid", GRIDS)
@@ -75,6 +76,30 @@ def test_every_noise_is_tried() -> None:
     assert "joining" in noises
     for noise in noises:
         assert any(override.startswith(f"augmentation.{noise}=") for override in tried), noise
+
+
+class Interrupted(Silent):
+    """Breaks a run off at its first validation."""
+
+    def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_run_that_was_interrupted_goes_on(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = {"recipe": str(tiny_run / "tiny.toml"), "data": str(tiny_run), "pairs": 30, "seed": 2, "validations": 2}
+    request |= {"overrides": ["training.log_every=1"], "budget": {"steps": 4}}
+    monkeypatch.setattr("bench.one_run.CHECKPOINT_EVERY", "1 steps")
+    (tmp_path / "twice").mkdir()
+    at_once = run_once(request, tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("bench.one_run.Silent", Interrupted)
+        run_once(request, tmp_path / "twice")
+    in_two_sittings = run_once(request, tmp_path / "twice")
+    assert in_two_sittings["seconds"] is None
+    for line in (at_once, in_two_sittings):
+        for timed in ("seconds", "others_cpu", "target_tokens_per_second"):
+            del line[timed]
+    assert in_two_sittings == at_once
 
 
 def test_epochs_are_as_many_steps_as_they_have_in_the_pieces_of_a_variant(tmp_path: Path) -> None:
