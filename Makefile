@@ -6,10 +6,10 @@
 # make bench-large
 #              measurements on zh-en-50k, hours all together (docs/en/benchmarks.md); WEFT_DATA says where it lies,
 #              PEERS where the other systems are installed, ARGS is handed on
-# make bench-decoding bench-menu bench-invariance bench-bulk bench-streaming bench-memory
+# make bench-decoding bench-menu bench-invariance bench-bulk bench-streaming bench-memory bench-cold
 #              measurements of translation; ARGS="--model runs/zh-en-50k" says of which model
 # make bench-shipped
-#              trains the models that come with weft, an hour each (bench/shipped.py)
+#              trains the models that come with weft: hours for each (bench/shipped.py)
 # make bench-reliability
 #              kills, full disks, bad numbers, a long run: half an hour (docs/en/reliability.md)
 # make bench-serving ARGS='--model DIR'
@@ -23,7 +23,7 @@ export PYTHON TORCH_INDEX
 
 .PHONY: demo test test-slow check audit install clean bench-training bench-parts bench-choices bench-precision bench-sizes \
 	bench-pieces bench-augmentation bench-large bench-decoding bench-menu bench-invariance bench-bulk bench-streaming \
-	bench-memory bench-shipped bench-reliability bench-serving
+	bench-memory bench-cold bench-shipped bench-reliability bench-serving
 
 demo: .venv/installed
 	scripts/demo
@@ -48,7 +48,7 @@ bench-decoding: .venv/installed-dev  # with the library of an engine that weft e
 	bench/peers/install $(PEERS)
 	.venv/bin/python -m bench.decoding --peers $(PEERS) $(ARGS)
 
-bench-parts bench-large bench-menu bench-invariance bench-bulk bench-streaming bench-memory: .venv/installed
+bench-parts bench-large bench-menu bench-invariance bench-bulk bench-streaming bench-memory bench-cold: .venv/installed
 	.venv/bin/python -m bench.$(@:bench-%=%) $(ARGS)
 
 bench-choices bench-precision bench-sizes bench-augmentation: .venv/installed

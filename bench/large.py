@@ -153,6 +153,10 @@ HEADERS = {
     "en": ["command", "pairs", "most anonymous memory", "beside the smallest corpus", "seconds", "pairs a second"],
     "zh": ["命令", "句对数", "匿名内存峰值", "与最小的语料相比", "秒", "每秒句对数"],
 }
+CAPTIONS = {
+    "en": "{cores} cores, {processor}, torch {torch}, weft {commit}, {date}.",
+    "zh": "{cores} 核，{processor}，torch {torch}，weft {commit}，{date}。",
+}
 
 
 def table(session: list[Line], language: str) -> str:
@@ -169,7 +173,7 @@ def table(session: list[Line], language: str) -> str:
         ]
         for line in session
     ]
-    return markdown_table(HEADERS[language], rows)
+    return f"{markdown_table(HEADERS[language], rows)}\n\n{CAPTIONS[language].format(**session[0])}"
 
 
 if __name__ == "__main__":

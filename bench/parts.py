@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
-from bench.machine import RESULTS, ROOT, Line, append_line, circumstances, fill_page, markdown_table, read_lines, say
+import torch
+from bench.machine import RESULTS, ROOT, Line, append_line, circumstances, markdown_table, say, show_last_session
 from torch import Tensor
 from torch.nn import functional as F
 
 from weft.config import Resolved, read_recipe
 from weft.data.batching import Batch
 from weft.layers.attention import MultiHeadAttention, attend_explicit
-from weft.layers.dropout import Dropout
+from weft.layers.dropout import BYTE_VALUES, Dropout
 from weft.runtime import choose_threads, keep_memory_pages
 from weft.tasks.corpora import read_all
 from weft.tasks.first_model import first_model
@@ -43,12 +44,7 @@ def main() -> None:
     options = parse_options()
     if not options.table:
         measure(options.data)
-    lines = read_lines(LINES)
-    session = [line for line in lines if line["session"] == lines[-1]["session"]]
-    tables = {language: table(session, language) for language in HEADERS}
-    print(tables["en"])
-    if options.docs:
-        fill_page("benchmarks.md", "parts", tables)
+    show_last_session(LINES, table, "benchmarks.md", "parts", docs=options.docs)
 
 
 def parse_options() -> argparse.Namespace:
@@ -121,7 +117,10 @@ def plain_dropout() -> Iterator[None]:
         dropped = F.dropout(x, self.probability, self.training)
         return dropped if onto is None else onto + dropped
 
-    with patch.object(Dropout, "forward", forward):
+    def bernoulli(x: Tensor, dropped: int) -> Tensor:
+        return torch.empty_like(x).bernoulli_(1 - dropped / BYTE_VALUES)
+
+    with patch.object(Dropout, "forward", forward), patch("weft.layers.attention.kept_mask", bernoulli):
         yield
 
 
@@ -156,6 +155,10 @@ NAMES = {
     "en": {"none": "nothing", "all three": "all three"},
     "zh": {"none": "无", "attention": "注意力", "dropout": "dropout", "loss": "损失", "all three": "三者"},
 }
+CAPTIONS = {
+    "en": "Medians of {rounds} rounds in turn. {threads} threads, {processor}, torch {torch}, weft {commit}, {date}.",
+    "zh": "轮流 {rounds} 轮的中位数。{threads} 线程，{processor}，torch {torch}，weft {commit}，{date}。",
+}
 
 
 def table(session: list[Line], language: str) -> str:
@@ -173,7 +176,8 @@ def table(session: list[Line], language: str) -> str:
                 f"{fast / median:.0%}",
             ]
         )
-    return markdown_table(HEADERS[language], rows)
+    caption = CAPTIONS[language].format(**session[0], rounds=len(session[0]["milliseconds"]))
+    return f"{markdown_table(HEADERS[language], rows)}\n\n{caption}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; two hours each on a core.
+"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; four hours each on a core.
 
     cut      tatoeba-zh-en into train.tsv and valid.tsv, and the Tatoeba rows of zh-en-50k/valid.tsv beside them
     first    a model of each direction from train.tsv: recipes/tatoeba-zh-en.toml and tatoeba-en-zh.toml with FIRST

@@ -75,6 +75,37 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder whose answers are words, and different ones for different sources, as tiny_run's are not.
+
+    Random weights and the vocabularies of tiny_run. It reads its source closely, and bytes are improbable.
+    """
+    from weft.config import changed
+    from weft.tasks.model_folder import TranslationModel, build_transformer, find_model, load_model, save_model
+    from weft.text.kinds import pieces_of
+    from weft.text.word_ranges import BYTE
+
+    trained = load_model(find_model(tiny_run / "run"))
+    changes: dict[str, object] = {f"model.{layers}_layers": 2 for layers in ("encoder", "decoder")}
+    changes |= {"model.model_dim": 64, "model.num_heads": 4, "model.ff_dim": 128, "decoding.max_length_extra": 4}
+    changes["model.tie"] = "none"  # random weights that are tied write the token again that they have just read
+    resolved = changed(trained.resolved, changes, "a test")
+    sizes = trained.source_tokenizer.vocab_size, trained.target_tokenizer.vocab_size
+    pieces = pieces_of(trained.target_tokenizer, "bpe")
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(3)
+        model = build_transformer(resolved.recipe, *sizes).eval()
+        for name, weights in model.named_parameters():
+            if "cross_attention" in name:
+                weights.mul_(4)
+        model.output.weight.mul_(3)
+        model.output.weight[[bool(BYTE.fullmatch(piece)) for piece in pieces]] = 0.0
+    folder = tmp_path_factory.mktemp("distinct")
+    save_model(folder, TranslationModel(resolved, model, trained.source_tokenizer, trained.target_tokenizer), "")
+    return folder
+
+
 @pytest.fixture
 def weft(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Run the command line in this process: exit code, standard output, standard error."""

@@ -1,9 +1,9 @@
 """R9: one of two processes dies, or no longer answers; how long do the others last?
 
 `python -m bench.reliability.r9_lost_process`. torchrun starts two processes; when they train, the first or the second
-is killed (SIGKILL), or the second is halted (SIGSTOP), as where a machine is lost: no connection closes then, and the
-other one has to notice by its clock. Each time the other must end within 60 seconds with one message, torchrun must
-end, and the same command must go on.
+is killed (SIGKILL), or halted (SIGSTOP), as where a machine is lost: no connection closes then, and the other one has
+to notice by its clock. Once the first is halted before they train, while the other one waits for what it reads. Each
+time the other must end within 60 seconds with one message, torchrun must end, and the same command must go on.
 """
 
 import os
@@ -49,22 +49,34 @@ def main() -> None:
 
 
 def lose_again_and_again(folder: Path) -> dict[str, Any]:
-    """Lose each process once by a kill, and the second one by a halt, going on each time."""
+    """Lose each process once by a kill and once by a halt, and the first one by a halt before a run has a step."""
     figures: dict[str, Any] = {"rounds": 0, "killed_after": 0.0, "halted_after": 0.0, "corrupt": 0, "gone_on": 0}
-    for lost, number in ((0, signal.SIGKILL), (1, signal.SIGKILL), (1, signal.SIGSTOP)):
+    for name, lost, number in (
+        ("run", 0, signal.SIGKILL),
+        ("run", 1, signal.SIGKILL),
+        ("run", 0, signal.SIGSTOP),
+        ("run", 1, signal.SIGSTOP),
+        ("not-begun", 0, signal.SIGSTOP),
+    ):
         key = "killed_after" if number == signal.SIGKILL else "halted_after"
         figures["rounds"] += 1
-        figures[key] = max(figures[key], round(lose(folder / "run", lost, number), 1))
-        figures["corrupt"] += len(broken_checkpoints(folder / "run"))
-        figures["gone_on"] += goes_on(folder / "run")
+        figures[key] = max(figures[key], round(lose(folder / name, lost, number), 1))
+        figures["corrupt"] += len(broken_checkpoints(folder / name))
+        figures["gone_on"] += goes_on(folder / name)
     return figures
 
 
 def lose(run: Path, lost: int, number: signal.Signals) -> float:
     """Begin or go on, send a process this signal, and return how many seconds later the other one has ended."""
     before = last_step(run)
+
+    def is_under_way() -> bool:
+        if run.name == "not-begun":
+            return (run / "lock").exists()  # the first process reads the corpus next
+        return last_step(run) > max(before, 0)
+
     with start_together(run.parent, run.name, *SETTINGS) as running:
-        if not wait_for(lambda: last_step(run) > max(before, 0), running, LONGEST_RUN):
+        if not wait_for(is_under_way, running, LONGEST_RUN):
             raise SystemExit("the run did not begin")
         processes = ranks_of(running)
         os.kill(processes[lost], number)

@@ -10,6 +10,7 @@ WeftError                 the work failed                                       
 ├── RunError              a run folder cannot be used as asked                     exit code 1
 ├── MissingExtraError     an optional library is needed and not installed          exit code 1
 ├── MemoryRanOut          and no smaller batch would help                          exit code 1
+├── WorkerLost            a process that prepared pairs was ended                  exit code 1
 ├── LostTouch             another process of the run is gone                       exit code 1
 ├── FailedElsewhere       another process of the run has failed and says why       that one's exit code
 └── Stopped               a signal stopped the work; the same command goes on      exit code 3
@@ -102,6 +103,10 @@ class MissingExtraError(WeftError):
 
 class MemoryRanOut(WeftError):
     """Memory does not suffice, and no smaller batch would help."""
+
+
+class WorkerLost(WeftError):
+    """A process that did a part of this one's work was ended from outside."""
 
 
 NO_MEMORY = ("out of memory", "not enough memory", "DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED")

@@ -6,7 +6,7 @@ import hashlib
 import os
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -143,15 +143,31 @@ def hold_alone(file: IO[Any]) -> bool:
         return False
 
 
+def staged_beside(path: Path) -> Path:
+    """Where this process writes what shall be at the path when it is whole.
+
+    Beside it, since a rename is one step only within a file system; and by a short name, since its own one may be as
+    long as a file system allows.
+    """
+    digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:12]
+    return path.with_name(f".{digest}.{os.getpid()}.partial")
+
+
+def clear_away(staged: Path) -> None:
+    """Delete what is left of a staged file. What went wrong before, if anything, is what is to be told."""
+    with suppress(OSError):
+        staged.unlink(missing_ok=True)
+
+
 def write_atomically(path: Path, text: str) -> None:
     """The file holds either its old content or all of the new one, whenever the process dies; "\\n" stays "\\n".
 
-    It is staged beside its place, since a rename is one step only within a file system.
+    Half a character, as in a file name that is not UTF-8, becomes its escape, which JSON reads again.
     """
     path = path.resolve()
-    staged = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    staged = staged_beside(path)
     try:
-        with open(staged, "w", encoding="utf-8", newline="\n") as file:
+        with open(staged, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)
         sync(staged)
         os.replace(staged, path)
@@ -159,7 +175,7 @@ def write_atomically(path: Path, text: str) -> None:
     except OSError as error:
         raise WeftError(f"{path} could not be written: {error.strerror}") from error
     finally:
-        staged.unlink(missing_ok=True)
+        clear_away(staged)
 
 
 def sha256(path: Path) -> str:

@@ -142,7 +142,7 @@ def cpu_quota(memberships: Path, hierarchy: Path) -> int | None:
 
 
 def keep_memory_pages() -> bool:
-    """Tell glibc to keep the pages that it was given; True where it took the settings.
+    """Tell glibc to keep the pages that it was given; True where it took settings.
 
     Every step of a training or a search allocates and frees the same large tensors. By default glibc returns them to
     the kernel each time and takes the page faults again, which can halve the speed of a training step.
@@ -152,7 +152,9 @@ def keep_memory_pages() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:  # musl has no such thing
         return False
-    return bool(mallopt(M_MMAP_THRESHOLD, 2**30)) and bool(mallopt(M_TRIM_THRESHOLD, 2**31 - 1))
+    # An older glibc maps what is larger than 32 MiB apart whatever it is told, and refuses to be told more.
+    keeps_large = any(mallopt(M_MMAP_THRESHOLD, size) for size in (2**30, 2**25))
+    return bool(mallopt(M_TRIM_THRESHOLD, 2**31 - 1)) and keeps_large
 
 
 def return_memory_pages() -> bool:

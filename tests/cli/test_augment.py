@@ -45,12 +45,23 @@ def test_back_translation_says_how_to_train_on_it(weft: Weft, folder: Path) -> N
     assert '{ path = "bt.tsv", tag = "<bt>" }' in error
 
 
-def test_teachers_are_given_one_after_the_other(weft: Weft, folder: Path) -> None:
-    teachers = ["--model", str(folder), "--model", str(folder)]
+def test_teachers_are_given_one_after_the_other(weft: Weft, folder: Path, distinct_model: Path) -> None:
+    from weft.tasks.translation import load_translator
+
+    sources = ["两个朋友", "书包", "我有一个苹果。"]
+    Path("pairs.tsv").write_text("zh\ten\n" + "".join(f"{source}\tx\n" for source in sources), encoding="utf-8")
+    teachers = ["--model", str(distinct_model), "--model", str(folder)]
     exit_code, _, error = weft(
         "augment", "distill", *teachers, "--data", "pairs.tsv", "--output", "kd.tsv", "--max-ratio", "99"
     )
-    assert exit_code in (0, 1) and "of 2 texts" in error
+    assert exit_code == 0 and "kd.tsv: 3 pairs of 3 texts" in error
+    alone, together = (
+        [one.text for one in load_translator(distinct_model, others=others).translate(sources)]
+        for others in ([], [folder])
+    )
+    assert together != alone and len(set(together)) == 3
+    rows = Path("kd.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    assert rows == [f"{source}\t{text}" for source, text in zip(sources, together, strict=True)]
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,11 @@ def test_runs_of_several_seeds_have_a_mean_and_a_deviation(weft: Weft, place: Pa
             "the corpus has 2 problems",
         ),
         (("a.txt", "test.tsv", "--data", "test.tsv", *LANGUAGES), 1, "has 21 lines; the data has 20 pairs"),
-        (("--seeds", *FILES, "--train", "test.tsv"), 2, "without --train and --comet"),
+        (
+            ("--seeds", *FILES, "--train", "test.tsv", "--show", "3"),
+            2,
+            "--seeds does not go with --train, --show; leave out",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_one_clear_error(

@@ -102,6 +102,7 @@ def test_a_recipe_says_which_files_it_has_and_how_to_read_them(weft: Weft, tiny_
         (("a.tsv", "--source", "zh", "--target", "en", "--json", "no/a.json"), "no is no folder"),
         (("a.tsv", "--source", "zh", "--target", "zh"), "--source and --target are both zh; name the two columns"),
         ((), "say what to look at"),
+        (("a.tsv", "--machine", "--json", "a.json"), "--machine does not go with FILES, --json"),
     ],
 )
 def test_a_command_that_cannot_be_is_refused_in_a_line(weft: Weft, arguments: tuple[str, ...], said: str) -> None:

@@ -1,9 +1,11 @@
 """The `weft` command: quick to start, every verb explained, and one message and an exit code for whatever happens."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,9 +113,21 @@ def test_a_wrong_command_exits_with_2(weft: Weft, command: tuple[str, ...]) -> N
 
 
 def test_a_reader_that_has_gone_away_is_no_defect() -> None:
-    command = f"{sys.executable} -m weft config schema | true"
-    answer = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
-    assert answer.stderr == ""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "weft", "config", "schema"]
+    answer = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (answer.returncode, answer.stderr) == (1, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_a_full_disk_behind_standard_output_is_no_defect() -> None:
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "weft", "config", "schema"]
+        answer = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert answer.returncode == 1
+    assert answer.stderr == b"weft: No space left on device; make room and give the same command again\n"
 
 
 def test_an_argument_that_is_no_text_is_named_in_an_error_like_any_other() -> None:

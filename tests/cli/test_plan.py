@@ -34,6 +34,12 @@ def test_without_a_trial_nothing_is_timed(plan: Weft) -> None:
     assert "\ntime " not in out
 
 
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])
+def test_a_trial_takes_a_number_of_seconds(plan: Weft, seconds: str) -> None:
+    exit_code, out, error = plan("--seconds", seconds)
+    assert (exit_code, out) == (2, "") and "--seconds" in error
+
+
 def test_json_stands_on_stdout_instead_of_the_table_or_in_a_file_beside_it(plan: Weft, tmp_path: Path) -> None:
     exit_code, out, _ = plan("--json", "-", "--no-trial")
     assert exit_code == 0

@@ -27,6 +27,7 @@ def test_what_is_wrong_is_said_before_it_listens(weft: Weft, tmp_path: Path) -> 
     assert "there is no model" in weft("serve", "--model", str(tmp_path / "none"))[2]
     assert "cannot be read" in weft("serve", "--model", "x", "--api-keys", str(tmp_path / "none"))[2]
     assert "queue = 0" in weft("serve", "--model", "x", "--max-queue", "0")[2]
+    assert "--grace" in weft("serve", "--model", "x", "--grace", "nan")[2]
 
 
 def test_an_address_that_is_taken_is_named(weft: Weft, tiny_run: Path) -> None:

@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from weft.cli import lines
 from weft.cli.tokenize import KindName
 from weft.text.kinds import SUFFIXES, train_tokenizer
 from weft.text.tokenizer import Kind
@@ -128,3 +129,13 @@ def test_a_spoiled_vocabulary_is_named(weft: Weft, tmp_path: Path) -> None:
     exit_code, out, error = weft("tokenize", "x", "--vocabulary", str(tmp_path / "v.txt"), "--kind", "characters")
     assert (exit_code, out) == (1, "")
     assert "v.txt has 1 problem" in error and "line 2  repeats line 1" in error
+
+
+def test_a_file_without_a_line_break_is_not_read_as_one_line(
+    weft: Weft, files: dict[Kind, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
+    path = tmp_path / "in.txt"
+    path.write_text("你好。\n" + "我" * 200, encoding="utf-8")
+    exit_code, _, error = weft("tokenize", "--vocabulary", str(files["bpe"]), "--kind", "bpe", "--input", str(path))
+    assert exit_code == 1 and "line 2" in error and "is longer than" in error

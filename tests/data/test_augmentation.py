@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from weft.config import FieldProblems
 from weft.data.augmentation import (
     AugmentationConfig,
     PairNoise,
@@ -89,11 +91,24 @@ def test_noise_is_a_function_of_seed_epoch_and_pair(pairs: EncodedPairs, tokeniz
     assert noisy_sources(noise(pairs, tokenizer, seed=2, **ALL), 3) != whole
 
 
+def test_a_key_of_a_noise_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValidationError) as caught:
+        AugmentationConfig(token_dropout_by="mask", token_dropout_positions=2, word_order_distance=5, casing=0.1)
+    found = caught.value.errors()[0]["ctx"]["error"]  # type: ignore[typeddict-item]
+    assert isinstance(found, FieldProblems)
+    assert {problem.field: problem.what for problem in found.problems} == {
+        "token_dropout_by": "is only used with token_dropout, a share of the sentences",
+        "token_dropout_positions": "is only used with token_dropout, a share of the sentences",
+        "word_order_distance": "is only used with word_order, a share of the sentences",
+    }
+    AugmentationConfig(token_dropout=0.1, token_dropout_by="mask", word_order=0.1, word_order_distance=5)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
 def test_as_many_sentences_change_as_the_share_says(
     pairs: EncodedPairs, tokenizer: CharacterTokenizer, share: float
 ) -> None:
-    make = noise(pairs, tokenizer, token_dropout=share, token_dropout_min_length=1)
+    make = noise(pairs, tokenizer, token_dropout=share, **({"token_dropout_min_length": 1} if share else {}))
     assert sum(len(noisy_sources(make, epoch)) for epoch in range(50)) / (50 * len(PAIRS)) == pytest.approx(
         share, abs=0.03
     )

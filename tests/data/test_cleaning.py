@@ -30,6 +30,11 @@ GOOD = [
     ("我用Twitter。", "I use Twitter."),
     ("请把 <空格> 键按两下。", "Press the space bar twice."),
     ("天啊！", "Oh my God!"),
+    ("如果 a<b 且 c>d。", "If a<b and c>d."),
+    ("圆周率约为 3.14。", "Pi is about 3.14."),
+    ("3.14", "3.14"),
+    ("哈哈哈哈哈哈哈哈！", "Hahaha!"),
+    ("嘟嘟嘟嘟嘟嘟嘟嘟", "Beep beep"),
 ]
 
 
@@ -99,6 +104,45 @@ def test_a_pair_is_judged_alike_alone_and_among_others() -> None:
     alone = [verdicts(Pairs([s], [t], ("zh", "en")), CleaningConfig(numbers=True)).item() for s, t in pairs]
     assert together == alone
     assert verdicts(Pairs([], [], ("zh", "en")), CleaningConfig(numbers=True)).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("bn", "আমি গতকাল তিনটি বই কিনেছি।"),
+        ("ta", "நான் நேற்று மூன்று புத்தகங்கள் வாங்கினேன்."),
+        ("ka", "გუშინ სამი წიგნი ვიყიდე."),
+        ("hy", "Երեկ երեք գիրք գնեցի։"),
+        ("tt", "Мин кичә өч китап сатып алдым."),
+        ("ps", "ما پرون درې کتابونه واخیستل."),
+        ("yi", "איך האָב נעכטן געקויפֿט דרײַ ביכער."),
+        ("sr", "Јуче сам купио три књиге."),
+        ("sr", "Juče sam kupio tri knjige."),
+        ("km", "ខ្ញុំបានទិញសៀវភៅបីក្បាលកាលពីម្សិលមិញ។"),
+        ("my", "ကျွန်တော် မနေ့က စာအုပ်သုံးအုပ် ဝယ်ခဲ့တယ်။"),
+        ("xx", "ꦲꦏꦸ ꦠꦸꦏꦸ ꦧꦸꦏꦸ ꦠꦼꦭꦸ"),
+    ],
+)
+def test_the_default_rules_know_the_scripts_of_many_languages_and_ask_nothing_of_the_others(
+    language: str, text: str
+) -> None:
+    english = "I bought three books yesterday."
+    assert removed_by(english, text, ("en", language)) is None
+    if language != "xx":  # nobody knows what that is written in
+        assert removed_by(english, "我昨天买了三本书。", ("en", language)) == "min_script"
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("乾隆是清朝的皇帝。", None),
+        ("宫商角徵羽是五音。", None),
+        ("他徵求意见。", "target_script"),
+        ("他買了三本書。", "target_script"),
+    ],
+)
+def test_a_character_of_both_scripts_is_judged_by_its_words(target: str, expected: str | None) -> None:
+    assert removed_by("This is it.", target, ("en", "zh"), target_script="simplified") == expected
 
 
 def test_the_starter_corpus_stays_whole() -> None:

@@ -58,7 +58,26 @@ def test_markup_is_found(text: str) -> None:
     assert texts_with(MARKUP, ["clean", text, ""]).tolist() == [1]
 
 
-@pytest.mark.parametrize("text", ["3 < 4 and 5 > 2", "AT&T; yes", "[sic]", "<3", "I <3 you", "C:\\news"])
+@pytest.mark.parametrize("text", ["café", "Österreich", "über", "Ärger", "señor", "ça va", "Москва", "Ελλάδα"])
+def test_single_letters_read_as_windows_1252_are_seen_too(text: str) -> None:
+    misread = b"".join(bytes([byte]) for byte in text.encode()).decode("cp1252", "replace").replace("\ufffd", "\x81")
+    assert has_mojibake(misread), misread
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3 < 4 and 5 > 2",
+        "a<b and c>d",
+        "a<b 且 c>d",
+        "if x<y or z>1",
+        "AT&T; yes",
+        "[sic]",
+        "<3",
+        "I <3 you",
+        "C:\\news",
+    ],
+)
 def test_what_only_looks_like_markup_is_not(text: str) -> None:
     assert texts_with(MARKUP, [text]).tolist() == []
 
@@ -78,7 +97,12 @@ def test_utf8_read_in_another_encoding_is_seen(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["It’s “here”…", "café — naïve", "ÀÉ", "沙鸥翔集……", "你好，世界！", "價格是100€。", "Ein Übermaß"]
+    "text",
+    [
+        *("It’s “here”…", "café — naïve", "ÀÉ", "沙鸥翔集……", "你好，世界！", "價格是100€。", "Ein Übermaß"),
+        *("„Das macht Spaß“", "Ich weiß…", "Er war groß—sehr groß.", "Il est BLESSÉ…", "“CAFÉ”", "« CAFÉ»", "„Ä“"),
+        *("AMANHÃ…", "MANHÃ—e", "NESTLÉ®", "«ГОД»"),
+    ],
 )
 def test_good_text_is_no_mojibake(text: str) -> None:
     assert not has_mojibake(text)

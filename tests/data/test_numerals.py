@@ -3,8 +3,13 @@
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from weft.data.numerals import missing_numbers, numbers_in
+
+WRITTEN = [*"05２十百千万亿兆零两三年点第:-% ", "12", "1990", "3.7", "1,000", "hundred", "thousand", "million", "k"]
+WRITTEN += ["世纪", "年代", "and"]
 
 
 @pytest.mark.parametrize(
@@ -18,6 +23,9 @@ from weft.data.numerals import missing_numbers, numbers_in
         ("八千六百八十亿二千万元", 868_020_000_000),
         ("10萬美元", 100_000),
         ("1.2亿人", 120_000_000),
+        ("投资5千亿元", 500_000_000_000),
+        ("3百亿元", 30_000_000_000),
+        ("2十万亿元", 20_000_000_000_000),
         ("１２点", 12),
         ("一九九八年", 1998),
     ],
@@ -122,3 +130,14 @@ def test_beside_a_language_whose_number_words_are_not_read_no_word_is_certain() 
 def test_an_ordinal_that_makes_no_number_with_the_numeral_before_it_stays_alone() -> None:
     assert missing_numbers(numbers_in("第二十一个", "zh"), numbers_in("twenty and the eleventh", "en")) != []
     assert numbers_in("twenty books, first of all", "en").certain == {20}
+
+
+@given(st.lists(st.sampled_from(WRITTEN), max_size=12).map("".join), st.sampled_from(["zh", "en", "de"]))
+def test_any_mixture_of_digits_numerals_and_units_is_read(text: str, language: str) -> None:
+    found = numbers_in(text, language)
+    assert all(number >= 0 for number in found.certain | found.possible)
+
+
+def test_hundreds_of_billions_are_the_same_in_both_languages() -> None:
+    source, target = numbers_in("他们投资5千亿元。", "zh"), numbers_in("They invested 500 billion yuan.", "en")
+    assert missing_numbers(source, target) == []

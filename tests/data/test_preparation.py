@@ -20,7 +20,7 @@ from weft.data.doctor.findings import Example
 from weft.data.keys import keys_of
 from weft.data.preparation import CleanCorpus, HeldOut, clean
 from weft.data.workers import workers
-from weft.errors import CorpusError, WeftError
+from weft.errors import CorpusError, WorkerLost
 
 WORDS = {
     "你好": "hello",
@@ -227,7 +227,7 @@ def end_this_process(_: object) -> None:
 
 
 def test_a_process_that_was_ended_from_outside_is_one_clear_error() -> None:
-    with pytest.raises(WeftError, match="was ended from outside, as where memory runs out"), workers(2) as each:
+    with pytest.raises(WorkerLost, match="was ended from outside, as where memory runs out"), workers(2) as each:
         list(each(end_this_process, range(3)))
 
 

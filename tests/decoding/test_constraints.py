@@ -13,6 +13,7 @@ from torch import Tensor
 from weft.decoding.beam import beam_search
 from weft.decoding.constraints import Constraint, Demands, Phrase, Standing, constrained_beam_search, overlap
 from weft.decoding.length import Scoring
+from weft.decoding.rules import MinimumLength, Ruled
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis
 from weft.errors import UsageError
@@ -170,6 +171,22 @@ def test_a_piece_that_the_model_holds_impossible_is_written_where_it_is_demanded
         Never([0], 2, 5), torch.tensor([4]), torch.tensor([1]), [[((4,),)]], beam_size=2, best=2, **IDS
     )
     assert all(3 not in hypothesis.tokens for hypothesis in found)
+
+
+@pytest.mark.parametrize("sentence", range(6))
+def test_no_hypothesis_ends_before_its_least_length(sentence: int) -> None:
+    steps = Ruled(RandomSteps([sentence], 2, 40), [MinimumLength(torch.tensor([20]), END_ID)], 1, 2)
+    (found,) = constrained_beam_search(
+        steps,
+        torch.tensor([30]),
+        torch.tensor([5]),
+        [[((3, 4, 5),)]],
+        beam_size=2,
+        best=2,
+        stopping="first-k",
+        **IDS,
+    )
+    assert all(len(hypothesis.tokens) >= 20 and hypothesis.log_prob > -1000 for hypothesis in found)
 
 
 def test_an_answer_does_not_depend_on_the_batch() -> None:

@@ -376,6 +376,15 @@ def test_a_strong_diversity_makes_groups_begin_with_different_pieces():
     assert found == sorted(found, key=lambda hypothesis: -hypothesis.score)
 
 
+def test_groups_shun_the_end_of_another_groups_hypothesis_too():
+    table = table_by_hand({(): {END_ID: 0.9, 3: 0.06, 4: 0.04}})
+    lengths = torch.tensor([3]), torch.tensor([3])
+    for strength, expected in ((0.0, [()]), (9.0, [(), (4,)])):  # 3 is what the first group goes on with
+        steps = TableSteps(table, ["s"], 2)
+        (found,) = diverse_beam_search(steps, *lengths, beam_size=2, groups=2, strength=strength, best=2, **IDS)
+        assert [hypothesis.tokens for hypothesis in found] == expected
+
+
 def test_a_diverse_answer_does_not_depend_on_the_batch():
     table = random_table(7, 5)
 
@@ -527,6 +536,15 @@ def test_the_longest_translation_follows_the_source():
     assert DecodingConfig().max_lengths(torch.tensor([0, 1, 10])).tolist() == [20, 22, 40]
     config = DecodingConfig(max_length_ratio=1.5, max_length_extra=3)
     assert config.max_lengths(torch.tensor([0, 1, 3, 10])).tolist() == [3, 5, 8, 18]
+
+
+@pytest.mark.parametrize("hundredths", [10, 15, 30, 60, 110, 120, 240])
+def test_lengths_are_rounded_up_from_the_ratio_as_it_is_written(hundredths):
+    config = DecodingConfig(max_length_ratio=hundredths / 100, max_length_extra=1, min_length_ratio=hundredths / 100)
+    sources = torch.arange(1000)
+    expected = [-(-source * hundredths // 100) for source in range(1000)]
+    assert config.min_lengths(sources).tolist() == expected
+    assert config.max_lengths(sources).tolist() == [length + 1 for length in expected]
 
 
 @pytest.mark.parametrize("method", ["greedy", "beam"])

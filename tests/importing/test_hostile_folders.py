@@ -193,6 +193,17 @@ PICKLES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.parametrize("name", ["a pickle", "an old pickle", "PyTorch's archive", "PyTorch's old file"])
+def test_these_payloads_work(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    PICKLES[name](tmp_path / "x")
+    if name.startswith("PyTorch"):
+        torch.load(tmp_path / "x", weights_only=False)
+    else:
+        pickle.loads((tmp_path / "x").read_bytes())  # noqa: S301 (what runs is our own)
+    assert Path("owned").exists()
+
+
 @pytest.mark.parametrize("name", PICKLES)
 @pytest.mark.parametrize(("format", "file"), [("marian-apart", "pytorch_model.bin"), ("joeynmt-pre", "300.ckpt")])
 def test_no_pickle_runs(
@@ -281,6 +292,12 @@ YAMLS = {
     "no text": ("a: \x00", "cannot be read"),
     "nothing": ("", "no YAML mapping"),
 }
+
+
+def test_the_code_in_yaml_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    yaml.unsafe_load(YAMLS["code"][0])
+    assert Path("owned").exists()
 
 
 @pytest.mark.parametrize("name", YAMLS)

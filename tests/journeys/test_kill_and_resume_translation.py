@@ -15,7 +15,6 @@ from bench.reliability.place import starter_corpus
 
 from weft.tasks import bulk
 from weft.tasks.bulk import translate_file
-from weft.tasks.model_folder import find_model
 from weft.tasks.passages import PassageTranslator
 from weft.tasks.translation import load_translator
 
@@ -26,15 +25,16 @@ PROGRAM = f"from weft.tasks import bulk; bulk.LINES_AT_ONCE = {SMALL_BLOCKS}; fr
 
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_translation_killed_at_random_moments_ends_byte_for_byte_like_one_left_alone(
-    kills: int, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kills: int, distinct_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "LINES_AT_ONCE", SMALL_BLOCKS)
     source = tmp_path / "in.txt"
     lines = [chinese for chinese, _ in starter_corpus().train[:LINES]]
     source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    model = find_model(tiny_run / "run")
+    model = distinct_model
     passages = PassageTranslator(load_translator(model, ["decoding.method=greedy"]))
     translate_file(passages, model, source, tmp_path / "whole.txt")
+    assert len(set((tmp_path / "whole.txt").read_text(encoding="utf-8").splitlines())) > 0.9 * len(set(lines))
 
     moments = random.Random(kills)
     done = 0

@@ -10,9 +10,9 @@ from weft.layers.dropout import Dropout, drop_by_bytes, drop_explicit, kept_mask
 
 @pytest.mark.parametrize(
     ("probability", "rounded"),
-    [(0.0, 0.0), (0.001, 1 / 256), (0.1, 26 / 256), (0.25, 64 / 256), (0.5, 0.5), (0.999, 1.0), (1.0, 1.0)],
+    [(0.0, 0.0), (0.001, 1 / 256), (0.1, 26 / 256), (0.25, 64 / 256), (0.5, 0.5), (0.999, 255 / 256), (1.0, 1.0)],
 )
-def test_probabilities_are_rounded_to_the_nearest_256th_but_never_to_none(probability, rounded):
+def test_probabilities_are_rounded_to_the_nearest_256th_but_never_to_none_or_all(probability, rounded):
     assert rounded_probability(probability) == rounded
 
 

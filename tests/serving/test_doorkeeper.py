@@ -146,7 +146,7 @@ def test_who_is_refused_in_short_keeps_the_connection_and_is_counted(make_servic
     with serving(service) as (address, _), full(service, address) as visitor:
         for _ in range(8):
             assert visitor.ask(request("/translate")).startswith(b"HTTP/1.1 503")
-            time.sleep(0.4)
+            time.sleep(0.1)
     written = service.house.metrics.written().decode()
     assert 'weft_refused_total{why="503"} 8.0' in written
     assert 'weft_requests_total{route="none",status="503"} 8.0' in written

@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,10 @@ from weft.serving.models import Models, Source
 from weft.serving.service import Service
 from weft.tasks.training import train
 
-CHROMIUM = Path("/usr/bin/chromium")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser at {CHROMIUM}")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=f"no browser is on the path: {', '.join(BROWSERS)}")
 
 SENTENCE = "我有三个苹果。"
 LONG = "我有三个苹果。你有两个梨。\n\n他有一个书包。"

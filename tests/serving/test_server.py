@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -222,11 +221,10 @@ def test_a_signal_ends_the_process_after_what_was_begun_and_hup_loads_anew(tiny_
             found: list[httpx.Response] = []
             thread = threading.Thread(target=lambda: found.append(client.post("/translate", json=long)))
             thread.start()
-            time.sleep(0.1)
-            running.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
             with httpx.Client(base_url=address) as another:
-                assert another.get("/ready").status_code == 503
+                wait_until(lambda: bool(found) or "weft_requests_in_flight 1.0" in another.get("/metrics").text)
+                running.send_signal(signal.SIGTERM)
+                wait_until(lambda: another.get("/ready").status_code == 503)
                 late = another.post("/translate", json={"q": "你好", "source": "zh", "target": "en"})
                 assert (late.status_code, late.headers["connection"]) == (200, "close")
             thread.join()

@@ -16,11 +16,12 @@ from weft.errors import CorpusError, RunError, Stopped, UsageError
 from weft.tasks import bulk
 from weft.tasks.bulk import Form, Place, blocks, translate_file
 from weft.tasks.glossary import Glossary
-from weft.tasks.model_folder import TranslationModel, find_model
+from weft.tasks.model_folder import TranslationModel
 from weft.tasks.passages import PassageTranslator
 from weft.tasks.translation import Translator, load_translator
 
-LINES = ["我有一个苹果。", "", "两个朋友", " \t", "书包"] * 3 + ["我有两个梨。你呢？"]
+LINES = ["我有一个苹果。", "", "两个朋友", " \t", "书包", "三个杯子", "我有梨。", "", "四个问题", "五个书包", "六个"]
+LINES += ["\u3000", "我有十个朋友。", "杯子", "一个问题。", "我有两个梨。你呢？"]
 TEXT = "".join(f"{line}\n" for line in LINES)
 
 
@@ -30,8 +31,8 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def model(tiny_run: Path) -> Path:
-    return find_model(tiny_run / "run")
+def model(distinct_model: Path) -> Path:
+    return distinct_model
 
 
 @pytest.fixture
@@ -41,7 +42,9 @@ def passages(model: Path) -> PassageTranslator:
 
 @pytest.fixture
 def expected(passages: PassageTranslator) -> str:
-    return "".join(f"{translation.text}\n" for translation in passages.translate(LINES))
+    answers = [translation.text for translation in passages.translate(LINES)]
+    assert len(set(answers)) == len({line.strip() for line in LINES})  # so that two that change places are seen
+    return "".join(f"{answer}\n" for answer in answers)
 
 
 @pytest.fixture
@@ -106,9 +109,11 @@ def test_progress_counts_lines_and_bytes(passages: PassageTranslator, model: Pat
     assert seen[-1].bytes == seen[-1].all_bytes == len(TEXT.encode())
 
 
-def test_json_says_what_was_translated(passages: PassageTranslator, model: Path, place: Path) -> None:
+def test_json_says_what_was_translated(passages: PassageTranslator, model: Path, place: Path, expected: str) -> None:
     translate_file(passages, model, Path("in.txt"), Path("out.txt"), form=Form(as_json=True))
-    assert [json.loads(line)["source"] for line in read("out.txt").splitlines()] == LINES
+    rows = [json.loads(line) for line in read("out.txt").splitlines()]
+    assert [row["source"] for row in rows] == LINES
+    assert [row["text"] for row in rows] == expected.splitlines()
 
 
 # Stopped and gone on with

@@ -11,7 +11,7 @@ import pytest
 
 from weft.config import Resolved, changed, read_recipe, resolve
 from weft.errors import RecipeError, RunError, Stopped
-from weft.tasks.defaults import TABLE, Size, choose_open_settings, size_for
+from weft.tasks.defaults import OWN_RATES, TABLE, Size, choose_open_settings, size_for
 from weft.tasks.model_folder import read_config
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.training import Silent, train
@@ -114,6 +114,31 @@ def test_an_optimizer_that_is_given_gets_its_own_rate(optimizer: str, factor: in
     assert chosen["training.learning_rate"] == factor * size_for(50_000).learning_rate
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adafactor"])
+def test_an_optimizer_whose_rates_are_of_another_kind_gets_its_own(optimizer: str) -> None:
+    chosen = choose_open_settings(recipe(training={"optimizer": optimizer}), 50_000)
+    assert chosen["training.learning_rate"] == OWN_RATES[optimizer]
+
+
+def test_noam_is_the_papers_where_no_factor_is_given() -> None:
+    chosen = choose_open_settings(recipe(training={"schedule": "noam"}), 50_000)
+    assert chosen["training.learning_rate"] == 1.0 and "training.optimizer" not in chosen
+    chosen = choose_open_settings(recipe(training={"schedule": "noam", "learning_rate": 0.4}), 50_000)
+    assert "training.learning_rate" not in chosen
+
+
+def test_another_models_weights_leave_nothing_open_but_a_rate_of_another_kind() -> None:
+    init = {"init": "runs/other"}
+    assert choose_open_settings(recipe(training=init), 50_000) == {}
+    assert choose_open_settings(recipe(training={**init, "optimizer": "adamw"}), 50_000) == {}
+    assert choose_open_settings(recipe(training={**init, "optimizer": "sgd"}), 50_000) == {
+        "training.learning_rate": 0.3
+    }
+    assert choose_open_settings(recipe(training={**init, "schedule": "noam"}), 50_000) == {
+        "training.learning_rate": 1.0
+    }
+
+
 def test_a_rate_that_is_given_keeps_the_optimizer_that_it_was_meant_for() -> None:
     chosen = choose_open_settings(recipe(training={"learning_rate": 5e-4}), 50_000)
     assert not chosen.keys() & {"training.optimizer", "training.learning_rate"}
@@ -145,8 +170,8 @@ def test_width_and_heads_fit_whichever_of_them_is_given(model: dict[str, Any], p
     [
         ({"training": {"batch_sentences": 48}}, ["training.batch_tokens"]),
         ({"training": {"steps": 5}}, ["training.epochs"]),
-        ({"training": {"optimizer": "sgd"}}, ["training.optimizer", "training.learning_rate"]),
-        ({"training": {"schedule": "noam"}}, ["training.optimizer", "training.learning_rate"]),
+        ({"training": {"optimizer": "sgd"}}, ["training.optimizer"]),
+        ({"training": {"schedule": "noam"}}, ["training.optimizer"]),
         ({"tokenizer": {"shared": True}}, ["tokenizer.target_size"]),
     ],
     ids=str,

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from weft.data.corpus import ParallelText
+from weft.data.sentences import Sentences
 from weft.errors import UsageError
-from weft.tasks.forced import force, score_pairs
+from weft.tasks.forced import TOKENS_AT_ONCE, batches, force, score_pairs
 from weft.tasks.model_folder import TranslationModel
 from weft.tasks.translation import Translator, encode_sources
 from weft.text.vocabulary import BEGIN_ID, END_ID
@@ -44,6 +45,13 @@ def test_of_an_ensemble_it_is_the_mean_of_the_probabilities(random_model: Transl
     one, two = (by_steps(model, SOURCES[0], TARGETS[0]) for model in (random_model, other))
     expected = [math.log((math.exp(a) + math.exp(b)) / 2) for a, b in zip(one, two, strict=True)]
     assert both.log_probs == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_long_source_among_short_translations_makes_no_large_batch() -> None:
+    written, read = Sentences([[1] * 3] * 1000), Sentences([[1] * 500, *[[1] * 4] * 999])
+    found = list(batches(written, [read]))
+    assert sorted(index for indices in found for index in indices.tolist()) == list(range(1000))
+    assert all(len(indices) * int(read.lengths[indices].max()) <= TOKENS_AT_ONCE for indices in found)
 
 
 def test_no_pairs_have_no_probabilities(random_model: TranslationModel) -> None:

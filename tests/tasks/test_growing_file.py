@@ -2,12 +2,14 @@
 
 import json
 import os
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from weft.errors import RunError, UsageError
+from weft.errors import RunError, UsageError, WeftError
 from weft.tasks import growing_file
 from weft.tasks.growing_file import GrowingFile
 
@@ -33,6 +35,11 @@ def grow(path: Path, *, chunks: int = len(CHUNKS), made_of: dict[str, Any] = MAD
     return file
 
 
+def chunks_of(manifest: Path) -> int:
+    """How many chunks the one that died has told to be there."""
+    return json.loads(manifest.read_text(encoding="utf-8"))["state"].get("chunks", 0) if manifest.exists() else 0
+
+
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
@@ -54,7 +61,14 @@ def test_wherever_a_process_dies_the_next_one_ends_with_the_same_file(
 ) -> None:
     """Die at the first moment that touches the disk, the second, and so on, until there is none left to die at."""
     fsync, replace, write_atomically = os.fsync, os.replace, growing_file.write_atomically
+    append = GrowingFile.append
     left = 0
+    written: list[str] = []
+    kept: list[int] = []
+
+    def noting(file: GrowingFile, chunk: str, state: dict[str, Any]) -> None:
+        written.append(chunk)
+        append(file, chunk, state)
 
     def die(work: Any) -> Any:
         def dying(*arguments: Any) -> Any:
@@ -79,11 +93,17 @@ def test_wherever_a_process_dies_the_next_one_ends_with_the_same_file(
                 died = False
             except Killed:
                 died = True
-        grow(folder / "bt.tsv")
+        kept.append(chunks_of(folder / "bt.tsv.json"))
+        written.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(GrowingFile, "append", noting)
+            grow(folder / "bt.tsv")
+        assert written == CHUNKS[kept[-1] :]
         assert (folder / "bt.tsv").read_text(encoding="utf-8") == WHOLE
         assert names(folder) == {"bt.tsv", "bt.tsv.json"}
         if not died:
             assert moment > 10
+            assert kept == sorted(kept) and set(kept) == set(range(len(CHUNKS) + 1))
             return
     raise AssertionError("it never came through")
 
@@ -161,6 +181,35 @@ def test_two_do_not_write_one_file(tmp_path: Path) -> None:
         pytest.raises(RunError, match="another process is writing"),
     ):
         grow(tmp_path / "bt.tsv")
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on file sizes")
+def test_a_full_disk_is_one_clear_error_and_the_same_work_goes_on(tmp_path: Path) -> None:
+    import resource
+
+    path = tmp_path / "out.txt"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    file = GrowingFile(path, MADE_OF)
+    try:
+        with pytest.raises(WeftError, match=r"written: File too large; the same command goes on"), file.opened():
+            file.append(CHUNKS[0], {"chunks": 1})
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(CHUNKS[0]) + 3, before[1]))
+            file.append(CHUNKS[1], {"chunks": 2})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert grow(path).is_finished and path.read_text(encoding="utf-8") == WHOLE
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> bool:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(growing_file, "hold_alone", refuse)
+    with pytest.raises(UsageError, match=r"its file system has no locks \(No locks available\)"):
+        grow(tmp_path / "out.txt")
     assert names(tmp_path) == set()
 
 

@@ -49,16 +49,17 @@ def texts_of(found: list[Translation]) -> list[str]:
 def test_a_text_that_is_not_long_goes_to_the_model_as_it_is(echo: Echo) -> None:
     texts = ["我来了。你呢？", "", " a  b ", "一\n二", "<b>{x}</b>"]
     passages = PassageTranslator(echo)
-    assert passages.translate(texts) == echo.translate(texts)
+    found = passages.translate(texts)
     assert echo.asked == texts and passages.cut_texts == 0
+    assert found == echo.translate(texts)
 
 
 def test_a_long_text_is_translated_sentence_by_sentence_by_default(echo: Echo) -> None:
-    sentence = "我有一个苹果。"
-    long = sentence * LONGEST_WHOLE
+    sentences = [f"我有{number}个苹果。" for number in range(LONGEST_WHOLE)]
+    long = "".join(sentences)
     (found,) = PassageTranslator(echo).translate([long])
-    assert echo.asked == [sentence] * LONGEST_WHOLE
-    assert found == Translation(long, " ".join([sentence] * LONGEST_WHOLE), -LONGEST_WHOLE, -2 * LONGEST_WHOLE)
+    assert echo.asked == sentences
+    assert found == Translation(long, " ".join(sentences), -LONGEST_WHOLE, -2 * LONGEST_WHOLE)
 
 
 def test_always_takes_every_text_apart_and_never_none(echo: Echo) -> None:
@@ -168,36 +169,37 @@ def test_every_mark_and_block_comes_out_once_and_in_order(echo: Echo, text: str,
 @pytest.mark.parametrize(
     "text", ["我来了。你呢？\n\n我有两个梨。", "书包", "", " ", "<p>我有<b>一个</b>苹果。</p>你呢？"]
 )
-def test_the_parts_of_a_streamed_passage_are_its_translation(
-    random_model: TranslationModel, split: Any, text: str
-) -> None:
+def test_the_parts_of_a_streamed_passage_are_its_translation(distinct_model: Path, split: Any, text: str) -> None:
     for keeps_markup in (False, True):
-        passages = PassageTranslator(Translator(random_model), split, keeps_markup=keeps_markup)
+        passages = PassageTranslator(load_translator(distinct_model), split, keeps_markup=keeps_markup)
         assert "".join(passages.stream(text)) == passages.translate([text])[0].text
 
 
-def test_a_long_passage_is_streamed_from_its_first_sentence_on(random_model: TranslationModel) -> None:
-    passages = PassageTranslator(Translator(random_model), "always")
-    stream = passages.stream("我来了。" * 3)
+def test_a_long_passage_is_streamed_from_its_first_sentence_on(distinct_model: Path) -> None:
+    passages = PassageTranslator(load_translator(distinct_model), "always")
+    sentences = ["我来了。", "你呢？", "书包。"]
+    stream = passages.stream("".join(sentences))
     first = next(stream)
-    one = passages.translate(["我来了。"])[0].text
-    assert one.startswith(first) and first + "".join(stream) == f"{one} {one} {one}"
+    alone = texts_of(passages.translate(sentences))
+    assert len(set(alone)) == 3
+    assert alone[0].startswith(first) and first + "".join(stream) == " ".join(alone)
 
 
-def test_the_best_of_a_passage_are_the_best_combinations_of_its_sentences(random_model: TranslationModel) -> None:
-    translator = Translator(random_model)
+def test_the_best_of_a_passage_are_the_best_combinations_of_its_sentences(distinct_model: Path) -> None:
+    translator = load_translator(distinct_model)
     passages = PassageTranslator(translator, "always")
     texts = ["我来了。", "你呢？", "书包。"]
     (found,) = passages.translate_n_best(["".join(texts)], 3)
     several = translator.translate_n_best(texts, 3)
+    assert len({one.text for found_of in several for one in found_of}) == 9
     everything = sorted(itertools.product(*several), key=lambda way: -sum(one.score for one in way))
     assert [one.text for one in found] == [" ".join(one.text for one in way) for way in everything[:3]]
     assert [one.score for one in found] == pytest.approx([sum(one.score for one in way) for way in everything[:3]])
     assert found[0] == passages.translate(["".join(texts)])[0]
 
 
-def test_of_a_passage_that_is_one_sentence_they_are_its_own(random_model: TranslationModel) -> None:
-    translator = Translator(random_model)
+def test_of_a_passage_that_is_one_sentence_they_are_its_own(distinct_model: Path) -> None:
+    translator = load_translator(distinct_model)
     texts = ["我来了。你呢？", "", "书包"]
     passages = PassageTranslator(translator)
     assert passages.translate_n_best(texts, 3) == translator.translate_n_best(texts, 3)

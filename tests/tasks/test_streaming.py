@@ -24,17 +24,18 @@ METHODS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(params=["wordy", "trained"])
-def translator(request: pytest.FixtureRequest, tiny_run: Path, wordy_model: TranslationModel) -> Translator:
-    return Translator(wordy_model) if request.param == "wordy" else load_translator(tiny_run / "run")
+@pytest.fixture(params=["wordy", "distinct"])
+def translator(request: pytest.FixtureRequest, distinct_model: Path, wordy_model: TranslationModel) -> Translator:
+    return Translator(wordy_model) if request.param == "wordy" else load_translator(distinct_model)
 
 
 @pytest.mark.parametrize("decoding", METHODS, ids=lambda decoding: "-".join(map(str, decoding.values())))
 def test_the_parts_of_a_stream_are_the_translation(translator: Translator, decoding: dict[str, Any]) -> None:
-    for text in TEXTS[1:3]:
+    together = [translation.text for translation in translator.translate(TEXTS[1:3], **decoding)]
+    assert together[0] != together[1]
+    for text, whole in zip(TEXTS[1:3], together, strict=True):
         parts = list(translator.stream(text, **decoding))
-        assert "".join(parts) == translator.translate([text], **decoding)[0].text
-        assert all(parts)
+        assert "".join(parts) == whole and all(parts)
 
 
 def test_so_they_are_under_a_glossary_behind_a_prefix_and_of_an_ensemble(

@@ -15,9 +15,11 @@ from weft.config import changed
 from weft.data.batching import Batch
 from weft.data.corpus import read_corpora
 from weft.errors import RecipeError, RunError, Stopped, UsageError
+from weft.models.transformer import Transformer
 from weft.tasks.model_card import recorded_files
-from weft.tasks.model_folder import TranslationModel, build_transformer, find_model, load_model
+from weft.tasks.model_folder import TranslationModel, build_transformer, find_model, load_model, save_model
 from weft.tasks.plan import plan
+from weft.tasks.teachers import load_teachers
 from weft.tasks.training import Silent, train
 from weft.tasks.translation import TranslationTask, pair_batches
 from weft.training.losses import Loss, cross_entropy, guided_cross_entropy
@@ -150,18 +152,59 @@ def test_r_drop_without_dropout_is_the_plain_loss_and_with_it_more(
     assert much > little * 1.01
 
 
-def test_a_teacher_is_asked_without_dropout_and_learns_nothing(tiny_run: Path, random_model: TranslationModel) -> None:
-    keys = {"training.teachers": ("itself",), "training.distill_weight": 1.0}
-    resolved = changed(random_model.resolved, keys, "a test")
-    pairs = read_corpora(["valid.tsv"], resolved.recipe.data, tiny_run)
+@pytest.fixture
+def taught(
+    tiny_run: Path, tmp_path: Path, random_model: TranslationModel
+) -> tuple[TranslationTask, Transformer, Batch]:
+    """The task of a student that learns from random_model alone, the student, other random weights, and a batch.
+
+    The teacher's recipe has dropout, the student's has none.
+    """
     tokenizers = random_model.source_tokenizer, random_model.target_tokenizer
+    dropping = changed(random_model.resolved, {"model.dropout": 0.5}, "a test")
+    model = build_transformer(dropping.recipe, *[tokenizer.vocab_size for tokenizer in tokenizers])
+    model.load_state_dict(random_model.model.state_dict())
+    save_model(tmp_path, TranslationModel(dropping, model, *tokenizers), card="")
+    keys = {"model.dropout": 0.0, "training.teachers": (str(tmp_path),), "training.distill_weight": 1.0}
+    resolved = changed(random_model.resolved, {**keys, "training.precision": "fp32"}, "a test")
+    pairs = read_corpora(["valid.tsv"], resolved.recipe.data, tiny_run)
     batch = next(pair_batches(pairs, *tokenizers, seed=1, batch_sentences=5).in_order())
-    student = TranslationModel(resolved, random_model.model, *tokenizers)
-    task = TranslationTask(student, pairs, seed=1, teachers=[random_model.model])
-    random_model.model.eval()  # as its own teacher and without dropout a model has found what it looks for
-    task.loss(random_model.model, batch).total.backward()
-    gradients = [parameter.grad for parameter in random_model.model.parameters() if parameter.grad is not None]
-    assert max(float(gradient.abs().max()) for gradient in gradients) < 1e-4
+    torch.manual_seed(7)
+    weights = build_transformer(resolved.recipe, *[tokenizer.vocab_size for tokenizer in tokenizers])
+    student = TranslationModel(resolved, weights, *tokenizers)
+    task = TranslationTask(student, pairs, seed=1, teachers=load_teachers(student, {}, Silent()))
+    return task, student.model.train(), batch
+
+
+def largest_gradient(model: Transformer) -> float:
+    return max(float(weights.grad.abs().max()) for weights in model.parameters() if weights.grad is not None)
+
+
+def test_a_teacher_is_asked_without_dropout_and_learns_nothing(
+    taught: tuple[TranslationTask, Transformer, Batch], random_model: TranslationModel
+) -> None:
+    task, student, batch = taught
+    given, expected = batch.target[:, :-1], batch.target[:, 1:]
+    answers, lesson = (model(batch.source, given)[expected != 0] for model in (student, random_model.model.eval()))
+    found = task.loss(student, batch)
+    definition = guided_cross_entropy(
+        answers[None], expected[expected != 0], 0.0, teacher_logits=[lesson], teacher_share=1.0
+    )
+    assert float(found.total.detach()) == pytest.approx(float(definition.total.detach()), rel=1e-5)
+    found.total.backward()
+    assert largest_gradient(student) > 0.1
+    assert [
+        weights.grad for teacher in task.teachers for weights in teacher.parameters() if weights.grad is not None
+    ] == []
+
+
+def test_a_student_that_says_what_its_teacher_says_has_nothing_to_learn(
+    taught: tuple[TranslationTask, Transformer, Batch], random_model: TranslationModel
+) -> None:
+    task, student, batch = taught
+    student.load_state_dict(random_model.model.state_dict())
+    task.loss(student, batch).total.backward()
+    assert largest_gradient(student) < 1e-4
 
 
 # The student's vocabulary

@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,9 +17,10 @@ import torch
 from safetensors.torch import load_file
 
 from weft.config import resolve
-from weft.errors import CorpusError, RecipeError, RunError, Stopped, WeftError
+from weft.errors import CorpusError, RecipeError, RunError, Stopped, WeftError, WorkerLost
 from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
+from weft.tasks import first_model, training
 from weft.tasks.corpora import read_all
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.tasks.preparation import prepare
@@ -162,6 +164,26 @@ def test_a_run_under_way_cannot_be_made_shorter(tiny_run: Path, tmp_path: Path) 
         train(recipe(training={"epochs": 2}), run=tmp_path / "run", data=tiny_run)
 
 
+def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(Stopped):
+        train(recipe(training={"epochs": 3}), run=run, data=tiny_run, listener=Watcher(signal_at=2))
+    changed = recipe(training={"epochs": 3, "label_smoothing": 0.2})
+    with pytest.raises(RunError, match=r"training\.label_smoothing: was .*, is 0\.2") as refused:
+        train(changed, run=run, data=tiny_run)
+    advice = re.search(r"begin a new run: --run (\S+), from its weights with --set (\S+)$", str(refused.value))
+    assert advice
+    untrained = {"learning_rate": 1e-30}
+    followed = train(
+        {**changed, "training": {**changed["training"], **untrained}},
+        run=advice[1],
+        data=tiny_run,
+        overrides=[advice[2]],
+    )
+    weights = [load_model(find_model(folder)).model.state_dict() for folder in (run / "checkpoints/step-2", followed)]
+    torch.testing.assert_close(weights[1], weights[0])
+
+
 def test_a_run_under_way_cannot_be_given_less_patience_which_would_end_it_at_once(
     tiny_run: Path, tmp_path: Path
 ) -> None:
@@ -213,6 +235,15 @@ def test_steps_that_the_epochs_do_not_reach_are_named(tiny_run: Path, tmp_path: 
     train(recipe(training={"epochs": 1, "steps": 7}), run=tmp_path / "run", data=tiny_run, listener=watcher)
     says = "training.epochs = 1 ends this run after 2 steps, before the 7 of training.steps; 4 epochs hold as many"
     assert says in watcher.messages
+
+
+def test_a_warm_up_as_long_as_the_run_is_named(tiny_run: Path, tmp_path: Path) -> None:
+    for warmup, is_named in ((STEPS_PER_EPOCH, True), (1, False), (0.5, False)):
+        watcher = Watcher()
+        given = recipe(training={"epochs": 1, "warmup": warmup})
+        train(given, run=tmp_path / f"run{warmup}", data=tiny_run, listener=watcher)
+        message = "training.warmup = 2 steps last as long as the whole run of 2: the rate only rises"
+        assert any(said.startswith(message) for said in watcher.messages) == is_named
 
 
 def test_training_stops_when_patience_is_lost_and_more_patience_goes_on(tiny_run: Path, tmp_path: Path) -> None:
@@ -302,6 +333,38 @@ def test_what_the_machine_chose_is_written_down_as_measured(tiny_run: Path, tmp_
     assert line in ('precision = "fp32"  # measured', 'precision = "bf16"  # measured')
 
 
+def test_a_run_goes_on_with_the_threads_of_the_machine_that_it_goes_on_on(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, run = recipe(), tmp_path / "run"
+    for cores, stop in ((1, 2), (3, 4), (3, 6)):
+        monkeypatch.setattr(first_model, "choose_threads", lambda cores=cores: cores)
+        watcher = Watcher(signal_at=stop)
+        with pytest.raises(Stopped):
+            train(given, run=run, data=tiny_run, listener=watcher)
+        changed = "training.threads was 1, is 3 from here on: sums round differently"
+        assert (changed in watcher.messages) == (stop == 4)
+        written = (run / "checkpoints" / f"step-{stop}" / "config.toml").read_text(encoding="utf-8")
+        assert f"\nthreads = {cores}  # measured\n" in written
+    train(given, run=run, data=tiny_run, overrides=["training.threads=2"])
+    written = (run / "checkpoints" / "step-8" / "config.toml").read_text(encoding="utf-8")
+    assert "\nthreads = 2  # command line\n" in written
+
+
+def test_a_signal_that_ends_the_processes_that_prepare_pairs_has_stopped_the_run(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepare(*_: Any) -> None:
+        if asked:
+            os.kill(os.getpid(), signal.SIGTERM)  # to the process group: this process and its workers
+        raise WorkerLost("a process was ended")
+
+    monkeypatch.setattr(training, "prepare", prepare)
+    for asked, error in ((True, Stopped), (False, WorkerLost)):
+        with pytest.raises(error, match="stopped while pairs were prepared" if asked else "a process was ended"):
+            train(recipe(), run=tmp_path / "run", data=tiny_run)
+
+
 # From another model
 
 
@@ -389,11 +452,10 @@ def test_it_learns_and_reloads(tiny_run: Path, tmp_path: Path, tables: dict[str,
     assert sum(weight.numel() for weight in weights) == model.count_parameters()
     evaluated = json.loads((run / "scores.json").read_text(encoding="utf-8"))[0]
     assert evaluated["sentences"] == 5 and evaluated["parameters"] == model.count_parameters()
-    best = validations(run)[-1] if status(run).best == status(run).last else None
-    if best is not None:
-        samples = json.loads((run / "samples.jsonl").read_text(encoding="utf-8").splitlines()[-1])["samples"]
-        found = Translator(model).translate([sample["source"] for sample in samples], method="greedy")
-        assert [translation.text for translation in found] == [sample["hypothesis"] for sample in samples]
+    lines = (run / "samples.jsonl").read_text(encoding="utf-8").splitlines()
+    best = {row["step"]: row["samples"] for row in map(json.loads, lines)}[status(run).best]
+    found = Translator(model).translate([sample["source"] for sample in best], method="greedy")
+    assert [translation.text for translation in found] == [sample["hypothesis"] for sample in best]
 
 
 def test_bf16_learns_like_fp32(tiny_run: Path, tmp_path: Path) -> None:

@@ -54,7 +54,9 @@ def threads() -> Iterator[Callable[[int], None]]:
 
 def same(left: list[Translation], right: list[Translation]) -> bool:
     return all(
-        a.text == b.text and abs(a.score - b.score) < 1e-4 and abs(a.log_prob - b.log_prob) < 1e-3
+        (a.source, a.text) == (b.source, b.text)
+        and abs(a.score - b.score) < 1e-4
+        and abs(a.log_prob - b.log_prob) < 1e-3
         for a, b in zip(left, right, strict=True)
     )
 
@@ -74,6 +76,7 @@ def test_an_answer_does_not_depend_on_what_else_is_translated_with_it(
     assert same(together, alone)
     assert same(translator.translate(texts[::-1], batch_tokens=100, **decoding), alone[::-1])
     assert len({translation.text for translation in alone}) > 5
+    assert len({round(one.log_prob, 2) for one in alone}) > 50  # so that two that change places are seen
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -90,6 +93,7 @@ def test_two_batches_side_by_side_are_translated_as_one_after_the_other(
         found[number] = translator.translate(texts, batch_tokens=100, precision=precision, **decoding)
         assert torch.get_num_threads() == number
     assert same(found[3], found[1])
+    assert len({round(one.log_prob, 2) for one in found[1]}) > 15  # so that two that change places are seen
 
 
 def test_what_a_step_raises_ends_all_searches(translator: Translator, threads: Callable[[int], None]) -> None:

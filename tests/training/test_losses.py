@@ -19,7 +19,7 @@ from weft.training.losses import (
     guided_cross_entropy,
 )
 
-BLOCK = BlockedCrossEntropy.block
+BLOCK, STRETCH = BlockedCrossEntropy.block, BlockedCrossEntropy.stretch
 
 
 def inputs(tokens: int, vocab: int = 37, width: int = 12) -> tuple[Tensor, Tensor, Tensor]:
@@ -54,7 +54,7 @@ def test_one_token_by_hand() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
-@pytest.mark.parametrize("tokens", [1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 77])
+@pytest.mark.parametrize("tokens", [1, BLOCK - 1, BLOCK, BLOCK + 1, STRETCH, 2 * STRETCH + BLOCK + 77])
 def test_the_definition_the_blocks_and_torch_agree_in_values_and_gradients(tokens: int, smoothing: float) -> None:
     hidden, weight, labels = inputs(tokens)
     whole, whole_hidden, whole_weight = with_gradients("whole", hidden, weight, labels, smoothing)
@@ -95,7 +95,7 @@ def test_the_gradient_of_the_definition_is_torchs() -> None:
 
 
 def test_in_bf16_the_blocks_stay_near_fp32() -> None:
-    hidden, weight, labels = inputs(BLOCK + 100)
+    hidden, weight, labels = inputs(STRETCH + 100)
     exact, exact_hidden, exact_weight = with_gradients("blocked", hidden, weight, labels, 0.1)
     low, low_hidden, low_weight = with_gradients("blocked", hidden.bfloat16(), weight, labels, 0.1)
     assert float(low.total.detach()) == pytest.approx(float(exact.total.detach()), rel=1e-2)
@@ -187,7 +187,7 @@ def passes_of(hidden: Tensor, passes: int) -> Tensor:
 
 
 @pytest.mark.parametrize(("smoothing", "z_loss"), [(0.0, 0.0), (0.1, 0.0), (0.1, 0.02)])
-@pytest.mark.parametrize("tokens", [1, BLOCK // 2, BLOCK + 77])
+@pytest.mark.parametrize("tokens", [1, BLOCK // 2, STRETCH + 77])
 @pytest.mark.parametrize("name", GUIDES)
 def test_the_guided_loss_in_blocks_is_its_definition_in_values_and_gradients(
     name: str, tokens: int, smoothing: float, z_loss: float
@@ -221,7 +221,7 @@ def test_the_gradient_made_by_hand_is_that_of_small_steps(name: str) -> None:
 
 
 def test_one_pass_without_a_guide_is_plain_cross_entropy() -> None:
-    hidden, weight, labels = inputs(BLOCK + 5)
+    hidden, weight, labels = inputs(STRETCH + 5)
     plain, *gradients = with_gradients("blocked", hidden, weight, labels, 0.1, 0.02)
     found, *others = guided("blocked", hidden[None], weight, labels, 0.1, 0.02, {})
     assert float(found.total.detach()) == pytest.approx(float(plain.total.detach()), rel=1e-6)
@@ -270,7 +270,7 @@ def test_a_student_that_says_what_its_teacher_says_has_nothing_to_learn_from_it(
 
 @pytest.mark.parametrize("name", ["R-Drop", "R-Drop and teachers"])
 def test_the_guided_loss_in_bf16_stays_near_fp32(name: str) -> None:
-    hidden, weight, labels = inputs(BLOCK + 100)
+    hidden, weight, labels = inputs(STRETCH + 100)
     passes = passes_of(hidden, 2)
     exact, *exact_gradients = guided("blocked", passes, weight, labels, 0.1, 0.0, GUIDES[name])
     low, *low_gradients = guided("blocked", passes.bfloat16(), weight, labels, 0.1, 0.0, GUIDES[name])

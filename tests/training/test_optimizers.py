@@ -93,6 +93,27 @@ def test_adafactors_steps_are_the_rates_share_of_the_weights(value: float) -> No
     assert after_steps(number, optimizer, [1e-3]) == pytest.approx([0.9 * value], rel=1e-5)
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-4, 1e-6])
+def test_adafactor_is_the_papers_whatever_the_size_of_the_gradients(size: float) -> None:
+    # Algorithm 4 of Shazeer and Stern 2018, in float64: rows and columns of a mean square, then a clipped update.
+    torch.manual_seed(5)
+    model = nn.Linear(6, 4, bias=False)
+    optimizer = make_optimizer(model, "adafactor", **DEFAULTS)
+    matrix = model.weight.detach().double()
+    rows, columns = torch.zeros(4, 1, dtype=torch.float64), torch.zeros(1, 6, dtype=torch.float64)
+    shapes = torch.randn(5, 4, 6, dtype=torch.float64) * torch.logspace(-2, 0, 6, dtype=torch.float64)
+    for step, gradient in enumerate(size * shapes, start=1):
+        decay = 1 - step**-0.8
+        rows = decay * rows + (1 - decay) * gradient.square().mean(1, keepdim=True)
+        columns = decay * columns + (1 - decay) * gradient.square().mean(0, keepdim=True)
+        update = gradient / (rows @ columns / rows.mean()).sqrt()
+        update /= max(1.0, float(update.square().mean().sqrt()))
+        matrix = matrix - 0.1 * max(1e-3, float(matrix.square().mean().sqrt())) * update
+        model.weight.grad = gradient.float()
+        optimizer.step()
+    torch.testing.assert_close(model.weight.detach().double(), matrix, rtol=1e-4, atol=1e-6)
+
+
 def test_muons_first_step_turns_all_directions_of_the_gradient_into_equally_long_ones() -> None:
     torch.manual_seed(4)
     model = nn.Linear(24, 16, bias=False)

@@ -116,7 +116,6 @@ def test_a_checkpoint_is_never_seen_half_written(tmp_path: Path) -> None:
     assert names(target) == {"a", "b"} and names(tmp_path) == {"step-1"}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on file sizes")
 def test_a_checkpoint_that_is_swept_is_never_seen_half_removed(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(folder: Path, **_: object) -> None:
         if folder.exists():
@@ -133,6 +132,7 @@ def test_a_checkpoint_that_is_swept_is_never_seen_half_removed(run: RunFolder, m
     assert names(run.checkpoints) == {"step-1"}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on file sizes")
 def test_a_full_disk_is_one_clear_error_and_what_was_saved_is_intact(run: RunFolder) -> None:
     import resource
 

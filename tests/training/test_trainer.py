@@ -575,7 +575,7 @@ def test_the_parts_are_saved_at_once_and_kept_where_memory_suffices_again(tmp_pa
     straight = make_trainer(tmp_path / "straight", limited(2), batches=FOUR_ROWS)
     train(straight)
     first = make_trainer(tmp_path / "run", limited(2), batches=FOUR_ROWS)
-    first.validate = lambda: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
+    first.validate = lambda **_: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         train(first)  # killed in step 4, with nothing saved since the first
     assert first.run.status() == RunStatus(last=1)
@@ -691,6 +691,23 @@ def test_an_alarm_that_the_validation_does_not_confirm_is_raised_only_once(tmp_p
     trainer = make_trainer(tmp_path, task, epochs=6, validate_every="2 epochs")
     train(trainer)
     assert watched(trainer).validated == [8, 12, 16, 24]
+
+
+@pytest.mark.usefixtures("judged_by_epoch")
+def test_a_validation_that_only_an_alarm_asked_for_costs_no_patience(tmp_path: Path) -> None:
+    task = diverging([2.0, 2.0, 4.0, 4.0, 4.0, 4.0], [3.0] * 9)
+    trainer = make_trainer(tmp_path, task, epochs=6, validate_every="2 epochs", patience=2)
+    train(trainer)
+    assert watched(trainer).validated == [8, 12, 16, 24]  # 12 is not due: the second one without improvement is 24
+
+
+@pytest.mark.usefixtures("judged_by_epoch")
+def test_going_back_to_the_best_weights_of_a_trial_raises_no_alarm(tmp_path: Path) -> None:
+    task = diverging([2.0, 2.0, 0.5, 0.5, 2.0, 2.0], [1.0, 2.0, 0.9])
+    settings: dict[str, Any] = {"schedule": "plateau-trials", "patience": 1, "validate_every": "2 epochs"}
+    trainer = make_trainer(tmp_path, task, epochs=6, **settings)
+    train(trainer)
+    assert trainer.progress.trials_lost == 1 and watched(trainer).validated == [8, 16, 24]
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
@@ -865,7 +882,7 @@ def test_plateau_lowers_the_rate_when_torch_does(tmp_path: Path, metric: str, pa
     rates = []
     for value in values:
         trainer.progress.step += 1
-        trainer.validate()
+        trainer.validate(is_due=True)
         oracle.step(value)
         rates.append(0.01 * trainer.progress.rate_scale)
         assert rates[-1] == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-12)
@@ -1152,6 +1169,7 @@ def test_one_way_to_say_the_batch_size() -> None:
         ({"optimizer": "sgd", "nesterov": True, "momentum": 0.0}, {"nesterov": "which is 0"}),
         ({"schedule": "plateau", "learning_rate": 1e-6}, {"min_learning_rate": "is above learning_rate = 1e-06"}),
         ({"schedule": "plateau-trials"}, {"patience": "is needed"}),
+        ({"teachers": ("a",), "distill_weight": 1.0, "z_loss": 1e-4}, {"z_loss": "distill_weight = 1 leaves none"}),
         ({"average_last": 1}, {"average_last": "must be 0 or at least 2"}),
         ({"average_last": 2, "average_best": 2}, {"average_best": "is given beside average_last"}),
         (

@@ -11,6 +11,7 @@ import re
 import statistics
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -93,7 +94,10 @@ def _read_run(run: Path) -> Run:
 
 def _read_lines(path: Path) -> list[Line]:
     """The objects of a .jsonl file, without a last line that a killed writer tore."""
-    *whole, last = path.read_bytes().split(b"\n")
+    try:
+        *whole, last = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from error
     lines = []
     for number, raw in enumerate([*whole, last], start=1):
         if not raw.strip():
@@ -115,6 +119,8 @@ def _read_json(path: Path, kind: type, missing: Any) -> Any:
         return missing
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise RunError(f"{path} is not JSON; move it away to have the report without it") from error
     if not isinstance(value, kind):
@@ -130,9 +136,10 @@ def _read_recipe(run: Path, state: Line) -> str:
     """
     checkpoints = [run / str(state[name]) for name in ("best", "last") if state.get(name)]
     folders = [run, *checkpoints] if state.get("finished", True) else checkpoints[::-1]
-    found = (folder / "config.toml" for folder in folders if (folder / "config.toml").is_file())
-    path = next(found, None)
-    return path.read_text(encoding="utf-8", errors="replace") if path else ""
+    for folder in folders:
+        with suppress(OSError):  # a checkpoint of a run under way may be gone by now
+            return (folder / "config.toml").read_text(encoding="utf-8", errors="replace")
+    return ""
 
 
 # The page

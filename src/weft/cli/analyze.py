@@ -58,6 +58,8 @@ def analyze(
     model = only_model(models, "weft analyze explains")
     if text and input_file:
         raise UsageError("give either sentences or --input, not both")
+    if html == Path("-"):
+        raise UsageError("--html is a page to open; name a file, such as --html explained.html")
     refuse_replacing("--html", html, [input_file])
     from weft.analysis.explanation_report import as_html, as_text
     from weft.tasks.explanation import explain, refuse_unexplainable

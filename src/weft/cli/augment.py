@@ -12,7 +12,9 @@ app = typer.Typer(
 MAX_RATIO = 2.5
 """Of genuine pairs of Chinese and English dialogue 4 in 1,000 are more unequal than this."""
 
-Model = Annotated[str, typer.Option("--model", help="A model folder or a run folder.")]
+Model = Annotated[
+    str, typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft.")
+]
 Text = Annotated[
     Path, typer.Option("--input", help="Sentences to read: a text file, one a line, or a TSV or JSONL; .gz too.")
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.evaluate import check_confidence, refuse_places
-from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of
+from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of, refuse_beside
 from weft.errors import CorpusError, Problem, RecipeError, UsageError
 from weft.files import write_atomically
 
@@ -73,14 +73,16 @@ def compare(
     markdown: Annotated[Path | None, typer.Option("--markdown", help="Also write the tables as Markdown.")] = None,
     latex: Annotated[Path | None, typer.Option("--latex", help="Also write the tables of figures as LaTeX.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Also write one page that opens from disk.")] = None,
+    *,
+    context: typer.Context,
 ) -> None:
     """Compare systems on the same sentences: scores, significance, faults, buckets, the sentences that changed most."""
     check_confidence(confidence)
     if not confidence:
         raise UsageError("--confidence 0 is for weft evaluate; here give a share from 0.5 to below 1")
     refuse_wrong_numbers(systems, seeds, against or [])
-    if seeds and (train or comet):
-        raise UsageError("--seeds gives scores, their mean and deviation; give it without --train and --comet")
+    if seeds:  # scores, their mean and deviation: nothing is drawn, bucketed or shown
+        refuse_beside(context, "--seeds", ("train", "comet", "confidence", "seed", "show"))
     outputs = {"--json": json, "--markdown": markdown, "--latex": latex, "--html": html}
     names = [*systems, *(against or [])]
     inputs = [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of
+from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of, refuse_beside
 from weft.errors import UsageError
 from weft.files import refuse_replacing, write_atomically
 
@@ -57,6 +57,8 @@ def doctor(
         ),
     ] = None,
     machine: Annotated[bool, typer.Option("--machine", help="Describe this machine and what weft runs on.")] = False,
+    *,
+    context: typer.Context,
 ) -> None:
     """Say what is wrong with a corpus, what it costs and what to do. Exits with 1 where there are errors.
 
@@ -64,6 +66,7 @@ def doctor(
     markup or broken characters: each with its lines, and the fifty most suspicious pairs.
     """
     if machine:
+        refuse_beside(context, "--machine")
         describe_machine()
         return
     if not files:
@@ -77,6 +80,8 @@ def doctor(
     else:
         from weft.data.corpus import group_files
 
+        if data is not None:
+            raise UsageError("--data is where a recipe's files lie; name files themselves by their paths")
         layout = layout_of(source, target, columns, header, USAGE)
         parts, root = {"train": group_files(files)}, Path()
     examine(parts, valid or (), test or (), layout, root, json, report)

@@ -8,7 +8,8 @@ import typer
 
 def import_(
     folder: Annotated[
-        Path, typer.Argument(help="A Marian or OPUS-MT folder of transformers, or a JoeyNMT run folder.")
+        Path,
+        typer.Argument(help="A folder of Marian, of OPUS-MT (also as transformers has it), or a JoeyNMT run folder."),
     ],
     output: Annotated[Path, typer.Option("--output", help="The folder to make.")],
     source: Annotated[

@@ -12,8 +12,8 @@ from typing import IO
 
 import typer
 
-from weft.errors import CorpusError, Problem, WeftError
-from weft.files import decode_lines, open_bytes, open_to_write
+from weft.errors import CorpusError, Problem, UsageError, WeftError
+from weft.files import LONGEST_LINE, TOO_LONG, clear_away, decode_lines, open_bytes, open_to_write, staged_beside
 
 LINES_AT_ONCE = 1024
 """Lines that are read, worked on and written before the next ones are read."""
@@ -25,6 +25,8 @@ def open_input(texts: list[str] | None, path: Path | None) -> Iterator[Iterable[
     if texts:
         yield [text.encode("utf-8", "surrogateescape") for text in texts]
     elif path is None:
+        if sys.stdin is None:  # closed by whoever started this
+            raise UsageError("there is no standard input; give sentences, or a file by --input")
         if sys.stdin.isatty():
             typer.echo("Type a sentence and press Enter; Ctrl-D ends.", err=True)
         yield sys.stdin.buffer
@@ -39,11 +41,12 @@ def open_input(texts: list[str] | None, path: Path | None) -> Iterator[Iterable[
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[IO[str]]:
-    """Stdout, or a file that appears under its name only when all is written; zipped where that ends with .gz."""
-    if path is None:
+    """Stdout (None or `-`), or a file that appears under its name only when all is written; zipped where that ends with
+    .gz."""
+    if path is None or path == Path("-"):
         yield sys.stdout
         return
-    staged = path.with_name(f".{os.getpid()}.{path.name}")
+    staged = staged_beside(path).with_suffix(path.suffix)  # by which it is zipped
     try:
         with open_to_write(staged) as file, io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text:
             yield text
@@ -51,7 +54,7 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
     except OSError as error:
         raise WeftError(f"{path} could not be written: {error.strerror}") from error
     finally:
-        staged.unlink(missing_ok=True)
+        clear_away(staged)
 
 
 def read_texts(lines: Iterable[bytes], path: Path | None) -> Iterator[str]:
@@ -61,7 +64,7 @@ def read_texts(lines: Iterable[bytes], path: Path | None) -> Iterator[str]:
     """
     problems: list[Problem] = []
     try:
-        for _, text in decode_lines((line.removesuffix(b"\n") for line in lines), problems):
+        for _, text in decode_lines(bounded(lines, problems), problems):
             if problems:
                 break
             yield text
@@ -69,6 +72,17 @@ def read_texts(lines: Iterable[bytes], path: Path | None) -> Iterator[str]:
         problems.append(Problem("the file", f"cannot be read: {error}"))
     if problems:
         raise CorpusError(path or "the input", problems[:1])
+
+
+def bounded(lines: Iterable[bytes], problems: list[Problem]) -> Iterator[bytes]:
+    """Without the "\\n" at their ends, up to one that is longer than any text: it becomes a problem before all of it is
+    in memory."""
+    read = lines.readline if isinstance(lines, io.IOBase) else None
+    for number, line in enumerate(lines if read is None else iter(lambda: read(LONGEST_LINE + 1), b""), start=1):
+        if len(line) > LONGEST_LINE:
+            problems.append(Problem(f"line {number}", TOO_LONG))
+            return
+        yield line.removesuffix(b"\n")
 
 
 def chunks(texts: Iterator[str], size: int) -> Iterator[list[str]]:

@@ -3,6 +3,7 @@
 Nothing heavy is imported here: each verb imports what it needs when it runs, so that `weft --help` is quick.
 """
 
+import errno
 import io
 import sys
 import traceback
@@ -82,7 +83,7 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Whatever the locale: most of what weft prints is not ASCII. An argument may not even be text.
-            stream.reconfigure(encoding="utf-8", errors=stream.errors)
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         app()
     except FailedElsewhere as error:
@@ -94,6 +95,8 @@ def run() -> None:
             fail(
                 "memory ran out; a smaller decoding.batch_tokens or beam_size needs less; what was written is intact", 1
             )
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            fail(f"{error.strerror}; make room and give the same command again", 1)
         fail(f"{type(error).__name__}: {error}\nThis is a defect of weft; `weft --debug ...` shows where.", 1)
 
 

@@ -1,6 +1,7 @@
 """What several verbs ask for in the same words."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +47,28 @@ HasHeader = Annotated[
     bool | None,
     typer.Option("--header/--no-header", help="Whether the first line of a TSV names its columns.  [default: yes]"),
 ]
+
+
+def finite(seconds: float) -> float:
+    """A callback of options whose bounds let infinity, and what is no number, through."""
+    if not math.isfinite(seconds):
+        raise typer.BadParameter(f"{seconds} is no number of seconds")
+    return seconds
+
+
+def refuse_beside(context: typer.Context, option: str, others: Collection[str] | None = None) -> None:
+    """Raise UsageError where one of the other parameters (by their names; left out, any) was given beside an option
+    that would not look at it."""
+    given = [
+        parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar or parameter.name).upper()
+        for parameter in context.command.params
+        if (source := context.get_parameter_source(parameter.name)) is not None
+        and source.name == "COMMANDLINE"
+        and f"--{parameter.name}" != option
+        and (others is None or parameter.name in others)
+    ]
+    if given:
+        raise UsageError(f"{option} does not go with {', '.join(given)}; leave out one or the other")
 
 
 def only_model(models: Sequence[str], what: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli.options import DataRoot, Overrides, RecipeFile, RunFolder
+from weft.cli.options import DataRoot, Overrides, RecipeFile, RunFolder, finite
 from weft.files import refuse_replacing, write_atomically
 
 
@@ -15,7 +15,7 @@ def plan(
     run: RunFolder = None,
     data: DataRoot = None,
     overrides: Overrides = None,
-    seconds: Annotated[float, typer.Option(min=0, help="How long the trial takes.")] = 20.0,
+    seconds: Annotated[float, typer.Option(min=0, callback=finite, help="How long the trial takes.")] = 20.0,
     trial: Annotated[bool, typer.Option("--trial/--no-trial", help="Whether steps are tried out and timed.")] = True,
     json: Annotated[
         Path | None,

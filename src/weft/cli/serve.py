@@ -7,10 +7,17 @@ from typing import Annotated, Literal
 
 import typer
 
+from weft.cli.options import finite
 from weft.cli.start import without_collections
 from weft.errors import MissingExtraError, UsageError
 
-LIBRARIES = {"fastapi": "FastAPI", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
+LIBRARIES = {
+    "fastapi": "FastAPI",
+    "uvicorn": "uvicorn",
+    "prometheus_client": "prometheus-client",
+    "python_multipart": "python-multipart",
+    "py3langid": "py3langid",
+}
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -77,7 +84,10 @@ def serve(
         int, typer.Option("--max-requests", help="Of one client in a minute; 0 sets no such limit.", show_default=False)
     ] = -1,
     grace: Annotated[
-        float, typer.Option("--grace", min=0, help="Seconds that /ready says 503 before the socket is closed.")
+        float,
+        typer.Option(
+            "--grace", min=0, callback=finite, help="Seconds that /ready says 503 before the socket is closed."
+        ),
     ] = 1.0,
     log_texts: Annotated[
         bool, typer.Option("--log-texts", help="Write what is translated into the log; without it no text is.")

@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from weft.config import Settings
+from weft.config import FieldProblem, FieldProblems, Settings
 from weft.data.encoding import EncodedPairs
 from weft.data.keys import MULTIPLIER, mixed
 from weft.data.sentences import Sentences
@@ -46,6 +46,21 @@ class AugmentationConfig(Settings):
     """Share of source sentences without their last punctuation, or with that of the other width."""
     joining: float = Share
     """Share of pairs that also come joined with the next pair of the file that is kept, as one longer."""
+
+    @model_validator(mode="after")
+    def _nothing_is_idle(self) -> "AugmentationConfig":
+        """A default, as a resolved recipe spells it out, counts as not set."""
+        users = {"token_dropout": ("by", "positions", "min_length"), "word_order": ("distance",)}
+        problems = [
+            FieldProblem(f"{share}_{key}", f"is only used with {share}, a share of the sentences")
+            for share, keys in users.items()
+            for key in keys
+            if not getattr(self, share)
+            and getattr(self, f"{share}_{key}") != type(self).model_fields[f"{share}_{key}"].default
+        ]
+        if problems:
+            raise FieldProblems(problems)
+        return self
 
     @property
     def is_noisy(self) -> bool:

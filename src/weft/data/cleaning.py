@@ -16,7 +16,7 @@ from pydantic import Field
 from weft.config import Settings
 from weft.data import measures
 from weft.data.keys import keys_of
-from weft.text.chinese import is_chinese
+from weft.text.chinese import converter, is_chinese
 
 
 class CleaningConfig(Settings):
@@ -47,7 +47,10 @@ class CleaningConfig(Settings):
 
 
 LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+")
-SAID_THRICE = re.compile(r"(\w{1,20})(?:[\s,.!?、，。！？-]*\1){2}")
+SAID_AGAIN = re.compile(
+    r"([^\W\d_]{2,20})[\s,.!?、，。！？-]*\1|(\w{1,20})(?:[\s,.!?、，。！？-]*\2){2}", re.IGNORECASE
+)
+"""A word or half of one twice (Beep beep, Haha), or anything three times."""
 USUAL_RATIO = 1.6
 """Characters of Chinese for a word of a language with spaces: 1.56 in 47,500 pairs of Tatoeba and dialogue."""
 SLACK = 4
@@ -89,13 +92,9 @@ def is_too_long(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
 
 
 def is_out_of_proportion(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
-    units = [1.0 if counts_characters(language) else USUAL_RATIO for language in pairs.languages]
+    units = [1.0 if measures.counts_characters(language) else USUAL_RATIO for language in pairs.languages]
     source, target = (unit * lengths for unit, lengths in zip(units, pairs.lengths, strict=True))
     return np.maximum(source, target) > config.max_ratio * np.minimum(source, target) + SLACK
-
-
-def counts_characters(language: str) -> bool:
-    return measures.script_of(language)[0] in ("han", "thai")
 
 
 def is_in_another_script(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
@@ -125,8 +124,9 @@ def without_common_words(source: str, target: str) -> tuple[str, str]:
 
 
 def is_copy(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
+    """A number is the same text in any two languages."""
     source, target = keys_of(pairs.sources), keys_of(pairs.targets)
-    return (source == target) & (source != 0)
+    return (source == target) & (source != 0) & (pairs.counts[0]["letters"] > 0)
 
 
 def is_mojibake(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
@@ -143,7 +143,7 @@ def repeats(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
     found: list[int] = []
     for texts, others in ((pairs.sources, pairs.targets), (pairs.targets, pairs.sources)):
         places: list[int] = measures.texts_with(measures.REPETITION, texts).tolist()
-        found += [place for place in places if not SAID_THRICE.search(others[place])]
+        found += [place for place in places if not SAID_AGAIN.search(others[place])]
     return pairs.places(found)
 
 
@@ -152,8 +152,14 @@ def has_other_numbers(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]
 
 
 def is_in_the_other_chinese_script(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
+    """By itself a character may look like one of Traditional text alone, as in 乾隆, so what has one is read whole."""
     other = "traditional" if config.target_script == "simplified" else "simplified"
-    return pairs.counts[1][other] > 0 if is_chinese(pairs.languages[1]) else np.zeros(len(pairs), bool)
+    if not is_chinese(pairs.languages[1]):
+        return pairs.places([])
+    places: list[int] = np.flatnonzero(pairs.counts[1][other] > 0).tolist()
+    if other == "traditional":
+        places = [place for place in places if converter("t2s").convert(pairs.targets[place]) != pairs.targets[place]]
+    return pairs.places(places)
 
 
 Rule = Callable[[Pairs, CleaningConfig], NDArray[np.bool_]]

@@ -40,18 +40,33 @@ SCRIPTS: dict[str, tuple[tuple[int, int], ...]] = {
 }
 """The writing systems that are told apart, by ranges of code points; letters of any other count as `letters` alone."""
 
-SCRIPTS_OF_LANGUAGES = {
-    **dict.fromkeys(("zh", "zho", "chi", "cmn", "yue", "wuu", "lzh"), ("han",)),
-    "ja": ("han", "kana"),
-    "ko": ("hangul", "han"),
-    **dict.fromkeys(("ru", "uk", "bg", "be", "mk", "kk", "ky", "mn"), ("cyrillic",)),
-    "el": ("greek",),
-    **dict.fromkeys(("ar", "fa", "ur", "ug"), ("arabic",)),
-    "he": ("hebrew",),
-    "th": ("thai",),
-    **dict.fromkeys(("hi", "mr", "ne"), ("devanagari",)),
+OTHER, ANY = "other", "any"
+"""Of SCRIPTS none: any script that is not told apart, and all scripts together."""
+
+LANGUAGES_BY_SCRIPTS: dict[tuple[str, ...], str] = {
+    ("han",): "zh zho chi cmn yue wuu lzh",
+    ("han", "kana"): "ja jpn",
+    ("hangul", "han"): "ko kor",
+    ("cyrillic",): "ru uk bg be mk ky tg tt ba cv sah ce os mn rus ukr bul bel mkd mon",
+    ("cyrillic", "latin"): "sr uz kk az srp uzb kaz aze",
+    ("greek",): "el ell gre",
+    ("arabic",): "ar fa ur ug ps sd ckb prs arz pnb ara fas per urd pus",
+    ("arabic", "latin"): "ku kur",
+    ("hebrew",): "he yi heb yid",
+    ("thai",): "th tha",
+    ("devanagari",): "hi mr ne sa hin mar nep",
+    (OTHER,): "bn as pa gu or ta te kn ml si ka hy am ti km lo my bo dz dv ben tam tel kan mal kat hye khm lao mya",
+    ("latin",): "en de fr es it pt nl ca gl eu oc ast sv da no nb nn is fo fi et lv lt pl cs sk sl hr bs hu ro sq mt "
+    "ga gd cy br tr tk vi id ms jv su ceb tl fil haw mi sm mg sw rw ny sn zu xh st tn so ha yo ig wo ht eo la lb af fy "
+    "rm eng deu ger fra fre spa ita por nld dut pol ces swe dan fin hun ron tur vie ind",
 }
-"""What a language is written in; one that is not listed is taken to be written in Latin letters."""
+SCRIPTS_OF_LANGUAGES = {code: scripts for scripts, codes in LANGUAGES_BY_SCRIPTS.items() for code in codes.split()}
+"""What a language is written in, the commonest first; one that is not listed may be written in ANY."""
+
+WITHOUT_SPACES = frozenset(["th", "tha", "km", "khm", "lo", "lao", "my", "mya", "bo", "dz"]) | frozenset(
+    code for code, scripts in SCRIPTS_OF_LANGUAGES.items() if scripts[0] == "han"
+)
+"""Languages whose words stand together, so that a length is one of characters; Korean has spaces."""
 
 # Valid in Traditional text too, though OpenCC writes them otherwise there by default.
 IN_BOTH_SCRIPTS = frozenset(
@@ -77,7 +92,16 @@ BITS = {kind: np.uint32(1 << place) for place, kind in enumerate(KINDS)}
 
 def script_of(language: str) -> tuple[str, ...]:
     """The scripts that a language is written in, by its code: zh, zh-Hant, en, pt_BR."""
-    return SCRIPTS_OF_LANGUAGES.get(language.lower().replace("_", "-").split("-")[0], ("latin",))
+    return SCRIPTS_OF_LANGUAGES.get(main_code(language), (ANY,))
+
+
+def counts_characters(language: str) -> bool:
+    """Whether the length of a text is one of characters rather than of words."""
+    return main_code(language) in WITHOUT_SPACES
+
+
+def main_code(language: str) -> str:
+    return language.lower().replace("_", "-").split("-")[0]
 
 
 def count_characters(texts: Sequence[str]) -> dict[str, NDArray[np.int64]]:
@@ -150,13 +174,14 @@ def characters_of_one_script() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def length(counts: dict[str, NDArray[np.int64]], language: str) -> NDArray[np.int64]:
-    """The length of each text as its readers count: characters of Chinese, Japanese and Thai, words of other languages.
+    """The length of each text as its readers count: characters of Chinese, Japanese, Thai and the like, words of other
+    languages.
 
     White space and punctuation count nowhere.
     """
-    if script_of(language)[0] not in ("han", "thai"):
+    if not counts_characters(language):
         return counts["words"]
-    letters = sum(counts[script] for script in script_of(language))
+    letters = sum(of_script(counts, script) for script in script_of(language))
     others = counts["letters"] - letters
     return letters + np.ceil((others + counts["digits"]) / 3).astype(np.int64)  # a Latin word is about one Chinese word
 
@@ -166,12 +191,20 @@ def share_of_script(counts: dict[str, NDArray[np.int64]], language: str) -> NDAr
 
     Two Han characters weigh as much as five letters, so that one long foreign name does not outweigh a sentence.
     """
-    weights = {script: 2.5 if script == "han" else 1.0 for script in SCRIPTS}
-    of_script = {script: weight * counts[script] for script, weight in weights.items()}
-    unlisted = np.maximum(counts["letters"] - sum(counts[script] for script in SCRIPTS), 0)
-    whole = sum(of_script.values()) + unlisted
-    own = sum(of_script[script] for script in script_of(language))
+    if script_of(language) == (ANY,):
+        return np.ones(len(counts["letters"]))
+    weights = {script: 2.5 if script == "han" else 1.0 for script in (*SCRIPTS, OTHER)}
+    weighed = {script: weight * of_script(counts, script) for script, weight in weights.items()}
+    whole = sum(weighed.values())
+    own = sum(weighed[script] for script in script_of(language))
     return np.where(whole > 0, own / np.maximum(whole, 1), 1.0)
+
+
+def of_script(counts: dict[str, NDArray[np.int64]], script: str) -> NDArray[np.int64]:
+    """How many letters of a script each text has."""
+    if script == OTHER:
+        return np.maximum(counts["letters"] - sum(counts[listed] for listed in SCRIPTS), 0)
+    return counts[script]
 
 
 # What is rare
@@ -188,7 +221,8 @@ def texts_with(pattern: re.Pattern[str], texts: Sequence[str]) -> NDArray[np.int
 
 
 MARKUP = re.compile(
-    r"</?[A-Za-z][^<>\n]{0,200}>"  # tags
+    r"</?[A-Za-z][\w:.-]{0,30}(?:\s+[\w:.-]{1,40}\s?=\s?(?:\"[^\"<>\n]{0,200}\"|'[^'<>\n]{0,200}'|[^\s<>\"']{1,200})){0,20}"
+    r"\s{0,3}/?>"  # tags; not a < b and c > d
     r"|&(?:[A-Za-z]{2,8}|#\d{1,6}|#x[0-9A-Fa-f]{1,6});"  # entities
     r"|\{\\[A-Za-z][^}\n]{0,40}\}"  # subtitle styles, {\an8}
     r"|\{\{[^{}\n]{1,80}\}\}|\[\[[^\[\]\n]{1,80}\]\]"  # wiki templates and links
@@ -215,17 +249,29 @@ def has_mojibake(text: str) -> bool:
     """
     if "\ufffd" in text or "锟斤拷" in text:
         return True
-    if any(is_utf8_read_as_western(match[0]) for match in WESTERN_RUN.finditer(text)):
+    if any(is_utf8_read_as_western(match[0], text[match.end() :]) for match in WESTERN_RUN.finditer(text)):
         return True
     return any(is_utf8_read_as_gb(match[0]) for match in EASTERN_RUN.finditer(text))
 
 
-def is_utf8_read_as_western(run: str) -> bool:
+def is_utf8_read_as_western(run: str, rest: str) -> bool:
+    """Whether a run begins with the bytes of UTF-8; its end may be good text that follows without a space."""
     data = b"".join(western_byte(character) for character in run)
     try:
-        return len(data.decode("utf-8")) < len(data)
+        good = len(data) if len(data.decode("utf-8")) < len(data) else 0
     except UnicodeDecodeError as error:
-        return error.start >= 2  # the run's end may be good text that follows without a space
+        good = error.start
+    if good != 2:
+        return good > 2
+    # One letter of two bytes is also how a capital, or a ß, stands before a sign: „zum Spaß“, BLESSÉ…
+    follows = (run[2:] + rest)[:1]
+    return run[0] in FIRST_OF_LETTERS and (run[1] not in CLOSING_SIGNS or follows.isalpha())
+
+
+FIRST_OF_LETTERS = "ÂÃÄÅÎÏÐÑ×ØÙ"
+"""What the first bytes of Latin, Greek, Cyrillic, Hebrew and Arabic letters are read as."""
+CLOSING_SIGNS = "‘’“”„‚…–—›»™•€"
+"""What good text may have behind such a letter."""
 
 
 def western_byte(character: str) -> bytes:

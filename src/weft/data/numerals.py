@@ -91,13 +91,11 @@ SCALES = {
     "trillion": 1e12,
     "百": 1e2,
     "千": 1e3,
-    "万": 1e4,
-    "十万": 1e5,
-    "百万": 1e6,
-    "千万": 1e7,
-    "亿": 1e8,
-    "十亿": 1e9,
-    "万亿": 1e12,
+    **{
+        ten + myriad: times * scale
+        for ten, times in (("", 1.0), ("十", 1e1), ("百", 1e2), ("千", 1e3))
+        for myriad, scale in (("万", 1e4), ("亿", 1e8), ("万亿", 1e12))
+    },
 }
 WRITTEN_IN_DIGITS = re.compile(
     r"(?P<digits>\d{1,3}(?:[, ]\d{3})+(?!\d)(?:\.\d+)?|\d+\.\d+|\d+)"

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Protocol, TypeVar, runtime_checkable
 
-from weft.errors import WeftError
+from weft.errors import WorkerLost
 
 ITEMS_AHEAD = 3
 """For each process, that are read before the answer to the first of them is there."""
@@ -57,7 +57,7 @@ def workers(processes: int) -> Iterator[Each]:
                 begun.result()
         yield each
     except BrokenProcessPool:
-        raise WeftError(
+        raise WorkerLost(
             "a process that cleaned or cut pairs was ended from outside, as where memory runs out; with fewer of them "
             "it takes less: weft prepare --processes 1, then train"
         ) from None

@@ -283,9 +283,15 @@ def compare(
     candidates: list[list[Candidate]] = [[] for _ in beams]
     for (number, parent, token), log_prob in zip(places, values, strict=True):
         hypothesis = beams[number].open[parent]
-        is_demanded = beams[number].is_in_prefix or token == end_id or token in hypothesis.standing.wanted
+        must_end = token == end_id and len(hypothesis.tokens) >= beams[number].max_length
+        is_demanded = beams[number].is_in_prefix or must_end or token in hypothesis.standing.wanted
         if log_prob > -torch.inf or is_demanded:
             candidates[number].append(Candidate(parent, token, hypothesis.log_prob + max(log_prob, LEAST)))
+    for number, beam in enumerate(beams):
+        if not candidates[number]:  # a rule forbids its end, and nothing else may follow
+            candidates[number] = [
+                Candidate(parent, end_id, hypothesis.log_prob + LEAST) for parent, hypothesis in enumerate(beam.open)
+            ]
     return candidates
 
 

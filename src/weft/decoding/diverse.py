@@ -45,8 +45,10 @@ def diverse_beam_steps(
         taken = torch.zeros_like(log_probs[:, 0, 0])  # (sentences, vocab): how many hypotheses took a piece
         parents, all_settled = [], torch.ones_like(parts[0].sentence, dtype=torch.bool)
         for number, part in enumerate(parts):
+            ended = part.finished_count
             parts[number], parent = extend(part, log_probs[:, number], end_id, scoring, handicap=strength * taken)
             taken = count(taken, parts[number])
+            taken[:, end_id] += parts[number].finished_count - ended
             parents.append(parent + number * size)
             settled = is_settled(parts[number], stopping, min(best, size), patience * size, scoring)
             for index in settled.nonzero().squeeze(1).tolist():

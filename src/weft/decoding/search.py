@@ -22,6 +22,11 @@ from weft.decoding.step import AttendingStepFunction, Hypothesis, Searching, Ste
 from weft.errors import UsageError
 
 
+def rounded_up(lengths: Int[Tensor, " sentences"], ratio: float) -> Int[Tensor, " sentences"]:
+    """ceil(lengths * ratio); what only the rounding of a product is above a whole number is not rounded up."""
+    return (lengths.double() * ratio - 1e-9).ceil().long()
+
+
 class DecodingConfig(Settings):
     method: Literal["greedy", "beam", "sample", "mbr"] = "beam"
     """How a translation is found: the best piece at every step, the best of several hypotheses, pieces by chance, or of
@@ -119,12 +124,12 @@ class DecodingConfig(Settings):
 
     def max_lengths(self, source_lengths: Int[Tensor, " sentences"]) -> Int[Tensor, " sentences"]:
         """The most target pieces (without </s>) for sources of these many pieces."""
-        by_ratio = (source_lengths * self.max_length_ratio).ceil().long() + self.max_length_extra
+        by_ratio = rounded_up(source_lengths, self.max_length_ratio) + self.max_length_extra
         return by_ratio if self.max_length is None else by_ratio.clamp(max=self.max_length)
 
     def min_lengths(self, source_lengths: Int[Tensor, " sentences"]) -> Int[Tensor, " sentences"]:
         """The fewest target pieces (without </s>) for sources of these many pieces."""
-        return (source_lengths * self.min_length_ratio).ceil().long().clamp(min=self.min_length)
+        return rounded_up(source_lengths, self.min_length_ratio).clamp(min=self.min_length)
 
     def scoring(self) -> Scoring:
         return Scoring(self.length_penalty, self.length_power, self.word_reward)

@@ -22,13 +22,16 @@ BYTE_VALUES = 256
 
 
 def rounded_probability(probability: float) -> float:
-    """The probability with which `drop_by_bytes` really drops: the nearest 256th, but 0 only where 0 is asked."""
+    """The probability with which `drop_by_bytes` really drops: the nearest 256th, but 0 and 1 only where they are
+    asked."""
     return dropped_values(probability) / BYTE_VALUES
 
 
 def dropped_values(probability: float) -> int:
     """How many of the 256 values of a byte mean that an activation is dropped."""
-    return 0 if probability == 0 else max(1, round(probability * BYTE_VALUES))
+    if probability in (0, 1):
+        return int(probability) * BYTE_VALUES
+    return min(BYTE_VALUES - 1, max(1, round(probability * BYTE_VALUES)))
 
 
 def drop_by_bytes(

@@ -71,7 +71,7 @@ def read_keys(path: Path) -> Keys:
     """The keys of a file. Raises UsageError where there is none to read, ProblemsError with every line that is none."""
     digests = digests_of(lines_of(path), path)
     if not digests:
-        what = f"holds no key; make one with weft serve --make-key --api-keys {path}"
+        what = f"holds no key; make one with weft serve --make-key NAME --api-keys {path}"
         raise ProblemsError(path, [Problem("the file", what)])
     return Keys(tuple(digests))
 
@@ -85,7 +85,7 @@ def lines_of(path: Path) -> list[str]:
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageError(f"the keys in {path} cannot be read: {reason}; weft serve --make-key makes one") from None
+        raise UsageError(f"the keys in {path} cannot be read: {reason}; weft serve --make-key NAME makes one") from None
 
 
 def digests_of(lines: Sequence[str], path: Path) -> list[bytes]:

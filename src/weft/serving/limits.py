@@ -1,5 +1,6 @@
 """What a server is willing to do: every bound has a name and a default, and none can be switched off."""
 
+import math
 from dataclasses import dataclass
 
 from weft.errors import UsageError
@@ -39,5 +40,5 @@ class Limits:
     def __post_init__(self) -> None:
         least = {"requests_per_minute": 0, "alternatives": 0}
         for name, value in vars(self).items():
-            if value < least.get(name, 1e-3 if isinstance(value, float) else 1):
+            if not least.get(name, 1e-3 if isinstance(value, float) else 1) <= value < math.inf:
                 raise UsageError(f"the limit {name} = {value} lets nothing through; give a number above it")

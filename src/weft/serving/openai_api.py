@@ -164,6 +164,7 @@ async def chunks(
     try:
         async for sentence in in_time(stream(model, source, Wish()), ends, service.house.limits):
             service.count_flags(model, sentence.flags)
+            service.log_texts(model, [(sentence.source, sentence.text)])
             yield event({**head, "choices": [choice(0, "delta", sentence.before + sentence.text)]})
     except WeftError as error:
         yield event(refusal_body(Refused(400, str(error)), "/v1/"))

@@ -88,8 +88,7 @@ class Service:
             raise Refused(400, str(error)) from None
         for answer in answers:
             self.count_flags(model, answer.flags)
-        if self.logs_texts:
-            log.info("%s %s", model.id, [(text, answer.text) for text, answer in zip(texts, answers, strict=True)])
+        self.log_texts(model, [(text, answer.text) for text, answer in zip(texts, answers, strict=True)])
         return answers
 
     async def _translate_pages(self, model: ServedModel, pages: Sequence[str], wish: Wish) -> list[Answer]:
@@ -111,6 +110,11 @@ class Service:
     async def translate_document(self, model: ServedModel | None, document: Document, wish: Wish) -> bytes:
         answers = await self.translate(model, document.texts, wish, form="marked") if document.texts else []
         return await asyncio.to_thread(document.write, [answer.text for answer in answers])
+
+    def log_texts(self, model: ServedModel, pairs: Sequence[tuple[str, str]]) -> None:
+        """Texts and their translations, where whoever runs the server wants them in the log."""
+        if self.logs_texts:
+            log.info("%s %s", model.id, list(pairs))
 
     def count(self, model: ServedModel, texts: Sequence[str]) -> None:
         self.house.metrics.characters.labels(model.id).inc(sum(map(len, texts)))

@@ -226,6 +226,7 @@ async def streamed_lines(
     try:
         async for sentence in in_time(stream(model, text, wish), ends, service.house.limits):
             service.count_flags(model, sentence.flags)
+            service.log_texts(model, [(sentence.source, sentence.text)])
             yield as_line(sentence)
     except (WeftError, Refused) as error:
         yield {"error": str(error)}

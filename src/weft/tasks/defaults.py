@@ -26,6 +26,7 @@ import numpy as np
 from weft.config import Resolved
 from weft.models.transformer import TransformerConfig, fitting_heads
 from weft.tasks.recipes import TranslationRecipe
+from weft.training.config import TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -62,20 +63,24 @@ HEAD_DIM = 64
 FF_FACTOR = 4
 """Inner width of the feed-forward networks in widths of the model."""
 RATE_FACTORS = {"adam": 1, "adamw": 1, "muon": 2}
-"""Rates of the optimizers in the table's. The other optimizers' are of another kind, and none is chosen for them."""
+"""Rates of the optimizers in the table's."""
+OWN_RATES = {"sgd": 0.3, "adafactor": 0.02}
+"""Those of the optimizers whose rates are of another kind, at every size."""
+NOAM_FACTOR = 1.0
+"""As in Vaswani et al. 2017, equation 3, which has none."""
 
 
 def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int) -> dict[str, Any]:
     """Dotted key -> value for everything that this recipe leaves open and the number of pairs decides.
 
-    What the recipe gives stays, and the rest is chosen to go with it.
+    What the recipe gives stays, and the rest is chosen to go with it. Another model's weights (`training.init`) leave
+    nothing open but a rate of another kind than the one that stands in `[training]`.
     """
     recipe, size = resolved.recipe, size_for(pairs)
     is_open = {key for key, origin in resolved.origins.items() if origin == "default"}
     to_choose = is_open - set(keys_without_use(recipe, is_open))
     width = width_for(recipe.model, size, is_open)
     optimizer = "muon" if "training.optimizer" in to_choose else recipe.training.optimizer
-    rate = size.learning_rate * math.sqrt(size.model_dim / width) * RATE_FACTORS.get(optimizer, 1)
     settings: dict[str, Any] = {
         "tokenizer.source_size": size.vocabulary,
         "tokenizer.target_size": size.vocabulary,
@@ -87,7 +92,7 @@ def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int) -> d
         "model.dropout": size.dropout,
         "training.batch_tokens": size.batch_tokens,
         "training.optimizer": optimizer,
-        "training.learning_rate": two_digits(rate),
+        "training.learning_rate": rate_for(recipe.training, optimizer, size, width),
         "training.epochs": size.epochs,
     }
     return {key: settings[key] for key in settings if key in to_choose}
@@ -100,11 +105,21 @@ def keys_without_use(recipe: TranslationRecipe, is_open: set[str]) -> list[str]:
     keys += ["tokenizer.source_size"] if recipe.tokenizer.source_vocabulary else []
     keys += ["training.batch_tokens"] if training.batch_sentences is not None else []
     keys += ["training.epochs"] if training.steps is not None else []
-    if training.optimizer not in RATE_FACTORS or training.schedule == "noam":
-        keys.append("training.learning_rate")
+    if training.init is not None:
+        has_usual_rate = training.optimizer in RATE_FACTORS and training.schedule != "noam"
+        keys += is_open if has_usual_rate else is_open - {"training.learning_rate"}
     if "training.learning_rate" not in is_open or training.schedule == "noam" or training.parallel == "fsdp":
         keys.append("training.optimizer")
     return keys
+
+
+def rate_for(training: TrainingConfig, optimizer: str, size: Size, width: int) -> float:
+    """What `training.learning_rate` is for this optimizer and schedule."""
+    if training.schedule == "noam":
+        return NOAM_FACTOR
+    if optimizer in OWN_RATES:
+        return OWN_RATES[optimizer]
+    return two_digits(size.learning_rate * math.sqrt(size.model_dim / width) * RATE_FACTORS[optimizer])
 
 
 def width_for(model: TransformerConfig, size: Size, is_open: set[str]) -> int:

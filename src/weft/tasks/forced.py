@@ -153,7 +153,8 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
     with ExitStack() as stack, torch.inference_mode():
         for member in translator.members:
             stack.enter_context(computing_in(member.model, torch.float32))
-        for indices in batches(written):
+        stack.enter_context(translator.computing)
+        for indices in batches(written, read):
             target = torch.from_numpy(written.padded(indices, PADDING_ID)).to(translator.device)
             of_members = [
                 of_given(member.model, torch.from_numpy(own.padded(indices, PADDING_ID)).to(translator.device), target)
@@ -168,11 +169,13 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
     ]
 
 
-def batches(written: Sentences) -> Iterator[np.ndarray]:
-    """Indices of translations, the longest first, as many at once as TOKENS_AT_ONCE allows."""
-    order = np.argsort(-written.lengths, kind="stable")
+def batches(written: Sentences, read: Sequence[Sentences]) -> Iterator[np.ndarray]:
+    """Indices of translations, the longest first, as many at once as TOKENS_AT_ONCE allows; a pair is as long as its
+    longer side, whichever member reads it."""
+    lengths = np.max([sentences.lengths for sentences in (written, *read)], axis=0)
+    order = np.argsort(-lengths, kind="stable")
     while len(order):
-        count = max(1, TOKENS_AT_ONCE // int(written.lengths[order[0]]))
+        count = max(1, TOKENS_AT_ONCE // int(lengths[order[0]]))
         yield order[:count]
         order = order[count:]
 

@@ -8,17 +8,18 @@ A chunk counts from the moment that bt.tsv.json says so; whatever a killed proce
 here knows what the text means.
 """
 
+import io
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import weft
 from weft.errors import RunError, UsageError, WeftError
-from weft.files import hold_alone, sha256, sync, write_atomically
+from weft.files import clear_away, hold_alone, sha256, sync, write_atomically
 
 
 @dataclass
@@ -68,8 +69,9 @@ class GrowingFile:
         try:
             self._file.truncate(self._bytes)
             self._file.seek(self._bytes)
-            self._file.write(text.encode())
-            self._file.flush()
+            left = memoryview(text.encode())
+            while left:  # a file without a buffer may take a part
+                left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
             raise WeftError(f"{self.path} could not be written: {error.strerror}; the same command goes on") from error
@@ -78,9 +80,13 @@ class GrowingFile:
 
     def finish(self) -> None:
         """Give the file its name."""
-        self._file.truncate(self._bytes)
+        try:
+            self._file.truncate(self._bytes)
+            digest = sha256(self.unfinished)
+        except OSError as error:
+            raise WeftError(f"{self.path} could not be written: {error.strerror}; the same command goes on") from error
         self.is_finished = True
-        self._write_manifest(sha256=sha256(self.unfinished))
+        self._write_manifest(sha256=digest)
         self._put_into_place()
 
     @contextmanager
@@ -91,17 +97,26 @@ class GrowingFile:
         except OSError as error:
             raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
         with lock:
-            if not hold_alone(lock):  # or who was in has just left
+            try:
+                is_alone = hold_alone(lock)
+            except OSError as error:
+                clear_away(self.lock)
+                raise UsageError(
+                    f"{self.path} cannot be written: its file system has no locks ({error.strerror}); name a file on "
+                    "another one"
+                ) from None
+            if not is_alone:  # or who was in has just left
                 raise RunError(f"another process is writing {self.path}; wait for it, or name another file")
             try:
                 yield
             finally:
-                self.lock.unlink(missing_ok=True)
+                clear_away(self.lock)
 
     @contextmanager
-    def _unfinished(self) -> Iterator[IO[bytes]]:
+    def _unfinished(self) -> Iterator[io.FileIO]:
+        """Without a buffer: closing the file would try again to write what a full disk did not take."""
         try:
-            file = open(self.unfinished, "ab")  # noqa: SIM115 (closed by the next line but one)
+            file = open(self.unfinished, "ab", buffering=0)  # noqa: SIM115 (closed by the next line but one)
         except OSError as error:
             raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
         with file:

@@ -16,7 +16,7 @@ from io import FileIO
 from pathlib import Path
 
 from weft.errors import ModelError, Problem, UsageError, WeftError
-from weft.files import refuse_existing_folder, refuse_replacing, sync
+from weft.files import clear_away, refuse_existing_folder, refuse_replacing, staged_beside, sync
 from weft.tasks.model_folder import (
     CARD,
     HOW_TO_CONVERT,
@@ -58,7 +58,7 @@ def pack(name: str | Path, archive: Path) -> Path:
     if (size := sum(file.stat().st_size for file in files)) > LARGEST_MODEL:
         raise ModelError(folder, [Problem("its files", f"take {size:,} bytes, more than {LARGEST_MODEL:,}")])
     archive = archive.resolve()
-    staged = archive.with_name(f".{archive.name}.{os.getpid()}.partial")
+    staged = staged_beside(archive)
     try:
         with zipfile.ZipFile(staged, "w") as zipped:
             for file in files:
@@ -69,7 +69,7 @@ def pack(name: str | Path, archive: Path) -> Path:
     except OSError as error:
         raise WeftError(f"{archive} could not be written: {error.strerror}") from error
     finally:
-        staged.unlink(missing_ok=True)
+        clear_away(staged)
     return folder
 
 

@@ -232,7 +232,7 @@ def model_to_train(
             f"{run.path} is finished (step {status.last}); {how_to_go_on(limit)}, or plan a new run: --run {run.path}-2"
         )
     keeps = FITTED if "budget" in state else frozenset()
-    model = model_so_far(resolved, run, status, keeps=keeps)
+    model = model_so_far(resolved, run, status, listener, keeps=keeps)
     return model, prepared_for(model, resolved, corpora, folder, listener, kept_in=kept_in), status.last
 
 

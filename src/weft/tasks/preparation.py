@@ -242,14 +242,14 @@ def opened(
     if not is_prepared(folder, depends_on, ignoring=ignoring):
         if (folder / ACCOUNT).exists():
             listener.on_message(
-                f"the prepared corpus in {folder} is of other files, of another recipe, or of another weft; it is made "
-                "anew"
+                f"the prepared corpus in {folder} is of other files, of another recipe, or of another weft; another is "
+                "made"
             )
         return None
     try:
         return open_store(folder)
     except CorpusError as error:
-        listener.on_message(f"{error}\nit is made anew")
+        listener.on_message(f"{error}\nanother is made")
         return None
 
 

@@ -26,7 +26,7 @@ from weft.config import (
 from weft.data.augmentation import PairNoise
 from weft.data.batching import Batch, PairBatches
 from weft.data.store import Store
-from weft.errors import RunError
+from weft.errors import RunError, WorkerLost
 from weft.files import sync, write_atomically
 from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS, choose_device, choose_threads, keep_memory_pages
@@ -42,7 +42,7 @@ from weft.tasks.budget import (
 )
 from weft.tasks.corpora import Corpora, find_recipe, read_all
 from weft.tasks.evaluation import evaluate
-from weft.tasks.first_model import first_model
+from weft.tasks.first_model import first_model, with_machine_choices
 from weft.tasks.model_card import model_card
 from weft.tasks.model_folder import (
     MANIFEST,
@@ -64,13 +64,15 @@ from weft.training.distributed import ALONE, Ranks, SharedRunFolder, joined
 from weft.training.progress import Progress
 from weft.training.recovery import naming_lack_of_memory
 from weft.training.run_folder import DIAGNOSIS, RunFolder, RunStatus
-from weft.training.signals import stop_on_signal
+from weft.training.signals import StopRequest, stop_on_signal
 from weft.training.task import Listener
 from weft.training.trainer import Trainer
 
 LIMITS = {*FITTED, "training.patience", "training.trials"}
 """Keys that say how long a run trains. They may be raised when it goes on, and lowered where it is finished."""
-MAY_CHANGE = {*LIMITS, "training.most_skipped", "training.divergence"}
+OF_THE_MACHINE = {"training.precision", "training.threads"}
+"""Keys that the machine decides where the recipe leaves them to it: anew when a run goes on, perhaps on another one."""
+MAY_CHANGE = {*LIMITS, *OF_THE_MACHINE, "training.most_skipped", "training.divergence"}
 """Keys that may be changed when a run goes on: these, and those that say when it gives up."""
 
 Limit = Literal["epochs", "steps", "patience", "trials", "budget"]
@@ -139,23 +141,35 @@ def train_translation(
         status = run.status()
         corpora = ranks.from_first(read_all, resolved.recipe, data_root, listener)
         if status is None:
-            trainer = begin(resolved, corpora, run, budget, listener)
+            with blaming_a_signal(stop):
+                trainer = begin(resolved, corpora, run, budget, listener)
         else:
             given, state = ranks.from_first(run_so_far, run, status)
             now = with_chosen_epochs(resolved, state)
-            check_same_data(state["data"], corpora, run)
+            check_same_data(state["data"], corpora, run, status)
             check_same_recipe(given, now, run, status)
             budget = same_budget(state.get("budget"), budget, run)
             limit = what_ended(given.recipe.training, state)
             if status.finished and not is_raised(limit, given.recipe.training, now.recipe.training):
                 listener.on_message(f"{run_path} is finished (step {status.last}); {how_to_go_on(limit)}")
                 return run_path
-            trainer = go_on(resolved, corpora, run, status, state["batches"], budget, listener)
+            with blaming_a_signal(stop):
+                trainer = go_on(resolved, corpora, run, status, state["batches"], budget, listener)
         if trainer.agree(stop):
             stop.honor("stopped before the first step of this sitting")
         trainer.train(stop)
         ranks.from_first(finish, run, trainer, corpora, listener)
     return run_path
+
+
+@contextmanager
+def blaming_a_signal(stop: StopRequest) -> Iterator[None]:
+    """A signal to the whole process group ends the workers that prepare pairs, too: then it has stopped this run."""
+    try:
+        yield
+    except WorkerLost:
+        stop.honor("stopped while pairs were prepared")
+        raise
 
 
 def run_so_far(run: RunFolder, status: RunStatus) -> tuple[Resolved[TranslationRecipe], dict[str, Any]]:
@@ -249,7 +263,7 @@ def go_on(
 
     `batches` is the digest of those that it began with.
     """
-    model = model_so_far(resolved, run, status, keeps=FITTED if budget is not None else frozenset())
+    model = model_so_far(resolved, run, status, listener, keeps=FITTED if budget is not None else frozenset())
     store = run.ranks.from_first(prepared_for, model, resolved, corpora, run.corpus, listener)
     trainer = make_trainer(model, store, corpora, resolved, run, listener)
     check_same_batches(batches, trainer)
@@ -260,18 +274,28 @@ def go_on(
 
 
 def model_so_far(
-    resolved: Resolved[TranslationRecipe], run: SharedRunFolder, status: RunStatus, *, keeps: Set[str]
+    resolved: Resolved[TranslationRecipe],
+    run: SharedRunFolder,
+    status: RunStatus,
+    listener: Listener,
+    *,
+    keeps: Set[str],
 ) -> TranslationModel:
-    """The last checkpoint's model with the limits that the recipe gives now.
+    """The last checkpoint's model with the limits that the recipe gives now, and what this machine chooses.
 
     The run keeps those in `keeps`, and those that its corpus chose and the recipe still leaves out.
     """
     model = run.ranks.from_first(load_model, run.checkpoint(status.last))
+    before = model.resolved
     for key in MAY_CHANGE - keeps:
         if (model.resolved.origins[key], resolved.origins[key]) == ("corpus", "default"):
             continue
         value = getattr(resolved.recipe.training, key.split(".")[1])
         model.resolved = changed(model.resolved, {key: value}, resolved.origins[key])
+    model.resolved = run.ranks.from_first(with_machine_choices, model.resolved)
+    for change in differences(before, model.resolved):
+        if change.key in OF_THE_MACHINE:
+            listener.on_message(f"{change.key} was {change.old}, is {change.new} from here on: sums round differently")
     return model
 
 
@@ -286,12 +310,19 @@ def check_same_recipe(
     if changes:
         listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
         raise RunError(
-            f"{run.path} was begun with another recipe:\n{listed}\n"
-            f"undo the change, or begin a new run: --run {run.path}-2"
+            f"{run.path} was begun with another recipe:\n{listed}\nundo the change, or {new_run(run, status)}"
         )
 
 
-def check_same_data(known: Mapping[str, Mapping[str, str]], corpora: Corpora, run: RunFolder) -> None:
+def new_run(run: RunFolder, status: RunStatus) -> str:
+    """What who wants the change can do."""
+    weights = run.checkpoint(status.last)
+    return f"begin a new run: --run {run.path}-2, from its weights with --set training.init={weights}"
+
+
+def check_same_data(
+    known: Mapping[str, Mapping[str, str]], corpora: Corpora, run: RunFolder, status: RunStatus
+) -> None:
     """Refuse to go on with other files than the run began with."""
     if known == corpora.sha256:
         return
@@ -303,7 +334,7 @@ def check_same_data(known: Mapping[str, Mapping[str, str]], corpora: Corpora, ru
     ]
     raise RunError(
         f"{run.path} was trained on other data: changed since then: {', '.join(names) or 'the list of files'}; "
-        f"put the old files back, or begin a new run: --run {run.path}-2"
+        f"put the old files back, or {new_run(run, status)}"
     )
 
 
@@ -355,6 +386,12 @@ def make_trainer(
         listener.on_message(
             f"training.epochs = {recipe.training.epochs} ends this run after {reached:,} steps, before the {wanted:,} "
             f"of training.steps; {math.ceil(wanted / steps_per_epoch):,} epochs hold as many"
+        )
+    total = recipe.training.horizon(steps_per_epoch, recipe.model.model_dim).total_steps
+    if recipe.training.warmup >= total and recipe.training.warmup >= 1:
+        listener.on_message(
+            f"training.warmup = {recipe.training.warmup:,.0f} steps last as long as the whole run of {total:,}: the "
+            "rate only rises; below 1 it is a share of the steps"
         )
     listener.on_message(
         f"{len(batches.sources):,} training pairs, {len(corpora.valid):,} validation pairs; "

@@ -77,9 +77,7 @@ def with_language_choices(resolved: Resolved[TranslationRecipe]) -> Resolved[Tra
 def with_corpus_choices(
     resolved: Resolved[TranslationRecipe], pairs: int, listener: Listener
 ) -> Resolved[TranslationRecipe]:
-    """The recipe with what it leaves to a corpus of so many pairs; with another model's weights it leaves nothing."""
-    if resolved.recipe.training.init is not None:
-        return resolved
+    """The recipe with what it leaves to a corpus of so many pairs."""
     settings = choose_open_settings(resolved, pairs)
     if settings:
         listener.on_message(describe(settings, pairs))

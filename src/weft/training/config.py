@@ -47,11 +47,12 @@ class TrainingConfig(Settings):
     nesterov: bool = False
     """Whether sgd looks ahead along its momentum, as muon always does."""
     betas: tuple[DecayRate, DecayRate] = (0.9, 0.98)
-    """Decay rates of the two moments of adam and adamw."""
+    """Decay rates of the two moments of adam and adamw, and of what adamw moves in muon."""
     epsilon: float = Field(default=1e-9, gt=0, le=1)
-    """Added to the root of the second moment of adam and adamw."""
+    """Added to the root of the second moment, in the same."""
     weight_decay: float | None = Field(default=None, ge=0, le=10)
-    """Share of each matrix, times the rate, that an update takes away (left out: 0.01 for adamw and muon, else 0)."""
+    """Share of each matrix, times the rate, that an update of adamw, adafactor and muon takes away, and that is added
+    to the gradient of sgd and adam (left out: 0.01 for adamw and muon, else 0)."""
     schedule: Literal[
         "constant", "onecycle", "noam", "inverse-sqrt", "cosine", "linear", "plateau", "plateau-trials"
     ] = "onecycle"
@@ -146,6 +147,10 @@ class TrainingConfig(Settings):
             yield FieldProblem("min_learning_rate", f"is above learning_rate = {self.learning_rate:g}")
         if self.schedule == "plateau-trials" and self.patience is None:
             yield FieldProblem("patience", 'is needed by schedule = "plateau-trials"; losing it ends a trial')
+        if self.z_loss and self.teachers and self.distill_weight == 1:
+            yield FieldProblem(
+                "z_loss", "belongs to the loss against the labels, of which distill_weight = 1 leaves none"
+            )
         if self.parallel == "fsdp" and self.optimizer in ("adafactor", "muon"):
             yield FieldProblem(
                 "parallel", f'deals out matrices that optimizer = "{self.optimizer}" must see whole; "ddp"'

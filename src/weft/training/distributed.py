@@ -20,6 +20,7 @@ Nothing here knows text, or more of a model than nn.Module promises.
 
 import gc
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -30,18 +31,21 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import PrefixStore, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
 from weft.errors import FailedElsewhere, LostTouch, MemoryRanOut, MissingExtraError, UsageError, WeftError
 from weft.runtime import choose_device, derive_seed
+from weft.training.heartbeat import BEAT, LONGEST_SILENCE, Heartbeat, Store
 from weft.training.losses import Loss
 from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors, restore_optimizer
 from weft.training.task import Task
 
 PROMPT = timedelta(seconds=45)
 """How long a rank waits for the others in a step, where all have the same to do; then it takes one of them for dead."""
-PATIENT = timedelta(hours=2)
+PATIENT = timedelta(days=7)
 """How long it waits while the first rank alone trains a tokenizer, reads, writes or scores, and until all have
-validated their shares. A process that ends is noticed at once all the same: its connections close."""
+validated their shares: as long as that takes. A process that ends is noticed at once all the same, since its
+connections close, and one that no longer runs by its heartbeat (heartbeat.py)."""
 
 BUCKET = 1 << 23
 """Numbers (32 MiB) that are added up over the ranks at a time: many small messages take longer than a few large."""
@@ -69,6 +73,7 @@ def joined() -> Iterator["Ranks"]:
         yield ALONE
         return
     number = "LOCAL_RANK"
+    ranks = ALONE
     try:
         ranks = join()
         number = "RANK"
@@ -84,6 +89,8 @@ def joined() -> Iterator["Ranks"]:
             raise
         raise LostTouch(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), str(error)) from error
     finally:
+        if ranks.heartbeat is not None:
+            ranks.heartbeat.end()
         if dist.is_initialized():
             dist.destroy_process_group()  # whose threads would abort a process that ends
             gc.collect()  # and those of groups that only a finished trainer still holds
@@ -104,7 +111,31 @@ def join() -> "Ranks":
     dist.init_process_group(backend, timeout=PATIENT)
     prompt = dist.new_group(backend=backend, timeout=PROMPT)
     assert isinstance(prompt, dist.ProcessGroup)  # no rank stands outside
-    return Ranks(dist.get_rank(), dist.get_world_size(), prompt)
+    rank, size = dist.get_rank(), dist.get_world_size()
+    heartbeat = heartbeat_of(rank, size)
+    heartbeat.start()
+    return Ranks(rank, size, prompt, heartbeat)
+
+
+def heartbeat_of(rank: int, size: int) -> Heartbeat:
+    """The heartbeat of this process, which ends it where another one is gone.
+
+    It may be waiting inside Gloo, where nothing reaches it; what it has begun to write lies beside its place (R1).
+    """
+
+    def connect() -> Store:
+        store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), timeout=PROMPT)
+        return PrefixStore("weft/heartbeat", store)
+
+    def end_at_once(lost: int | None) -> None:
+        whose = "nobody" if lost is None else f"nothing of process {lost}"
+        seconds = LONGEST_SILENCE * BEAT
+        error = LostTouch(rank, size, f"{whose} has been heard for {seconds:.0f} seconds")
+        sys.stderr.write(f"weft: {error}\n")
+        sys.stderr.flush()
+        os._exit(error.exit_code)
+
+    return Heartbeat(rank, size, connect, end_at_once)
 
 
 def is_about_connections(error: RuntimeError) -> bool:
@@ -117,12 +148,14 @@ def is_about_connections(error: RuntimeError) -> bool:
 class Ranks:
     """The processes of a run, of which this one has the number `rank`; by default it is alone.
 
-    `prompt` connects them in a step, None where a process is alone; `common` draws what must be the same on all.
+    `prompt` connects them in a step and `heartbeat` watches over them, both None where a process is alone; `common`
+    draws what must be the same on all.
     """
 
     rank: int = 0
     size: int = 1
     prompt: dist.ProcessGroup | None = None
+    heartbeat: Heartbeat | None = None
     common: torch.Generator = field(default_factory=torch.Generator)
     _is_inside: bool = field(default=False, init=False)
 

@@ -1,16 +1,15 @@
 """What is minimized, and what is counted beside it.
 
 Cross-entropy over the vocabulary stands here twice. `cross_entropy` is the definition, on logits.
-`blocked_cross_entropy` starts one product earlier, at the hidden vectors, and works through them in blocks: on a CPU
-the fp32 soft-max of a whole batch, which is the largest tensor of a training step by far, never exists, and nowhere do
-the five passes over it that autograd would make; on a GPU, which is fast by much at once, a batch is one block. A test
-proves both equal, values and gradients.
+`blocked_cross_entropy` starts one product earlier, at the hidden vectors, and works through them in blocks: the
+soft-max of a whole batch, which is the largest tensor of a training step by far, never exists, nor do the five passes
+over it that autograd would make. A test proves both equal, values and gradients.
 
 So does the cross-entropy that is guided by more than the labels: by a second pass over the batch (R-Drop), by what
 teachers say (distillation), or both: `guided_cross_entropy` and `blocked_guided_cross_entropy`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -124,11 +123,21 @@ class BlockedCrossEntropy(torch.autograd.Function):
     Both are known as soon as a block's logits are, so the gradients of `hidden` and `weight` are made on the way
     forward; backward only multiplies by the gradient from above, which is a scalar. The smoothed part of q is the same
     for every token: its share of loss and gradients is added once for the whole batch. What stays of a block is p - q,
-    rounded to the precision of `hidden`, for one product with all hidden vectors at the end.
+    rounded to the precision of `hidden`, until a stretch of blocks is full and one product takes it to the gradient of
+    `weight`, which is as large as some blocks and would be read and written for each.
     """
 
-    block = 256
-    """Tokens at a time: with some thousand pieces a block of fp32 logits stays in the processor's cache."""
+    block, stretch = 256, 1024
+    """Tokens at a time on a CPU: with some thousand pieces a block of fp32 logits stays in the processor's cache."""
+
+    gpu_block = 4096
+    """On a GPU, which is fast by much at once; with 32,000 pieces these logits are half a gigabyte. It is a stretch."""
+
+    @staticmethod
+    def sizes(device: torch.device) -> tuple[int, int]:
+        """Tokens of a block and of a stretch."""
+        ours = BlockedCrossEntropy
+        return (ours.block, ours.stretch) if device.type == "cpu" else (ours.gpu_block, ours.gpu_block)
 
     @staticmethod
     def forward(
@@ -137,35 +146,39 @@ class BlockedCrossEntropy(torch.autograd.Function):
         # needs_input_grad only asks whether these are parameters, also where no gradient will be wanted.
         wants_gradient = any(ctx.needs_input_grad[:2]) and not torch.is_inference_mode_enabled()  # type: ignore[attr-defined]
         tokens, vocab_size = len(labels), weight.size(0)
-        block = BlockedCrossEntropy.block if hidden.device.type == "cpu" else max(1, tokens)
+        block, stretch = BlockedCrossEntropy.sizes(hidden.device)
         low = weight.to(hidden.dtype)
         hidden_sum, mean_row = hidden.sum(0, dtype=torch.float32), low.mean(0, dtype=torch.float32)
         total = -smoothing * (hidden_sum @ mean_row)
         nll, correct = torch.zeros_like(total), torch.zeros_like(total)
         hidden_gradient = torch.empty_like(hidden)
-        differences = hidden.new_empty(tokens if wants_gradient else 0, vocab_size)
+        weight_gradient = torch.zeros_like(low, dtype=torch.float32) if wants_gradient else None
+        differences = hidden.new_empty(min(stretch, tokens) if wants_gradient else 0, vocab_size)
         logits = hidden.new_empty(min(block, tokens), vocab_size)
         logits_fp32, probabilities = (torch.empty_like(logits, dtype=torch.float32) for _ in range(2))
-        for begin in range(0, tokens, block):
-            rows = slice(begin, begin + block)
-            label = labels[rows, None]
-            here = slice(len(label))
-            z = logits_fp32[here].copy_(torch.mm(hidden[rows], low.T, out=logits[here]))
-            p = torch.softmax(z, -1, out=probabilities[here])
-            z_label, z_max = z.gather(1, label), z.amax(1, keepdim=True)
-            log_mass = z_max - p.amax(1, keepdim=True).log()  # of the largest p, which is never zero
-            nll += (log_mass - z_label).sum()
-            total += (log_mass - (1 - smoothing) * z_label).sum()
-            correct += (z_label == z_max).sum()
-            if z_loss:
-                total += z_loss * log_mass.square().sum()
-                p *= 1 + 2 * z_loss * log_mass
-            if wants_gradient:
-                p.scatter_add_(1, label, p.new_full(label.shape, smoothing - 1))
-                torch.mm(differences[rows].copy_(p), low, out=hidden_gradient[rows])
-        if wants_gradient:
+        for begin, end in parts(0, tokens, stretch):
+            for first, last in parts(begin, end, block):
+                label = labels[first:last, None]
+                here = slice(last - first)
+                z = logits_fp32[here].copy_(torch.mm(hidden[first:last], low.T, out=logits[here]))
+                p = torch.softmax(z, -1, out=probabilities[here])
+                z_label, z_max = z.gather(1, label), z.amax(1, keepdim=True)
+                log_mass = z_max - p.amax(1, keepdim=True).log()  # of the largest p, which is never zero
+                nll += (log_mass - z_label).sum()
+                total += (log_mass - (1 - smoothing) * z_label).sum()
+                correct += (z_label == z_max).sum()
+                if z_loss:
+                    total += z_loss * log_mass.square().sum()
+                    p *= 1 + 2 * z_loss * log_mass
+                if wants_gradient:
+                    p.scatter_add_(1, label, p.new_full(label.shape, smoothing - 1))
+                    rounded = differences[first - begin : last - begin].copy_(p)
+                    torch.mm(rounded, low, out=hidden_gradient[first:last])
+            if weight_gradient is not None:
+                add_product(weight_gradient, differences[: end - begin], hidden[begin:end])
+        if weight_gradient is not None:
             hidden_gradient -= (smoothing * mean_row).to(hidden.dtype)
-            weight_gradient = (differences.T @ hidden).float().sub_(hidden_sum, alpha=smoothing / vocab_size)
+            weight_gradient.sub_(hidden_sum, alpha=smoothing / vocab_size)
             ctx.save_for_backward(hidden_gradient, weight_gradient)
         ctx.mark_non_differentiable(nll, correct)  # type: ignore[attr-defined]
         return total, nll, correct
@@ -175,6 +188,22 @@ class BlockedCrossEntropy(torch.autograd.Function):
         hidden_gradient, weight_gradient = ctx.saved_tensors  # type: ignore[attr-defined]
         above = gradients[0]
         return hidden_gradient * above, weight_gradient * above, None, None, None
+
+
+def parts(begin: int, end: int, size: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of each part of a range; all but the last are of this size."""
+    for first in range(begin, end, size):
+        yield first, min(first + size, end)
+
+
+def add_product(
+    total: Float[Tensor, "rows columns"], left: Float[Tensor, "tokens rows"], right: Float[Tensor, "tokens columns"]
+) -> None:
+    """total += left^T right, in the precision of `total`."""
+    if left.dtype == total.dtype:
+        total.addmm_(left.T, right)
+    else:
+        total += left.T @ right
 
 
 @dataclass(frozen=True)
@@ -241,44 +270,45 @@ class BlockedGuidedCrossEntropy(torch.autograd.Function):
         teaching: Teaching | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         (passes, tokens, _), vocab_size = hidden.shape, weight.size(0)
-        block = BlockedCrossEntropy.block // passes if hidden.device.type == "cpu" else max(1, tokens)
+        block, stretch = (size // passes for size in BlockedCrossEntropy.sizes(hidden.device))
         from_labels = 1.0 if teaching is None else 1 - teaching.share
         low = weight.to(hidden.dtype)
         hidden_sum, mean_row = hidden.sum((0, 1), dtype=torch.float32), low.mean(0, dtype=torch.float32)
         total = -from_labels * smoothing * (hidden_sum @ mean_row)
         nll, correct = torch.zeros_like(total), torch.zeros_like(total)
         hidden_gradient = torch.empty_like(hidden)
-        differences = hidden.new_empty(passes, tokens, vocab_size)
-        for begin in range(0, tokens, block):
-            rows = slice(begin, begin + block)
-            label = labels[rows].expand(passes, -1)[..., None]
-            z = (hidden[:, rows] @ low.T).float()  # (passes, rows, vocab)
-            log_mass = z.logsumexp(-1, keepdim=True)
-            z_label = z.gather(-1, label)
-            nll += (log_mass - z_label).sum()
-            correct += (z_label == z.amax(-1, keepdim=True)).sum()
-            total += from_labels * (log_mass - (1 - smoothing) * z_label + z_loss * log_mass.square()).sum()
-            log_p = z - log_mass
-            p = log_p.exp()
-            change = from_labels * (1 + 2 * z_loss * log_mass) * p
-            change.scatter_add_(-1, label, change.new_full(label.shape, from_labels * (smoothing - 1)))
-            if teaching is not None:
-                taught = teaching.probabilities(rows)
-                log_soft = torch.log_softmax(z / teaching.temperature, -1) if teaching.temperature != 1 else log_p
-                total -= teaching.share * teaching.temperature**2 * (taught * log_soft).sum()
-                change.add_(log_soft.exp().sub_(taught), alpha=teaching.share * teaching.temperature)
-            if r_drop:
-                gap = log_p[0] - log_p[1]
-                for own, other, sign in ((0, 1, 1), (1, 0, -1)):
-                    weighed = sign * p[own] * gap
-                    mean_gap = weighed.sum(-1, keepdim=True)
-                    total += r_drop / 2 * mean_gap.sum()
-                    change[own].add_(weighed - p[own] * mean_gap + p[own] - p[other], alpha=r_drop / 2)
-            differences[:, rows] = change
-            hidden_gradient[:, rows] = differences[:, rows] @ low
+        weight_gradient = torch.zeros_like(low, dtype=torch.float32)
+        for begin, end in parts(0, tokens, stretch):
+            differences = hidden.new_empty(passes, end - begin, vocab_size)
+            for first, last in parts(begin, end, block):
+                rows = slice(first, last)
+                label = labels[rows].expand(passes, -1)[..., None]
+                z = (hidden[:, rows] @ low.T).float()  # (passes, rows, vocab)
+                log_mass = z.logsumexp(-1, keepdim=True)
+                z_label = z.gather(-1, label)
+                nll += (log_mass - z_label).sum()
+                correct += (z_label == z.amax(-1, keepdim=True)).sum()
+                total += from_labels * (log_mass - (1 - smoothing) * z_label + z_loss * log_mass.square()).sum()
+                log_p = z - log_mass
+                p = log_p.exp()
+                change = from_labels * (1 + 2 * z_loss * log_mass) * p
+                change.scatter_add_(-1, label, change.new_full(label.shape, from_labels * (smoothing - 1)))
+                if teaching is not None:
+                    taught = teaching.probabilities(rows)
+                    log_soft = torch.log_softmax(z / teaching.temperature, -1) if teaching.temperature != 1 else log_p
+                    total -= teaching.share * teaching.temperature**2 * (taught * log_soft).sum()
+                    change.add_(log_soft.exp().sub_(taught), alpha=teaching.share * teaching.temperature)
+                if r_drop:
+                    gap = log_p[0] - log_p[1]
+                    for own, other, sign in ((0, 1, 1), (1, 0, -1)):
+                        weighed = sign * p[own] * gap
+                        mean_gap = weighed.sum(-1, keepdim=True)
+                        total += r_drop / 2 * mean_gap.sum()
+                        change[own].add_(weighed - p[own] * mean_gap + p[own] - p[other], alpha=r_drop / 2)
+                rounded = differences[:, first - begin : last - begin].copy_(change)
+                hidden_gradient[:, rows] = rounded @ low
+            add_product(weight_gradient, differences.flatten(0, 1), hidden[:, begin:end].flatten(0, 1))
         hidden_gradient -= (from_labels * smoothing * mean_row).to(hidden.dtype)
-        flat = differences.flatten(0, 1)
-        weight_gradient = (flat.T @ hidden.flatten(0, 1)).float()
         weight_gradient.sub_(hidden_sum, alpha=from_labels * smoothing / vocab_size)
         ctx.save_for_backward(hidden_gradient.div_(passes), weight_gradient.div_(passes))
         nll, correct = nll / passes, correct / passes

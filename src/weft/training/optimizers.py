@@ -25,6 +25,11 @@ OPTIMIZER_KEYS = {
 MOMENTUM = {"sgd": 0.9, "muon": 0.95}
 WEIGHT_DECAY = {"sgd": 0.0, "adam": 0.0, "adamw": 0.01, "adafactor": 0.0, "muon": 0.01}
 
+ADAFACTOR_EPSILONS = (1e-15, 1e-3)
+"""The paper's (Shazeer and Stern 2018, section 9): 1e-30 for a mean square, whose root torch wants, and 1e-3 for the
+size of a matrix. Torch's own first one, 1.2e-7, lies above the mean squares of a real model's gradients: all the
+averages are lifted to it, and what is left of an update is the gradient divided by its own size."""
+
 LOOKED_UP = re.compile(r"(\w+_)?(embedding|positions)|output")
 """The parts of a model, by their names in it, whose matrices have a row for each token or position."""
 
@@ -57,7 +62,7 @@ def make_optimizer(
         case "adamw":
             return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
         case "adafactor":
-            return torch.optim.Adafactor(groups, lr=learning_rate)
+            return torch.optim.Adafactor(groups, lr=learning_rate, eps=ADAFACTOR_EPSILONS)
         case "muon":
             hidden = hidden_matrices(model)
             muons = {id(matrix) for matrix in hidden}

@@ -110,8 +110,9 @@ class Trainer(Generic[Model, Batch]):
                 self.log_when_due()
                 stops = self.agree(stop)  # once: a signal that comes later is for the next step
                 was_split = self.progress.parts > parts  # saved at once: memory may suffice when the step is repeated
-                if self.should_validate():
-                    self.validate()
+                is_due = self.is_validation_due()
+                if is_due or self.has_exploded():
+                    self.validate(is_due=is_due)
                     self.checkpoint()
                 elif stops or was_split or self.is_due(self.checkpoint_interval, self.progress.checkpointed_at):
                     self.checkpoint()
@@ -270,12 +271,15 @@ class Trainer(Generic[Model, Batch]):
         is_due = interval.is_due(self.progress.step, self.progress.seconds - since)
         return is_due if interval.seconds is None else self.ranks.as_first(is_due)
 
-    def should_validate(self) -> bool:
-        """After the last step, where it is due, and where the training loss has exploded."""
+    def is_validation_due(self) -> bool:
+        """After the last step, and where the recipe's interval says so."""
         progress = self.progress
         is_last = progress.step == self.horizon.total_steps
-        has_exploded = progress.level.has_risen(self.config.divergence)
-        return is_last or has_exploded or self.is_due(self.validation_interval, progress.validated_at)
+        return is_last or self.is_due(self.validation_interval, progress.validated_at)
+
+    def has_exploded(self) -> bool:
+        """Whether the training loss calls for a look at the model before one is due."""
+        return self.progress.level.has_risen(self.config.divergence)
 
     def is_finished(self) -> bool:
         """All steps taken, or patience lost for good."""
@@ -303,8 +307,11 @@ class Trainer(Generic[Model, Batch]):
         self.listener.on_log(row, self.horizon.total_steps)
         progress.window = Window()
 
-    def validate(self) -> None:
-        """Measure the model on held-out data, remember whether it is the best so far, and draw the consequences."""
+    def validate(self, *, is_due: bool) -> None:
+        """Measure the model on held-out data, remember whether it is the best so far, and draw the consequences.
+
+        A validation that is not due costs no patience.
+        """
         progress = self.progress
         evaluation, value = self.evaluate(self.average)
         progress.validated_at = progress.seconds
@@ -312,21 +319,21 @@ class Trainer(Generic[Model, Batch]):
             self.report(evaluation, is_best=False, note={"back_to": progress.best_step})
             self.fall_back(evaluation)
         else:
-            self.rank(evaluation, value)
-            if progress.level.has_risen(self.config.divergence):
+            self.rank(evaluation, value, is_due=is_due)
+            if self.has_exploded():
                 progress.level.accept()
         if self.is_finished():
             self.try_mean_of_checkpoints()
         progress.kept = self.wanted(progress.kept)
 
-    def rank(self, evaluation: Evaluation, value: float) -> None:
+    def rank(self, evaluation: Evaluation, value: float, *, is_due: bool) -> None:
         progress = self.progress
         is_best = self.is_better(value)
         if is_best:
             self.note_best(evaluation, value)
-        progress.validations_since_best = 0 if is_best else progress.validations_since_best + 1
+        progress.validations_since_best = 0 if is_best else progress.validations_since_best + is_due
         self.report(evaluation, is_best)
-        if self.config.schedule == "plateau":
+        if self.config.schedule == "plateau" and (is_best or is_due):
             self.lower_rate_on_plateau(is_best)
         progress.kept.append((progress.step, value))
 
@@ -385,6 +392,7 @@ class Trainer(Generic[Model, Batch]):
         assert progress.best_step is not None  # patience counts from there
         self.load(progress.best_step, as_validated=not self.config.ema_decay)
         progress.validations_since_best = 0
+        progress.level = LossLevel()  # that of the weights that are trained from here on
         progress.trials_lost += 1
         self.lower_rate()
         self.listener.on_message(

@@ -69,10 +69,45 @@ def test_a_block_across_two_chunks_is_found_whole(
     assert len(lines & set(range(482, 522))) >= 38
 
 
-def test_a_corpus_in_which_every_pair_is_wrong_by_chance_has_no_block(tmp_path: Path, pairs: list[Pair]) -> None:
-    sources, targets = map(list, zip(*pairs, strict=True))
+@pytest.mark.parametrize(("first", "offset"), [(0, 1), (0, -10), (300, 1), (900, 3), (2000, 40)], ids=str)
+def test_a_shift_is_found_wherever_it_starts(tmp_path: Path, pairs: list[Pair], first: int, offset: int) -> None:
+    before, sources, targets = pairs[:first], *zip(*pairs[first:], strict=True)
+    if offset > 0:
+        shifted = list(zip(sources, targets[offset:], strict=False))
+    else:
+        shifted = list(zip(sources[-offset:], targets, strict=False))
+    diagnosis = diagnose(tmp_path, [*before, *shifted])
+    found = finding(diagnosis, "out of step")
+    direction = "above" if offset > 0 else "below"
+    count = abs(offset)
+    assert all(f"the target stands {count} line{'s' * (count > 1)} {direction} its source" in d for d in found.details)
+    planted = set(range(first + 2, len(before) + len(shifted) + 2))
+    assert len(planted & set(found.lines["train.tsv"])) >= 0.97 * len(planted) - count
+    assert len(set(found.lines["train.tsv"]) - planted) <= 3
+    assert diagnosis.has_errors
+
+
+@pytest.mark.parametrize("count", [400, 3000])
+def test_a_corpus_in_which_every_pair_is_wrong_by_chance_has_no_block_and_is_an_error(
+    tmp_path: Path, pairs: list[Pair], count: int
+) -> None:
+    sources, targets = map(list, zip(*pairs[:count], strict=True))
     random.Random(1).shuffle(targets)
-    assert "out of step" not in kinds(diagnose(tmp_path, list(zip(sources, targets, strict=True))))
+    diagnosis = diagnose(tmp_path, list(zip(sources, targets, strict=True)))
+    assert "out of step" not in kinds(diagnosis) and diagnosis.has_errors
+    assert len(finding(diagnosis, "strangers").lines["train.tsv"]) == count
+
+
+@pytest.mark.parametrize(("count", "share"), [(3000, 0.1), (10_000, 0.1)])
+def test_most_pairs_of_strangers_are_found_however_many_there_are(tmp_path: Path, count: int, share: float) -> None:
+    corpus = starter.generate().train[:count]
+    strangers = sorted(random.Random(2).sample(range(count), int(share * count)))
+    targets = [corpus[place][1] for place in strangers]
+    for place, target in zip(strangers, targets[1:] + targets[:1], strict=True):
+        corpus[place] = (corpus[place][0], target)
+    found = {line - 2 for line in finding(diagnose(tmp_path, corpus), "unrelated").lines["train.tsv"]}
+    assert len(found & set(strangers)) >= 0.7 * len(strangers)  # what has too few words is not judged
+    assert len(found - set(strangers)) <= 0.01 * count
 
 
 def test_a_leak_counts_sides_whatever_their_script_case_and_punctuation(tmp_path: Path, pairs: list[Pair]) -> None:

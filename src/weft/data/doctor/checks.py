@@ -10,6 +10,7 @@ from weft.data.measures import (
     MARKUP,
     REPETITION,
     count_characters,
+    counts_characters,
     length,
     other_language,
     pairs_with_other_numbers,
@@ -18,7 +19,7 @@ from weft.data.measures import (
     texts_with,
     texts_with_mojibake,
 )
-from weft.text.chinese import is_chinese
+from weft.text.chinese import converter, is_chinese
 
 OWN_SCRIPT = 0.2
 """A text of which less than this share is in its language's script is in another language."""
@@ -65,13 +66,22 @@ def check(
         found[kind] = np.union1d(*(texts_with(pattern, side) for side in texts))
     found["mojibake"] = np.union1d(*map(texts_with_mojibake, texts)).astype(np.int64)
     found["numbers"] = np.array(sorted(numbers), np.int64)
-    limits = [LONG_CHARACTERS if script_of(code)[0] in ("han", "thai") else LONG_WORDS for code in languages]
+    limits = [LONG_CHARACTERS if counts_characters(code) else LONG_WORDS for code in languages]
     found["long"] = np.flatnonzero((lengths[0] > limits[0]) | (lengths[1] > limits[1]))
     chinese = [side for side, language in enumerate(languages) if is_chinese(language)]
     mixed = [scripts["traditional"][side] & scripts["simplified"][side] for side in chinese]
-    found["mixed scripts"] = np.flatnonzero(np.any(mixed, 0)) if mixed else np.zeros(0, np.int64)
+    suspects = np.flatnonzero(np.any(mixed, 0)) if mixed else np.zeros(0, np.int64)
+    found["mixed scripts"] = np.array(
+        [place for place in suspects.tolist() if any(mixes_scripts(texts[side][place]) for side in chinese)], np.int64
+    )
     notes = {place: ", ".join(f"{number:.10g}" for number in missing) for place, missing in numbers.items()}
     return Checked(found, notes, np.stack(lengths, 1).astype(np.int32), scripts)
+
+
+def mixes_scripts(text: str) -> bool:
+    """Whether either conversion would change a text: by itself a character may look like the other script's, as in
+    乾隆."""
+    return all(converter(name).convert(text) != text for name in ("t2s", "s2t"))
 
 
 def check_languages(

@@ -15,7 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.corpus import CorpusEntry, Layout, ParallelText, Part, file_names
-from weft.data.doctor.alignment import FARTHEST, Alignment, Block, align, blocks_out_of_step, joined, texts_cut
+from weft.data.doctor.alignment import (
+    FARTHEST,
+    STRANGERS,
+    STRETCHES,
+    Alignment,
+    Block,
+    align,
+    blocks_out_of_step,
+    joined,
+    texts_cut,
+)
 from weft.data.doctor.checks import check
 from weft.data.doctor.copies import BANDS, band_keys, find_in, first_alike, near_duplicates
 from weft.data.doctor.findings import KINDS, SEVERITIES, Diagnosis, Example, Finding, Leaks, Suspicion
@@ -35,7 +45,7 @@ RATIO_LENGTH = 8
 SCRIPT_SHARE = 0.01
 """A script is named as the second one of a side from this share on."""
 
-NO_TRANSLATION = ("empty", "swapped", "copy", "wrong language", "mojibake", "out of step")
+NO_TRANSLATION = ("empty", "swapped", "copy", "wrong language", "mojibake", "out of step", "strangers")
 """What is wrong with such a pair explains what the kinds of EXPLAINED would say."""
 EXPLAINED = ("unrelated", "cut", "length ratio", "numbers", "long")
 
@@ -194,6 +204,8 @@ class Examination:
         bands: list[NDArray[np.uint64]] = []
         lengths, scripts = [], []
         self.sample: list[tuple[str, str]] = []
+        self.first_pairs: list[tuple[str, str]] = []
+        self.last_pairs: list[tuple[str, str]] = []
         spacing, pair = 1, 0
         for file in self.files:
             self.starts.append(pair)
@@ -213,6 +225,9 @@ class Examination:
                     self.sample += zip(sources[offset::spacing], targets[offset::spacing], strict=True)
                     if len(self.sample) > 2 * SAMPLE:
                         self.sample, spacing = self.sample[::2], 2 * spacing
+                    rows = list(zip(sources, targets, strict=True))
+                    self.first_pairs += rows[: STRETCHES[-1] - len(self.first_pairs)]
+                    self.last_pairs = [*self.last_pairs, *rows][-STRETCHES[-1] :]
                 pair += len(sources)
         self.pairs = pair
         self.keys = np.concatenate(keys) if keys else np.zeros((0, 2), np.uint64)
@@ -316,12 +331,19 @@ class Examination:
 
     def check_alignment(self) -> None:
         """What only the lexicon shows; for a corpus that is too small to learn one from, a remark."""
-        alignment = align([source for source, _ in self.sample], [target for _, target in self.sample], self.languages)
-        self.sample = []
+        sample, begin, end = (
+            ([source for source, _ in pairs], [target for _, target in pairs])
+            for pairs in (self.sample, self.first_pairs, self.last_pairs)
+        )
+        alignment = align(*sample, self.languages, begin=begin, end=end)
+        self.sample, self.first_pairs, self.last_pairs = [], [], []
         if alignment is None:
             self.remarks.append(
                 "too few pairs to learn a lexicon from: not checked whether the sides translate each other"
             )
+            return
+        if alignment.separation < STRANGERS:
+            self.add("strangers", np.arange(*self.range_of(self.parts[0])))
             return
         self.alignment_score = np.zeros(self.pairs, np.float32)
         self.unrelated = alignment.unrelated

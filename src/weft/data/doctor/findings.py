@@ -75,6 +75,14 @@ KINDS: dict[str, Kind] = {
         "move one side by the lines that are given, or remove the block",
         5.0,
     ),
+    "strangers": Kind(
+        "the sides do not translate each other, in most of the corpus",
+        "error",
+        "nothing is learned from these pairs but noise; a whole corpus like that trains a model that says anything",
+        "look whether both files are of one text and in one order; where one is out of step by up to 10 lines from its "
+        "beginning, the doctor would have said so",
+        5.0,
+    ),
     "swapped": Kind("the sides are swapped", "error", "the model learns to translate the wrong way", "swap back", 5.0),
     "copy": Kind(
         "one side is a copy of the other",

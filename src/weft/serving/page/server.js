@@ -16,8 +16,8 @@ export function useKey(value) {
   key = value;
 }
 
-export const languages = () => answerOf("languages").then((answer) => answer.json());
-export const settings = () => answerOf("frontend/settings").then((answer) => answer.json());
+export const languages = () => answerOf("languages").then(read);
+export const settings = () => answerOf("frontend/settings").then(read);
 export const detect = (body, signal) => post("detect", body, signal);
 export const translate = (body, signal) => post("translate", body, signal);
 export const explain = (body, signal) => post("weft/explain", body, signal);
@@ -27,7 +27,7 @@ export const alternatives = (body, signal) => post("weft/alternatives", body, si
 export async function* stream(body, signal) {
   const answer = await answerOf("weft/stream", request(body, signal));
   for await (const line of linesOf(answer)) {
-    const sentence = JSON.parse(line);
+    const sentence = parsed(line, answer);
     if (sentence.error) throw new ServerError(answer.status, messageOf(sentence));
     yield sentence;
   }
@@ -41,7 +41,25 @@ export function asCurl(body) {
 }
 
 async function post(path, body, signal) {
-  return (await answerOf(path, request(body, signal))).json();
+  return read(await answerOf(path, request(body, signal)));
+}
+
+/** What an answer holds. What is not JSON, as where something between page and server answers, is a refusal too. */
+async function read(answer) {
+  try {
+    return await answer.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ServerError(answer.status, "");
+  }
+}
+
+function parsed(line, answer) {
+  try {
+    return JSON.parse(line);
+  } catch {
+    throw new ServerError(answer.status, "");
+  }
 }
 
 const request = (body, signal) => ({
@@ -52,6 +70,7 @@ const request = (body, signal) => ({
 });
 
 async function answerOf(path, options = {}) {
+  if (/[^\x20-\x7e]/.test(key)) throw new ServerError(401, ""); // no header can carry it
   let answer;
   try {
     answer = await fetch(path, options);

@@ -130,7 +130,8 @@ function swap() {
 function detectSoon() {
   clearTimeout(soon);
   if (!languages.isAuto) return;
-  soon = setTimeout(() => detect().catch((error) => showError(failureText(error), detectSoon)), pause);
+  const again = () => (hideError(), detectSoon());
+  soon = setTimeout(() => detect().catch((error) => showError(failureText(error), again)), pause);
 }
 
 async function detect(signal) {
