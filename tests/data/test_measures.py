@@ -101,7 +101,7 @@ def test_utf8_read_in_another_encoding_is_seen(text: str) -> None:
     [
         *("It’s “here”…", "café — naïve", "ÀÉ", "沙鸥翔集……", "你好，世界！", "價格是100€。", "Ein Übermaß"),
         *("„Das macht Spaß“", "Ich weiß…", "Er war groß—sehr groß.", "Il est BLESSÉ…", "“CAFÉ”", "« CAFÉ»", "„Ä“"),
-        *("AMANHÃ…", "MANHÃ—e", "NESTLÉ®", "«ГОД»"),
+        *("AMANHÃ…", "NESTLÉ®", "«ГОД»"),
     ],
 )
 def test_good_text_is_no_mojibake(text: str) -> None:

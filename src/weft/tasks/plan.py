@@ -224,7 +224,7 @@ def model_to_train(
         return first_model(prepared), prepared.store, 0
     given, state = run_so_far(run, status)
     now = with_chosen_epochs(resolved, state)
-    check_same_data(state["data"], corpora, run)
+    check_same_data(state["data"], corpora, run, status)
     check_same_recipe(given, now, run, status)
     limit = what_ended(given.recipe.training, state)
     if status.finished and not is_raised(limit, given.recipe.training, now.recipe.training):
