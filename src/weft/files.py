@@ -7,6 +7,7 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedIOBase
 from itertools import count
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -37,6 +38,9 @@ def read_bytes(path: Path) -> bytes:
         return file.read()
 
 
+READ_AT_ONCE = 2**16
+"""Bytes."""
+
 LONGEST_LINE = 2**24
 """Bytes. A file without any line break is none of sentences, and is not read into memory as one."""
 TOO_LONG = f"is longer than {LONGEST_LINE:,} bytes; is this a text file, one sentence or paragraph a line?"
@@ -53,6 +57,33 @@ def lines_of(path: Path) -> Iterator[bytes]:
             if len(line) > LONGEST_LINE:
                 raise CorpusError(path.name, [Problem(f"line {number}", TOO_LONG)])
             yield line.removesuffix(b"\n")
+
+
+def arriving_lines(file: BufferedIOBase, name: Path, before: int = 0) -> Iterator[list[bytes]]:
+    """The lines that came to their end with each read, with the "\\n" that ends them; the last one may have none.
+
+    `before` lines were read before.
+    """
+    begun: list[bytes] = []
+    size = 0
+    while True:
+        with naming_unreadable(name):
+            data = file.read1(READ_AT_ONCE)
+        if not data:
+            break
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = b"".join([*begun, lines[0]])
+            begun, size = [], 0
+            yield [line + b"\n" for line in lines]
+            before += len(lines)
+        if rest:
+            begun.append(rest)
+            size += len(rest)
+        if size > LONGEST_LINE:
+            raise CorpusError(name, [Problem(f"line {before + 1}", TOO_LONG)])
+    if begun:
+        yield [b"".join(begun)]
 
 
 @contextmanager

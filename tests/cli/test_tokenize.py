@@ -1,6 +1,7 @@
 """`weft tokenize` and `weft detokenize`: one line out for each line in, there and back."""
 
 import io
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from weft.cli import lines
+from weft.cli.lines import texts_as_they_come
 from weft.cli.tokenize import KindName
 from weft.text.kinds import SUFFIXES, train_tokenizer
 from weft.text.tokenizer import Kind
@@ -134,8 +135,20 @@ def test_a_spoiled_vocabulary_is_named(weft: Weft, tmp_path: Path) -> None:
 def test_a_file_without_a_line_break_is_not_read_as_one_line(
     weft: Weft, files: dict[Kind, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
+    monkeypatch.setattr("weft.files.LONGEST_LINE", 100)
     path = tmp_path / "in.txt"
     path.write_text("你好。\n" + "我" * 200, encoding="utf-8")
     exit_code, _, error = weft("tokenize", "--vocabulary", str(files["bpe"]), "--kind", "bpe", "--input", str(path))
     assert exit_code == 1 and "line 2" in error and "is longer than" in error
+
+
+def test_a_line_of_a_pipe_is_worked_on_before_the_next_one_comes() -> None:
+    reading, writing = os.pipe()
+    with open(reading, "rb") as pipe, open(writing, "wb", buffering=0) as typed:
+        texts = texts_as_they_come(pipe, None)
+        typed.write("一\n二".encode())
+        assert next(texts) == ["一"]
+        typed.write("\r\n三".encode())
+        assert next(texts) == ["二"]
+        typed.close()
+        assert list(texts) == [["三"]]

@@ -1,13 +1,12 @@
 """`weft detokenize`: from pieces or ids back to text, the inverse of `weft tokenize`."""
 
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.lines import LINES_AT_ONCE, open_input, open_output, read_texts
+from weft.cli.lines import open_input, open_output, texts_as_they_come
 from weft.cli.tokenize import (
     InputOption,
     KindOption,
@@ -42,16 +41,21 @@ def detokenize(
     refuse_replacing("--output", output_file, [input_file, vocabulary])
     tokenizer = tokenizer_of(model, side, vocabulary, kind, language)
     with open_input(text, input_file) as lines, open_output(output_file) as output:
-        read = read_ids(read_texts(lines, input_file), tokenizer, as_ids, input_file)
-        while chunk := list(islice(read, LINES_AT_ONCE)):
+        first = 1
+        for chunk in texts_as_they_come(lines, input_file):
+            sentences = tokenizer.decode(list(read_ids(chunk, first, tokenizer, as_ids, input_file)))
             # Bytes may spell a line end, and a line is one sentence.
-            output.writelines(sentence.replace("\n", " ") + "\n" for sentence in tokenizer.decode(chunk))
+            output.writelines(sentence.replace("\n", " ") + "\n" for sentence in sentences)
             output.flush()
+            first += len(chunk)
 
 
-def read_ids(lines: Iterator[str], tokenizer: "Tokenizer", as_ids: bool, path: Path | None) -> Iterator[list[int]]:
-    """The ids in each line; raises CorpusError naming the line that holds something else."""
-    for number, line in enumerate(lines, start=1):
+def read_ids(
+    lines: list[str], first: int, tokenizer: "Tokenizer", as_ids: bool, path: Path | None
+) -> Iterator[list[int]]:
+    """The ids in each line, whose numbers begin with `first`; raises CorpusError naming the line that holds something
+    else."""
+    for number, line in enumerate(lines, start=first):
         words = [word for word in line.split(" ") if word]
         ids = [known_id(word, tokenizer.vocab_size) for word in words] if as_ids else tokenizer.ids_of(words)
         strange = [word for word, i in zip(words, ids, strict=True) if i is None]

@@ -6,17 +6,25 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import IO
 
 import typer
 
 from weft.errors import CorpusError, Problem, UsageError, WeftError
-from weft.files import LONGEST_LINE, TOO_LONG, clear_away, decode_lines, open_bytes, open_to_write, staged_beside
+from weft.files import (
+    LONGEST_LINE,
+    TOO_LONG,
+    arriving_lines,
+    clear_away,
+    decode_lines,
+    open_bytes,
+    open_to_write,
+    staged_beside,
+)
 
 LINES_AT_ONCE = 1024
-"""Lines that are read, worked on and written before the next ones are read."""
+"""Lines that are worked on and written before the next ones are, at most."""
 
 
 @contextmanager
@@ -85,7 +93,16 @@ def bounded(lines: Iterable[bytes], problems: list[Problem]) -> Iterator[bytes]:
         yield line.removesuffix(b"\n")
 
 
-def chunks(texts: Iterator[str], size: int) -> Iterator[list[str]]:
-    """Lists of `size` texts, the last one shorter."""
-    while chunk := list(islice(texts, size)):
-        yield chunk
+def texts_as_they_come(lines: Iterable[bytes], path: Path | None) -> Iterator[list[str]]:
+    """The texts of the lines in lists of at most LINES_AT_ONCE, shorter where the next line is not there yet: who types
+    a line, or pipes one, has its answer before the next. Raises CorpusError as read_texts does."""
+    name, number = path or Path("the input"), 1
+    for arrived in arriving_lines(lines, name) if isinstance(lines, io.BufferedIOBase) else [list(lines)]:
+        for begin in range(0, len(arrived), LINES_AT_ONCE):
+            problems: list[Problem] = []
+            some = [line.removesuffix(b"\n") for line in arrived[begin : begin + LINES_AT_ONCE]]
+            texts = [text for _, text in decode_lines(some, problems, number)]
+            if problems:
+                raise CorpusError(name, problems[:1])
+            yield texts
+            number += len(some)

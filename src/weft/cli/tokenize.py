@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from weft.cli.lines import LINES_AT_ONCE, chunks, open_input, open_output, read_texts
+from weft.cli.lines import open_input, open_output, texts_as_they_come
 from weft.errors import UsageError
 from weft.files import refuse_replacing
 
@@ -57,7 +57,7 @@ def tokenize(
     refuse_replacing("--output", output_file, [input_file, vocabulary])
     tokenizer = tokenizer_of(model, side, vocabulary, kind, language)
     with open_input(text, input_file) as lines, open_output(output_file) as output:
-        for chunk in chunks(read_texts(lines, input_file), LINES_AT_ONCE):
+        for chunk in texts_as_they_come(lines, input_file):
             if as_ids:
                 cut = [map(str, ids) for ids in tokenizer.encode(chunk)]
             else:

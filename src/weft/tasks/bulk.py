@@ -26,7 +26,16 @@ from typing import Any
 
 from weft.data.cluster import cluster_workers
 from weft.errors import CorpusError, Problem, UsageError, WeftError
-from weft.files import LONGEST_LINE, decode_lines, naming_unreadable, open_bytes, open_to_write, sha256, sync
+from weft.files import (
+    READ_AT_ONCE,
+    arriving_lines,
+    decode_lines,
+    naming_unreadable,
+    open_bytes,
+    open_to_write,
+    sha256,
+    sync,
+)
 from weft.runtime import return_memory_pages
 from weft.tasks.glossary import Glossary
 from weft.tasks.growing_file import GrowingFile
@@ -40,7 +49,6 @@ from weft.training.signals import stop_on_signal
 LINES_AT_ONCE = 1024
 BYTES_AT_ONCE = 2**20
 """Lines, or bytes of them, after which a block ends: what a killed process loses at most."""
-READ_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True)
@@ -267,34 +275,6 @@ def as_block(lines: list[bytes], name: Path, place: Place, digest: "hashlib._Has
         digest.update(line)
     size = sum(map(len, lines))
     return Block(texts, Place(place.lines + len(lines), place.bytes + size, digest.hexdigest()))
-
-
-def arriving_lines(file: BufferedIOBase, name: Path, before: int) -> Iterator[list[bytes]]:
-    """The lines that came to their end with each read, with the "\\n" that ends them; the last one may have none.
-
-    `before` lines were read before.
-    """
-    begun: list[bytes] = []
-    size = 0
-    while True:
-        with naming_unreadable(name):
-            data = file.read1(READ_AT_ONCE)
-        if not data:
-            break
-        *lines, rest = data.split(b"\n")
-        if lines:
-            lines[0] = b"".join([*begun, lines[0]])
-            begun, size = [], 0
-            yield [line + b"\n" for line in lines]
-            before += len(lines)
-        if rest:
-            begun.append(rest)
-            size += len(rest)
-        if size > LONGEST_LINE:
-            what = f"is longer than {LONGEST_LINE:,} bytes; is this a text file, one sentence or paragraph a line?"
-            raise CorpusError(name, [Problem(f"line {before + 1}", what)])
-    if begun:
-        yield [b"".join(begun)]
 
 
 # Translating
