@@ -106,7 +106,7 @@ def corpus_of_recipe(recipe: str, data: Path | None) -> tuple[dict[str, list["Co
         name: [CorpusEntry(path=entry) if isinstance(entry, str) else entry for entry in entries]
         for name, entries in (("train", config.train), ("valid", config.valid))
     }
-    return parts, Layout(config.source, config.target, config.columns, config.header), root
+    return parts, Layout(config.source, config.target, config.columns, config.header, config.detokenize), root
 
 
 def examine(

@@ -114,12 +114,14 @@ class DataConfig(Settings):
 
 @dataclass(frozen=True)
 class Layout:
-    """Which languages files hold, and in which columns: what DataConfig says of it, for files that no recipe names."""
+    """Which languages files hold, in which columns, and whether with spaced words: what DataConfig says of it, for
+    files that no recipe names."""
 
     source: str
     target: str
     columns: Columns | None = None
     header: bool = True
+    detokenize: bool = False
 
     @property
     def languages(self) -> tuple[str, str]:

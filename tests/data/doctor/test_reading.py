@@ -81,6 +81,12 @@ def test_columns_are_chosen_by_name_or_without_a_header_by_number(tmp_path: Path
     assert read(tmp_path, entry, Layout("zh", "en", Columns(source="s", target="t")))[0] == [(1, "一", "one")]
 
 
+def test_text_is_looked_at_as_training_reads_it(tmp_path: Path) -> None:
+    entry = write(tmp_path, "a.tsv", "zh\ten\n你 好 ！\tI do n't .\n".encode())
+    assert read(tmp_path, entry)[0] == [(2, "你 好 ！", "I do n't .")]
+    assert read(tmp_path, entry, Layout("zh", "en", detokenize=True))[0] == [(2, "你好！", "I don't.")]
+
+
 @pytest.mark.parametrize(("name", "content"), [("a.tsv", b"de\tfr\n"), ("a.tsv", b""), ("b.tsv.gz", None)])
 def test_without_a_file_or_its_columns_there_is_nothing_to_read(
     tmp_path: Path, name: str, content: bytes | None

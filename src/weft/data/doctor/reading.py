@@ -22,6 +22,7 @@ from weft.data.corpus import (
     target_names,
 )
 from weft.files import lines_of
+from weft.text.detokenization import detokenize
 
 CHUNK = 10_000
 """Pairs that are looked at together."""
@@ -52,11 +53,15 @@ class File:
     faults: list[Fault] = field(default_factory=list)
 
     def pairs(self) -> Iterator[Line]:
-        """All pairs, as far as there are any; raises CorpusError where a file or a column is not there."""
+        """All pairs, as far as there are any, as training reads them; raises CorpusError where a file or a column is not
+        there."""
         self.lines, self.faults = array("I"), []
-        for line in self._read():
-            self.lines.append(line[0])
-            yield line
+        layout = self.layout
+        for number, source, target in self._read():
+            self.lines.append(number)
+            if layout.detokenize:
+                source, target = detokenize(source, layout.source), detokenize(target, layout.target)
+            yield number, source, target
 
     def chunks(self, size: int = CHUNK) -> Iterator[tuple[list[str], list[str]]]:
         """The sources and the targets, so many at a time."""
