@@ -73,6 +73,7 @@ def test_draws_are_uniform_and_differ_by_seed_number_epoch_and_pair() -> None:
         uniform(1, 1, 0, PAIRS),
         uniform(1, 0, 1, PAIRS),
         uniform(1, 0, 0, PAIRS + 1),
+        uniform(0, 1, 0, PAIRS),
     ):
         assert not np.intersect1d(base[: len(PAIRS)], other).size or other[0] == base[1]
     assert abs(np.corrcoef(base, uniform(1, 0, 1, np.arange(100_000)))[0, 1]) < 0.01

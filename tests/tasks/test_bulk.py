@@ -309,7 +309,7 @@ def test_a_line_without_end_is_an_error_before_it_fills_the_memory(monkeypatch: 
         def read1(self, size: int | None = -1, /) -> bytes:
             return b"a" * (size or 1)
 
-    with pytest.raises(CorpusError, match="line 1 +is longer than .* bytes; is this a text file"):
+    with pytest.raises(CorpusError, match=r"line 1 +is longer than .* bytes; is this a text file"):
         list(blocks(Endless()))
 
 

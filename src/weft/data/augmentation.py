@@ -149,7 +149,8 @@ class PairNoise:
 def uniform(seed: int, number: int, epoch: int, pairs: NDArray[np.integer]) -> NDArray[np.float64]:
     """A random number from 0 to below 1 for each pair; `number` tells draws for different purposes apart."""
     with np.errstate(over="ignore"):
-        state = np.array([seed], np.uint64)
+        # The seed by itself first, else a purpose of one seed were another purpose of the next.
+        state = mixed(np.array([seed], np.uint64) + np.uint64(MULTIPLIER))
         for value in (np.uint64(number), np.uint64(epoch), pairs.astype(np.uint64)):
             state = mixed(state + value + np.uint64(MULTIPLIER))
     return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53

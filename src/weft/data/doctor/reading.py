@@ -53,8 +53,7 @@ class File:
     faults: list[Fault] = field(default_factory=list)
 
     def pairs(self) -> Iterator[Line]:
-        """All pairs, as far as there are any, as training reads them; raises CorpusError where a file or a column is not
-        there."""
+        """All pairs that there are, as training reads them; raises CorpusError where a file or a column is missing."""
         self.lines, self.faults = array("I"), []
         layout = self.layout
         for number, source, target in self._read():
