@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from weft.data.corpus import Columns, CorpusEntry, Layout, group_files
 from weft.data.doctor.reading import File
@@ -104,3 +106,28 @@ def test_text_files_are_taken_two_by_two_and_an_odd_one_is_refused() -> None:
     ]
     with pytest.raises(UsageError, match=r"c\.zh has no partner"):
         group_files(["a.zh", "a.en", "c.zh"])
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz", "a.jsonl", "a.zh"])
+@given(
+    content=st.lists(
+        st.sampled_from(
+            [b"zh\ten\n", b'{"zh": "', b'", "en": "b"}', b"\t", b"\n", b"\r", b"\xef\xbb\xbf", "好".encode()]
+        )
+        | st.binary(max_size=8)
+    ).map(b"".join)
+)
+def test_whatever_stands_in_a_file_is_read_or_refused_in_words(
+    tmp_path_factory: pytest.TempPathFactory, name: str, content: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("files")
+    entry = write(folder, name, content)
+    if name == "a.zh":
+        (folder / "a.en").write_bytes(b"one\ntwo\n")
+        entry = CorpusEntry(source="a.zh", target="a.en")
+    try:
+        pairs, faults = read(folder, entry)
+    except CorpusError:
+        return
+    lines = {number for number, _, _ in pairs} | {line for _, line, _ in faults}
+    assert lines >= set(range(2 if name.startswith("a.tsv") else 1, content.count(b"\n") + 1)) or name == "a.zh"
