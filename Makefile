@@ -10,6 +10,8 @@
 #              measurements of translation; ARGS="--model runs/zh-en-50k" says of which model
 # make bench-shipped
 #              trains the models that come with weft: hours for each (bench/shipped.py)
+# make bench-reports ARGS=course-onecycle
+#              trains a recipe to its end and scores it: hours for each (docs/en/reports.md)
 # make bench-reliability
 #              kills, full disks, bad numbers, a long run: half an hour (docs/en/reliability.md)
 # make bench-serving ARGS='--model DIR'
@@ -23,7 +25,7 @@ export PYTHON TORCH_INDEX
 
 .PHONY: demo test test-slow check audit install clean bench-training bench-parts bench-choices bench-precision bench-sizes \
 	bench-pieces bench-augmentation bench-large bench-decoding bench-menu bench-invariance bench-bulk bench-streaming \
-	bench-memory bench-cold bench-shipped bench-reliability bench-serving
+	bench-memory bench-cold bench-shipped bench-reports bench-reliability bench-serving
 
 demo: .venv/installed
 	scripts/demo
@@ -59,6 +61,9 @@ bench-pieces: .venv/installed-dev  # with the libraries that cut words and word 
 
 bench-shipped: .venv/installed
 	.venv/bin/python -m bench.shipped $(ARGS)
+
+bench-reports: .venv/installed-dev  # with the library that cuts word pieces
+	.venv/bin/python -m bench.reports $(ARGS)
 
 bench-reliability: .venv/installed
 	.venv/bin/python -m bench.reliability $(ARGS)
