@@ -80,16 +80,19 @@ def parse_options() -> argparse.Namespace:
 
 
 def run_missing(variants: list[Variant], seeds: list[int], path: Path, options: argparse.Namespace) -> int:
-    """Run what has no line yet, and return how many runs failed.
+    """Run what has no line yet, and return how many runs failed; what another grid has run is taken from there.
 
     Seeds are the outer loop, so that a table of one seed is complete first.
     """
-    known, failed = read_lines(path), 0
-    missing = [
-        (variant, seed)
-        for seed, variant in product(seeds, variants)
-        if not any(variant.owns(line) and line.get("seed") == seed for line in known)
-    ]
+    failed = 0
+    elsewhere = [line for grid in GRIDS for line in read_lines(RESULTS / f"{grid}.jsonl")]
+    missing = []
+    for seed, variant in product(seeds, variants):
+        of_seed = [line for line in elsewhere if variant.is_run_by(line) and line["seed"] == seed]
+        if not of_seed:
+            missing.append((variant, seed))
+        elif not any(variant.owns(line) for line in of_seed):
+            append_line(path, {**of_seed[0], **variant.facts()})
     pool = ThreadPoolExecutor(options.jobs)
     running = {pool.submit(run, variant, seed, options): (variant, seed) for variant, seed in missing}
     try:

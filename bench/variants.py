@@ -32,6 +32,10 @@ class Variant:
         """Whether a line belongs here as the grid is today; one of an older grid belongs nowhere."""
         return all(line.get(key) == value for key, value in self.facts().items())
 
+    def is_run_by(self, line: Line) -> bool:
+        """Whether it is that of a finished run of the same thing, in whichever grid and under whichever name."""
+        return "seed" in line and self.owns({**line, "grid": self.grid, "name": self.name})
+
     def owns_run(self, line: Line) -> bool:
         """Whether it is that of a finished run."""
         return "seed" in line and self.owns(line)

@@ -58,6 +58,12 @@ def test_a_line_of_an_older_grid_belongs_nowhere() -> None:
         assert not variant.owns_run({**line, key: value})
 
 
+def test_a_run_of_another_grid_is_the_same_run_where_all_but_the_names_is_the_same() -> None:
+    first, other = variants_of("augmentation")[:2]
+    line = finished(variants_of("choices")[0], 1, 20.0)
+    assert first.is_run_by(line) and not first.owns_run(line) and not other.is_run_by(line)
+
+
 @EVERY_GRID
 def test_every_committed_line_belongs_to_a_variant(grid: str) -> None:
     variants = variants_of(grid)
