@@ -103,6 +103,7 @@ def test_a_key_of_a_noise_that_is_not_there_is_refused() -> None:
         "word_order_distance": "is only used with word_order, a share of the sentences",
     }
     AugmentationConfig(token_dropout=0.1, token_dropout_by="mask", word_order=0.1, word_order_distance=5)
+    AugmentationConfig(token_dropout=0, token_dropout_by="mask")  # as --set switches off what a recipe has
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])

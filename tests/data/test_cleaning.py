@@ -97,6 +97,23 @@ def test_the_words_of_the_next_pairs_are_no_repetition() -> None:
     assert verdicts(pairs, CleaningConfig()).tolist() == [0] * 4
 
 
+@pytest.mark.parametrize(
+    ("other", "removed"),
+    [
+        ("Haha, how funny!", None),
+        ("Hahahaha!", None),
+        ("Beep beep, said the car.", None),
+        ("You ought to be in India.", "repetition"),
+        ("It is raining with the competition.", "repetition"),
+    ],
+)
+def test_a_repetition_is_none_where_the_other_side_repeats_too_and_that_by_the_word(
+    other: str, removed: str | None
+) -> None:
+    rules = {**NONE, "repetition": True}
+    assert removed_by("哈哈哈哈哈哈哈哈哈哈", other, **rules) == removed
+
+
 def test_a_pair_is_judged_alike_alone_and_among_others() -> None:
     pairs = [*GOOD, *BAD.values()] * 3
     sources, targets = zip(*pairs, strict=True)

@@ -52,13 +52,19 @@ def test_traditional_and_simplified_characters_are_told_apart_and_shared_ones_ar
 
 
 @pytest.mark.parametrize(
-    "text", ["<b>Hi</b>", "Hi<br/>", "a &amp; b", "&#39;", r"{\an8}Hi", "[[link]]", "[url=x]", r"first\n"]
+    "text",
+    [
+        *("<b>Hi</b>", "Hi<br/>", "a &amp; b", "&#39;", r"{\an8}Hi", "[[link]]", "[url=x]", r"first\n"),
+        *("<td nowrap>", "<option selected value=1>", '<a href="x" download>', "</a >"),
+    ],
 )
 def test_markup_is_found(text: str) -> None:
     assert texts_with(MARKUP, ["clean", text, ""]).tolist() == [1]
 
 
-@pytest.mark.parametrize("text", ["café", "Österreich", "über", "Ärger", "señor", "ça va", "Москва", "Ελλάδα"])
+@pytest.mark.parametrize(
+    "text", ["café", "Österreich", "über", "Ärger", "señor", "ça va", "był", "dzień", "Москва", "Ελλάδα"]
+)
 def test_single_letters_read_as_windows_1252_are_seen_too(text: str) -> None:
     misread = b"".join(bytes([byte]) for byte in text.encode()).decode("cp1252", "replace").replace("\ufffd", "\x81")
     assert has_mojibake(misread), misread
@@ -82,6 +88,11 @@ def test_what_only_looks_like_markup_is_not(text: str) -> None:
     assert texts_with(MARKUP, [text]).tolist() == []
 
 
+@pytest.mark.parametrize("texts", [["if a <b", "> quoted"], ["see <a", "b=c> d"], ["a <b c=", "d>"]])
+def test_markup_ends_with_its_line(texts: list[str]) -> None:
+    assert texts_with(MARKUP, texts).tolist() == []
+
+
 def test_repetition_is_one_letter_eight_times_or_one_word_four_times() -> None:
     texts = ["哈哈哈哈哈哈哈哈", "no no no no", "(掌声)(掌声)", "very very good", "掌声掌声掌声掌声", "1000000000"]
     assert texts_with(REPETITION, texts).tolist() == [0, 1, 4, 5]
@@ -101,7 +112,7 @@ def test_utf8_read_in_another_encoding_is_seen(text: str) -> None:
     [
         *("It’s “here”…", "café — naïve", "ÀÉ", "沙鸥翔集……", "你好，世界！", "價格是100€。", "Ein Übermaß"),
         *("„Das macht Spaß“", "Ich weiß…", "Er war groß—sehr groß.", "Il est BLESSÉ…", "“CAFÉ”", "« CAFÉ»", "„Ä“"),
-        *("AMANHÃ…", "NESTLÉ®", "«ГОД»"),
+        *("AMANHÃ…", "NESTLÉ®", "«ГОД»", "1200 Å²"),
     ],
 )
 def test_good_text_is_no_mojibake(text: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.serving.conftest import MakeService, ask
 
+from weft.errors import UsageError
 from weft.serving.admission import Admission, House
 from weft.serving.app import DOORS, make_app
 from weft.serving.keys import Keys, line_for
@@ -360,3 +361,18 @@ def test_a_path_that_takes_no_body_is_given_none() -> None:
         await empty(scope, receive, send)
 
     assert knock(house(), Wire("/nothing", parts=[b"x"] * 10), reading).status == 200
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"seconds": 0.0}, "lets nothing through"),
+        ({"queue": 0}, "lets nothing through"),
+        ({"requests_per_minute": -1}, "lets nothing through"),
+        ({"seconds": float("inf")}, "seconds = inf is no number of seconds; it cannot be switched off"),
+        ({"document_seconds": float("nan")}, "document_seconds = nan is no number of seconds"),
+    ],
+)
+def test_a_limit_that_lets_nothing_through_or_is_none_is_refused(limits: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Limits(**limits)

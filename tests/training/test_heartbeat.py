@@ -95,7 +95,7 @@ def test_who_waits_for_a_halted_process_ends_with_one_message(store_in: str) -> 
 
 
 def main() -> None:
-    heartbeat.BEAT = 0.1
+    heartbeat.BEAT = 0.4  # 7 seconds of silence: longer than a loaded machine stalls
 
     with joined() as ranks:
 

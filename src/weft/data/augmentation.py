@@ -49,13 +49,13 @@ class AugmentationConfig(Settings):
 
     @model_validator(mode="after")
     def _nothing_is_idle(self) -> "AugmentationConfig":
-        """A default, as a resolved recipe spells it out, counts as not set."""
+        """A default, as a resolved recipe spells it out, counts as not set; a share that is given as 0 switches off."""
         users = {"token_dropout": ("by", "positions", "min_length"), "word_order": ("distance",)}
         problems = [
             FieldProblem(f"{share}_{key}", f"is only used with {share}, a share of the sentences")
             for share, keys in users.items()
             for key in keys
-            if not getattr(self, share)
+            if share not in self.model_fields_set
             and getattr(self, f"{share}_{key}") != type(self).model_fields[f"{share}_{key}"].default
         ]
         if problems:

@@ -48,7 +48,8 @@ class CleaningConfig(Settings):
 
 LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+")
 SAID_AGAIN = re.compile(
-    r"([^\W\d_]{2,20})[\s,.!?、，。！？-]*\1|(\w{1,20})(?:[\s,.!?、，。！？-]*\2){2}", re.IGNORECASE
+    r"(?<![A-Za-z\u00c0-\u052f])([^\W\d_]{2,20})[\s,.!?、，。！？-]*\1(?![A-Za-z\u00c0-\u052f])|(\w{1,20})(?:[\s,.!?、，。！？-]*\2){2}",
+    re.IGNORECASE,
 )
 """A word or half of one twice (Beep beep, Haha), or anything three times."""
 USUAL_RATIO = 1.6

@@ -221,8 +221,9 @@ def texts_with(pattern: re.Pattern[str], texts: Sequence[str]) -> NDArray[np.int
 
 
 MARKUP = re.compile(
-    r"</?[A-Za-z][\w:.-]{0,30}(?:\s+[\w:.-]{1,40}\s?=\s?(?:\"[^\"<>\n]{0,200}\"|'[^'<>\n]{0,200}'|[^\s<>\"']{1,200})){0,20}"
-    r"\s{0,3}/?>"  # tags; not a < b and c > d
+    r"</?[A-Za-z][\w:.-]{0,30}(?:[^\S\n]+(?:[\w:.-]{1,40}[^\S\n]?=[^\S\n]?(?:\"[^\"<>\n]{0,200}\"|'[^'<>\n]{0,200}'"
+    r"|[^\s<>\"']{1,200})|checked|controls|disabled|download|hidden|noshade|nowrap|readonly|required|selected)){0,20}"
+    r"[^\S\n]{0,3}/?>"  # tags; not a < b and c > d
     r"|&(?:[A-Za-z]{2,8}|#\d{1,6}|#x[0-9A-Fa-f]{1,6});"  # entities
     r"|\{\\[A-Za-z][^}\n]{0,40}\}"  # subtitle styles, {\an8}
     r"|\{\{[^{}\n]{1,80}\}\}|\[\[[^\[\]\n]{1,80}\]\]"  # wiki templates and links
@@ -270,8 +271,8 @@ def is_utf8_read_as_western(run: str, rest: str) -> bool:
 
 FIRST_OF_LETTERS = "ÂÃÄÅÎÏÐÑ×ØÙ"
 """What the first bytes of Latin, Greek, Cyrillic, Hebrew and Arabic letters are read as."""
-CLOSING_SIGNS = "‘’“”„‚…–—›»™•€"
-"""What good text may have behind such a letter."""
+CLOSING_SIGNS = "‘’“”…–—›»™•€²³"
+"""What good text may have behind such a letter; „ and ‚ open, and stand for the second byte of ń and ł."""
 
 
 def western_byte(character: str) -> bytes:

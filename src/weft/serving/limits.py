@@ -40,5 +40,7 @@ class Limits:
     def __post_init__(self) -> None:
         least = {"requests_per_minute": 0, "alternatives": 0}
         for name, value in vars(self).items():
-            if not least.get(name, 1e-3 if isinstance(value, float) else 1) <= value < math.inf:
+            if not math.isfinite(value):
+                raise UsageError(f"the limit {name} = {value} is no number of seconds; it cannot be switched off")
+            if not least.get(name, 1e-3 if isinstance(value, float) else 1) <= value:
                 raise UsageError(f"the limit {name} = {value} lets nothing through; give a number above it")

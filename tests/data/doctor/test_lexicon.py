@@ -69,6 +69,11 @@ def test_words_that_nobody_knows_say_nothing() -> None:
 
 def test_too_few_pairs_teach_nothing() -> None:
     assert learn([["我"]], [["i"]]) is None
+    # Every word of one side meets every word of the other once, and of what is seen once, nothing is kept.
+    assert (
+        learn([[source] for source in "甲乙丙丁" for _ in range(4)], [[target] for _ in range(4) for target in "abcd"])
+        is None
+    )
 
 
 def test_every_word_of_a_pair_meets_every_word_of_the_other_side() -> None:

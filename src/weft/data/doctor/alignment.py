@@ -3,9 +3,9 @@
 How a bad pair looks is learned from the corpus too: pairs that are made wrong on purpose, by giving a source another's
 target and by cutting one side, set the limits. So the checks hold for any two languages. Knows no file.
 
-A block is out of step where its pairs score low as they stand and well when one side is moved by k lines, |k| <= 50. A
-corpus that is out of step from its beginning teaches no lexicon as it stands: where the pairs are hardly told from
-strangers, a lexicon is learned from its ends, moved by up to 10 lines.
+A block is out of step where its pairs score low as they stand and well when one side is moved by k lines, |k| <= 50 (10
+where the block is shorter than that). A corpus that is out of step from its beginning teaches no lexicon as it stands:
+where the pairs are hardly told from strangers, a lexicon is learned from its ends, moved by up to 10 lines.
 """
 
 import math
@@ -26,7 +26,8 @@ MOST_CELLS = 8_000_000
 FARTHEST = 50
 """Lines by which a block may be out of step and still be found."""
 NEAR = 10
-"""The same of a corpus that is out of step from its beginning; also by how much the ends of a block are widened."""
+"""The same of a short block, and of a corpus that is out of step from its beginning; also by how much the ends of a
+block are widened."""
 STRETCHES = (800, 1500, 3000)
 """Pairs in a row from either end of the corpus: the first finds such an offset, the one that separates best teaches."""
 CLEAR = 0.95
@@ -108,7 +109,10 @@ class Learned:
         return cls(lexicon, sources[::HELD_OUT], targets[::HELD_OUT], right, wrong)
 
     def separation(self) -> float:
-        return float(np.searchsorted(np.sort(self.wrong), self.right).mean() / len(self.wrong))
+        """The chance that a pair that belongs together scores higher than one that does not; of equals, half."""
+        wrong = np.sort(self.wrong)
+        below = np.searchsorted(wrong, self.right), np.searchsorted(wrong, self.right, side="right")
+        return float(np.mean(below) / len(wrong))
 
     def alignment(self, languages: tuple[str, str]) -> Alignment:
         return Alignment(
@@ -290,7 +294,7 @@ def joined(blocks: list[Block]) -> list[Block]:
     result: list[Block] = []
     for block in sorted(blocks, key=lambda block: block.first):
         if result and result[-1].offset == block.offset and block.first <= result[-1].last + 2 * NEAR:
-            result[-1] = Block(result[-1].first, block.last, block.offset)
+            result[-1] = Block(result[-1].first, max(result[-1].last, block.last), block.offset)
         else:
             result.append(block)
     return result

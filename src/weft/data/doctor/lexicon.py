@@ -158,6 +158,8 @@ def learn(sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) ->
     forward = expectation_maximization(entry, keys // size, cells.target)
     backward = expectation_maximization(entry, keys % size, cells.source)
     kept = (forward > SMALLEST) | (backward > SMALLEST)
+    if not kept.any():
+        return None
     return Lexicon(source_side, target_side, keys[kept], forward[kept], backward[kept])
 
 
