@@ -12,7 +12,6 @@ PIECE_MARK = "\u2581"  # SentencePiece writes a space as this character, so in a
 LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 # All of category Cc but the white space among them, and the byte order mark.
 CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
-WHITE_SPACE = re.compile(r"\s+")
 
 
 def normalize(text: str, form: Normalization = "nfc", punctuation: Punctuation = "keep") -> str:
@@ -23,6 +22,7 @@ def normalize(text: str, form: Normalization = "nfc", punctuation: Punctuation =
     which no encoding can write, becomes U+FFFD; U+2581, the tokenizer's own mark for a space, becomes an underscore.
     Last, punctuation takes its form.
     """
-    text = LONE_SURROGATES.sub("\ufffd", text).replace(PIECE_MARK, "_")
-    text = unicodedata.normalize("NFC" if form == "nfc" else "NFKC", CONTROLS.sub("", text))
-    return unify_punctuation(WHITE_SPACE.sub(" ", text).strip(" "), punctuation)
+    if not text.isprintable():  # a question that is sooner answered than the next two
+        text = CONTROLS.sub("", LONE_SURROGATES.sub("\ufffd", text))
+    text = unicodedata.normalize("NFC" if form == "nfc" else "NFKC", text.replace(PIECE_MARK, "_"))
+    return unify_punctuation(" ".join(text.split()), punctuation)
