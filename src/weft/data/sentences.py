@@ -1,6 +1,7 @@
 """Lists of ids as arrays. Knows no tensor, so that processes that only make ids need not load PyTorch."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from jaxtyping import Int
@@ -12,7 +13,7 @@ class Sentences:
     def __init__(self, sentences: Sequence[Sequence[int]]) -> None:
         self.lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
-        self.ids = np.fromiter((i for sentence in sentences for i in sentence), np.int32, int(self.offsets[-1]))
+        self.ids = np.fromiter(chain.from_iterable(sentences), np.int32, int(self.offsets[-1]))
 
     @classmethod
     def stored(cls, ids: np.ndarray, offsets: np.ndarray) -> "Sentences":
