@@ -25,6 +25,7 @@ from bench.machine import (
 )
 
 from weft.data.corpus import read_corpora
+from weft.errors import WeftError
 from weft.tasks.evaluation import evaluate
 from weft.tasks.training import train
 from weft.tasks.translation import load_translator
@@ -67,9 +68,12 @@ def main() -> None:
         parser.error("say where the corpora lie: --data DIR, or WEFT_DATA in the environment")
     for name in options.recipes:
         run = ROOT / "runs" / "reports" / name
-        if not options.as_it_is:
-            train(ROOT / "recipes" / f"{name}.toml", run=run, data=options.data)
-        score(name, run, options.data)
+        try:
+            if not options.as_it_is:
+                train(ROOT / "recipes" / f"{name}.toml", run=run, data=options.data)
+            score(name, run, options.data)
+        except WeftError as error:
+            raise SystemExit(str(error)) from None
     lines = last_lines(read_lines(LINES))
     if not lines:
         raise SystemExit("no run was scored yet")
