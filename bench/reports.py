@@ -104,17 +104,17 @@ def score(name: str, run: Path, data: Path) -> None:
 
 def last_lines(lines: Sequence[Line]) -> list[Line]:
     """The last one of each recipe, search and file, in the order of REPORTS."""
-    last = {(line["recipe"], searched(line["decoding"]), line["file"]): line for line in lines}
+    last = {(line["recipe"], line["decoding"]["method"], line["file"]): line for line in lines}
     return sorted(last.values(), key=lambda line: list(REPORTS).index(line["recipe"]))
-
-
-def searched(decoding: Line) -> str:
-    return f"beam of {decoding['beam_size']}" if decoding["method"] == "beam" else decoding["method"]
 
 
 HEADERS = {
     "en": ["recipe", "search", "held-out file", "sacreBLEU", "chrF", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "seconds"],
     "zh": ["配方", "搜索", "留出文件", "sacreBLEU", "chrF", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "秒"],
+}
+SEARCHES = {
+    "en": {"beam": "beam of {beam_size}", "greedy": "greedy"},
+    "zh": {"beam": "束宽 {beam_size}", "greedy": "贪心"},
 }
 RUNS = {
     "en": "`{recipe}`: {epochs:.0f} epochs, {steps:,} steps{unfinished}, the weights of step {best_step:,}; "
@@ -132,7 +132,7 @@ def table(lines: Sequence[Line], language: str) -> str:
     rows = [
         [
             f"`{line['recipe']}`",
-            searched(line["decoding"]),
+            SEARCHES[language][line["decoding"]["method"]].format(**line["decoding"]),
             line["file"],
             *(format(line["scores"][metric]["value"], form) for metric, form in metrics),
             f"{line['seconds']:.1f}",
