@@ -120,6 +120,17 @@ def test_a_leak_counts_sides_whatever_their_script_case_and_punctuation(tmp_path
     assert [example.note for example in leak.examples] == ["as test.tsv:2", "as test.tsv:3"]
 
 
+def test_a_pair_that_nearly_stands_in_a_held_out_file_is_a_note_and_no_leak(tmp_path: Path, pairs: list[Pair]) -> None:
+    zh = "他们在一九九八年春天把旧的图书馆搬到了河对岸那座红色的大楼里"
+    en = "in the spring of 1998 they moved the old library into the large red building across the river"
+    near, leaked = (f"{zh}去", f"{en} again"), (zh.replace("红", "白"), en)
+    diagnosis = diagnose(tmp_path, [*pairs, near, leaked], test=[(zh, en)])
+    assert finding(diagnosis, "near leak").lines == {"train.tsv": [3002]}
+    assert finding(diagnosis, "near leak").severity == "note"
+    assert finding(diagnosis, "near leak").examples[0].note == "as test.tsv:2"
+    assert finding(diagnosis, "leak").lines == {"train.tsv": [3003]}
+
+
 def test_a_duplicate_is_named_with_the_pair_that_it_repeats(tmp_path: Path, pairs: list[Pair]) -> None:
     zh, en = pairs[5]
     duplicate = finding(diagnose(tmp_path, [*pairs, (zh.rstrip("。"), en.upper())]), "duplicate")

@@ -9,6 +9,7 @@ A corpus of five million pairs takes about 100 bytes a pair.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,7 @@ def examine(
     examination.find_duplicates()
     examination.find_near_duplicates()
     examination.find_leaks()
+    examination.find_near_leaks()
     examination.find_length_ratios()
     examination.find_scripts()
     on_progress("comparing the two sides by a lexicon of the corpus")
@@ -271,22 +273,28 @@ class Examination:
 
     def find_leaks(self) -> None:
         """Sides of one part that stand in another; the pairs of the earlier part are named."""
-        parts = self.parts
-        for place, part in enumerate(parts):
-            first, last = self.range_of(part)
-            for other in parts[place + 1 :]:
-                begin, end = self.range_of(other)
-                twins = [find_in(self.keys[first:last, side], self.keys[begin:end, side]) for side in (0, 1)]
-                leaks = np.flatnonzero((twins[0] >= 0) | (twins[1] >= 0))
-                if not len(leaks):
-                    continue
-                self.add("leak", leaks + first)
-                self.name_twins("leak", leaks + first, np.where(twins[0] >= 0, *twins)[leaks] + begin)
-                known = [
-                    int((find_in(self.keys[begin:end, side], self.keys[first:last, side]) >= 0).sum())
-                    for side in (0, 1)
-                ]
-                self.details.setdefault("leak", []).append(sides_known(known, end - begin, other, part))
+        for part, other in combinations(self.parts, 2):
+            (first, last), (begin, end) = self.range_of(part), self.range_of(other)
+            twins = [find_in(self.keys[first:last, side], self.keys[begin:end, side]) for side in (0, 1)]
+            leaks = np.flatnonzero((twins[0] >= 0) | (twins[1] >= 0))
+            if not len(leaks):
+                continue
+            self.add("leak", leaks + first)
+            self.name_twins("leak", leaks + first, np.where(twins[0] >= 0, *twins)[leaks] + begin)
+            known = [
+                int((find_in(self.keys[begin:end, side], self.keys[first:last, side]) >= 0).sum()) for side in (0, 1)
+            ]
+            self.details.setdefault("leak", []).append(sides_known(known, end - begin, other, part))
+
+    def find_near_leaks(self) -> None:
+        """Pairs of one part that are nearly one of another, and of which no side stands there as it is."""
+        for part, other in combinations(self.parts, 2):
+            (first, last), (begin, end) = self.range_of(part), self.range_of(other)
+            held = end - begin
+            twins = near_duplicates(np.concatenate([self.bands[begin:end], self.bands[first:last]]))[held:]
+            near = np.setdiff1d(np.flatnonzero(twins < held) + first, self.all_of("leak")) - first
+            self.add("near leak", near + first)
+            self.name_twins("near leak", near + first, twins[near] + begin)
 
     def name_twins(self, kind: str, pairs: Places, twins: Places) -> None:
         """Keep for the first of these pairs, which will be the examples, which other pair each is like."""
