@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from weft.errors import MemoryRanOut, RunError, WeftError, is_out_of_memory
 from weft.runtime import derive_seed
+from weft.training.ahead import made_ahead
 from weft.training.averaging import Weights, follow, holding, mean, put, weights_of
 from weft.training.config import SELECTABLE, Interval, TrainingConfig
 from weft.training.distributed import ALONE, Ranks, make_learner
@@ -135,7 +136,7 @@ class Trainer(Generic[Model, Batch]):
 
     def batches_of_updates(self) -> Iterator[list[Batch]]:
         """What is left of the epoch, as many batches at a time as one update is made from."""
-        batches = self.batches.epoch(self.progress.epoch, self.progress.batch)
+        batches = made_ahead(self.batches.epoch(self.progress.epoch, self.progress.batch))
         while some := list(islice(batches, self.config.accumulate)):
             yield some
 
