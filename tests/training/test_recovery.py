@@ -63,10 +63,10 @@ def test_memory_that_nothing_helps_against_is_one_clear_error() -> None:
 # The level of the training loss
 
 
-def level_of(losses: list[float], level: LossLevel | None = None) -> LossLevel:
-    """After these losses a token, in updates of seven tokens."""
+def level_of(losses: list[float], level: LossLevel | None = None, each: int = 1) -> LossLevel:
+    """After these losses a token, in updates of seven tokens, so many of each."""
     level = level or LossLevel()
-    for loss in losses:
+    for loss in [loss for loss in losses for _ in range(each)]:
         level.add(torch.tensor(7 * loss, dtype=torch.float64), 7)
     return level
 
@@ -95,10 +95,22 @@ def test_it_has_risen_when_the_newest_mean_is_more_above_the_lowest_than_allowed
     assert not level.has_risen(1.0)
     level_of([4.1] * JUDGED_OVER, level)
     assert level.has_risen(1.0) and not level.has_risen(math.inf)
+
+
+def test_a_level_that_a_validation_has_accepted_has_risen_but_calls_for_no_other_until_it_rises_further() -> None:
+    level = level_of([3.0, 4.1], each=JUDGED_OVER)
+    assert level.has_risen(1.0) and level.calls_for_validation(1.0)
     level.accept()
-    assert not level.has_risen(1.0)
+    assert level.has_risen(1.0) and not level.calls_for_validation(1.0)
     level_of([5.2] * JUDGED_OVER, level)
-    assert level.has_risen(1.0)
+    assert level.calls_for_validation(1.0)
+
+
+def test_training_that_goes_on_from_a_level_is_judged_by_its_lowest_mean() -> None:
+    level = level_of([3.0, 2.0, 9.0], each=JUDGED_OVER)
+    level.accept()
+    again = level_of([3.1] * JUDGED_OVER, level.restarted())
+    assert again.has_risen(1.0) and again.calls_for_validation(1.0) and again.updates == 0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -111,7 +123,7 @@ def test_a_healthy_run_never_rises_by_a_nat(seed: int) -> None:
         bump = 0.5 * math.exp(-(((step - 400) / 100) ** 2))
         loss = 2.0 + 7.0 * math.exp(-step / 200) + bump + min(1.0, max(-1.0, numbers.gauss(0, 0.5)))
         level_of([loss], level)
-        assert not level.has_risen(1.0)
+        assert not level.has_risen(1.0) and not level.calls_for_validation(1.0)
 
 
 @pytest.mark.parametrize(

@@ -724,6 +724,21 @@ def test_before_there_are_best_weights_there_is_nothing_to_go_back_to(tmp_path: 
 
 
 @pytest.mark.usefixtures("judged_by_epoch")
+def test_weights_that_are_ruined_again_before_their_level_is_first_judged_are_a_divergence_too(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, diverging([2.0] + [9.0] * 9, [3.0] + [9.0] * 9), epochs=10)
+    with pytest.raises(WeftError, match="has diverged for the 5th time, at step 24"):
+        train(trainer)
+
+
+@pytest.mark.usefixtures("judged_by_epoch")
+def test_a_level_that_one_validation_accepted_is_a_divergence_when_a_later_one_is_bad(tmp_path: Path) -> None:
+    """As with a moving average, which is still good while the weights that it follows are not."""
+    trainer = make_trainer(tmp_path, diverging([2.0, 2.0, 3.2, 3.5], [3.0, 3.1, 3.5, 4.5]), epochs=4)
+    train(trainer)
+    assert [row.get("back_to") for row in logged(trainer) if "valid_loss" in row] == [None, None, None, 4]
+
+
+@pytest.mark.usefixtures("judged_by_epoch")
 def test_a_run_that_diverges_again_and_again_ends_with_one_clear_error_and_its_best_weights(tmp_path: Path) -> None:
     epochs = 20
     task = diverging([2.0, 9.0] * epochs, [3.0] + [9.0] * epochs)

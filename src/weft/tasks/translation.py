@@ -623,7 +623,7 @@ class TranslationTask:
             losses = [
                 self._loss(model, batch.to(self.translator.device), 0.0) for batch in self.valid_batches.in_order()
             ]
-        sums = self.ranks.add_up([(loss.nll, loss.correct, loss.tokens) for loss in losses])
+        sums = self.ranks.add_up([(loss.nll, loss.correct, loss.tokens) for loss in losses], patiently=True)
         tokens = sum(count for _, _, count in sums)
         loss = sum(float(nll) for nll, _, _ in sums) / tokens
         hypotheses = self._hypotheses() if math.isfinite(loss) else [""] * len(self.valid)

@@ -224,17 +224,20 @@ class Ranks:
         dist.all_reduce(found, dist.ReduceOp.MAX, group=self.prompt)
         return found.tolist()
 
-    def add_up(self, rows: Sequence[tuple[float | Tensor, float | Tensor, int]]) -> list[tuple[Any, Any, int]]:
+    def add_up(
+        self, rows: Sequence[tuple[float | Tensor, float | Tensor, int]], *, patiently: bool = False
+    ) -> list[tuple[Any, Any, int]]:
         """Rows of two sums and a count, each added up over all ranks in fp64.
 
         The sums stay on their device. The counts travel apart, so that no step waits for an accelerator to count.
+        `patiently` is for what ranks may take longer for than others.
         """
         if self.size == 1:
             return list(rows)
         sums = torch.stack([torch.as_tensor(x).double() for *pair, _ in rows for x in pair])
         counts = torch.tensor([count for *_, count in rows])
         for tensor in (sums, counts):
-            dist.all_reduce(tensor, group=self.prompt)
+            dist.all_reduce(tensor, group=None if patiently else self.prompt)
         return [(sums[2 * i], sums[2 * i + 1], count) for i, count in enumerate(counts.tolist())]
 
     def add_up_in_place(self, tensors: Sequence[Tensor]) -> None:

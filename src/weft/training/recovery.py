@@ -38,7 +38,8 @@ def naming_lack_of_memory() -> Iterator[None]:
 
 @dataclass
 class LossLevel:
-    """The training loss in nats a token, as a mean over JUDGED_OVER updates: the newest mean, and the lowest so far.
+    """The training loss in nats a token, as a mean over JUDGED_OVER updates: the newest mean, the lowest so far, and the
+    lowest since a validation last found nothing wrong with a higher one.
 
     Why it takes more than a validation loss to tell that a run diverges: that one also rises when a model learns its
     corpus by heart, while the training loss falls. Why more than a training loss: that one also rises, from a low
@@ -50,6 +51,7 @@ class LossLevel:
     updates: int = 0
     newest: float | None = None
     lowest: float | None = None
+    accepted: float | None = None
 
     def add(self, nll: float | Tensor, tokens: int) -> None:
         """One more update; its loss stays on its device until fifty of them are looked at."""
@@ -59,15 +61,24 @@ class LossLevel:
         if self.updates == JUDGED_OVER:
             self.newest = float(self.nll) / self.tokens
             self.lowest = self.newest if self.lowest is None else min(self.lowest, self.newest)
+            self.accepted = self.newest if self.accepted is None else min(self.accepted, self.newest)
             self.nll, self.tokens, self.updates = 0.0, 0, 0
 
     def has_risen(self, by: float) -> bool:
         """Whether the newest mean lies more than so many nats above the lowest one."""
         return self.newest is not None and self.lowest is not None and self.newest > self.lowest + by
 
+    def calls_for_validation(self, by: float) -> bool:
+        """Whether the newest mean lies so far above what no validation has accepted yet."""
+        return self.newest is not None and self.accepted is not None and self.newest > self.accepted + by
+
     def accept(self) -> None:
-        """Judge by the newest mean from here on: a validation has found nothing wrong with it."""
-        self.lowest = self.newest
+        """A validation has found nothing wrong with the newest mean: only a still higher one calls for another."""
+        self.accepted = self.newest
+
+    def restarted(self) -> "LossLevel":
+        """Where training goes on from weights of this level: the next mean is judged by it, whatever came after it."""
+        return LossLevel(lowest=self.lowest, accepted=self.lowest)
 
     def read(self) -> None:
         """Make a plain number of the sum."""

@@ -31,7 +31,6 @@ from weft.training.progress import Progress, Window
 from weft.training.recovery import (
     FALLBACK_FACTOR,
     MOST_FALLBACKS,
-    LossLevel,
     is_much_worse,
     naming_lack_of_memory,
 )
@@ -280,7 +279,7 @@ class Trainer(Generic[Model, Batch]):
 
     def has_exploded(self) -> bool:
         """Whether the training loss calls for a look at the model before one is due."""
-        return self.progress.level.has_risen(self.config.divergence)
+        return self.progress.level.calls_for_validation(self.config.divergence)
 
     def is_finished(self) -> bool:
         """All steps taken, or patience lost for good."""
@@ -391,9 +390,8 @@ class Trainer(Generic[Model, Batch]):
         if progress.validations_since_best < (self.config.patience or math.inf):
             return
         assert progress.best_step is not None  # patience counts from there
-        self.load(progress.best_step, as_validated=not self.config.ema_decay)
+        self.go_back_to(progress.best_step)
         progress.validations_since_best = 0
-        progress.level = LossLevel()  # that of the weights that are trained from here on
         progress.trials_lost += 1
         self.lower_rate()
         self.listener.on_message(
@@ -421,14 +419,18 @@ class Trainer(Generic[Model, Batch]):
                 f"training.learning_rate or raise training.warmup in a new run. The best weights are intact: "
                 f"--model {self.run.path}"
             )
-        self.load(progress.best_step, as_validated=not self.config.ema_decay)
+        self.go_back_to(progress.best_step)
         progress.fallbacks += 1
         progress.rate_scale *= FALLBACK_FACTOR
-        progress.level = LossLevel()
         self.listener.on_message(
             f"training has diverged ({found} {progress.best_step:,}): back to the weights of that step, the learning "
             f"rate is times {progress.rate_scale:.3g} from here on ({progress.fallbacks} of {MOST_FALLBACKS})"
         )
+
+    def go_back_to(self, step: int) -> None:
+        """Train on from the weights and the optimizer of a validated step; the place in the data and counts stay."""
+        state = self.load(step, as_validated=not self.config.ema_decay)
+        self.progress.level = Progress.from_json(state["progress"]).level.restarted()
 
     def wanted(self, validated: list[tuple[int, float]]) -> list[tuple[int, float]]:
         """Those of the validated checkpoints that are kept for their own sake or for a mean."""
