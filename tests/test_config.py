@@ -377,6 +377,11 @@ def test_problems_of_overrides_name_the_override_and_come_with_those_of_the_file
     ]
 
 
+def test_an_override_of_a_key_with_thousands_of_parts_is_one_problem(problems):
+    override = "a." * 3000 + "b=1"
+    assert problems(DATA, override) == [(f"--set {override}", "expected KEY=VALUE, such as training.epochs=30")]
+
+
 # A dict in place of a file
 
 

@@ -246,6 +246,22 @@ def test_a_warm_up_as_long_as_the_run_is_named(tiny_run: Path, tmp_path: Path) -
         assert any(said.startswith(message) for said in watcher.messages) == is_named
 
 
+def test_a_run_that_came_to_two_limits_at_once_names_the_one_that_is_left(tiny_run: Path, tmp_path: Path) -> None:
+    def given(**changes: Any) -> dict[str, Any]:
+        standstill = {"learning_rate": 1e-30, "epochs": 3, "patience": 2, "select_by": "loss"}
+        return recipe(training={**standstill, **changes})
+
+    run = train(given(), run=tmp_path / "run", data=tiny_run)
+    before = content(run)
+    for changes, limit in (({"epochs": 6}, "patience"), ({"patience": 3}, "epochs")):
+        watcher = Watcher()
+        train(given(**changes), run=run, data=tiny_run, listener=watcher)
+        assert watcher.messages[-1] == f"{run} is finished (step 6); raise training.{limit} to go on"
+    assert content(run) == before
+    train(given(epochs=6, patience=3), run=run, data=tiny_run)
+    assert status(run).last == 8  # one validation more than before
+
+
 def test_training_stops_when_patience_is_lost_and_more_patience_goes_on(tiny_run: Path, tmp_path: Path) -> None:
     def given(**changes: Any) -> dict[str, Any]:
         standstill = {"learning_rate": 1e-30, "epochs": 50, "patience": 2, "select_by": "loss"}

@@ -1175,7 +1175,7 @@ def test_one_way_to_say_the_batch_size() -> None:
 @pytest.mark.parametrize(
     ("settings", "problems"),
     [
-        ({"nesterov": True}, {"nesterov": 'is not used by optimizer = "adamw" but by sgd'}),
+        ({"nesterov": True}, {"nesterov": 'is not used by optimizer = "adamw" but by sgd; name one of them'}),
         ({"optimizer": "sgd", "epsilon": 1e-6}, {"epsilon": 'by optimizer = "sgd" but by adam, adamw, muon'}),
         (
             {"momentum": 0.9, "final_share": 0.1, "trials": 3},
@@ -1183,6 +1183,7 @@ def test_one_way_to_say_the_batch_size() -> None:
         ),
         ({"optimizer": "sgd", "nesterov": True, "momentum": 0.0}, {"nesterov": "which is 0"}),
         ({"schedule": "plateau", "learning_rate": 1e-6}, {"min_learning_rate": "is above learning_rate = 1e-06"}),
+        ({"schedule": "plateau", "min_learning_rate": 1e-2}, {"min_learning_rate": "= 0.001, its default; give both"}),
         ({"schedule": "plateau-trials"}, {"patience": "is needed"}),
         ({"teachers": ("a",), "distill_weight": 1.0, "z_loss": 1e-4}, {"z_loss": "distill_weight = 1 leaves none"}),
         ({"average_last": 1}, {"average_last": "must be 0 or at least 2"}),

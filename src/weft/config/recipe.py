@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from weft.config.diagnosis import diagnose, found
 from weft.config.keys import all_keys, near
 from weft.config.settings import Settings, without_lists
-from weft.config.toml import KeyPath, line_numbers, read_toml, write_key, write_value
+from weft.config.toml import DEEPEST, KeyPath, line_numbers, read_toml, write_key, write_value
 from weft.errors import Problem, RecipeError, UsageError
 
 R = TypeVar("R", bound=Settings)
@@ -208,7 +208,7 @@ def _parse_overrides(overrides: Sequence[str]) -> tuple[list[_Override], list[Pr
         key, _, value = (part.strip() for part in override.partition("="))
         where = f"--set {override}"
         names = tuple(name.strip() for name in key.split("."))
-        if not value or not all(names):
+        if not value or not all(names) or len(names) > DEEPEST:
             problems.append(Problem(where, "expected KEY=VALUE, such as training.epochs=30"))
             continue
         try:

@@ -38,7 +38,7 @@ class AugmentationConfig(Settings):
     """Shorter sentences, in tokens, lose none."""
     word_order: float = Share
     """Share of source sentences whose tokens change places."""
-    word_order_distance: int = Field(default=3, ge=1)
+    word_order_distance: int = Field(default=3, ge=1, le=1_000_000)
     """How far a token can move."""
     casing: float = Share
     """Share of source sentences written all in small or all in capital letters."""

@@ -151,10 +151,14 @@ def train_translation(
             budget = same_budget(state.get("budget"), budget, run)
             limit = what_ended(given.recipe.training, state)
             if status.finished and not is_raised(limit, given.recipe.training, now.recipe.training):
-                listener.on_message(f"{run_path} is finished (step {status.last}); {how_to_go_on(limit)}")
+                say_finished(run, status, limit, listener)
                 return run_path
             with blaming_a_signal(stop):
                 trainer = go_on(resolved, corpora, run, status, state["batches"], budget, listener)
+            if status.finished and trainer.is_finished():  # it had come to two limits at once
+                say_finished(run, status, what_ended(now.recipe.training, state), listener)
+                return run_path
+            listener.on_message(f"going on from step {status.last} of {trainer.horizon.total_steps}")
         if trainer.agree(stop):
             stop.honor("stopped before the first step of this sitting")
         trainer.train(stop)
@@ -269,7 +273,6 @@ def go_on(
     check_same_batches(batches, trainer)
     trainer.restore(status.last)
     note_budget(trainer, budget)
-    listener.on_message(f"going on from step {status.last} of {trainer.horizon.total_steps}")
     return trainer
 
 
@@ -362,6 +365,10 @@ def is_raised(limit: Limit, old: TrainingConfig, new: TrainingConfig) -> bool:
 
 def how_to_go_on(limit: Limit) -> str:
     return "its budget is used" if limit == "budget" else f"raise training.{limit} to go on"
+
+
+def say_finished(run: RunFolder, status: RunStatus, limit: Limit, listener: Listener) -> None:
+    listener.on_message(f"{run.path} is finished (step {status.last}); {how_to_go_on(limit)}")
 
 
 def make_trainer(

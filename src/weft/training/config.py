@@ -133,7 +133,8 @@ class TrainingConfig(Settings):
             chosen = getattr(self, choice)
             for key, users in keys.items():
                 if chosen not in users and getattr(self, key) != type(self).model_fields[key].default:
-                    yield FieldProblem(key, f'is not used by {choice} = "{chosen}" but by {", ".join(users)}')
+                    given = "" if choice in self.model_fields_set else f"; name one of them as the {choice}"
+                    yield FieldProblem(key, f'is not used by {choice} = "{chosen}" but by {", ".join(users)}{given}')
         for key in ("distill_weight", "distill_temperature"):
             if not self.teachers and getattr(self, key) != type(self).model_fields[key].default:
                 yield FieldProblem(key, "is only used with teachers")
@@ -144,7 +145,8 @@ class TrainingConfig(Settings):
         if self.nesterov and self.momentum == 0:
             yield FieldProblem("nesterov", "looks ahead along a momentum, which is 0")
         if self.schedule in SCHEDULE_KEYS["min_learning_rate"] and self.min_learning_rate > self.learning_rate:
-            yield FieldProblem("min_learning_rate", f"is above learning_rate = {self.learning_rate:g}")
+            given = "" if "learning_rate" in self.model_fields_set else ", its default; give both"
+            yield FieldProblem("min_learning_rate", f"is above learning_rate = {self.learning_rate:g}{given}")
         if self.schedule == "plateau-trials" and self.patience is None:
             yield FieldProblem("patience", 'is needed by schedule = "plateau-trials"; losing it ends a trial')
         if self.z_loss and self.teachers and self.distill_weight == 1:

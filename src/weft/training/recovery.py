@@ -38,8 +38,8 @@ def naming_lack_of_memory() -> Iterator[None]:
 
 @dataclass
 class LossLevel:
-    """The training loss in nats a token, as a mean over JUDGED_OVER updates: the newest mean, the lowest so far, and the
-    lowest since a validation last found nothing wrong with a higher one.
+    """The training loss in nats a token, as a mean over JUDGED_OVER updates: the newest mean, the lowest so far, and
+    the lowest since a validation last found nothing wrong with a higher one.
 
     Why it takes more than a validation loss to tell that a run diverges: that one also rises when a model learns its
     corpus by heart, while the training loss falls. Why more than a training loss: that one also rises, from a low
