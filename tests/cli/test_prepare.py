@@ -1,8 +1,58 @@
-"""`weft prepare`: options that exclude each other."""
+"""`weft prepare`: options that exclude each other, and signals."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from weft.data import starter
 
 
 def test_processes_of_this_machine_and_a_cluster_are_not_both(weft: Callable[..., tuple[int, str, str]]) -> None:
     code, out, error = weft("prepare", "none.toml", "--cluster", "--processes", "2")
     assert (code, out) == (2, "") and "give either --processes, for this machine, or --cluster" in error
+
+
+@pytest.fixture(scope="module")
+def long_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recipe over as many pairs as take some seconds to clean."""
+    folder = tmp_path_factory.mktemp("long")
+    pairs = starter.generate()
+    rows = [f"{zh} {number}\t{en} {number}\n" for number, (zh, en) in product(range(20), pairs.train)]
+    (folder / "train.tsv").write_text("zh\ten\n" + "".join(rows), encoding="utf-8", newline="\n")
+    (folder / "valid.tsv").write_text("zh\ten\n" + "".join(f"{zh}\t{en}\n" for zh, en in pairs.valid), encoding="utf-8")
+    recipe = '[data]\nsource = "zh"\ntarget = "en"\ntrain = ["train.tsv"]\nvalid = ["valid.tsv"]\n'
+    (folder / "recipe.toml").write_text(recipe, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("number", "is_for_all"),
+    [(signal.SIGTERM, True), (signal.SIGTERM, False), (signal.SIGINT, True)],
+    ids=["SIGTERM to all", "SIGTERM to the first", "Ctrl-C"],
+)
+def test_a_signal_ends_it_at_once_and_nothing_is_left_behind(
+    long_corpus: Path, tmp_path: Path, number: signal.Signals, is_for_all: bool
+) -> None:
+    run = tmp_path / "run"
+    command = ["prepare", long_corpus / "recipe.toml", "--data", long_corpus, "--run", run, "--processes", "2"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "weft", *map(str, command)], stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        began = time.monotonic()
+        while not [*run.glob(".corpus.*.partial")]:
+            assert process.poll() is None and time.monotonic() - began < 60
+            time.sleep(0.05)
+        time.sleep(1)  # the workers come up, or are at work
+        assert process.poll() is None
+        (os.killpg if is_for_all else os.kill)(process.pid, number)
+        _, error = process.communicate(timeout=30)
+    assert process.returncode == 3
+    assert error.splitlines()[-1] == "weft: stopped while pairs were prepared; the same command begins anew"
+    assert not run.exists()

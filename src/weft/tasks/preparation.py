@@ -44,6 +44,7 @@ from weft.tasks.vocabularies import (
 )
 from weft.text.tokenizer import Tokenizer
 from weft.training.run_folder import RunFolder
+from weft.training.signals import stopped_by_signal
 from weft.training.task import Listener
 
 ACCOUNT = "account.json"
@@ -126,7 +127,7 @@ def prepare_run(
     """
     resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
     folder = RunFolder(run_path)
-    with folder.locked(to_prepare=True):
+    with folder.locked(to_prepare=True), stopped_by_signal("stopped while pairs were prepared"):
         if folder.status() is not None:
             raise RunError(f"{run_path} is a run that has begun; prepare a new one: --run {run_path}-2")
         corpora = read_all(resolved.recipe, data_root, listener)

@@ -1,8 +1,9 @@
-"""Stopping where everything is saved, when a signal asks for it."""
+"""Stopping where everything is saved, when a signal asks for it, or at once where the work is begun anew."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from weft.errors import Stopped
 
@@ -33,10 +34,7 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
             raise KeyboardInterrupt
         stop.requested = True
 
-    try:
-        previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread, where Python delivers no signals
-        previous = {}
+    previous = caught_by(ask)
     try:
         yield stop
     except Exception:
@@ -44,5 +42,35 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
             previous = {}
         raise
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        give_back(previous)
+
+
+@contextmanager
+def stopped_by_signal(what_happened: str) -> Iterator[None]:
+    """Let SIGINT and SIGTERM raise Stopped wherever the work inside stands: for work that is begun anew, and of which
+    nothing is left when what it is done with has been closed."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Stopped(f"{what_happened}; the same command begins anew")
+
+    previous = caught_by(stop)
+    try:
+        yield
+    finally:
+        give_back(previous)
+
+
+Handlers = dict[int, Any]
+"""What a signal did before, by its number."""
+
+
+def caught_by(handler: Callable[[int, object], None]) -> Handlers:
+    try:
+        return {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread, where Python delivers no signals
+        return {}
+
+
+def give_back(previous: Handlers) -> None:
+    for number, handler in previous.items():
+        signal.signal(number, handler)
