@@ -27,7 +27,10 @@ COURSE_ONECYCLE = [
     "model.decoder_layers=4",
     "model.ff_dim=1024",
     "model.dropout=0.15",
+    "model.tie=none",
+    "model.output_bias=true",
     "training.batch_sentences=48",
+    "training.optimizer=adamw",
     "training.learning_rate=5e-4",
     "training.epsilon=1e-9",
     "training.schedule=onecycle",
@@ -51,6 +54,7 @@ NOAM_BASE = [
     "training.schedule=noam",
     "training.learning_rate=1.0",
     "training.warmup=2000",
+    "training.clip_norm=inf",
 ]
 
 CHARACTERS = [

@@ -1,4 +1,4 @@
-"""Whole runs of recipes, and what they score: `python -m bench.reports RECIPE`; hours for each (docs/*/reports.md).
+"""Whole runs of recipes, and what they score: `python -m bench.reports NAME`; hours for each (docs/*/reports.md).
 
 A run lies in runs/reports/ and goes on where it was stopped; when it is finished, every search of its report is scored
 on the held-out files. `--as-it-is` trains no further and scores the best weights so far, for a machine that has no more
@@ -7,8 +7,8 @@ time. Each score is a line of bench/results/reports.jsonl; `--docs` puts the las
 
 import argparse
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.machine import (
@@ -36,41 +36,67 @@ LINES = RESULTS / "reports.jsonl"
 
 @dataclass(frozen=True)
 class Report:
-    """What is scored of a recipe: the files, and besides its own search others, as overrides."""
+    """What is trained and scored: a recipe with changes, the files, and besides its own search others, as overrides.
 
+    `reported` are BLEU-1 to -4 as somebody else has reported them, as far as they were, by the method of the search;
+    of another cut of the corpus (docs/*/reports.md).
+    """
+
+    recipe: str
     files: Sequence[str]
+    changes: Sequence[str] = ()
     searches: Sequence[str] = ()
+    reported: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
-ZH_EN_50K = ("zh-en-50k/valid.tsv", "zh-en-50k/test.tsv")
+VALID, TEST = "zh-en-50k/valid.tsv", "zh-en-50k/test.tsv"
+GREEDY = ("decoding.method=greedy",)
 REPORTS = {
-    "course-onecycle": Report(ZH_EN_50K, ["decoding.method=greedy"]),
-    "course-elu": Report(ZH_EN_50K, ["decoding.method=greedy"]),
-    "noam-base": Report(ZH_EN_50K),
+    "course-onecycle": Report(
+        "course-onecycle",
+        [VALID, TEST],
+        searches=GREEDY,
+        reported={"beam": (0.477, 0.337, 0.246, 0.171), "greedy": (0.461,)},
+    ),
+    "course-elu": Report(
+        "course-elu",
+        [VALID, TEST],
+        searches=GREEDY,
+        reported={"beam": (0.464, 0.330, 0.242, 0.177), "greedy": (0.446, 0.306)},
+    ),
+    "course-elu-usual-positions": Report(
+        "course-elu",
+        [VALID, TEST],
+        changes=["model.positions=sinusoidal"],
+        searches=GREEDY,
+        reported={"beam": (0.441, 0.298), "greedy": (0.419, 0.278)},
+    ),
+    "noam-base": Report("noam-base", [VALID, TEST]),
     "multi30k-en-de": Report(
-        [f"multi30k-en-de/{name}.tsv" for name in ("valid", "test", "test-2017-flickr", "test-2017-mscoco")]
+        "multi30k-en-de",
+        [f"multi30k-en-de/{name}.tsv" for name in ("valid", "test", "test-2017-flickr", "test-2017-mscoco")],
     ),
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.reports", description="Whole runs of recipes.")
-    parser.add_argument(
-        "recipes", nargs="*", metavar="RECIPE", help=f"of {', '.join(REPORTS)}; left out: none, a table"
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(REPORTS)}; left out: none, a table")
     parser.add_argument("--data", type=Path, default=os.environ.get("WEFT_DATA"), help="left out: WEFT_DATA")
     parser.add_argument("--as-it-is", action="store_true", help="score the best weights so far")
     parser.add_argument("--docs", action="store_true", help="also put the table into the docs")
     options = parser.parse_args()
-    if unknown := set(options.recipes) - REPORTS.keys():
+    if unknown := set(options.names) - REPORTS.keys():
         parser.error(f"no report on {', '.join(sorted(unknown))}; there are: {', '.join(REPORTS)}")
-    if options.recipes and options.data is None:
+    if options.names and options.data is None:
         parser.error("say where the corpora lie: --data DIR, or WEFT_DATA in the environment")
-    for name in options.recipes:
+    for name in options.names:
         run = ROOT / "runs" / "reports" / name
         try:
             if not options.as_it_is:
-                train(ROOT / "recipes" / f"{name}.toml", run=run, data=options.data)
+                report = REPORTS[name]
+                recipe = ROOT / "recipes" / f"{report.recipe}.toml"
+                train(recipe, run=run, data=options.data, overrides=report.changes)
             score(name, run, options.data)
         except WeftError as error:
             raise SystemExit(str(error)) from None
@@ -89,6 +115,7 @@ def score(name: str, run: Path, data: Path) -> None:
     trained = [line for line in read_lines(run / "metrics.jsonl") if "nll" in line]
     facts = {
         "recipe": name,
+        "changes": REPORTS[name].changes,
         "finished": status.finished,
         "steps": status.last,
         "best_step": status.best,
@@ -109,8 +136,8 @@ def last_lines(lines: Sequence[Line]) -> list[Line]:
 
 
 HEADERS = {
-    "en": ["recipe", "search", "held-out file", "sacreBLEU", "chrF", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "seconds"],
-    "zh": ["配方", "搜索", "留出文件", "sacreBLEU", "chrF", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "秒"],
+    "en": ["recipe", "search", "held-out file", "sacreBLEU", "chrF", "BLEU-1 to -4", "reported", "seconds"],
+    "zh": ["配方", "搜索", "留出文件", "sacreBLEU", "chrF", "BLEU-1 到 -4", "报告的", "秒"],
 }
 SEARCHES = {
     "en": {"beam": "beam of {beam_size}", "greedy": "greedy"},
@@ -126,15 +153,24 @@ UNFINISHED = {"en": " (not to its end)", "zh": "（没有训练到底）"}
 SIGNATURE = {"en": "`{recipe}`: sacreBLEU `{signature}`", "zh": "`{recipe}`：sacreBLEU `{signature}`"}
 
 
+def reported_for(line: Line) -> Sequence[float]:
+    return REPORTS[line["recipe"]].reported.get(line["decoding"]["method"], ()) if line["file"] == TEST else ()
+
+
+def of_the_courses(scores: Sequence[float]) -> str:
+    return ", ".join(f"{score:.3f}" for score in scores) or "–"
+
+
 def table(lines: Sequence[Line], language: str) -> str:
     """A row for each score, and below it how each run was made."""
-    metrics = [("sacrebleu", ".2f"), ("chrf", ".2f"), *((f"bleu_{n}", ".3f") for n in (1, 2, 3, 4))]
     rows = [
         [
             f"`{line['recipe']}`",
             SEARCHES[language][line["decoding"]["method"]].format(**line["decoding"]),
             line["file"],
-            *(format(line["scores"][metric]["value"], form) for metric, form in metrics),
+            *(f"{line['scores'][metric]['value']:.2f}" for metric in ("sacrebleu", "chrf")),
+            of_the_courses([line["scores"][f"bleu_{n}"]["value"] for n in (1, 2, 3, 4)]),
+            of_the_courses(reported_for(line)),
             f"{line['seconds']:.1f}",
         ]
         for line in lines
@@ -148,7 +184,7 @@ def table(lines: Sequence[Line], language: str) -> str:
             SIGNATURE[language].format(recipe=line["recipe"], signature=line["scores"]["sacrebleu"]["signature"]),
         )
     ]
-    made = {"en": "`python -m bench.reports RECIPE`.", "zh": "`python -m bench.reports RECIPE`。"}[language]
+    made = {"en": "`python -m bench.reports NAME`.", "zh": "`python -m bench.reports NAME`。"}[language]
     return markdown_table(HEADERS[language], rows, text_columns=3) + "\n\n" + "\\\n".join([*notes, made])
 
 
