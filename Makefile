@@ -2,6 +2,7 @@
 # make test    install with the development tools, then run the tests
 # make check   format, lint, types, floors
 # make audit   known weaknesses of what is installed, and a list of it; asks the package index
+# make lock    pins the packages of a release by version and sha256 (deploy/requirements.txt); asks the package index
 # make bench-training bench-parts bench-choices bench-precision bench-sizes bench-pieces bench-augmentation
 # make bench-large
 #              measurements on zh-en-50k, hours all together (docs/en/benchmarks.md); WEFT_DATA says where it lies,
@@ -23,7 +24,7 @@ PYTHON ?= python3
 PEERS ?= .peers
 export PYTHON TORCH_INDEX
 
-.PHONY: demo test test-slow check audit install clean bench-training bench-parts bench-choices bench-precision bench-sizes \
+.PHONY: demo test test-slow check audit lock install clean bench-training bench-parts bench-choices bench-precision bench-sizes \
 	bench-pieces bench-augmentation bench-large bench-decoding bench-menu bench-invariance bench-bulk bench-streaming \
 	bench-memory bench-cold bench-shipped bench-reports bench-reliability bench-serving
 
@@ -41,6 +42,9 @@ check: .venv/installed-dev
 
 audit: .venv/installed-dev
 	scripts/audit
+
+lock:
+	scripts/lock
 
 bench-training: .venv/installed
 	bench/peers/install $(PEERS)
