@@ -1,12 +1,13 @@
 """Files under names and with texts that are as odd as a file system allows."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from weft.errors import WeftError
-from weft.files import staged_beside, write_atomically
+from weft.errors import UsageError, WeftError
+from weft.files import read_bytes, refuse_replacing, staged_beside, write_atomically
 
 
 def test_a_name_as_long_as_a_file_system_allows_can_be_written(tmp_path: Path) -> None:
@@ -25,6 +26,20 @@ def test_a_name_that_is_not_utf_8_stands_in_json_as_an_escape(tmp_path: Path) ->
     name = b"\xff.tsv".decode("utf-8", "surrogateescape")
     write_atomically(tmp_path / "out.json", json.dumps({"data": name}, ensure_ascii=False))
     assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8")) == {"data": name}
+
+
+def test_a_file_whose_name_ends_with_gz_is_zipped_and_the_same_again(tmp_path: Path) -> None:
+    for name in ("one.tsv.gz", "two.tsv.gz"):
+        write_atomically(tmp_path / name, "一\t1\n")
+        assert read_bytes(tmp_path / name).decode() == "一\t1\n"
+    assert (tmp_path / "one.tsv.gz").read_bytes() == (tmp_path / "two.tsv.gz").read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_to_is_named_before_the_work(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    with pytest.raises(UsageError, match="may not be written to"):
+        refuse_replacing("--output", tmp_path / "out.tsv", [])
 
 
 def test_what_is_staged_lies_beside_its_place_and_no_two_files_share_a_place(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def naming_unreadable(path: Path) -> Iterator[None]:
         what = "is a folder, not a file"
     except (OSError, EOFError, zlib.error) as error:
         what = f"cannot be read: {error}"
-    raise CorpusError(path.name, [Problem("the file", what)])
+    raise CorpusError(path.name or str(path), [Problem("the file", what)])
 
 
 def split_lines(data: bytes) -> list[bytes]:
@@ -127,20 +127,21 @@ def decode_lines(lines: Iterable[bytes], problems: list[Problem], first: int = 1
 
 def refuse_replacing(option: str, path: Path | None, inputs: Iterable[Path | None]) -> None:
     """Raise UsageError where an option's output would replace a folder, a device or one of the inputs (None: an option
-    that was not given), or has no folder to lie in.
+    that was not given), or has no folder to lie in that may be written to.
 
     `-` stands for no file. Called before the work, so that none is lost.
     """
     if path is None or path == Path("-"):
         return
     try:
-        if not path.exists():
-            if not path.resolve().parent.is_dir():
-                raise UsageError(f"{option} {path} cannot be written: {path.resolve().parent} is no folder")
-            return
-        if not path.is_file():
+        folder = path.resolve().parent
+        if not folder.is_dir():
+            raise UsageError(f"{option} {path} cannot be written: {folder} is no folder")
+        if path.exists() and not path.is_file():
             raise UsageError(f"{option} {path} is not a file that can be replaced; name a file")
-        if any(other is not None and other.exists() and other.samefile(path) for other in inputs):
+        if not os.access(folder, os.W_OK):
+            raise UsageError(f"{option} {path} cannot be written: {folder} may not be written to")
+        if path.exists() and any(other is not None and other.exists() and other.samefile(path) for other in inputs):
             raise UsageError(f"{option} {path} would overwrite an input; name another file")
     except OSError as error:
         raise UsageError(f"{option} {path} cannot be written: {error.strerror}") from None
@@ -178,10 +179,10 @@ def staged_beside(path: Path) -> Path:
     """Where this process writes what shall be at the path when it is whole.
 
     Beside it, since a rename is one step only within a file system; and by a short name, since its own one may be as
-    long as a file system allows.
+    long as a file system allows, which ends as that does where it says that the file is zipped.
     """
     digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:12]
-    return path.with_name(f".{digest}.{os.getpid()}.partial")
+    return path.with_name(f".{digest}.{os.getpid()}.partial{path.suffix if path.suffix == '.gz' else ''}")
 
 
 def clear_away(staged: Path) -> None:
@@ -193,13 +194,14 @@ def clear_away(staged: Path) -> None:
 def write_atomically(path: Path, text: str) -> None:
     """The file holds either its old content or all of the new one, whenever the process dies; "\\n" stays "\\n".
 
-    Half a character, as in a file name that is not UTF-8, becomes its escape, which JSON reads again.
+    It is zipped where its name ends with .gz. Half a character, as in a file name that is not UTF-8, becomes its
+    escape, which JSON reads again.
     """
     path = path.resolve()
     staged = staged_beside(path)
     try:
-        with open(staged, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-            file.write(text)
+        with open_to_write(staged) as file:
+            file.write(text.encode("utf-8", "backslashreplace"))
         sync(staged)
         os.replace(staged, path)
         sync(path.parent)

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,15 +123,6 @@ def test_a_reader_that_has_gone_away_is_no_defect() -> None:
     assert (answer.returncode, answer.stderr) == (1, b"")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
-def test_a_full_disk_behind_standard_output_is_no_defect() -> None:
-    with open("/dev/full", "wb") as full:
-        command = [sys.executable, "-m", "weft", "config", "schema"]
-        answer = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
-    assert answer.returncode == 1
-    assert answer.stderr == b"weft: No space left on device; make room and give the same command again\n"
-
-
 def test_an_argument_that_is_no_text_is_named_in_an_error_like_any_other() -> None:
     command = [sys.executable.encode(), b"-m", b"weft", b"config", b"show", b"\xff.toml"]
     answer = subprocess.run(command, capture_output=True, check=False)
@@ -147,3 +140,64 @@ def test_the_machine_is_described_for_a_bug_report(weft: Weft) -> None:
     assert facts["python"] == sys.version.split()[0]
     expected = {"torch", "system", "processor", "device", "threads", "native bf16"}
     assert expected <= facts.keys() and all(facts.values())
+
+
+# What can become of stdout
+
+
+def outcome(*arguments: str, stdout: int | None = None, buffered: bool = True, before: Any = None) -> tuple[int, str]:
+    """The exit code and what was said on stderr by a process of its own."""
+    world = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
+    process = subprocess.run(
+        [sys.executable, "-m", "weft", *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env=world,
+        text=True,
+        preexec_fn=before,
+    )
+    return process.returncode, process.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+@pytest.mark.parametrize("buffered", [True, False], ids=["buffered", "PYTHONUNBUFFERED"])
+@pytest.mark.parametrize("arguments", [("config", "schema"), ("--version",)], ids=" ".join)
+def test_a_full_disk_behind_stdout_is_one_message_and_exit_code_1(arguments: tuple[str, ...], buffered: bool) -> None:
+    with open("/dev/full", "wb") as full:
+        found = outcome(*arguments, stdout=full.fileno(), buffered=buffered)
+    assert found == (1, "weft: No space left on device; make room and give the same command again\n")
+
+
+@pytest.mark.parametrize("buffered", [True, False], ids=["buffered", "PYTHONUNBUFFERED"])
+def test_a_file_behind_stdout_that_may_grow_no_more_is_never_taken_for_a_whole_one(
+    tmp_path: Path, buffered: bool
+) -> None:
+    import resource
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    with open(tmp_path / "list", "wb") as file:
+        found = outcome("corpus", "list", stdout=file.fileno(), buffered=buffered, before=limit)
+    assert found == (1, "weft: File too large; make room and give the same command again\n")
+    assert (tmp_path / "list").stat().st_size == 100
+
+
+def test_a_closed_stdout_is_answered_with_what_to_do(tmp_path: Path) -> None:
+    code, error = outcome("tokenize", "--model", "zh-en", "a", before=lambda: os.close(1))
+    assert (code, error) == (2, "weft: there is no standard output; name a file by --output\n")
+
+
+def test_a_signal_leaves_nothing_of_a_file_that_was_begun(tmp_path: Path) -> None:
+    command = ["tokenize", "--model", "zh-en", "--output", str(tmp_path / "out.txt.gz")]
+    with subprocess.Popen([sys.executable, "-m", "weft", *command], stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write("一句话。\n".encode())
+        process.stdin.flush()
+        began = time.monotonic()
+        while not [*tmp_path.iterdir()]:
+            assert process.poll() is None and time.monotonic() - began < 60
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 128 + signal.SIGTERM
+    assert not [*tmp_path.iterdir()]

@@ -127,6 +127,11 @@ def test_a_list_is_also_json(weft: Weft, shipped: Path) -> None:
     assert rows[0] == summarize("en-zh").as_dict()
 
 
+def test_prepared_pairs_of_a_run_that_has_not_begun_are_no_model(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_run / "run" / "corpus", tmp_path / "mine" / "corpus")
+    assert weft("models", "list", str(tmp_path)) == (0, "", f"no model or run in {tmp_path}\n")
+
+
 def test_where_there_is_none_that_is_said_and_is_no_failure(weft: Weft, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(model_folder, "PRETRAINED", tmp_path / "nothing")
     assert weft("models", "list") == (0, "", "no model comes with this weft\n")

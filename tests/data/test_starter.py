@@ -182,21 +182,25 @@ def test_the_files_hold_the_pairs_under_a_header_and_say_that_they_are_synthetic
     assert "synthetic" in readme and "Apache-2.0" in readme
 
 
-def test_files_that_are_right_already_are_left_alone_and_others_are_replaced(tmp_path):
+def test_files_that_are_right_already_are_left_alone_and_others_replaced_where_that_is_said(tmp_path):
     starter.write(tmp_path)
     (tmp_path / "valid.tsv").write_text("cut sho")
     for path in tmp_path.iterdir():
         os.utime(path, (0, 0))
-    starter.write(tmp_path)
+    starter.write(tmp_path, force=True)
     assert [path.name for path in tmp_path.iterdir() if path.stat().st_mtime > 0] == ["valid.tsv"]
     assert (tmp_path / "valid.tsv").read_text(encoding="utf-8").startswith("zh\ten\n")
 
 
-def test_files_of_somebody_else_are_not_replaced(tmp_path):
+def test_files_with_another_content_are_not_replaced_unless_that_is_said(tmp_path):
     (tmp_path / "train.tsv").write_text("mine")
-    with pytest.raises(UsageError, match=r"already holds train\.tsv; choose another folder with --output"):
+    with pytest.raises(
+        UsageError, match=r"holds train\.tsv with another content; .* by --output, or replace it by --force"
+    ):
         starter.write(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["train.tsv"]
+    starter.write(tmp_path, force=True)
+    assert len((tmp_path / "train.tsv").read_text(encoding="utf-8").splitlines()) == 20_001
 
 
 def test_the_command_writes_the_corpus_and_reports_on_stderr_alone(tmp_path):

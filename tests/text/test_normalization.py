@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.text.chinese import convert_script, is_chinese
-from weft.text.normalization import Normalization, normalize
+from weft.text.normalization import Normalization, is_blank, normalize
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))  # lone surrogates among them
 
@@ -32,6 +32,16 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))  # lone surrogates amon
 )
 def test_each_rule_by_hand(text: str, expected: str) -> None:
     assert normalize(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", " \t\u3000", "\x01", " \x02 \x03\ufeff", "\u2028"])
+def test_a_text_of_which_nothing_is_left_is_blank(text: str) -> None:
+    assert is_blank(text) and normalize(text) == ""
+
+
+@pytest.mark.parametrize("text", ["a", "\x01 一", "\u200b", "\ud800"])
+def test_a_text_of_which_something_is_left_is_not(text: str) -> None:
+    assert not is_blank(text) and normalize(text) != ""
 
 
 @pytest.mark.parametrize(

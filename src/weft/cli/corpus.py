@@ -92,11 +92,11 @@ def get(
 
     folder = output or Path(name.replace("/", "-"))
     if name == STARTER:
-        if mirror is not None or part or accept_unverified or force:
+        if mirror is not None or part or accept_unverified:
             raise UsageError(
-                "the starter corpus is generated as a whole; of the options only --output and --seed suit it"
+                "the starter corpus is generated as a whole; of the options only --output, --seed and --force suit it"
             )
-        get_starter(folder, 1 if seed is None else seed)
+        get_starter(folder, 1 if seed is None else seed, force)
         return
     corpus = find_corpus(name)
     if seed is not None:
@@ -114,12 +114,12 @@ def get(
     typer.echo(f"license: {corpus.license}; commercial use: {corpus.commercial}; see {folder / 'README.md'}", err=True)
 
 
-def get_starter(folder: Path, seed: int) -> None:
+def get_starter(folder: Path, seed: int, force: bool) -> None:
     """Generate the starter corpus, and say what it is like."""
     from weft.data import starter
 
     try:
-        corpus = starter.write(folder, seed)
+        corpus = starter.write(folder, seed, force=force)
     except OSError as error:
         raise WeftError(
             f"cannot write the corpus to {folder}: {error.strerror}; name another folder by --output"
@@ -153,12 +153,13 @@ def split_corpus(
     Held out are pairs of which neither side stands in any other pair, drawn by their text: the order of the files does
     not matter.
     """
-    from weft.data.corpus import file_names, group_files
+    from weft.data.corpus import group_files
     from weft.data.splitting import split
 
     entries = group_files(files)
     layout = layout_of(source, target, columns, header, "weft corpus split FILE... --source zh --target en")
-    if repeated := {name for entry in entries for name in file_names(entry) if files.count(name) > 1}:
+    places = [Path(name).resolve() for name in files]
+    if repeated := {name for name in files if places.count(Path(name).resolve()) > 1}:
         raise UsageError(f"{', '.join(sorted(repeated))} is named more than once")
     held_out = {"valid": valid, "test": test} if test else {"valid": valid}
     came = split(entries, layout, output, held_out, seed=seed)

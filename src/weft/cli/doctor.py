@@ -133,12 +133,9 @@ def examine(
         raise UsageError(f"--report takes the folder of a run that has begun to train; {run} is none")
     diagnosis = examine(parts, layout, root, on_progress=lambda what: typer.echo(f"{what} ...", err=True))
     as_json = json_format.dumps(diagnosis.as_dict(), ensure_ascii=False) + "\n"
-    if json == Path("-"):
-        typer.echo(as_json, nl=False)
-    else:
-        if json is not None:
-            write_atomically(json, as_json)
-        typer.echo(diagnosis.table())
+    typer.echo(as_json.rstrip() if json == Path("-") else diagnosis.table())
+    if json is not None and json != Path("-"):
+        write_atomically(json, as_json)
     if run is not None:
         from weft.analysis.report import write_report
 

@@ -112,6 +112,9 @@ def evaluate(
             content["noise"] = [one.as_dict() for one in under]
 
     as_json = json_format.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    typer.echo(as_json.rstrip() if json == Path("-") else escaped(shown, len(shown)))
+    if json is not None and json != Path("-"):
+        write_atomically(json, as_json)
     if output is not None:
         write_atomically(output, "".join("\t".join(row) + "\n" for row in rows))
     if markdown is not None:
@@ -122,12 +125,6 @@ def evaluate(
         name = " + ".join(Path(model).name for model in models)
         page = page_of_tables("weft evaluation", name, str(data), tables, made_by="weft evaluate")
         write_atomically(html, page)
-    if json == Path("-"):
-        typer.echo(as_json, nl=False)
-    else:
-        if json is not None:
-            write_atomically(json, as_json)
-        typer.echo(escaped(shown, len(shown)))
     for requirement in requirements:
         typer.echo(requirement.text, err=json == Path("-"))
     if not all(requirement.passed for requirement in requirements):

@@ -52,9 +52,11 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
     """Stdout (None or `-`), or a file that appears under its name only when all is written; zipped where that ends with
     .gz."""
     if path is None or path == Path("-"):
+        if sys.stdout is None:  # closed by whoever started this
+            raise UsageError("there is no standard output; name a file by --output")
         yield sys.stdout
         return
-    staged = staged_beside(path).with_suffix(path.suffix)  # by which it is zipped
+    staged = staged_beside(path)
     try:
         with open_to_write(staged) as file, io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text:
             yield text

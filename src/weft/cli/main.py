@@ -5,6 +5,8 @@ Nothing heavy is imported here: each verb imports what it needs when it runs, so
 
 import errno
 import io
+import os
+import signal
 import sys
 import traceback
 from typing import Annotated
@@ -80,14 +82,19 @@ def run() -> None:
 
     Typer itself answers wrong usage (2), a second Ctrl-C (130) and a reader that has gone away (1).
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # Whatever the locale: most of what weft prints is not ASCII. An argument may not even be text.
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    prepare_streams()
+    signal.signal(signal.SIGTERM, end_in_order)
     try:
-        app()
+        try:
+            app()
+        except SystemExit:  # as Typer ends, whatever the exit code
+            flush()
+            raise
     except FailedElsewhere as error:
         sys.exit(error.exit_code)
+    except BrokenPipeError:  # the reader has gone away
+        give_up_stdout()
+        sys.exit(1)
     except WeftError as error:
         fail(str(error), error.exit_code)
     except Exception as error:
@@ -95,7 +102,7 @@ def run() -> None:
             fail(
                 "memory ran out; a smaller decoding.batch_tokens or beam_size needs less; what was written is intact", 1
             )
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             fail(f"{error.strerror}; make room and give the same command again", 1)
         fail(f"{type(error).__name__}: {error}\nThis is a defect of weft; `weft --debug ...` shows where.", 1)
 
@@ -103,5 +110,38 @@ def run() -> None:
 def fail(message: str, exit_code: int) -> None:
     if shows_traces:
         traceback.print_exc()
+    try:
+        flush()
+    except OSError:
+        give_up_stdout()
     typer.echo(f"weft: {message}", err=True)
     sys.exit(exit_code)
+
+
+def prepare_streams() -> None:
+    """UTF-8 whatever the locale: most of what weft prints is not ASCII, and an argument may not even be text.
+
+    With PYTHONUNBUFFERED Python writes to stdout without looking whether all of it was written, as on a full disk it
+    is not; a buffer looks.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stdout.buffer, io.RawIOBase):
+        buffer = io.BufferedWriter(io.FileIO(sys.stdout.fileno(), "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+
+def end_in_order(number: int, frame: object) -> None:
+    """SIGTERM ends a command as an error does: what it had begun to write is taken away."""
+    sys.exit(128 + number)
+
+
+def flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def give_up_stdout() -> None:
+    """Let what could not be written go to nowhere, since Python tries it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -92,5 +92,8 @@ def layout_of(source: str | None, target: str | None, columns: str | None, heade
             raise UsageError(f"--columns takes two names or numbers with a comma between, such as zh,en; got {columns}")
         named = Columns(source=names[0], target=names[1])
     elif source == target:
-        raise UsageError(f"--source and --target are both {source}; name the two columns as well: --columns 1,2")
+        raise UsageError(
+            f"--source and --target are both {source}; name the two columns as well, by the header, or by "
+            "number: --columns 1,2 --no-header"
+        )
     return Layout(source, target, named, header is not False)

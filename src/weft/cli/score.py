@@ -111,20 +111,17 @@ def score_by_model(
 
     translator = load_for(model, overrides)
     found = score_pairs(translator, read_corpora([str(data)], translator.model.recipe.data, Path()))
+    print_scores(found.table(), found.as_dict(), json_file)
     if output is not None:
         write_atomically(output, "".join("\t".join(row) + "\n" for row in found.rows()))
-    print_scores(found.table(), found.as_dict(), json_file)
 
 
 def print_scores(table: str, content: dict[str, Any], json_file: Path | None) -> None:
     """The table, and beside it or instead of it JSON."""
     as_json = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    if json_file == Path("-"):
-        typer.echo(as_json, nl=False)
-        return
-    if json_file is not None:
+    typer.echo(as_json.rstrip() if json_file == Path("-") else table)
+    if json_file is not None and json_file != Path("-"):
         write_atomically(json_file, as_json)
-    typer.echo(table)
 
 
 def _read_parallel(paths: list[Path]) -> list[list[str]]:

@@ -73,6 +73,8 @@ def tokenizer_of(
     if bool(model) == (vocabulary is not None):
         raise UsageError("give either --model, such as runs/starter, or --vocabulary and --kind")
     if vocabulary is None:
+        if kind or language:
+            raise UsageError("--kind and --language are for --vocabulary; a model knows its own")
         from weft.tasks.model_folder import check_model, find_model
 
         _, source, target = check_model(find_model(model))

@@ -213,7 +213,11 @@ def translate(
                 output.writelines(f"{line}\n" for line in as_lines(number, of_text, passages, form))
         return
     if input_file is None or output_file is None or not is_bulk:
-        is_typed = sys.stdout.isatty() and (text is not None or (input_file is None and sys.stdin.isatty()))
+        is_typed = (
+            sys.stdout is not None
+            and sys.stdout.isatty()
+            and (text is not None or (input_file is None and sys.stdin.isatty()))
+        )
         streams = output_file is None and form == Form() and (is_typed if stream is None else stream)
         with open_output(output_file) as output:
             for written in answers(passages, text, input_file, form, similarity=memory_similarity, streams=streams):

@@ -21,6 +21,7 @@ from weft.config import FieldProblem, Settings
 from weft.errors import CorpusError, Problem, UsageError
 from weft.files import decode_lines, lines_of, sha256
 from weft.text.detokenization import detokenize
+from weft.text.normalization import is_blank
 from weft.text.vocabulary import SPECIAL_PIECES
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -217,7 +218,7 @@ def read_entry(entry: CorpusEntry, config: DataConfig, root: Path) -> ParallelTe
     dropped = 0
     for piece in pieces:
         for number, source, targets in parse(piece, reading):
-            if source.strip() and targets[0].strip():
+            if not (is_blank(source) or is_blank(targets[0])):
                 sources.append(source)
                 references.append(targets)
                 lines.append(number)
@@ -273,7 +274,7 @@ class Reading:
         self.problems.append(Problem(f"line {number}", what))
 
     def add_empty(self, number: int, source: str) -> None:
-        side = "target" if source.strip() else "source"
+        side = "source" if is_blank(source) else "target"
         self.add(number, f'the {side} side is empty; fill it, remove it, or in a recipe set data.empty_sides = "drop"')
 
     def raise_problems(self) -> None:

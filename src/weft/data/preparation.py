@@ -34,6 +34,7 @@ from weft.data.doctor.findings import Example, Leaks
 from weft.data.keys import Partitions, keys_of, mixed, pair_keys
 from weft.data.workers import Each
 from weft.errors import CorpusError, Problem
+from weft.text.normalization import is_blank
 
 MOST_PROBLEMS = 1000
 """Lines that are wrong, with which reading gives up: a file of another kind need not be read to its end."""
@@ -279,7 +280,7 @@ class Judge:
         reading = Reading(self.subject)
         whole, dropped = [], 0
         for number, source, targets in parse(piece, reading):
-            if source.strip() and targets[0].strip():
+            if not (is_blank(source) or is_blank(targets[0])):
                 whole.append((number, one_line(source), one_line(targets[0])))
             elif self.config.empty_sides == "drop":
                 dropped += 1

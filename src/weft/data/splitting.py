@@ -23,6 +23,7 @@ from weft.data.keys import keys_of, mixed, pair_keys
 from weft.data.preparation import in_file, one_line
 from weft.errors import CorpusError, Problem, UsageError, WeftError
 from weft.files import refuse_existing_folder, sync
+from weft.text.normalization import is_blank
 
 TRAIN = "train"
 Keys = NDArray[np.uint64]
@@ -161,4 +162,4 @@ def read(entry: CorpusEntry, layout: Layout) -> Iterator[list[tuple[str, str]]]:
 
 
 def is_whole(pair: tuple[str, str]) -> bool:
-    return bool(pair[0].strip() and pair[1].strip())
+    return not (is_blank(pair[0]) or is_blank(pair[1]))

@@ -64,27 +64,28 @@ def generate(seed: int = 1) -> StarterCorpus:
     return StarterCorpus(train, valid, test)
 
 
-def write(folder: Path, seed: int = 1) -> StarterCorpus:
+def write(folder: Path, seed: int = 1, *, force: bool = False) -> StarterCorpus:
     """Write train.tsv, valid.tsv, test.tsv (header `zh<tab>en`, UTF-8) and README.md into `folder`, made if missing.
 
-    Each file appears whole or not at all; one that already reads the same is left untouched.
+    Each file appears whole or not at all; one that already reads the same is left untouched. Raises UsageError where a
+    file is there with another content, unless `force` says that it may be replaced.
     """
-    _refuse_other_files(folder)
     corpus = generate(seed)
+    parts = {"train": corpus.train, "valid": corpus.valid, "test": corpus.test}
+    texts = {
+        f"{name}.tsv": "".join(f"{zh}\t{en}\n" for zh, en in [("zh", "en"), *pairs]) for name, pairs in parts.items()
+    }
+    texts["README.md"] = _readme(corpus, seed)
+    other = {name: text for name, text in texts.items() if not _reads(folder / name, text)}
+    if (there := [name for name in other if (folder / name).exists()]) and not force:
+        raise UsageError(
+            f"{folder} holds {' and '.join(there)} with another content; name another folder by --output, or replace "
+            "it by --force"
+        )
     folder.mkdir(parents=True, exist_ok=True)
-    for name, pairs in (("train", corpus.train), ("valid", corpus.valid), ("test", corpus.test)):
-        _replace(folder / f"{name}.tsv", "".join(f"{zh}\t{en}\n" for zh, en in [("zh", "en"), *pairs]))
-    _replace(folder / "README.md", _readme(corpus, seed))
+    for name, text in other.items():
+        write_atomically(folder / name, text)
     return corpus
-
-
-def _refuse_other_files(folder: Path) -> None:
-    """Only a folder that an earlier call wrote may have its files replaced."""
-    readme = folder / "README.md"
-    is_ours = readme.is_file() and readme.read_bytes().startswith(TITLE.encode())
-    there = [name for name in FILES if (folder / name).exists()]
-    if there and not is_ours:
-        raise UsageError(f"{folder} already holds {', '.join(there)}; choose another folder with --output")
 
 
 def split(seed: int) -> tuple[list[Sentence], list[Sentence], list[Sentence]]:
@@ -209,10 +210,8 @@ def _withhold(sentences: Sequence[Sentence], random: Random) -> set[tuple[str, s
     return set(random.sample(pairings, round(len(pairings) * SHARE_OF_PAIRINGS_WITHHELD)))
 
 
-def _replace(path: Path, text: str) -> None:
-    """Write `text` to `path` in one step, unless it is there already."""
-    if not (path.is_file() and path.read_bytes() == text.encode()):
-        write_atomically(path, text)
+def _reads(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes() == text.encode()
 
 
 def _readme(corpus: StarterCorpus, seed: int) -> str:

@@ -162,8 +162,8 @@ def models_under(folder: Path) -> Iterator[Path]:
     A folder that cannot be looked into is among them: whoever asks about it learns why.
     """
     try:
-        if (folder / MANIFEST).is_file() or (folder / "run.json").is_file():
-            yield folder
+        if (folder / "run.json").is_file() or ((folder / MANIFEST).is_file() and not (folder / "source.ids").is_file()):
+            yield folder  # the prepared pairs of a run that has not begun have a manifest, too
             return
         inside = [entry for entry in folder.iterdir() if not entry.name.startswith(".") and not entry.is_symlink()]
     except OSError:

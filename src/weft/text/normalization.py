@@ -14,6 +14,11 @@ LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
 
 
+def is_blank(text: str) -> bool:
+    """Whether nothing is left of the text when it is normalized: white space and control characters alone."""
+    return not text.strip() or not (text.isprintable() or CONTROLS.sub("", text).strip())
+
+
 def normalize(text: str, form: Normalization = "nfc", punctuation: Punctuation = "keep") -> str:
     """The text as a tokenizer sees it.
 

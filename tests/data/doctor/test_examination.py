@@ -162,9 +162,22 @@ def test_a_corpus_too_small_for_a_lexicon_is_checked_for_all_else_and_says_so(tm
     assert not diagnosis.has_errors
 
 
-def test_an_empty_file_has_no_pairs_and_no_findings(tmp_path: Path) -> None:
-    diagnosis = diagnose(tmp_path, [])
-    assert diagnosis.pairs == 0 and not diagnosis.findings
+def test_a_file_without_pairs_is_an_error_and_that_alone(tmp_path: Path) -> None:
+    (tmp_path / "nothing.tsv").touch()
+    (tmp_path / "a.zh").touch()
+    (tmp_path / "a.en").touch()
+    for entry in (
+        CorpusEntry(path="nothing.tsv"),
+        write_tsv(tmp_path / "b.tsv", []),
+        CorpusEntry(source="a.zh", target="a.en"),
+    ):
+        diagnosis = examine({"train": [entry]}, ZH_EN, tmp_path)
+        assert diagnosis.pairs == 0 and kinds(diagnosis) == {"no pairs"} and diagnosis.has_errors
+
+
+def test_a_side_of_control_characters_alone_is_empty(tmp_path: Path) -> None:
+    diagnosis = diagnose(tmp_path, [("\x01", "hello"), ("你好", "\x02 \x03"), ("我走", "I go")])
+    assert finding(diagnosis, "empty").lines == {"train.tsv": [2, 3]}
 
 
 def test_two_german_and_english_sides_are_told_apart_by_their_words(tmp_path: Path) -> None:
@@ -223,4 +236,4 @@ def test_of_a_large_corpus_the_quick_checks_say_that_they_looked_at_a_part(tmp_p
 def test_more_than_three_lines_of_quick_findings_become_three() -> None:
     some = [Finding(kind, {"a.tsv": [1, 2]}, [examination.Example("a.tsv", 1, "", "")]) for kind in list(KINDS)[:6]]
     lines = in_a_few_words(Diagnosis({"a.tsv": 10}, some, (), 2, 0))
-    assert len(lines) == 3 and lines[-1].startswith("data: also json (2), ")
+    assert len(lines) == 3 and lines[-1].startswith("data: also columns (2), ")

@@ -89,7 +89,7 @@ def test_text_is_looked_at_as_training_reads_it(tmp_path: Path) -> None:
     assert read(tmp_path, entry, Layout("zh", "en", detokenize=True))[0] == [(2, "你好！", "I don't.")]
 
 
-@pytest.mark.parametrize(("name", "content"), [("a.tsv", b"de\tfr\n"), ("a.tsv", b""), ("b.tsv.gz", None)])
+@pytest.mark.parametrize(("name", "content"), [("a.tsv", b"de\tfr\n"), ("b.tsv.gz", None)])
 def test_without_a_file_or_its_columns_there_is_nothing_to_read(
     tmp_path: Path, name: str, content: bytes | None
 ) -> None:

@@ -20,6 +20,7 @@ from weft.data.measures import (
     texts_with_mojibake,
 )
 from weft.text.chinese import converter, is_chinese
+from weft.text.normalization import is_blank
 
 OWN_SCRIPT = 0.2
 """A text of which less than this share is in its language's script is in another language."""
@@ -114,7 +115,7 @@ def check_languages(
 
 def are_empty(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.bool_]:
     pairs = zip(sources, targets, strict=True)
-    return np.fromiter((not (source.strip() and target.strip()) for source, target in pairs), np.bool_, len(sources))
+    return np.fromiter((is_blank(source) or is_blank(target) for source, target in pairs), np.bool_, len(sources))
 
 
 def in_other_script(

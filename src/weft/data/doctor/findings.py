@@ -39,6 +39,9 @@ KINDS: dict[str, Kind] = {
         "every pair after the missing line is wrong; weft refuses to train on them",
         "find the line by the block out of step below, mend it, or ask for the corpus anew",
     ),
+    "no pairs": Kind(
+        "a file that holds no pair", "error", "weft refuses to train on it", "name another file, or leave this one out"
+    ),
     "columns": Kind(
         "lines with a wrong number of columns",
         "error",

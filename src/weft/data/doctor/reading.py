@@ -61,6 +61,8 @@ class File:
             if layout.detokenize:
                 source, target = detokenize(source, layout.source), detokenize(target, layout.target)
             yield number, source, target
+        if not self.lines:
+            self.faults.append(Fault("no pairs", 1))
 
     def chunks(self, size: int = CHUNK) -> Iterator[tuple[list[str], list[str]]]:
         """The sources and the targets, so many at a time."""
@@ -100,7 +102,10 @@ class File:
         layout = self.layout
         if layout.header:
             columns = layout.columns or Columns(source=layout.source, target=layout.target)
-            header = [name.strip() for name in self._decode(next(lines, (1, b""))[1], 1).split("\t")]
+            first = next(lines, None)
+            if first is None:
+                return
+            header = [name.strip() for name in self._decode(first[1], 1).split("\t")]
             places = find_columns(columns, header, reading)
         else:
             header = None
