@@ -190,14 +190,20 @@ def test_a_closed_stdout_is_answered_with_what_to_do(tmp_path: Path) -> None:
 
 def test_a_signal_leaves_nothing_of_a_file_that_was_begun(tmp_path: Path) -> None:
     command = ["tokenize", "--model", "zh-en", "--output", str(tmp_path / "out.txt.gz")]
-    with subprocess.Popen([sys.executable, "-m", "weft", *command], stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "weft", *command], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin is not None
-        process.stdin.write("一句话。\n".encode())
+        process.stdin.write("一句话。\n")
         process.stdin.flush()
         began = time.monotonic()
         while not [*tmp_path.iterdir()]:
             assert process.poll() is None and time.monotonic() - began < 60
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 128 + signal.SIGTERM
+        assert process.wait(30) == 3
+        assert (
+            process.stderr is not None
+            and "so nothing was written; the same command begins anew" in process.stderr.read()
+        )
     assert not [*tmp_path.iterdir()]

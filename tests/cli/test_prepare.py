@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
@@ -33,12 +34,12 @@ def long_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("number", "is_for_all"),
-    [(signal.SIGTERM, True), (signal.SIGTERM, False), (signal.SIGINT, True)],
-    ids=["SIGTERM to all", "SIGTERM to the first", "Ctrl-C"],
+    ("number", "is_for_all", "times"),
+    [(signal.SIGTERM, True, 1), (signal.SIGTERM, False, 1), (signal.SIGINT, True, 1), (signal.SIGINT, True, 2)],
+    ids=["SIGTERM to all", "SIGTERM to the first", "Ctrl-C", "Ctrl-C twice"],
 )
 def test_a_signal_ends_it_at_once_and_nothing_is_left_behind(
-    long_corpus: Path, tmp_path: Path, number: signal.Signals, is_for_all: bool
+    long_corpus: Path, tmp_path: Path, number: signal.Signals, is_for_all: bool, times: int
 ) -> None:
     run = tmp_path / "run"
     command = ["prepare", long_corpus / "recipe.toml", "--data", long_corpus, "--run", run, "--processes", "2"]
@@ -51,8 +52,12 @@ def test_a_signal_ends_it_at_once_and_nothing_is_left_behind(
             time.sleep(0.05)
         time.sleep(1)  # the workers come up, or are at work
         assert process.poll() is None
-        (os.killpg if is_for_all else os.kill)(process.pid, number)
+        for _ in range(times):
+            with suppress(ProcessLookupError):
+                (os.killpg if is_for_all else os.kill)(process.pid, number)
+            time.sleep(0.05)
         _, error = process.communicate(timeout=30)
-    assert process.returncode == 3
-    assert error.splitlines()[-1] == "weft: stopped while pairs were prepared; the same command begins anew"
+    if times == 1:  # a second one may come when there is nothing left to end but Python
+        assert process.returncode == 3
+        assert error.splitlines()[-1] == "weft: stopped while pairs were prepared; the same command begins anew"
     assert not run.exists()

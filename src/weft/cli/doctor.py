@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weft.cli.lines import shown_in_the_end
 from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of, refuse_beside
 from weft.errors import UsageError
 from weft.files import refuse_replacing, write_atomically
@@ -133,9 +134,9 @@ def examine(
         raise UsageError(f"--report takes the folder of a run that has begun to train; {run} is none")
     diagnosis = examine(parts, layout, root, on_progress=lambda what: typer.echo(f"{what} ...", err=True))
     as_json = json_format.dumps(diagnosis.as_dict(), ensure_ascii=False) + "\n"
-    typer.echo(as_json.rstrip() if json == Path("-") else diagnosis.table())
-    if json is not None and json != Path("-"):
-        write_atomically(json, as_json)
+    with shown_in_the_end(as_json.rstrip() if json == Path("-") else diagnosis.table()):
+        if json is not None and json != Path("-"):
+            write_atomically(json, as_json)
     if run is not None:
         from weft.analysis.report import write_report
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from weft.cli.lines import shown_in_the_end
 from weft.errors import UsageError
 from weft.errors import shown as escaped
 from weft.files import refuse_replacing, write_atomically
@@ -112,19 +113,19 @@ def evaluate(
             content["noise"] = [one.as_dict() for one in under]
 
     as_json = json_format.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    typer.echo(as_json.rstrip() if json == Path("-") else escaped(shown, len(shown)))
-    if json is not None and json != Path("-"):
-        write_atomically(json, as_json)
-    if output is not None:
-        write_atomically(output, "".join("\t".join(row) + "\n" for row in rows))
-    if markdown is not None:
-        write_atomically(markdown, "\n\n".join(table.markdown() for table in tables) + "\n")
-    if latex is not None:
-        write_atomically(latex, "\n\n".join(table.latex() for table in tables) + "\n")
-    if html is not None:
-        name = " + ".join(Path(model).name for model in models)
-        page = page_of_tables("weft evaluation", name, str(data), tables, made_by="weft evaluate")
-        write_atomically(html, page)
+    with shown_in_the_end(as_json.rstrip() if json == Path("-") else escaped(shown, len(shown))):
+        if json is not None and json != Path("-"):
+            write_atomically(json, as_json)
+        if output is not None:
+            write_atomically(output, "".join("\t".join(row) + "\n" for row in rows))
+        if markdown is not None:
+            write_atomically(markdown, "\n\n".join(table.markdown() for table in tables) + "\n")
+        if latex is not None:
+            write_atomically(latex, "\n\n".join(table.latex() for table in tables) + "\n")
+        if html is not None:
+            name = " + ".join(Path(model).name for model in models)
+            page = page_of_tables("weft evaluation", name, str(data), tables, made_by="weft evaluate")
+            write_atomically(html, page)
     for requirement in requirements:
         typer.echo(requirement.text, err=json == Path("-"))
     if not all(requirement.passed for requirement in requirements):

@@ -22,6 +22,7 @@ from weft.files import (
     open_to_write,
     staged_beside,
 )
+from weft.training.signals import stopped_by_signal
 
 LINES_AT_ONCE = 1024
 """Lines that are worked on and written before the next ones are, at most."""
@@ -50,21 +51,32 @@ def open_input(texts: list[str] | None, path: Path | None) -> Iterator[Iterable[
 @contextmanager
 def open_output(path: Path | None) -> Iterator[IO[str]]:
     """Stdout (None or `-`), or a file that appears under its name only when all is written; zipped where that ends with
-    .gz."""
+    .gz. A signal takes away what was begun."""
     if path is None or path == Path("-"):
         if sys.stdout is None:  # closed by whoever started this
             raise UsageError("there is no standard output; name a file by --output")
         yield sys.stdout
         return
+    path = path.resolve()
     staged = staged_beside(path)
     try:
-        with open_to_write(staged) as file, io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text:
-            yield text
-        os.replace(staged, path)
+        with stopped_by_signal(f"stopped before {path} was whole, so nothing was written"):
+            with open_to_write(staged) as file, io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text:
+                yield text
+            os.replace(staged, path)
     except OSError as error:
         raise WeftError(f"{path} could not be written: {error.strerror}") from error
     finally:
         clear_away(staged)
+
+
+@contextmanager
+def shown_in_the_end(text: str) -> Iterator[None]:
+    """Print the text after the block, which writes files of the same content: neither is lost where the other fails."""
+    try:
+        yield
+    finally:
+        typer.echo(text)
 
 
 def read_texts(lines: Iterable[bytes], path: Path | None) -> Iterator[str]:

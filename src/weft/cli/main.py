@@ -6,7 +6,6 @@ Nothing heavy is imported here: each verb imports what it needs when it runs, so
 import errno
 import io
 import os
-import signal
 import sys
 import traceback
 from typing import Annotated
@@ -83,7 +82,6 @@ def run() -> None:
     Typer itself answers wrong usage (2), a second Ctrl-C (130) and a reader that has gone away (1).
     """
     prepare_streams()
-    signal.signal(signal.SIGTERM, end_in_order)
     try:
         try:
             app()
@@ -130,11 +128,6 @@ def prepare_streams() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stdout.buffer, io.RawIOBase):
         buffer = io.BufferedWriter(io.FileIO(sys.stdout.fileno(), "w", closefd=False))
         sys.stdout = io.TextIOWrapper(buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True)
-
-
-def end_in_order(number: int, frame: object) -> None:
-    """SIGTERM ends a command as an error does: what it had begun to write is taken away."""
-    sys.exit(128 + number)
 
 
 def flush() -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from weft.cli.evaluate import refuse_places
+from weft.cli.lines import shown_in_the_end
 from weft.cli.options import only_model
 from weft.errors import CorpusError, Problem, UsageError
 from weft.files import decode_lines, read_bytes, refuse_replacing, split_lines, write_atomically
@@ -98,7 +99,7 @@ def score_by_references(
     refuse_replacing("--json", json_file, [hypotheses, *references])
     hypothesis_lines, *reference_sets = _read_parallel([hypotheses, *references])
     scores = score_translations(hypothesis_lines, reference_sets, language, ignore_punctuation, tokenizer)
-    print_scores(scores.table(), scores.as_dict(), json_file)
+    give_scores(scores.table(), scores.as_dict(), json_file)
 
 
 def score_by_model(
@@ -111,17 +112,20 @@ def score_by_model(
 
     translator = load_for(model, overrides)
     found = score_pairs(translator, read_corpora([str(data)], translator.model.recipe.data, Path()))
-    print_scores(found.table(), found.as_dict(), json_file)
-    if output is not None:
-        write_atomically(output, "".join("\t".join(row) + "\n" for row in found.rows()))
+    rows = "".join("\t".join(row) + "\n" for row in found.rows())
+    give_scores(found.table(), found.as_dict(), json_file, output, rows)
 
 
-def print_scores(table: str, content: dict[str, Any], json_file: Path | None) -> None:
-    """The table, and beside it or instead of it JSON."""
+def give_scores(
+    table: str, content: dict[str, Any], json_file: Path | None, output: Path | None = None, rows: str = ""
+) -> None:
+    """The table, and beside it or instead of it JSON; the rows go to the output."""
     as_json = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    typer.echo(as_json.rstrip() if json_file == Path("-") else table)
-    if json_file is not None and json_file != Path("-"):
-        write_atomically(json_file, as_json)
+    with shown_in_the_end(as_json.rstrip() if json_file == Path("-") else table):
+        if output is not None:
+            write_atomically(output, rows)
+        if json_file is not None and json_file != Path("-"):
+            write_atomically(json_file, as_json)
 
 
 def _read_parallel(paths: list[Path]) -> list[list[str]]:

@@ -16,6 +16,7 @@ from xml.parsers import expat
 from weft.data.corpus import Reading, Row
 from weft.errors import CorpusError
 from weft.files import naming_unreadable, open_bytes
+from weft.text.normalization import is_blank
 
 LARGEST = 2**30
 """Bytes of a file, unzipped."""
@@ -151,7 +152,7 @@ class Units:
             return
         self.has_pairs = True
         for side, language in zip(sides, self.languages, strict=True):
-            if not all(text.strip() for text in side):
+            if any(is_blank(text) for text in side):
                 self.reading.add(unit.line, f"a unit has an empty text in {language}; fill it or remove the unit")
                 return
         self.found += [(unit.line, source, (target,)) for source in sides[0] for target in sides[1]]

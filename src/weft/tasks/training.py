@@ -355,7 +355,7 @@ def what_ended(training: TrainingConfig, state: Mapping[str, Any]) -> Limit:
         return exhausted
     if "budget" in state:
         return "budget"
-    return "steps" if progress["step"] == training.steps else "epochs"
+    return "steps" if training.steps is not None and progress["step"] >= training.steps else "epochs"
 
 
 def is_raised(limit: Limit, old: TrainingConfig, new: TrainingConfig) -> bool:

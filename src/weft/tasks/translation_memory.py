@@ -29,6 +29,7 @@ from weft.data.corpus import CorpusEntry, Layout, Reading, Row, open_files
 from weft.data.tmx import read_tmx
 from weft.errors import Problem
 from weft.metrics.language import is_written_without_spaces
+from weft.text.normalization import is_blank
 
 LEAST = 0.7
 """From this similarity on a translation is of help to the person who translates."""
@@ -117,10 +118,10 @@ def read_memory(path: Path, languages: tuple[str, str], normalize: Callable[[str
     reading = Reading(path.name, "its header has to name the two languages of the model")
     pairs = []
     for number, source, targets in rows_of(path, languages, reading):
-        if source.strip() and targets[0].strip():
+        if not (is_blank(source) or is_blank(targets[0])):
             pairs.append((source, targets[0]))
         else:
-            reading.add(number, f"the {languages[bool(source.strip())]} side is empty; fill it or remove it")
+            reading.add(number, f"the {languages[not is_blank(source)]} side is empty; fill it or remove it")
     if not pairs and not reading.problems:
         reading.problems.append(Problem("the whole file", "holds no pair of sentences"))
     reading.raise_problems()

@@ -48,9 +48,11 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
 @contextmanager
 def stopped_by_signal(what_happened: str) -> Iterator[None]:
     """Let SIGINT and SIGTERM raise Stopped wherever the work inside stands: for work that is begun anew, and of which
-    nothing is left when what it is done with has been closed."""
+    nothing is left when what it is done with has been closed. A second signal does not disturb the closing."""
 
     def stop(number: int, frame: object) -> None:
+        for one in previous:
+            signal.signal(one, signal.SIG_IGN)
         raise Stopped(f"{what_happened}; the same command begins anew")
 
     previous = caught_by(stop)

@@ -162,6 +162,14 @@ def test_a_corpus_too_small_for_a_lexicon_is_checked_for_all_else_and_says_so(tm
     assert not diagnosis.has_errors
 
 
+def test_pairs_without_a_word_are_like_no_other(tmp_path: Path) -> None:
+    rows = [("我走", "I go"), ("……", "..."), ("！", "!")]
+    assert not kinds(diagnose(tmp_path, rows, test=[("……", "..."), ("你好", "hello")])) & {
+        "near leak",
+        "near duplicate",
+    }
+
+
 def test_a_file_without_pairs_is_an_error_and_that_alone(tmp_path: Path) -> None:
     (tmp_path / "nothing.tsv").touch()
     (tmp_path / "a.zh").touch()

@@ -21,7 +21,7 @@ NOTHING = np.uint64(0)
 
 
 def band_keys(sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> Keys:
-    """(pairs, BANDS) numbers of each pair's words, given as tokens."""
+    """(pairs, BANDS) numbers of each pair's words, given as tokens; NOTHING for a pair without any."""
     rows = [
         [*map(word_hash, source), *map(word_hash, target), 0] for source, target in zip(sources, targets, strict=True)
     ]
@@ -33,6 +33,7 @@ def band_keys(sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]
         mixed = (words * multiplier + addend) >> np.uint64(32)
         least = np.minimum.reduceat(mixed, starts)
         keys[:, place // ROWS] = keys[:, place // ROWS] * np.uint64(0x9E3779B97F4A7C15) + least + np.uint64(1)
+    keys[counts == 1] = NOTHING
     return keys
 
 

@@ -61,7 +61,7 @@ class File:
             if layout.detokenize:
                 source, target = detokenize(source, layout.source), detokenize(target, layout.target)
             yield number, source, target
-        if not self.lines:
+        if not self.lines and not self.faults:
             self.faults.append(Fault("no pairs", 1))
 
     def chunks(self, size: int = CHUNK) -> Iterator[tuple[list[str], list[str]]]:
