@@ -74,6 +74,7 @@ GRIDS: dict[str, dict[str, Any]] = {
         "variants": {
             "base": [],
             "adamw": ["training.optimizer=adamw", "training.learning_rate=1.5e-3"],
+            "adamw, rate 7e-4": ["training.optimizer=adamw", "training.learning_rate=7e-4"],
             "adamw, rate 3e-3": ["training.optimizer=adamw", "training.learning_rate=3e-3"],
             "adam": ["training.optimizer=adam", "training.learning_rate=1.5e-3"],
             "sgd": ["training.optimizer=sgd", "training.learning_rate=0.3"],

@@ -317,10 +317,10 @@ CORPORA = [
         ("every training pair is longer than data.max_length = 1 pieces",),
     ),
     Case(
-        "nothing but controls to learn from",
+        "nothing but controls on a side",
         TRAIN,
         1,
-        ("zh", "holds nothing to learn pieces from"),
+        ("train.tsv", "line 2  the source side is empty"),
         corpus("zh\ten\n\x00\tone\n"),
     ),
     Case(
