@@ -52,8 +52,8 @@ NOAM_BASE = [
     "training.batch_tokens=4096",
     "training.optimizer=adam",
     "training.schedule=noam",
-    "training.learning_rate=1.0",
-    "training.warmup=2000",
+    "training.learning_rate=0.4",  # the peak of factor 1 and warm-up 2,000, which is longer than these runs
+    "training.warmup=0.3",
     "training.clip_norm=inf",
 ]
 
@@ -92,7 +92,7 @@ GRIDS: dict[str, dict[str, Any]] = {
                 "training.plateau_factor=0.5",
                 "training.validate_every=40 steps",
             ],
-            "ema 0.999": ["training.ema_decay=0.999"],
+            "ema to 0.992": ["training.ema_decay=0.999"],  # (1 + t) / (10 + t), for so short a run
             "mean of 5": ["training.average_last=5", "training.validate_every=40 steps"],
             "post-norm": ["model.norm=post", "training.warmup=0.2", "training.learning_rate=1.5e-3"],
             "rms-norm": ["model.norm_layer=rms"],
@@ -105,13 +105,6 @@ GRIDS: dict[str, dict[str, Any]] = {
             "swiglu": ["model.activation=swiglu", "model.ff_dim=680"],  # as many parameters as the base
             "geglu": ["model.activation=geglu", "model.ff_dim=680"],
             "untied": ["model.tie=none"],
-            "all tied": [
-                "model.tie=all",
-                "tokenizer.shared=true",
-                "tokenizer.source_size=16000",
-                "tokenizer.target_size=16000",
-            ],
-            "vocabularies of 4,000": ["tokenizer.source_size=4000", "tokenizer.target_size=4000"],
             "r-drop 1": ["training.r_drop=1"],
             "smoothing 0": ["training.label_smoothing=0"],
             "dropout 0.1": ["model.dropout=0.1"],
@@ -157,6 +150,12 @@ GRIDS: dict[str, dict[str, Any]] = {
             "bpe, 16,000": ["tokenizer.source_size=16000", "tokenizer.target_size=16000"],
             "bpe, 8,000 shared": ["tokenizer.shared=true"],
             "bpe, 16,000 shared": [
+                "tokenizer.shared=true",
+                "tokenizer.source_size=16000",
+                "tokenizer.target_size=16000",
+            ],
+            "bpe, 16,000 shared, all tied": [
+                "model.tie=all",
                 "tokenizer.shared=true",
                 "tokenizer.source_size=16000",
                 "tokenizer.target_size=16000",

@@ -134,6 +134,7 @@ def outcome(run: Path) -> Line:
     return {
         "precision": recipe["training"]["precision"],
         "best_step": best_step,
+        "mean_of": best.get("mean_of"),
         "valid_loss": best["valid_loss"],
         "valid_accuracy": best["valid_accuracy"],
         "greedy_sacrebleu": best["valid_bleu"],

@@ -218,7 +218,7 @@ def ship(name: str, run: Path, work: Path) -> None:
     shutil.rmtree(staged, ignore_errors=True)
     copy_model(run, staged, storage="int8")
     model, evaluated = load_model(staged), score(staged, work / f"tatoeba.{name}.tsv")
-    steps = RunStatus.read(run / "run.json").last
+    steps = best_step(run)
     old = (run / CARD).read_text(encoding="utf-8")
     card = model_card(
         model,
@@ -242,12 +242,18 @@ def ship(name: str, run: Path, work: Path) -> None:
 
 
 def spent(run: Path, data: Path) -> dict[str, int]:
-    """The steps of a finished run, and the target tokens in them; with those of the run whose weights it began with."""
-    steps = RunStatus.read(run / "run.json").last
+    """The steps to a run's best weights, and the target tokens in them; with those of the run that it began with."""
+    steps = best_step(run)
     _, tokens = spend({"steps": steps}, look_ahead(run / "config.toml", [], data)[0])
     began_with = load_model(find_model(run)).recipe.training.init
     before = spent(Path(began_with), data) if began_with else {"steps": 0, "target_tokens": 0}
     return {"steps": before["steps"] + steps, "target_tokens": before["target_tokens"] + tokens}
+
+
+def best_step(run: Path) -> int:
+    step = RunStatus.read(run / "run.json").best
+    assert step is not None, f"{run} was never validated"
+    return step
 
 
 def with_license(card: str) -> str:

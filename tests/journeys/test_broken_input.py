@@ -165,6 +165,12 @@ RECIPES = [
         recipe("ff_dim = 16", 'ff_dim = 16\ntie = "all"'),
     ),
     Case(
+        "two passes without dropout",
+        (*TRAIN, "--set", "training.r_drop=5", "--set", "model.dropout=0"),
+        2,
+        ("training.r_drop", "compares passes with different dropout, and model.dropout is 0"),
+    ),
+    Case(
         "two batch sizes",
         TRAIN,
         2,

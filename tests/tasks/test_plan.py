@@ -91,6 +91,15 @@ def test_all_of_the_plan_is_json(tiny_run: Path, tmp_path: Path) -> None:
     assert read["multiply_adds_of_an_update"] == {room: 3 * count for room, count in read["multiply_adds"].items()}
 
 
+def test_with_r_drop_an_update_takes_two_passes(tiny_run: Path, tmp_path: Path) -> None:
+    once, twice = (
+        plan(recipe(r_drop=weight), run=tmp_path / "run", data=tiny_run, seconds=None).as_dict() for weight in (0, 5)
+    )
+    assert once["multiply_adds"] == twice["multiply_adds"]
+    for room, count in once["multiply_adds_of_an_update"].items():
+        assert twice["multiply_adds_of_an_update"][room] == 2 * count
+
+
 # A run that has begun
 
 
@@ -154,3 +163,11 @@ def test_what_is_kept_for_the_way_back_grows_with_the_layers_and_not_with_the_pa
 
     one, two, three = (activations(encoder_layers=n) for n in (1, 2, 3))
     assert three - two == two - one > 0
+
+
+def test_layers_that_layer_dropout_may_leave_out_take_memory_all_the_same(tiny_run: Path, tmp_path: Path) -> None:
+    def activations(layer_dropout: float) -> int:
+        given = recipe() | {"model": {**recipe()["model"], "encoder_layers": 3, "layer_dropout": layer_dropout}}
+        return plan(given, run=tmp_path / "run", data=tiny_run, seconds=None).memory["activations"]
+
+    assert activations(0.9) == activations(0.0)

@@ -407,6 +407,20 @@ def test_a_run_from_another_model_begins_where_that_one_ended(tiny_run: Path, tm
     assert "is finished" in again.messages[-1]
 
 
+def test_a_dropout_that_the_recipe_leaves_out_is_that_of_the_model_it_begins_with(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    shape = recipe()["model"]
+    other = train(
+        recipe(model={**shape, "dropout": 0.25, "attention_dropout": 0.05}), run=tmp_path / "1", data=tiny_run
+    )
+    begun = {"init": str(other), "epochs": 1}
+    run = train(recipe(model={"attention_dropout": 0.0}, training=begun), run=tmp_path / "2", data=tiny_run)
+    model = load_model(find_model(run)).resolved
+    assert (model.recipe.model.dropout, model.origins["model.dropout"]) == (0.25, "init")
+    assert (model.recipe.model.attention_dropout, model.origins["model.attention_dropout"]) == (0.0, "recipe")
+
+
 def test_weights_that_do_not_fit_are_refused_with_every_reason(tiny_run: Path, tmp_path: Path) -> None:
     init = str(tiny_run / "run")
     wrong = recipe(

@@ -914,6 +914,15 @@ def test_the_rate_of_plateau_rises_is_lowered_and_logged(tmp_path: Path) -> None
     assert watched(trainer).messages == ["no improvement: the learning rate is times 0.5 from here on"]
 
 
+def test_on_a_plateau_at_the_least_rate_nothing_is_said_of_lowering_it(tmp_path: Path) -> None:
+    task = Fit([{"valid_loss": 1.0}] * 5)
+    settings: dict[str, Any] = {"plateau_patience": 0, "plateau_factor": 0.5, "min_learning_rate": 4e-3}
+    trainer = make_trainer(tmp_path, task, schedule="plateau", epochs=5, learning_rate=0.01, **settings)
+    train(trainer)
+    rates = ["no improvement: the learning rate is times 0.5 from here on"]
+    assert watched(trainer).messages == [*rates, "no improvement: the learning rate is times 0.4 from here on"]
+
+
 def trials_by_hand(values: list[float], patience: int, trials: int) -> tuple[list[int], int, int]:
     """Where a run of these validation losses goes back, which is its best and after which it stops, counted from 1."""
     went_back, best, bad, lost = [], 0, 0, 0
@@ -1186,6 +1195,10 @@ def test_one_way_to_say_the_batch_size() -> None:
         ({"schedule": "plateau", "min_learning_rate": 1e-2}, {"min_learning_rate": "= 0.001, its default; give both"}),
         ({"schedule": "plateau-trials"}, {"patience": "is needed"}),
         ({"teachers": ("a",), "distill_weight": 1.0, "z_loss": 1e-4}, {"z_loss": "distill_weight = 1 leaves none"}),
+        (
+            {"teachers": ("a",), "distill_weight": 1.0, "label_smoothing": 0.2},
+            {"label_smoothing": "distill_weight = 1 leaves none"},
+        ),
         ({"average_last": 1}, {"average_last": "must be 0 or at least 2"}),
         ({"average_last": 2, "average_best": 2}, {"average_best": "is given beside average_last"}),
         (

@@ -169,7 +169,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"num_heads = {num_heads} must divide model_dim = {model_dim}")
         self.num_heads = num_heads
         self.query = Linear(model_dim, model_dim)
-        self.key_value = Linear(model_dim, 2 * model_dim)
+        self.key_value = Linear(model_dim, 2 * model_dim)  # drawn as one, so sqrt(2/3) of what two would begin with
         self.output = Linear(model_dim, model_dim)
         self.dropout = Dropout(dropout)
         self.rotary = RotaryPositions(model_dim // num_heads) if rotary else None

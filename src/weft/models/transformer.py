@@ -98,6 +98,12 @@ class TransformerConfig(Settings):
             raise FieldProblems(problems)
         return self
 
+    @property
+    def dropouts(self) -> tuple[float, ...]:
+        """The probabilities in force, place by place; that of whole layers apart."""
+        places = (self.embedding_dropout, self.attention_dropout, self.activation_dropout, self.residual_dropout)
+        return tuple(self.dropout_unless(place) for place in places)
+
     def _misfit_heads(self) -> Iterator[FieldProblem]:
         """Heads share the width evenly, and rotary positions turn pairs of a head's dimensions."""
         unit, even = (2, ' into even parts for positions = "rotary"') if self.positions == "rotary" else (1, "")

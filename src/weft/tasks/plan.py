@@ -74,7 +74,9 @@ class Plan:
     parameters: Mapping[str, int]
     """By room."""
     multiply_adds: Mapping[str, float]
-    """A target token in the forward pass, by room."""
+    """A target token in a forward pass, by room."""
+    passes: int
+    """Of the model over a batch in an update: two with R-Drop."""
     device: str
     """cpu or cuda."""
     memory: Mapping[str, int]
@@ -85,8 +87,12 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        update = {room: PRODUCTS_IN_AN_UPDATE * count for room, count in self.multiply_adds.items()}
+        update = {room: self.in_an_update(count) for room, count in self.multiply_adds.items()}
         return {**asdict(self), "multiply_adds_of_an_update": update, "ends_at": self.ends_at()}
+
+    def in_an_update(self, multiply_adds: float) -> float:
+        """Of an update, from those of a forward pass."""
+        return self.passes * PRODUCTS_IN_AN_UPDATE * multiply_adds
 
     def ends_at(self) -> str | None:
         """Local time in ISO 8601, to the minute; None without a trial."""
@@ -120,7 +126,7 @@ class Plan:
             f"{'':<12} {'parameters':>14} {'multiply-adds a target token':>33}",
             f"{'':<12} {'':>14} {'forward':>16} {'update':>16}",
             *(
-                f"{room:<12} {numbers:>14,} {forward:>16,.0f} {PRODUCTS_IN_AN_UPDATE * forward:>16,.0f}"
+                f"{room:<12} {numbers:>14,} {forward:>16,.0f} {self.in_an_update(forward):>16,.0f}"
                 for room, (numbers, forward) in total.items()
             ),
         ]
@@ -202,6 +208,7 @@ def plan(
         ),
         parameters=parameters_by_room(model.model),
         multiply_adds={room: count / tokens for room, count in counts.items()},
+        passes=trainer.config.passes,
         device=trainer.device.type,
         memory=memory,
         trial=trial,
@@ -307,6 +314,7 @@ def kept_bytes(trainer: TranslationTrainer, batch: Batch) -> int:
         return tensor
 
     trainer.model.train()
+    trainer.model.training = False  # of the model itself and none of its parts: layer dropout then leaves no layer out
     with torch.autograd.graph.saved_tensors_hooks(hold, lambda tensor: tensor):
         trainer.task.loss(trainer.model, batch.to(trainer.device))
     return sum(tensor.untyped_storage().nbytes() for place, tensor in held.items() if place not in parameters)

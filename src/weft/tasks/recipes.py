@@ -61,6 +61,12 @@ class TranslationRecipe(Settings):
             raise FieldProblem("data.max_length", what)
         return self
 
+    @model_validator(mode="after")
+    def _passes_differ_by_their_dropout(self) -> "TranslationRecipe":
+        if self.training.r_drop and not any(self.model.dropouts):
+            raise FieldProblem("training.r_drop", "compares passes with different dropout, and model.dropout is 0")
+        return self
+
     @property
     def source_tags(self) -> tuple[str, ...]:
         """The tokens that the source's vocabulary needs though no text becomes them."""

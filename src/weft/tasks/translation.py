@@ -589,7 +589,7 @@ class TranslationTask:
         return blocked_cross_entropy(hidden, output_matrix(model), labels, smoothing, z_loss)
 
     def _guided_loss(self, model: Transformer, batch: Batch) -> Loss:
-        training, passes = self.training, 2 if self.training.r_drop else 1
+        training, passes = self.training, self.training.passes
         # The batch and once more the batch, in one pass: dropout is another for each.
         repeated = Batch(batch.source.repeat(passes, 1), batch.target.repeat(passes, 1))
         hidden, labels = states_and_labels(model, repeated)

@@ -42,14 +42,14 @@ def carried_over(resolved: Resolved[TranslationRecipe], listener: Listener) -> V
 def of_another_model(resolved: Resolved[TranslationRecipe], init: str) -> Vocabularies:
     """Another model's vocabularies and shape, under this recipe's other settings.
 
-    What the recipe itself says about the shape or the vocabulary must agree with the model.
+    What the recipe itself says about the shape or the vocabulary must agree with the model; a dropout need not.
     """
     other, source, target = check_model(find_model(init))
     places = ("embedding_", "attention_", "activation_", "residual_", "layer_", "")
     free = {f"model.{place}dropout" for place in places}
     tables = {"model": TransformerConfig, "tokenizer": TokenizerConfig}
     keys = [f"{table}.{key}" for table, model in tables.items() for key in model.model_fields]
-    keys = [key for key in keys if key not in free]
+    keys = [key for key in keys if key not in free or resolved.origins[key] == "default"]
     problems = disagreements(resolved, other, keys, f"the model {init}", "weights cannot be carried over")
     problems += missing_tags(resolved.recipe, source, f"the model {init}")
     if problems:

@@ -149,10 +149,11 @@ class TrainingConfig(Settings):
             yield FieldProblem("min_learning_rate", f"is above learning_rate = {self.learning_rate:g}{given}")
         if self.schedule == "plateau-trials" and self.patience is None:
             yield FieldProblem("patience", 'is needed by schedule = "plateau-trials"; losing it ends a trial')
-        if self.z_loss and self.teachers and self.distill_weight == 1:
-            yield FieldProblem(
-                "z_loss", "belongs to the loss against the labels, of which distill_weight = 1 leaves none"
-            )
+        for key in ("z_loss", "label_smoothing"):
+            is_set = getattr(self, key) not in (0.0, type(self).model_fields[key].default)
+            if is_set and self.teachers and self.distill_weight == 1:
+                what = "belongs to the loss against the labels, of which distill_weight = 1 leaves none"
+                yield FieldProblem(key, what)
         if self.parallel == "fsdp" and self.optimizer in ("adafactor", "muon"):
             yield FieldProblem(
                 "parallel", f'deals out matrices that optimizer = "{self.optimizer}" must see whole; "ddp"'
@@ -172,6 +173,11 @@ class TrainingConfig(Settings):
         if text is not None and (not (match := INTERVAL.fullmatch(text)) or float(match[1]) == 0):
             raise ValueError('expected a time such as "200 steps", "1 epoch" or "5m"')
         return text
+
+    @property
+    def passes(self) -> int:
+        """Of the model over a batch in an update."""
+        return 2 if self.r_drop else 1
 
     def steps_per_epoch(self, batches_per_epoch: int) -> int:
         """Updates; the last one of an epoch is made from the batches that are left."""

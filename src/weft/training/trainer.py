@@ -373,11 +373,12 @@ class Trainer(Generic[Model, Batch]):
         progress = self.progress
         progress.bad_validations = 0 if is_best else progress.bad_validations + 1
         if progress.bad_validations > self.config.plateau_patience:
-            progress.bad_validations = 0
+            progress.bad_validations, before = 0, progress.rate_scale
             self.lower_rate()
-            self.listener.on_message(
-                f"no improvement: the learning rate is times {progress.rate_scale:.3g} from here on"
-            )
+            if progress.rate_scale < before:  # else it is min_learning_rate already
+                self.listener.on_message(
+                    f"no improvement: the learning rate is times {progress.rate_scale:.3g} from here on"
+                )
 
     def lower_rate(self) -> None:
         scale = self.progress.rate_scale
