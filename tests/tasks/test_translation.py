@@ -119,7 +119,7 @@ def test_what_a_step_raises_ends_all_searches(translator: Translator, threads: C
 def test_a_text_without_a_visible_character_is_translated_by_nothing(
     translator: Translator, decoding: dict[str, Any]
 ) -> None:
-    blank = ["", " ", "\t\n", "\u3000", "\u2028", "\x00\ufeff"]
+    blank = ["", " ", "\t\n", "\u3000", "\u2028", "\x00\ufeff", "\u200b", "\u00ad \u200e"]
     found = translator.translate([*blank, "我"], **decoding)
     assert found[:-1] == [Translation(text, "", 0.0, 0.0) for text in blank]
     assert found[-1].log_prob < 0

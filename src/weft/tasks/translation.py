@@ -47,7 +47,7 @@ from weft.tasks.glossary import Glossary, Term, constraint_of, continuing_pieces
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.tasks.translation_memory import TranslationMemory
 from weft.text.growing import settled_part
-from weft.text.normalization import normalize
+from weft.text.normalization import is_blank, normalize
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.training.distributed import ALONE, Ranks
@@ -423,7 +423,12 @@ def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
     encoded = model.source_tokenizer.encode(texts)
     refuse_too_long(encoded)
     tag = tag_ids(model.source_tokenizer, model.recipe.data.tag)
-    return Sentences([[*tag, *ids, END_ID] if ids else [END_ID] for ids in encoded])
+    return Sentences(
+        [
+            [*tag, *ids, END_ID] if ids and not is_blank(text) else [END_ID]
+            for text, ids in zip(texts, encoded, strict=True)
+        ]
+    )
 
 
 def remembered(text: str, memory: TranslationMemory | None) -> list[Translation]:
