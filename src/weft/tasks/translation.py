@@ -43,7 +43,7 @@ from weft.runtime import (
     keep_memory_pages,
     side_by_side,
 )
-from weft.tasks.glossary import Glossary, Term, constraint_of, continuing_pieces
+from weft.tasks.glossary import Glossary, Term, constraint_of, continuing_pieces, space_of
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.tasks.translation_memory import TranslationMemory
 from weft.text.growing import settled_part
@@ -338,6 +338,7 @@ class Translator:
             prefixes=[demands.prefixes[index] for index in indices] if demands.prefixes else (),
             constraints=[demands.constraints[index] for index in indices],
             continuing=self.continuing if any(demands.constraints) else frozenset(),
+            space=space_of(self.model.target_tokenizer, self.model.recipe.data.target),
         )
         return [list(chain(*found[first : first + copies]))[:hypotheses] for first in range(0, len(found), copies)]
 
