@@ -46,7 +46,7 @@ class DecodingConfig(Settings):
     """Groups of hypotheses that shun each other's pieces (diverse beam search); must divide beam_size."""
     diversity: float = Field(default=0.5, ge=0, le=100)
     """Nats that a piece is worth less to a group by each hypothesis of an earlier group that takes it."""
-    temperature: float = Field(default=1.0, gt=0, le=100)
+    temperature: float = Field(default=1.0, ge=1e-6, le=100)
     """In sampling, what log-probabilities are divided by: below 1 probable pieces become more so, above 1 less."""
     top_k: int | None = Field(default=None, ge=1)
     """How many of the most probable pieces sampling chooses from; left out: all."""
