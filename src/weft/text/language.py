@@ -26,4 +26,4 @@ PAIRS = (
     "uzn:uz ven:ve vie:vi vol:vo wel:cy wln:wa wol:wo xho:xh ydd:yi yid:yi yor:yo zha:za zho:zh zsm:ms zul:zu"
 )
 """Of the codes of ISO 639-2, and of those of ISO 639-3 for the form of a language that corpora are written in."""
-TWO_LETTERS = dict(pair.split(":") for pair in PAIRS.split())
+TWO_LETTERS = {three: two for three, _, two in (pair.partition(":") for pair in PAIRS.split())}
