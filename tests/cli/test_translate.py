@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from weft.cli.translate import load_as_found
+from weft.training.run_folder import RunStatus
+
 Weft = Callable[..., tuple[int, str, str]]
 Translate = Callable[..., list[str]]
 
@@ -138,6 +141,39 @@ def test_a_file_is_written_whole_and_standard_output_stays_empty(translate: Tran
     assert translate("--output", "out.txt", *SENTENCES) == []
     assert Path("out.txt").read_bytes().decode() == "".join(f"{line}\n" for line in expected)
     assert [path.name for path in Path().iterdir()] == ["out.txt"]
+
+
+def test_a_file_has_its_name_only_when_its_content_is_on_the_disk(
+    translate: Translate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: done.append("sync") or fsync(handle))
+    monkeypatch.setattr(os, "replace", lambda *paths: done.append("replace") or replace(*paths))
+    translate("--output", "out.txt", *SENTENCES)
+    assert done == ["sync", "replace", "sync"]
+
+
+def test_best_weights_that_a_run_replaces_while_they_are_read_are_read_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def best_is(step: int) -> None:
+        (tmp_path / "checkpoints" / f"step-{step}").mkdir(parents=True)
+        (tmp_path / "run.json").write_text(RunStatus(last=step, best=step).to_json(), encoding="utf-8")
+
+    asked: list[tuple[object, ...]] = []
+
+    def load(*of: object, **_: object) -> str:
+        asked.append(of)
+        if len(asked) == 1:
+            best_is(2)
+        return f"translator {len(asked)}"
+
+    best_is(1)
+    monkeypatch.setattr("weft.tasks.exported.load_for", load)
+    loaded = load_as_found([str(tmp_path)], (), None)
+    assert loaded == ("translator 2", [tmp_path / "checkpoints/step-2"])
+    assert asked == [(str(tmp_path), (), None)] * 2  # by the name of the run, which stays
 
 
 def test_a_file_keeps_its_old_content_until_all_is_translated(
@@ -504,6 +540,8 @@ def test_a_file_is_translated_with_a_memory(
         (("--alternatives-after", "I", "--memory", "m.tsv", "我"), "leave out --memory"),
         (("--memory-use", "force", "我"), "name its file by --memory"),
         (("--memory", "m.tsv", "--input", "a", "--output", "b"), "add --json"),
+        (("--memory-similarity", "0.7", "我"), "--memory-similarity needs a memory; name its file by --memory"),
+        (("--memory", "m", "--memory-use", "force", "--memory-similarity", "0.7", "我"), "leave out --memory-sim"),
         (("--best", "0", "我"), "--best"),
         (("--memory-similarity", "2", "我"), "--memory-similarity"),
     ],

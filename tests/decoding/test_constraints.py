@@ -116,6 +116,23 @@ def test_the_best_of_all_sequences_in_which_no_phrase_is_gone_on_with(constraint
     assert [hypothesis.tokens for hypothesis in hypotheses] == expected
 
 
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_longer_word_in_a_given_beginning_does_not_meet_the_phrase_that_it_begins_with(beam_size: int) -> None:
+    """Piece 1 would go on with a word: in the beginning 0 0 is that of a longer one."""
+    (found,) = searched(
+        [[((3, 0),), ((0, 0),)]], beam_size=beam_size, vocab_size=5, prefixes=[(3, 0, 0, 1)], continuing={1}
+    )
+    assert contains(found[0].tokens[4:], (0, 0))
+
+
+def test_where_a_space_is_a_piece_a_phrase_begins_behind_one_or_at_the_beginning() -> None:
+    demands = Demands([((5, 3, 4),)], {3, 4}, space=(5,))
+    assert demands.at_first.wanted == {3, 5} and demands.at_first.owed == 2
+    assert demands.after((3, 4), frozenset()).met == {0}
+    assert demands.after((4, 3, 4), frozenset()).met == frozenset()
+    assert demands.after((4, 5, 3, 4), frozenset()).met == {0}
+
+
 @pytest.mark.parametrize("most", [4, 5, 9])
 def test_words_that_are_the_beginnings_of_other_demanded_words_are_met_where_there_is_room(most: int) -> None:
     constraints: list[Constraint] = [((3,),), ((3, 1),), ((0, 3, 1),)]  # each alone would be gone on with in the next

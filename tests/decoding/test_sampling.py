@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from torch import Tensor
 
 from weft.decoding.sampling import Truncation, cut, least_of_nucleus, sample
@@ -172,6 +173,14 @@ def test_a_nucleus_of_many_pieces_is_found_in_company_and_alone() -> None:
         assert least_of_nucleus(row[None], 0.9).equal(least[None])
         at_least = row[row >= least].sum()
         assert at_least >= 0.9 > at_least - row[row == least].sum()
+
+
+def test_the_lowest_temperature_takes_the_most_probable_piece_and_a_lower_one_is_refused() -> None:
+    lowest = DecodingConfig(method="sample", temperature=1e-6).truncation()
+    assert {hypothesis.tokens for hypothesis in draw(list(range(50)), 2, lowest)} == {(3,)}
+    for temperature in (0.0, 1e-309):
+        with pytest.raises(ValidationError, match="temperature"):
+            DecodingConfig(method="sample", temperature=temperature)
 
 
 # ---- several samples of a sentence ----

@@ -58,6 +58,25 @@ def test_where_a_translation_may_end_that_is_an_alternative_without_a_word(trans
     assert ended.log_prob == pytest.approx(total, abs=1e-3)
 
 
+def test_a_batch_is_as_large_as_the_settings_say_and_the_alternatives_are_the_same(
+    wordy_model: TranslationModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = Translator(wordy_model)
+    sizes: list[int] = []
+    start = translator._start
+
+    def counted(read, indices, rows):
+        sizes.append(len(indices) * rows * int(read[0].lengths[0]))
+        return start(read, indices, rows)
+
+    monkeypatch.setattr(translator, "_start", counted)
+    whole = translator.alternatives(TEXT, "I", 5, max_length_extra=4)
+    in_one, sizes[:] = sizes[1], []
+    found = translator.alternatives(TEXT, "I", 5, max_length_extra=4, batch_tokens=in_one // 3)
+    assert len(sizes) > 3 and max(sizes[1:]) <= in_one // 3
+    assert [one.text for one in found] == [one.text for one in whole]
+
+
 def test_an_ensemble_has_alternatives_too(random_model: TranslationModel, tiny_run: Path) -> None:
     both = Translator(random_model, others=[load_model(find_model(tiny_run / "run"))])
     found = both.alternatives(TEXT, "I", 3)

@@ -1,5 +1,6 @@
 """A file of any size, translated block by block: however often it is stopped, the output is that of one go."""
 
+import errno
 import gzip
 import io
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import CorpusError, RunError, Stopped, UsageError
+from weft.errors import CorpusError, RunError, Stopped, UsageError, WeftError
 from weft.files import TOO_LONG
 from weft.tasks import bulk
 from weft.tasks.bulk import Form, Place, blocks, translate_file
@@ -194,6 +195,66 @@ def test_killed_between_its_last_two_steps_it_only_gives_the_file_its_name(
         patch.setattr(bulk, "answer", dies)
         translate_file(passages, model, Path("in.txt"), Path("out.txt"))
     assert read("out.txt") == expected and names() == {"in.txt", "out.txt"}
+
+
+@pytest.mark.parametrize("output", ["out.txt", "out.txt.gz"])
+def test_what_only_lacks_its_name_gets_none_where_the_input_has_changed(
+    passages: PassageTranslator, model: Path, place: Path, expected: str, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(WeftError, match="the same command goes on"):
+        patch.setattr(os, "replace", no_space_for(output))
+        translate_file(passages, model, Path("in.txt"), Path(output))
+    before = names()
+    Path("in.txt").write_text(TEXT.replace("两个", "三个", 1), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"in.txt has changed: its first 16 lines"):
+        translate_file(passages, model, Path("in.txt"), Path(output))
+    assert names() == before
+    Path("in.txt").write_text(f"{TEXT}书包\n", encoding="utf-8")
+    said: list[str] = []
+    assert translate_file(passages, model, Path("in.txt"), Path(output), say=said.append).lines == 16
+    assert read(output) == expected and "in.txt has grown behind line 16" in said[0]
+
+
+def no_space_for(name: str) -> Callable[[Path, Path], None]:
+    """os.replace of a disk that is full when a file is to have this name."""
+    replace = os.replace
+
+    def refusing(source: Path, target: Path) -> None:
+        if target.name == name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(source, target)
+
+    return refusing
+
+
+def test_killed_before_its_very_last_step_it_begins_anew_where_the_input_has_changed(
+    passages: PassageTranslator, model: Path, place: Path, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = Path.unlink
+
+    def dies_at_the_manifest(path: Path, **options: bool) -> None:
+        if path.name == "out.txt.partial.json":
+            raise Killed
+        unlink(path, **options)
+
+    Path("in.txt").write_text(TEXT.replace("两个", "三个", 1), encoding="utf-8")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Path, "unlink", dies_at_the_manifest)
+        translate_file(passages, model, Path("in.txt"), Path("out.txt"))
+    assert read("out.txt") != expected and "out.txt.partial.json" in names()
+    Path("in.txt").write_text(TEXT, encoding="utf-8")
+    translate_file(passages, model, Path("in.txt"), Path("out.txt"))
+    assert read("out.txt") == expected and names() == {"in.txt", "out.txt"}
+
+
+def test_of_a_link_what_it_points_to_is_written(
+    passages: PassageTranslator, model: Path, place: Path, expected: str
+) -> None:
+    Path("elsewhere").mkdir()
+    Path("out.txt").symlink_to("elsewhere/real.txt")
+    translate_file(passages, model, Path("in.txt"), Path("out.txt"))
+    assert Path("out.txt").is_symlink() and read("elsewhere/real.txt") == expected
+    assert names() == {"in.txt", "out.txt", "elsewhere"}
 
 
 def test_a_signal_stops_it_where_it_can_go_on(

@@ -1,6 +1,7 @@
 """Forced scoring: the whole translation at once says the same as the search's steps, one piece after the other."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from weft.data.sentences import Sentences
 from weft.errors import UsageError
 from weft.tasks.forced import TOKENS_AT_ONCE, batches, force, score_pairs
 from weft.tasks.model_folder import TranslationModel
-from weft.tasks.translation import Translator, encode_sources
+from weft.tasks.translation import Translator, computing_in, encode_sources
 from weft.text.vocabulary import BEGIN_ID, END_ID
 
 SOURCES = ["你好。", "他在学校。", "她今天很高兴，我们也很高兴。", "谢谢"]
@@ -35,6 +36,17 @@ def test_each_piece_has_the_log_probability_of_the_searchs_step(random_model: Tr
         assert given.log_probs == pytest.approx(expected, abs=1e-4)
         assert given.log_prob == pytest.approx(sum(expected), abs=1e-3)
         assert given.pieces == (*random_model.target_tokenizer.pieces(given.target), "</s>")
+
+
+def test_who_scores_changes_no_precision_while_another_computes(random_model: TranslationModel) -> None:
+    translator = Translator(random_model)
+    with ThreadPoolExecutor(1) as other:
+        with translator.computing, computing_in(random_model.model, torch.bfloat16):
+            scored = other.submit(force, translator, SOURCES, TARGETS)
+            wait([scored], timeout=0.5)
+            assert random_model.model.compute_dtype == torch.bfloat16
+        assert len(scored.result()) == len(SOURCES)
+    assert random_model.model.compute_dtype == torch.float32
 
 
 def test_of_an_ensemble_it_is_the_mean_of_the_probabilities(random_model: TranslationModel, tiny_run) -> None:

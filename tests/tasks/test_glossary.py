@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import CorpusError, UsageError
-from weft.tasks.glossary import Glossary, constraint_of, phrases_of, read_glossary
+from weft.tasks.glossary import Glossary, constraint_of, phrases_of, read_glossary, space_of
 from weft.text.kinds import train_tokenizer
 from weft.text.tokenizer import Kind
 
@@ -81,6 +81,14 @@ def test_in_a_spaced_language_a_term_begins_a_word() -> None:
     )
     (phrase,) = phrases_of("cat", tokenizer, "en")
     assert tokenizer.decode([[*tokenizer.encode(["the"])[0], *phrase]]) == ["the cat"]
+
+
+def test_among_characters_of_a_spaced_language_a_term_begins_behind_a_space() -> None:
+    tokenizer, _ = train_tokenizer(["a black cat sleeps"] * 9, kind="characters", vocab_size=290, language="en")
+    (phrase,) = phrases_of("cat", tokenizer, "en")
+    assert phrase[:1] == space_of(tokenizer, "en") and tokenizer.decode([phrase]) == [" cat"]
+    pieces, _ = train_tokenizer(["a black cat sleeps"] * 9, kind="bpe", vocab_size=290, language="en")
+    assert space_of(pieces, "en") == () == space_of(tokenizer, "zh")
 
 
 def test_one_constraint_has_the_phrases_of_all_translations() -> None:

@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -21,7 +22,7 @@ from weft.errors import CorpusError, UsageError
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.tasks import translation
 from weft.tasks.glossary import Glossary
-from weft.tasks.model_folder import TranslationModel
+from weft.tasks.model_folder import TranslationModel, build_transformer
 from weft.tasks.translation import (
     Translation,
     TranslationTask,
@@ -30,6 +31,7 @@ from weft.tasks.translation import (
     output_matrix,
     states_and_labels,
 )
+from weft.text.kinds import train_tokenizer
 
 WORDS = ["我", "有", "一个", "两", "苹果", "杯子", "朋友", "书包", "问题", "梨", "。", " ", "，", "abc", "ü", "龘"]
 GREEDY: dict[str, Any] = {"method": "greedy"}
@@ -119,7 +121,7 @@ def test_what_a_step_raises_ends_all_searches(translator: Translator, threads: C
 def test_a_text_without_a_visible_character_is_translated_by_nothing(
     translator: Translator, decoding: dict[str, Any]
 ) -> None:
-    blank = ["", " ", "\t\n", "\u3000", "\u2028", "\x00\ufeff"]
+    blank = ["", " ", "\t\n", "\u3000", "\u2028", "\x00\ufeff", "\u200b", "\u00ad \u200e"]
     found = translator.translate([*blank, "我"], **decoding)
     assert found[:-1] == [Translation(text, "", 0.0, 0.0) for text in blank]
     assert found[-1].log_prob < 0
@@ -312,6 +314,21 @@ def test_phrases_appear_in_the_translation_of_their_text_and_change_no_other(ran
         translator.translate(texts, phrases=["school", "cat", "dog"])
     with pytest.raises(UsageError, match="have to appear are a matter of decoding"):
         translator.translate(texts, phrases=phrases, method="greedy")
+
+
+def test_a_model_of_characters_writes_a_phrase_as_a_word_wherever_it_stands(random_model: TranslationModel) -> None:
+    tokenizer, _ = train_tokenizer(["a cat camping"] * 9, kind="characters", vocab_size=300, language="en")
+    recipe = random_model.recipe.model_copy(
+        update={"tokenizer": random_model.recipe.tokenizer.model_copy(update={"kind": "characters"})}
+    )
+    sizes = random_model.source_tokenizer.vocab_size, tokenizer.vocab_size
+    model = build_transformer(recipe, *sizes).eval()
+    resolved = type(random_model.resolved)(recipe, random_model.resolved.origins)
+    translator = Translator(TranslationModel(resolved, model, random_model.source_tokenizer, tokenizer))
+    texts = ["他在学校。", "你好。", "我的猫。"]
+    for prefix in ("", "acat", "cat", "a cata", "a cat"):
+        found = translator.translate(texts, phrases=[["cat"]] * 3, prefixes=[prefix] * 3, max_length_extra=20)
+        assert all(re.search(r"(?<![A-Za-z0-9])cat(?![A-Za-z0-9])", each.text) for each in found)
 
 
 def test_translations_begin_with_their_prefixes(random_model: TranslationModel) -> None:

@@ -43,6 +43,56 @@ def test_letters_and_digits_beside_a_mark_belong_to_it(text: str, marks: list[st
 
 
 @pytest.mark.parametrize(
+    ("text", "marks", "left"),
+    [
+        ("two&nbsp;&nbsp;words", ["&nbsp;", "&nbsp;"], "two words"),
+        ("it&mdash;<b>and</b>", ["&mdash;", "<b>", "</b>"], "it and"),
+        ("说&quot;hi&quot;。", ["&quot;", "&quot;"], "说hi。"),
+        ("一&nbsp;二", ["&nbsp;"], "一二"),
+        ("&lsquo;so&rsquo; &#39;it&#x27;", ["&lsquo;", "&rsquo;", "&#39;", "&#x27;"], "so it"),
+        ("hy&shy;phen", ["&shy;"], "hyphen"),
+        ("one<!-- no -->two", ["<!-- no -->"], "onetwo"),
+        ("at caf&eacute;s, R&#38;D, I don&apos;t", ["caf&eacute;s", "R&#38;D", "don&apos;t"], "at , , I "),
+    ],
+)
+def test_words_beside_an_entity_of_a_sign_or_a_comment_are_translated(text: str, marks: list[str], left: str) -> None:
+    (part,) = take_apart(text)
+    assert [mark.text for mark in part.marks] == marks and part.text == left
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "<script>if (a<b) '</p>' </script>",
+        "<SCRIPT>a <!-- b</Script >",
+        "<style>p > b {}</style>",
+        "<pre>a <b>b</b>\n<p></pre>",
+        "<pre><pre-line></pre>",
+    ],
+)
+def test_scripts_styles_and_preformatted_text_stay_with_whatever_is_in_them(whole: str) -> None:
+    assert [part.whole for part in take_apart(f"一{whole}二")] == ["一", whole, "二"]
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "<code>a < b</code>",
+        "<code>x<b>y</b></code>",
+        "<kbd><p></kbd>",
+        "<!-- a <b> -> -- <p>c</p> <script> -->",
+        "<!-- <code> -->",
+        "<!---->",
+        "<!-->",
+        "<!--->",
+        "<!-- a --->",
+    ],
+)
+def test_code_and_comments_are_one_mark_with_whatever_is_in_them(mark: str) -> None:
+    assert take_apart(f"一{mark}二") == [Part(f"一{mark}二", "一二", (Mark(mark, 1),))]
+
+
+@pytest.mark.parametrize(
     "text", ["a < b and b > c", "50% of it", "100 % sure", "{ this is text }", "5 & 6", "I <3 you", "a @ b", "$5", "{"]
 )
 def test_what_is_no_markup_stays(text: str) -> None:
@@ -94,6 +144,9 @@ def put_in(part: Part) -> str:
         ("(%s)", "()", "(%s)"),
         ("一<b></b>二", "one two", "one <b></b>two"),
         ("我{x}", "", "{x}"),
+        ("我说&quot;你好&quot;。", "I say good day.", "I say &quot;good day&quot;."),
+        ("我们<!-- no -->走。", "We go.", "We <!-- no -->go."),
+        ("我们&mdash;走", "We go", "We &mdash; go"),
         ("这是一本{x}书", "यह किताब है", "यह किताब {x} है"),
     ],
 )
@@ -128,7 +181,10 @@ def test_without_marks_a_translation_stays_as_it_is(translation: str) -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["<a ", "{a", "<code>", "%", "&a", "a@", "http://", "<!--", "{{ a", "{%", "<p", "<p>", "{a}", "<b>x"],
+    [
+        *("<a ", "{a", "<code>", "%", "&a", "a@", "http://", "<!--", "{{ a", "{%", "<p", "<p>", "{a}", "<b>x"),
+        *("<!-- <p> <code> <pre>", "<pre><", "<code><kbd>", "<!--->", "<!-->", "<!---", "<script></script ", "&nbsp;a"),
+    ],
     ids=ascii,
 )
 def test_endless_text_of_any_kind_takes_a_moment(unit: str) -> None:

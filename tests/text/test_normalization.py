@@ -39,7 +39,12 @@ def test_a_text_of_which_nothing_is_left_is_blank(text: str) -> None:
     assert is_blank(text) and normalize(text) == ""
 
 
-@pytest.mark.parametrize("text", ["a", "\x01 一", "\u200b", "\ud800"])
+@pytest.mark.parametrize("text", ["\u200b", "\u00ad \u200e\x01", "\u2060\n"])
+def test_a_text_of_format_characters_alone_is_blank(text: str) -> None:
+    assert is_blank(text) and not is_blank(f"{text}a")
+
+
+@pytest.mark.parametrize("text", ["a", "\x01 一", "\ud800", "a\u200b"])
 def test_a_text_of_which_something_is_left_is_not(text: str) -> None:
     assert not is_blank(text) and normalize(text) != ""
 

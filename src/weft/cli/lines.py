@@ -21,6 +21,7 @@ from weft.files import (
     open_bytes,
     open_to_write,
     staged_beside,
+    sync,
 )
 from weft.training.signals import stopped_by_signal
 
@@ -63,7 +64,9 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
         with stopped_by_signal(f"stopped before {path} was whole, so nothing was written"):
             with open_to_write(staged) as file, io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text:
                 yield text
+            sync(staged)
             os.replace(staged, path)
+            sync(path.parent)
     except OSError as error:
         raise WeftError(f"{path} could not be written: {error.strerror}") from error
     finally:

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
@@ -20,8 +20,13 @@ from weft.files import refuse_replacing
 if TYPE_CHECKING:
     from weft.tasks.alternatives import Alternative
     from weft.tasks.bulk import Block, Form, Progress
+    from weft.tasks.exported import Engine
     from weft.tasks.passages import PassageTranslator
+    from weft.tasks.translation import Translator
     from weft.tasks.translation_memory import TranslationMemory
+
+SIMILARITY = 0.7
+"""From which on a sentence of a memory is shown, if nothing else is said."""
 
 PLAIN_EVERY = 10.0
 """Seconds between two lines about a file, where stderr is no terminal."""
@@ -123,8 +128,15 @@ def translate(
         ),
     ] = "show",
     memory_similarity: Annotated[
-        float, typer.Option("--memory-similarity", min=0.1, max=1, help="From which similarity on one is shown.")
-    ] = 0.7,
+        float | None,
+        typer.Option(
+            "--memory-similarity",
+            min=0.1,
+            max=1,
+            help="From which similarity on one is shown.  [default: 0.7]",
+            show_default=False,
+        ),
+    ] = None,
     restart: Annotated[
         bool, typer.Option("--restart", help="Forget what a stopped command has translated, and begin anew.")
     ] = False,
@@ -163,19 +175,21 @@ def translate(
         raise UsageError("--memory-use show writes into the objects of --json where a file is translated; add --json")
     if memory is None and memory_use == "force":
         raise UsageError("--memory-use force needs a memory; name its file by --memory")
+    if memory is None and memory_similarity is not None:
+        raise UsageError("--memory-similarity needs a memory; name its file by --memory")
+    if memory_use == "force":
+        refuse_together("--memory-use force shows no similar sentence", **{"memory-similarity": memory_similarity})
+    similarity = SIMILARITY if memory_similarity is None else memory_similarity
     refuse_replacing("--output", output_file, [input_file, glossary, memory])
     if is_bulk:  # oneDNN would keep what it compiled for a thousand shapes, a gigabyte; hardly one comes again
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     with without_collections():
         from weft.tasks.bulk import Form, as_lines, translate_file
-        from weft.tasks.exported import load_for
         from weft.tasks.glossary import read_glossary
-        from weft.tasks.model_folder import find_model
         from weft.tasks.passages import PassageTranslator
         from weft.tasks.translation_memory import read_memory
 
-    folder, *others = (find_model(model) if is_bulk else Path(model) for model in models)
-    translator = load_for(folder, overrides or (), engine, others=others)
+    translator, (folder, *others) = load_as_found(models, overrides or (), engine)
     languages = translator.model.recipe.data.source, translator.model.recipe.data.target
     terms = read_glossary(glossary, languages) if glossary is not None else None
     if text is not None and alternatives_after is not None:
@@ -194,12 +208,12 @@ def translate(
         memory=remembered,
         memory_use=memory_use,
     )
-    form = Form(as_json, best, memory_similarity if shows_memory and as_json else None)
+    form = Form(as_json, best, similarity if shows_memory and as_json else None)
     if text is not None and (begin is not None or phrases):
         sentences, wanted = read_arguments(text), read_arguments(phrases or [])
         beginnings = read_arguments([begin] * len(sentences)) if begin else []
         if shows_memory and not as_json:
-            say_similar(remembered, sentences, memory_similarity)
+            say_similar(remembered, sentences, similarity)
         answered = translator.translate_n_best(
             sentences,
             best or 1,
@@ -220,7 +234,7 @@ def translate(
         )
         streams = output_file is None and form == Form() and (is_typed if stream is None else stream)
         with open_output(output_file) as output:
-            for written in answers(passages, text, input_file, form, similarity=memory_similarity, streams=streams):
+            for written in answers(passages, text, input_file, form, similarity=similarity, streams=streams):
                 output.write(written)
                 output.flush()
         return
@@ -238,6 +252,21 @@ def translate(
             tell=display.tell,
         )
     typer.echo(f"{output_file}: {place.lines:,} lines", err=True)
+
+
+def load_as_found(
+    models: list[str], overrides: Sequence[str], engine: "Literal['native'] | Engine | None"
+) -> "tuple[Translator, list[Path]]":
+    """A translator of these models and the folders that it was loaded from, also where a run that trains replaces its
+    best weights meanwhile."""
+    from weft.tasks.exported import load_for
+    from weft.tasks.model_folder import find_model
+
+    while True:
+        folders = [find_model(model) for model in models]
+        translator = load_for(models[0], overrides, engine, others=models[1:])
+        if folders == [find_model(model) for model in models]:
+            return translator, folders
 
 
 def read_arguments(texts: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from weft.data.numerals import ENGLISH_NUMBERS, missing_numbers, numbers_in
 from weft.text.chinese import converter, is_chinese
+from weft.text.language import code_of
 from weft.text.words import mark_ranges
 
 # Characters
@@ -44,26 +45,26 @@ OTHER, ANY = "other", "any"
 """Of SCRIPTS none: any script that is not told apart, and all scripts together."""
 
 LANGUAGES_BY_SCRIPTS: dict[tuple[str, ...], str] = {
-    ("han",): "zh zho chi cmn yue wuu lzh",
-    ("han", "kana"): "ja jpn",
-    ("hangul", "han"): "ko kor",
-    ("cyrillic",): "ru uk bg be mk ky tg tt ba cv sah ce os mn rus ukr bul bel mkd mon",
-    ("cyrillic", "latin"): "sr uz kk az srp uzb kaz aze",
-    ("greek",): "el ell gre",
-    ("arabic",): "ar fa ur ug ps sd ckb prs arz pnb ara fas per urd pus",
-    ("arabic", "latin"): "ku kur",
-    ("hebrew",): "he yi heb yid",
-    ("thai",): "th tha",
-    ("devanagari",): "hi mr ne sa hin mar nep",
-    (OTHER,): "bn as pa gu or ta te kn ml si ka hy am ti km lo my bo dz dv ben tam tel kan mal kat hye khm lao mya",
+    ("han",): "zh yue wuu lzh",
+    ("han", "kana"): "ja",
+    ("hangul", "han"): "ko",
+    ("cyrillic",): "ru uk bg be mk ky tg tt ba cv sah ce os mn",
+    ("cyrillic", "latin"): "sr uz kk az",
+    ("greek",): "el",
+    ("arabic",): "ar fa ur ug ps sd ckb prs arz pnb",
+    ("arabic", "latin"): "ku",
+    ("hebrew",): "he yi",
+    ("thai",): "th",
+    ("devanagari",): "hi mr ne sa",
+    (OTHER,): "bn as pa gu or ta te kn ml si ka hy am ti km lo my bo dz dv",
     ("latin",): "en de fr es it pt nl ca gl eu oc ast sv da no nb nn is fo fi et lv lt pl cs sk sl hr bs hu ro sq mt "
     "ga gd cy br tr tk vi id ms jv su ceb tl fil haw mi sm mg sw rw ny sn zu xh st tn so ha yo ig wo ht eo la lb af fy "
-    "rm eng deu ger fra fre spa ita por nld dut pol ces swe dan fin hun ron tur vie ind",
+    "rm",
 }
 SCRIPTS_OF_LANGUAGES = {code: scripts for scripts, codes in LANGUAGES_BY_SCRIPTS.items() for code in codes.split()}
 """What a language is written in, the commonest first; one that is not listed may be written in ANY."""
 
-WITHOUT_SPACES = frozenset(["th", "tha", "km", "khm", "lo", "lao", "my", "mya", "bo", "dz"]) | frozenset(
+WITHOUT_SPACES = frozenset(["th", "km", "lo", "my", "bo", "dz"]) | frozenset(
     code for code, scripts in SCRIPTS_OF_LANGUAGES.items() if scripts[0] == "han"
 )
 """Languages whose words stand together, so that a length is one of characters; Korean has spaces."""
@@ -92,16 +93,12 @@ BITS = {kind: np.uint32(1 << place) for place, kind in enumerate(KINDS)}
 
 def script_of(language: str) -> tuple[str, ...]:
     """The scripts that a language is written in, by its code: zh, zh-Hant, en, pt_BR."""
-    return SCRIPTS_OF_LANGUAGES.get(main_code(language), (ANY,))
+    return SCRIPTS_OF_LANGUAGES.get(code_of(language), (ANY,))
 
 
 def counts_characters(language: str) -> bool:
     """Whether the length of a text is one of characters rather than of words."""
-    return main_code(language) in WITHOUT_SPACES
-
-
-def main_code(language: str) -> str:
-    return language.lower().replace("_", "-").split("-")[0]
+    return code_of(language) in WITHOUT_SPACES
 
 
 def count_characters(texts: Sequence[str]) -> dict[str, NDArray[np.int64]]:
@@ -365,7 +362,7 @@ def other_language(words: Sequence[str], language: str) -> str | None:
     Function words vote: two for the other language that are none of this one's, and more than this one has. One will do
     where none of this one's is there and the text has a letter beyond a to z.
     """
-    own = language.lower().replace("_", "-").split("-")[0]
+    own = code_of(language)
     if own not in FUNCTION_WORDS:
         return None
     votes: dict[str, int] = {}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from weft.text.chinese import converter, is_chinese
+from weft.text.language import code_of
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def numbers_in(text: str, language: str, of_pair: tuple[str, ...] = ()) -> Numbe
 
 
 def is_english(language: str) -> bool:
-    return language.lower().replace("_", "-").split("-")[0] == "en"
+    return code_of(language) == "en"
 
 
 SCALES = {

@@ -8,7 +8,8 @@ that have.
 
 Nothing is written after which the constraints could not be met within the maximum length, and no hypothesis ends that
 owes one: the phrases are guaranteed. Behind a phrase that has just met a constraint no piece may follow that would go
-on with its last word: `camp` is not met by `camping`. The price is a loop in Python over what is compared.
+on with its last word: `camp` is not met by `camping`, in a given beginning neither. The price is a loop in Python over
+what is compared.
 """
 
 from collections import defaultdict
@@ -44,10 +45,12 @@ def constrained_beam_steps(
     best: int = 1,
     prefixes: Sequence[Sequence[int]] = (),
     continuing: Set[int] = frozenset(),
+    space: Phrase = (),
 ) -> Searching[list[list[Hypothesis]]]:
     """As `beam_search`, with the constraints of each sentence met by all its hypotheses, behind the prefix that they
     begin with where prefixes are given. None of the pieces `continuing` follows a phrase right where it meets a
-    constraint, unless a phrase begins with it or the maximum length leaves no room for anything else.
+    constraint, unless a phrase begins with it or the maximum length leaves no room for anything else. Where a `space`
+    is a piece by itself, phrases begin with it, and it counts as written before the first piece.
 
     Raises ValueError where a maximum length leaves no room for both.
     """
@@ -55,7 +58,7 @@ def constrained_beam_steps(
         max_lengths.tolist(), source_lengths.tolist(), constraints, prefixes or [()] * len(constraints), strict=True
     )
     beams = [
-        Beam(number, int(most), int(source), Demands(tuple(of_sentence), continuing), tuple(prefix))
+        Beam(number, int(most), int(source), Demands(tuple(of_sentence), continuing, space), tuple(prefix))
         for number, (most, source, of_sentence, prefix) in enumerate(given)
     ]
     for beam in beams:
@@ -111,8 +114,11 @@ class Demands:
     hypothesis stands with the others does not depend on its pieces.
     """
 
-    def __init__(self, constraints: Sequence[Constraint], continuing: Set[int] = frozenset()) -> None:
-        self.constraints = constraints
+    def __init__(
+        self, constraints: Sequence[Constraint], continuing: Set[int] = frozenset(), space: Phrase = ()
+    ) -> None:
+        self.constraints, self.space = constraints, space
+        self.going_on = continuing
         self.continuing = continuing - {phrase[0] for phrases in constraints for phrase in phrases}
         self.shortest = [min(map(len, phrases)) for phrases in constraints]
         self.ending: dict[int, list[tuple[int, Phrase]]] = defaultdict(list)
@@ -126,10 +132,16 @@ class Demands:
         self.not_begun = cache(self._not_begun)
         self.at_first = self.after((), frozenset())
 
-    def after(self, tokens: Phrase, met: frozenset[int], *, may_close: bool = True) -> Standing:
-        """Where a hypothesis stands with these tokens; `met` was met without the last of them."""
+    def after(
+        self, tokens: Phrase, met: frozenset[int], *, may_close: bool = True, following: int | None = None
+    ) -> Standing:
+        """Where a hypothesis stands with these tokens; `met` was met without the last of them. `following` is the next
+        piece, where that is given."""
+        tokens = (*self.space, *tokens)
         ending, holding = (each.get(tokens[-1], []) if tokens else [] for each in (self.ending, self.holding))
         met_now = {number for number, phrase in ending if number not in met and tokens[-len(phrase) :] == phrase}
+        if following in self.going_on:
+            met_now.clear()
         is_closed = may_close and bool(met_now) and bool(self.continuing)
         met |= met_now
         owed, firsts = self.not_begun(met)
@@ -231,7 +243,8 @@ class Beam:
             standing = before.standing
             if candidate.token != end_id:
                 tokens, room = (*before.tokens, candidate.token), self.max_length - len(before.tokens) - 1
-                met, standing = standing.met, self.demands.after(tokens, standing.met)
+                following = next(iter(self.prefix[len(tokens) :]), None)
+                met, standing = standing.met, self.demands.after(tokens, standing.met, following=following)
                 if standing.owed > room and standing.is_closed:
                     standing = self.demands.after(tokens, met, may_close=False)
                 if standing.owed > room:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from weft.config import FieldProblem, FieldProblems, Settings
 from weft.decoding.beam import beam_steps
-from weft.decoding.constraints import Constraint, constrained_beam_steps, pieces_needed
+from weft.decoding.constraints import Constraint, Phrase, constrained_beam_steps, pieces_needed
 from weft.decoding.coverage import Coverage
 from weft.decoding.diverse import diverse_beam_steps
 from weft.decoding.greedy import greedy_steps
@@ -46,7 +46,7 @@ class DecodingConfig(Settings):
     """Groups of hypotheses that shun each other's pieces (diverse beam search); must divide beam_size."""
     diversity: float = Field(default=0.5, ge=0, le=100)
     """Nats that a piece is worth less to a group by each hypothesis of an earlier group that takes it."""
-    temperature: float = Field(default=1.0, gt=0, le=100)
+    temperature: float = Field(default=1.0, ge=1e-6, le=100)
     """In sampling, what log-probabilities are divided by: below 1 probable pieces become more so, above 1 less."""
     top_k: int | None = Field(default=None, ge=1)
     """How many of the most probable pieces sampling chooses from; left out: all."""
@@ -151,6 +151,7 @@ def search_steps(
     prefixes: Sequence[Sequence[int]] = (),
     constraints: Sequence[Sequence[Constraint]] = (),
     continuing: Set[int] = frozenset(),
+    space: Phrase = (),
     observe: Callable[[StepFunction, Tensor], StepFunction] | None = None,
 ) -> Searching[list[list[Hypothesis]]]:
     """For each sentence its `best` hypotheses, best first: of greedy search one, of beam search at most beam_size. By
@@ -159,7 +160,8 @@ def search_steps(
     `source_lengths` counts pieces without </s>; `step_function` holds config.rows(best) rows a sentence, or one for
     each of its seeds, and can write `longest` pieces, or any number where it is None. `prefixes`, where they are given,
     are the pieces that each sentence's hypotheses begin with, and `constraints` the phrases that have to appear in
-    them, which beam search alone can promise; `continuing` are the pieces that would go on with a phrase's last word.
+    them, which beam search alone can promise; `continuing` are the pieces that would go on with a phrase's last word,
+    and `space` is the one that words have before them where it is a piece by itself.
     `observe` is given what the search is about to ask, with all rules, and
     the maximum lengths; what it returns is asked instead (beam_tree.py).
     """
@@ -212,6 +214,7 @@ def search_steps(
                 constraints,
                 prefixes=prefixes,
                 continuing=continuing,
+                space=space,
                 **beam,
             )
         )

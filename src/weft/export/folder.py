@@ -29,6 +29,7 @@ from weft.tasks.model_folder import (
 from weft.tasks.translation import Translator, load_translator
 from weft.text.chinese import is_chinese
 from weft.text.kinds import pieces_of
+from weft.text.language import code_of
 from weft.training.run_folder import commit_folder
 
 POSITIONS = 2048
@@ -139,7 +140,7 @@ def choose_sample(model: TranslationModel, data: Path | None, sentences: int) ->
 def language_in_starter(language: str) -> str | None:
     if is_chinese(language):
         return "zh"
-    return "en" if language.lower().replace("_", "-").split("-")[0] == "en" else None
+    return "en" if code_of(language) == "en" else None
 
 
 def refuse_disagreement(export: Export, agreements: Sequence[Agreement]) -> None:

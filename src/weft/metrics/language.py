@@ -7,14 +7,13 @@ import re
 
 from weft.errors import UsageError
 from weft.text.chinese import is_chinese
+from weft.text.language import code_of
 
 _CODE = re.compile(r"([A-Za-z]{2,3})([-_][A-Za-z0-9]+)*")
-_JAPANESE = frozenset({"ja", "jpn"})
-_KOREAN = frozenset({"ko", "kor"})
 
 
 def main_language(code: str) -> str:
-    """`zh`, `ja` or `ko` for every code of these languages (`zh-TW`, `cmn_Hans`), else the code's first part.
+    """The code of the language alone (text/language.py), and `zh` for all that are Chinese: `zh-TW`, `cmn_Hans`, `yue`.
 
     A name such as "chinese" is a UsageError: taken for an unknown language, it would be scored by the wrong tokenizer.
     """
@@ -23,12 +22,7 @@ def main_language(code: str) -> str:
         raise UsageError(
             f"{code!r} is not a language code; write a code of two or three letters, such as en, zh or zh-TW"
         )
-    language = match[1].lower()
-    if is_chinese(language):
-        return "zh"
-    if language in _JAPANESE:
-        return "ja"
-    return "ko" if language in _KOREAN else language
+    return "zh" if is_chinese(code) else code_of(code)
 
 
 def is_written_without_spaces(code: str) -> bool:

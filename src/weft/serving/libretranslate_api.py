@@ -18,7 +18,7 @@ from weft.serving.reading import read_request
 from weft.serving.requests import Glossary, Key, ModelName, Term, Whole, codes_of, terms_of
 from weft.serving.service import AUTO, Service, named
 from weft.serving.translating import Answer, Wish
-from weft.text.sentence_splitting import code_of
+from weft.text.language import code_of
 
 
 class DetectedLanguage(BaseModel):

@@ -18,7 +18,7 @@ from weft.serving.batching import Worker
 from weft.tasks.exported import load_for
 from weft.tasks.passages import PassageTranslator
 from weft.tasks.translation import Translator
-from weft.text.sentence_splitting import code_of
+from weft.text.language import code_of
 
 Engine = Literal["native", "ctranslate2", "onnx"]
 Observe = Callable[[str, int], None]

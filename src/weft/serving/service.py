@@ -16,7 +16,7 @@ from weft.serving.html_document import read_html
 from weft.serving.models import Models, ServedModel
 from weft.serving.refusals import Refused, wrong_key
 from weft.serving.translating import Answer, Wish, translate
-from weft.text.sentence_splitting import code_of
+from weft.text.language import code_of
 
 log = logging.getLogger("weft.serving.texts")
 

@@ -18,7 +18,7 @@ from weft.serving.requests import Glossary, Key, ModelName, Term, Whole, codes_o
 from weft.serving.service import AUTO, Service
 from weft.serving.streams import begin_stream, in_time
 from weft.serving.translating import StreamedSentence, Wish, call, stream
-from weft.text.sentence_splitting import code_of
+from weft.text.language import code_of
 
 log = logging.getLogger("weft.serving")
 

@@ -15,7 +15,7 @@ from weft.decoding.rules import Ruled
 from weft.decoding.search import DecodingConfig, rules_of
 from weft.decoding.step import Hypothesis, to_the_end
 from weft.errors import UsageError
-from weft.tasks.translation import Demands, Translator, encode_sources, refuse_too_long
+from weft.tasks.translation import Demands, Translator, batches_by_length, encode_sources, refuse_too_long
 from weft.text.chinese import IS_HAN
 from weft.text.kinds import pieces_of
 from weft.text.normalization import PIECE_MARK
@@ -117,12 +117,13 @@ def complete(
     config: DecodingConfig,
     after_step: Callable[[], None],
 ) -> list[Hypothesis]:
-    """The best translation with each of these beginnings."""
+    """The best translation with each of these beginnings, in order."""
     read = [encode_sources(member, [text] * len(beginnings)) for member in translator.members]
     demands = Demands([[] for _ in beginnings], [list(beginning) for beginning in beginnings])
     with translator._computing(config):
         search = to_the_end(translator._search_steps, after_step)
-        return [hypotheses[0] for hypotheses in search(read, np.arange(len(beginnings)), config, 1, demands)]
+        batches = batches_by_length(read[0], config, config.rows(1))
+        return [found[0] for batch in batches for found in search(read, batch, config, 1, demands)]
 
 
 def first_word(translator: Translator, tokens: Sequence[int]) -> str:

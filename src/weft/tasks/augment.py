@@ -28,7 +28,7 @@ from weft.tasks.growing_file import GrowingFile
 from weft.tasks.model_card import recorded_files
 from weft.tasks.model_folder import CARD, MANIFEST, find_model, load_model
 from weft.tasks.translation import Translator, load_translator
-from weft.text.normalization import normalize
+from weft.text.normalization import is_blank, normalize
 from weft.training.signals import stop_on_signal
 
 ALWAYS_ALLOWED = 5
@@ -226,7 +226,10 @@ def label(translator: Translator, texts: Sequence[str], max_ratio: float) -> tup
     """(text, answer) of each text that has a usable one, and for what reasons the others were left out."""
     longest = translator.longest_text()
     read = [len(ids) for ids in translator.model.source_tokenizer.encode(texts)]
-    reasons = ["empty" if not pieces else "too long" if pieces > longest else None for pieces in read]
+    reasons = [
+        "empty" if is_blank(text) else "too long" if pieces > longest else None
+        for text, pieces in zip(texts, read, strict=True)
+    ]
     usable = [index for index, reason in enumerate(reasons) if reason is None]
     answers = translator.translate([texts[index] for index in usable])
     written = [len(ids) for ids in translator.model.target_tokenizer.encode([answer.text for answer in answers])]

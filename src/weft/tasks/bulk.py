@@ -119,6 +119,7 @@ def translate_file(
     cannot be read, UsageError where what lies beside the output was made otherwise, RunError where another process is
     at it, Stopped when a signal asks for it.
     """
+    output = output.resolve()  # of a link, what it points to is written
     settings = made_of(passages, (model, *others), form)
     names = {"model": " + ".join(map(str, (model, *others))), "input": str(source)}
     remedy = "begin anew: --restart"
@@ -126,11 +127,16 @@ def translate_file(
     with stop_on_signal() as stop, file.opened(anew=restart):
         if file.gone is not None and output.exists():
             digest, state = file.gone
-            if sha256_unzipped(output) == digest:
+            if sha256_unzipped(output) == digest and sha256_unzipped(source) == Place(**state).sha256:
                 file.manifest.unlink()  # which a process that was killed had left to do
                 return Place(**state)
         place = Place(**file.state) if file.state else Place()
-        if not file.is_finished:
+        if file.is_finished:
+            with opened(source) as (_, lines):
+                read_again(lines, place, source, output)
+                if lines.read(1):
+                    say(f"{source} has grown behind line {place.lines:,}, where its translation was done; run it again")
+        else:
             if place.lines:
                 say(f"going on behind line {place.lines:,}")
             with opened(source) as (raw, lines), answering(passages, form, cluster=cluster) as answers:

@@ -16,6 +16,7 @@ from weft.data.doctor.checks import are_copies, in_other_script
 from weft.data.measures import count_characters, length, pairs_with_other_numbers, share_of_script, tokens
 from weft.figures.table import Table
 from weft.text.chinese import Script, is_chinese
+from weft.text.normalization import is_blank
 
 COPIED_RUN = 5
 """So many words of the source in a row are no name any more."""
@@ -96,7 +97,7 @@ def faults_of(
     numbers = np.zeros(len(hypotheses), np.bool_)
     numbers[list(pairs_with_other_numbers(sources, hypotheses, *languages))] = True
     empty = np.array(
-        [not text.strip() and bool(source.strip()) for text, source in zip(hypotheses, sources, strict=True)]
+        [is_blank(text) and not is_blank(source) for text, source in zip(hypotheses, sources, strict=True)]
     )
     found = {
         "empty": empty,

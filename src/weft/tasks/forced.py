@@ -151,9 +151,9 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
     log_probs: list[tuple[float, ...]] = [()] * len(sources)
     read = [encode_sources(member, sources) for member in translator.members]
     with ExitStack() as stack, torch.inference_mode():
+        stack.enter_context(translator.computing)
         for member in translator.members:
             stack.enter_context(computing_in(member.model, torch.float32))
-        stack.enter_context(translator.computing)
         for indices in batches(written, read):
             target = torch.from_numpy(written.padded(indices, PADDING_ID)).to(translator.device)
             of_members = [

@@ -124,7 +124,7 @@ def phrases_of(term: str, tokenizer: Tokenizer, language: str) -> list[Phrase]:
     """
     if not is_spellable(term, tokenizer):
         raise UsageError(f"the term {term!r} cannot be written with the pieces of the target vocabulary")
-    phrases = [tuple(tokenizer.encode([term])[0])]
+    phrases = [(*space_of(tokenizer, language), *tokenizer.encode([term])[0])]
     if is_written_without_spaces(language):
         for anchor in ANCHORS:
             before, behind = tokenizer.encode([anchor, anchor + term])
@@ -132,6 +132,14 @@ def phrases_of(term: str, tokenizer: Tokenizer, language: str) -> list[Phrase]:
             if rest and [*before, *rest] == behind:
                 phrases.append(tuple(rest))
     return list(dict.fromkeys(phrases))
+
+
+def space_of(tokenizer: Tokenizer, language: str) -> Phrase:
+    """The space before a word of this language, where it is a piece by itself as among characters."""
+    if is_written_without_spaces(language):
+        return ()
+    both, left, right = tokenizer.encode(["a b", "a", "b"])
+    return tuple(both[len(left) : len(both) - len(right)])
 
 
 def continuing_pieces(tokenizer: Tokenizer, kind: Kind, language: str) -> frozenset[int]:

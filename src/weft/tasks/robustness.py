@@ -22,6 +22,7 @@ from weft.metrics.translation import chrf, sacre_bleu
 from weft.tasks.evaluation import EvaluatedSet, describe_data, describe_decoding
 from weft.tasks.faults import find_faults, percent
 from weft.text.chinese import is_chinese
+from weft.text.language import code_of
 
 JOINED = "two sentences joined"
 NOISE_SEED = 1
@@ -117,7 +118,7 @@ GREETING = {
 def without_greeting(text: str, language: str) -> str:
     """The translation without a greeting at its beginning or its end that a sign parts from the rest; of a language
     other than Chinese and English as it is."""
-    code = "zh" if is_chinese(language) else language.lower().replace("_", "-").split("-")[0]
+    code = "zh" if is_chinese(language) else code_of(language)
     if code not in GREETING:
         return text
     words, signs = GREETING[code]

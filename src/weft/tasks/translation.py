@@ -43,11 +43,11 @@ from weft.runtime import (
     keep_memory_pages,
     side_by_side,
 )
-from weft.tasks.glossary import Glossary, Term, constraint_of, continuing_pieces
+from weft.tasks.glossary import Glossary, Term, constraint_of, continuing_pieces, space_of
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.tasks.translation_memory import TranslationMemory
 from weft.text.growing import settled_part
-from weft.text.normalization import normalize
+from weft.text.normalization import is_blank, normalize
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.training.distributed import ALONE, Ranks
@@ -338,6 +338,7 @@ class Translator:
             prefixes=[demands.prefixes[index] for index in indices] if demands.prefixes else (),
             constraints=[demands.constraints[index] for index in indices],
             continuing=self.continuing if any(demands.constraints) else frozenset(),
+            space=space_of(self.model.target_tokenizer, self.model.recipe.data.target),
         )
         return [list(chain(*found[first : first + copies]))[:hypotheses] for first in range(0, len(found), copies)]
 
@@ -423,7 +424,12 @@ def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
     encoded = model.source_tokenizer.encode(texts)
     refuse_too_long(encoded)
     tag = tag_ids(model.source_tokenizer, model.recipe.data.tag)
-    return Sentences([[*tag, *ids, END_ID] if ids else [END_ID] for ids in encoded])
+    return Sentences(
+        [
+            [*tag, *ids, END_ID] if ids and not is_blank(text) else [END_ID]
+            for text, ids in zip(texts, encoded, strict=True)
+        ]
+    )
 
 
 def remembered(text: str, memory: TranslationMemory | None) -> list[Translation]:

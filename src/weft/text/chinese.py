@@ -6,19 +6,21 @@ from typing import Literal
 
 import opencc
 
+from weft.text.language import code_of
+
 HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 """Chinese characters, as the inside of a character class."""
 IS_HAN = re.compile(f"[{HAN}]")
 
 Script = Literal["keep", "simplified", "traditional"]
 
-CHINESE_CODES = frozenset({"zh", "zho", "chi", "cmn", "yue", "wuu", "lzh"})
+CHINESE_CODES = frozenset({"zh", "yue", "wuu", "lzh"})
 CONVERSIONS = {"simplified": "t2s", "traditional": "s2t"}
 
 
 def is_chinese(language: str) -> bool:
     """Whether a language code means Chinese: zh, zh-CN, zh_Hant, cmn, yue and the like."""
-    return language.lower().replace("_", "-").split("-")[0] in CHINESE_CODES
+    return code_of(language) in CHINESE_CODES
 
 
 def convert_script(text: str, script: Script) -> str:

@@ -9,6 +9,7 @@ import re
 from functools import cache
 
 from weft.text.chinese import CHINESE_CODES, HAN
+from weft.text.language import code_of
 
 
 def detokenize(text: str, language: str) -> str:
@@ -17,7 +18,7 @@ def detokenize(text: str, language: str) -> str:
     Escapes of Moses (`&apos;`, `@-@`) and of the Treebank (`-LRB-`) are undone in all languages. Where the language is
     Chinese or Japanese, a line without Chinese or kana follows the rules of English.
     """
-    code = language.lower().replace("_", "-").split("-")[0]
+    code = code_of(language)
     if "&" in text or "@ " in text or "##" in text or "B-" in text or "b-" in text:
         text = ESCAPED.sub(unescape, text)
     if code in UNSPACED and IDEOGRAM.search(text):
@@ -164,7 +165,7 @@ CLIPPED = (
 # Languages without
 
 
-UNSPACED = CHINESE_CODES | {"ja", "jpn"}
+UNSPACED = CHINESE_CODES | {"ja"}
 KANA = "\u3041-\u30ff\u31f0-\u31ff"
 WIDE_SIGNS = "\u3001-\u3004\u3006\u3008-\u303f\uff01-\uff60“”‘’…—·"
 IDEOGRAM = re.compile(f"[{HAN}{KANA}]")

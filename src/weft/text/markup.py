@@ -6,6 +6,7 @@ are anchors, and between two anchors the share of the words decides. Order and s
 paragraph, a table cell) divide a text into parts that are translated apart. Knows nothing of translation.
 """
 
+import html
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
@@ -31,13 +32,14 @@ class Mark:
     place: int
 
     @property
-    def is_tag(self) -> bool:
-        """Tags lean on the words that they enclose; any other mark stands between words like one of them."""
-        return TAG.fullmatch(self.text) is not None
+    def leans(self) -> bool:
+        """Tags lean on the words that they enclose, comments and signs on those beside them; any other mark stands
+        between words like one of them."""
+        return TAG_OR_COMMENT.fullmatch(self.text) is not None or kind_of_entity(self.text) in LEANING
 
     @property
     def is_closing(self) -> bool:
-        return self.is_tag and self.text.startswith("</")
+        return self.text.startswith("</")
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ def take_apart(text: str) -> list[Part]:
     parts = []
     begin = 0
     for block in BLOCK.finditer(text):
+        if block["whole"]:
+            continue
         if between := text[begin : block.start()]:
             parts.append(without_marks(between))
         parts.append(Part(block[0]))
@@ -91,18 +95,30 @@ BLOCK_NAMES = (
     "figure footer form h[1-6] head header hr html legend li link main meta nav ol optgroup option p section select "
     "summary table tbody td textarea tfoot th thead title tr ul"
 ).replace(" ", "|")
+
+
+def element(kind: str, names: str) -> str:
+    """The pattern of an element of one of these names with all that is in it, but no element of its own name."""
+    name = rf"(?P={kind})(?=[\s/>])"
+    return rf"<(?P<{kind}>{names}){ATTRIBUTES}>(?:[^<]++|<(?!/?{name}))*+</(?P={kind})\s*>"
+
+
+COMMENT = r"<!--(?:-?>|(?:[^<-]++|-(?!->)|<(?!!--))*+-->)"
+WHOLE = rf"{COMMENT}|{element('words', 'code|kbd|samp|var')}"
+"""What is a mark with all that is in it, block elements too."""
 BLOCK = re.compile(
-    rf"<(script|style|pre)\b[^<>]*>[^<]*</\1\s*>|</?(?:{BLOCK_NAMES}){ATTRIBUTES}>|<!doctype[^<>]*>",
+    rf"(?P<whole>{WHOLE})|{element('raw', 'script|style|pre')}|</?(?:{BLOCK_NAMES}){ATTRIBUTES}>|<!doctype[^<>]*>",
     re.ASCII | re.IGNORECASE,
 )
 TAG = re.compile(rf"</?[a-z][\w:.-]*{ATTRIBUTES}>", re.ASCII | re.IGNORECASE)
 BRACES = r"[$%#]?\{[\w.:!,\[\]()|+*#'-]{0,80}\}|\{\{[^{}<>]{0,80}\}\}|\{%[^{}<>]{0,80}%\}"
 CONVERSIONS = r"%%|(?<![\w%])%(?:\d+\$|\(\w{1,80}\))?[-+0#]{0,4}\d{0,4}(?:\.\d{1,4})?(?:hh|h|ll|l|z)?[diouxXeEfFgGcrs@]"
 MARK = re.compile(
-    rf"<(code|kbd|samp|var)\b[^<>]*>[^<]*</\1\s*>|<!--[^<>]*-->|{TAG.pattern}|{BRACES}|{CONVERSIONS}"
+    rf"{WHOLE}|{TAG.pattern}|{BRACES}|{CONVERSIONS}"
     rf"|{PROTECTED.pattern}",  # a URL, an e-mail address, an HTML entity
     re.ASCII | re.IGNORECASE,
 )
+TAG_OR_COMMENT = re.compile(rf"{TAG.pattern}|{COMMENT}", re.ASCII | re.IGNORECASE)
 GLUE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$")
 """What belongs to a mark beside it: AT&amp;T, {count}th, v{version}, 100%%."""
 
@@ -111,12 +127,19 @@ def without_marks(text: str) -> Part:
     plain: list[str] = []
     marks = []
     begin = length = 0
-    for start, end in spans_of_marks(text):
-        plain.append(text[begin:start])
-        length += start - begin
-        marks.append(Mark(text[start:end], length))
+    divides = False  # whether a sign was taken out behind the last word
+    for start, end in [*spans_of_marks(text), (len(text), len(text))]:
+        if between := text[begin:start]:
+            if divides and plain and melts(plain[-1][-1]) and melts(between[0]):
+                between = f" {between}"
+            plain.append(between)
+            length += len(between)
+            divides = False
+        mark = Mark(text[start:end], length)
+        marks += [mark] if mark.text else []
+        divides = divides or kind_of_entity(mark.text)[:1] in ("Z", "P", "S")
         begin = end
-    return Part(text, "".join([*plain, text[begin:]]), tuple(marks))
+    return Part(text, "".join(plain), tuple(marks))
 
 
 def spans_of_marks(text: str) -> Iterator[tuple[int, int]]:
@@ -124,7 +147,7 @@ def spans_of_marks(text: str) -> Iterator[tuple[int, int]]:
     begin = end = 0  # of the one that may still grow
     for found in MARK.finditer(text):
         first, last = found.span()
-        if not TAG.fullmatch(found[0]):
+        if is_glued(found):
             while first > end and text[first - 1] in GLUE:
                 first -= 1
             while last < len(text) and text[last] in GLUE:
@@ -137,6 +160,33 @@ def spans_of_marks(text: str) -> Iterator[tuple[int, int]]:
         begin, end = first, last
     if end:
         yield begin, end
+
+
+def is_glued(mark: re.Match[str]) -> bool:
+    """Whether letters and digits beside a mark belong to it: of the entities to those of letters, and within a word to
+    the & and the apostrophe."""
+    if not ENTITY.fullmatch(mark[0]):
+        return not TAG_OR_COMMENT.fullmatch(mark[0])
+    beside = mark.string[max(0, mark.start() - 1)], mark.string[mark.end() : mark.end() + 1]
+    is_within_word = all(character in GLUE for character in beside)
+    character = html.unescape(mark[0])
+    return character.isalnum() or (is_within_word and character in "&'’")
+
+
+def kind_of_entity(mark: str) -> str:
+    """The Unicode category of what an HTML entity stands for; empty where the mark is none, or one of the word &."""
+    character = html.unescape(mark) if ENTITY.fullmatch(mark) else "&"
+    return unicodedata.category(character) if len(character) == 1 and character != "&" else ""
+
+
+ENTITY = re.compile(r"&#?\w{1,31};", re.ASCII)
+LEANING = ("Zs", "Pi", "Pf", "Ps", "Pe", "Po", "Cf")
+"""Of spaces, quotation marks, parentheses and points, which have no space on each side as a dash has one."""
+
+
+def melts(character: str) -> bool:
+    """Whether it would be one word with another one beside it."""
+    return character.isalnum() and not is_wide(character)
 
 
 # Where it goes
@@ -203,7 +253,7 @@ def places_of(
     last = 0
     for mark in marks:
         exact = interpolate(anchors, source.place_of(mark.place))
-        place = ceil(exact) if mark.is_closing else floor(exact) if mark.is_tag else floor(exact + Fraction(1, 2))
+        place = ceil(exact) if mark.is_closing else floor(exact) if mark.leans else floor(exact + Fraction(1, 2))
         for begin, end in spans:
             if begin < place < end:
                 place = end if mark.is_closing else begin
@@ -258,7 +308,7 @@ def between(left: str, gap: str, right: str, marks: Sequence[Mark]) -> str:
     is_owed = False  # a space between a mark like a word and the next word
     last_place = None
     for mark in marks[number_closing:]:
-        if not mark.is_tag:
+        if not mark.leans:
             written += [" "] if not is_apart and mark.place != last_place else []
             is_apart, is_owed, last_place = False, is_before_word, mark.place
         elif not mark.is_closing and is_owed:

@@ -15,8 +15,10 @@ CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing is left of the text when it is normalized: white space and control characters alone."""
-    return not text.strip() or not (text.isprintable() or CONTROLS.sub("", text).strip())
+    """Whether the text has no visible character: white space, controls and format characters (Cf) alone."""
+    if text.isprintable() and text.strip():  # the sooner answer
+        return False
+    return all(character.isspace() or unicodedata.category(character) in ("Cc", "Cf") for character in text)
 
 
 def normalize(text: str, form: Normalization = "nfc", punctuation: Punctuation = "keep") -> str:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from weft.text.detokenization import IDEOGRAM, UNSPACED
+from weft.text.language import code_of
 
 
 def split_sentences(text: str, language: str) -> list[str]:
@@ -50,11 +51,6 @@ def cut_to_length(text: str, is_short_enough: Callable[[str], bool]) -> list[str
 def joins_without_space(language: str) -> bool:
     """Whether sentences of this language follow each other without a space."""
     return code_of(language) in UNSPACED
-
-
-def code_of(language: str) -> str:
-    """zh of zh-CN, pt of pt_BR."""
-    return language.lower().replace("_", "-").split("-")[0]
 
 
 # Where sentences end

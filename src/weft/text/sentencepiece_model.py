@@ -18,6 +18,7 @@ import sentencepiece
 
 from weft.errors import CorpusError, ModelError, Problem
 from weft.text.chinese import Script, convert_script, is_chinese
+from weft.text.language import code_of
 from weft.text.normalization import PIECE_MARK, Normalization, normalize
 from weft.text.punctuation import Punctuation
 from weft.text.sampling import Pieces, draw_cut, drop_merges
@@ -211,5 +212,4 @@ def train_sentencepiece(
 
 def has_many_characters(language: str) -> bool:
     """Whether the language, or one of several with + between them, is written with thousands of characters."""
-    codes = language.lower().replace("_", "-").split("+")
-    return any(is_chinese(code) or code.split("-")[0] in ("ja", "ko") for code in codes)
+    return any(is_chinese(code) or code_of(code) in ("ja", "ko") for code in language.split("+"))

@@ -1,0 +1,49 @@
+"""Codes of languages: whichever of its codes a language has, the rules about it are met."""
+
+import pytest
+
+from weft.data.measures import counts_characters, script_of
+from weft.metrics.language import is_written_without_spaces, main_language
+from weft.text.chinese import is_chinese
+from weft.text.detokenization import detokenize
+from weft.text.language import TWO_LETTERS, code_of
+from weft.text.sentence_splitting import joins_without_space, split_sentences
+from weft.text.sentencepiece_model import has_many_characters
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("zh", "zh"),
+        ("zh_Hant-TW", "zh"),
+        ("cmn-Hans", "zh"),
+        ("zho_Hans", "zh"),
+        ("DEU", "de"),
+        ("ger", "de"),
+        ("eng_Latn", "en"),
+        ("jpn", "ja"),
+        ("kor", "ko"),
+        ("arb_Arab", "ar"),
+        ("yue", "yue"),
+        ("ceb", "ceb"),
+        ("xx", "xx"),
+    ],
+)
+def test_a_language_is_known_by_its_code_of_two_letters_if_it_has_one(language: str, code: str) -> None:
+    assert code_of(language) == code
+
+
+def test_every_code_of_three_letters_stands_for_one_of_two() -> None:
+    assert all(len(three) == 3 and len(two) == 2 for three, two in TWO_LETTERS.items())
+
+
+def test_codes_of_three_letters_have_the_rules_of_their_language() -> None:
+    assert split_sentences("Am 3. Mai kam Hr. Weber. Er blieb.", "deu") == ["Am 3. Mai kam Hr. Weber. ", "Er blieb."]
+    assert detokenize("I do n't know .", "eng") == "I don't know."
+    assert detokenize("我 爱 你 。", "zho_Hans") == "我爱你。"
+    assert detokenize("qu' il", "fra") == "qu'il" and detokenize("„ so “ ist es", "ger") == "„so“ ist es"
+    for language in ("jpn", "zho", "cmn_Hant"):
+        assert joins_without_space(language) and is_written_without_spaces(language) and counts_characters(language)
+        assert has_many_characters(f"eng+{language}")
+    assert is_chinese("chi") and is_chinese("yue") and not is_chinese("jpn")
+    assert has_many_characters("kor") and main_language("kor") == "ko" and script_of("mkd") == ("cyrillic",)
