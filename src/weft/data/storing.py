@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.augmentation import with_joined_pairs
-from weft.data.corpus import CorpusEntry, file_names, weight_and_tag
+from weft.data.corpus import CorpusEntry, different_names, weight_and_tag
 from weft.data.encoding import EncodedPairs, encode_pairs
 from weft.data.preparation import CleanPiece
 from weft.data.sentences import Sentences
@@ -114,11 +114,12 @@ def store_pairs(
     """Write all pieces; those of an entry follow each other, and the entries stand in the order of the recipe."""
     stored, begun = Stored(), -1
     entries = list(entries)
+    names = different_names(entries)
     for encoded in each(encoder, pieces):
         while begun < encoded.entry:
             begun += 1
             weight, tag = weight_and_tag(entries[begun])
-            writer.begin_part(file_names(entries[begun])[0], weight=weight, tag=tag)
+            writer.begin_part(names[begun], weight=weight, tag=tag)
         writer.append(encoded.sources, encoded.targets, encoded.lines)
         stored.pairs += len(encoded.sources)
         stored.too_long += encoded.too_long

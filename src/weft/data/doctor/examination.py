@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.corpus import CorpusEntry, Layout, ParallelText, Part, file_names
+from weft.data.corpus import CorpusEntry, Layout, ParallelText, Part, different_names
 from weft.data.doctor.alignment import (
     FARTHEST,
     STRANGERS,
@@ -55,20 +55,6 @@ QUICK_SHARE = 1.0
 """A warning is worth a line from so many percent of the pairs on."""
 
 Places = NDArray[np.int64]
-
-
-def different_names(entries: Sequence[CorpusEntry]) -> list[str]:
-    """How each is called: by its file, or its files where another has the same one; by a number where that too is
-    another's."""
-    short = [entry.path or entry.source or "" for entry in entries]
-    names = [
-        name if short.count(name) == 1 else " + ".join(file_names(entry))
-        for name, entry in zip(short, entries, strict=True)
-    ]
-    return [
-        f"{name} ({names[:place].count(name) + 1})" if name in names[:place] else name
-        for place, name in enumerate(names)
-    ]
 
 
 def examine(
