@@ -20,7 +20,7 @@ def read(
 ) -> tuple[list[tuple[int, str, str]], list[tuple[str, int, str]]]:
     """The pairs of an entry and the faults, as (kind, line, note)."""
     file = File("name", "train", entry, folder, layout)
-    pairs = list(file.pairs())
+    pairs = [(number, source, targets[0]) for number, source, targets in file.pairs()]
     assert list(file.lines) == [number for number, _, _ in pairs]
     return pairs, [(fault.kind, fault.line, fault.note) for fault in file.faults]
 
