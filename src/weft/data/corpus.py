@@ -407,6 +407,8 @@ def read_header(lines: Iterator[bytes], reading: Reading) -> list[str]:
     found = list(decode_lines(islice(lines, 1), reading.problems))
     if not found and not reading.problems:
         reading.add(1, "is missing: the file is empty")
+    if found and "\0" in found[0][1]:
+        reading.add(1, "holds zero bytes, as UTF-16 does; convert the file to UTF-8")
     reading.raise_problems()
     return [name.strip() for name in found[0][1].split("\t")]
 

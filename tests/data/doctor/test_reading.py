@@ -99,6 +99,21 @@ def test_without_a_file_or_its_columns_there_is_nothing_to_read(
         read(tmp_path, CorpusEntry(path=name))
 
 
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("zh\ten\n一\tone\n".encode("utf-16"), "it begins as UTF-16 does; convert the file"),
+        ("zh\ten\n一\tone\n".encode("utf-16-le"), "as UTF-16 does; convert the file to UTF-8"),
+        ("中文\t英文\n一\tone\n".encode("gb18030"), r"is not UTF-8 \(byte 0xd6 at 1\); convert the file"),
+    ],
+)
+def test_a_header_in_another_encoding_is_told_from_one_that_names_other_columns(
+    tmp_path: Path, content: bytes, says: str
+) -> None:
+    with pytest.raises(CorpusError, match=rf"^name has 1 problem\n  line 1  .*{says}"):
+        read(tmp_path, write(tmp_path, "a.tsv", content))
+
+
 def test_text_files_are_taken_two_by_two_and_an_odd_one_is_refused() -> None:
     assert group_files(["a.zh", "b.tsv.gz", "a.en"]) == [
         CorpusEntry(path="b.tsv.gz"),

@@ -20,6 +20,7 @@ from weft.data.corpus import (
     find_columns,
     is_jsonl,
     number_columns,
+    read_header,
     target_names,
 )
 from weft.files import lines_of
@@ -107,7 +108,7 @@ class File:
             first = next(lines, None)
             if first is None:
                 return
-            header = [name.strip() for name in self._decode(first[1], 1).split("\t")]
+            header = read_header(iter([first[1]]), reading)
             places = find_columns(columns, header, reading)
         else:
             header = None
