@@ -158,7 +158,7 @@ def split_corpus(
     from weft.training.signals import stopped_by_signal
 
     entries = group_files(files)
-    layout = layout_of(source, target, columns, header, "weft corpus split FILE... --source zh --target en")
+    layout = layout_of(source, target, columns, header, entries, "weft corpus split FILE... --source zh --target en")
     places = [Path(name).resolve() for name in files]
     if repeated := {name for name in files if places.count(Path(name).resolve()) > 1}:
         raise UsageError(f"{', '.join(sorted(repeated))} is named more than once")

@@ -338,14 +338,19 @@ def open_files(
         assert entry.source is not None and entry.target is not None  # CorpusEntry's validator holds this
         source, target = root / entry.source, root / entry.target
         return partial(pairs_of_texts, target_name=target.name), pieces_of_texts(source, target, reading)
+    return open_pairs(root / entry.path, columns_of(entry.path, layout, reading), layout.header, reading)
+
+
+def columns_of(name: str, layout: DataConfig | Layout, reading: Reading) -> Columns:
+    """Those of a file of pairs; raises CorpusError where source and target are the same one."""
     columns = Columns(source=layout.source, target=layout.target)
-    if not layout.header and not is_jsonl(entry.path):
+    if not layout.header and not is_jsonl(name):
         columns = Columns(source="1", target="2")
     columns = layout.columns or columns
     if columns.source in target_names(columns):
         reading.add(1, f"source and target are one column, `{columns.source}`; {reading.column_hint}")
         reading.raise_problems()
-    return open_pairs(root / entry.path, columns, layout.header, reading)
+    return columns
 
 
 def open_pairs(path: Path, columns: Columns, has_header: bool, reading: Reading) -> tuple[Parse, Iterator[Piece]]:

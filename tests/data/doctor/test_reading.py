@@ -114,6 +114,15 @@ def test_a_header_in_another_encoding_is_told_from_one_that_names_other_columns(
         read(tmp_path, write(tmp_path, "a.tsv", content))
 
 
+@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
+def test_one_column_is_not_read_as_both_sides(tmp_path: Path, name: str) -> None:
+    entry = write(tmp_path, name, b'{"zh": "1"}\n')
+    for names in (("zh", "zh"), ("zh", ("en", "zh"))):
+        layout = Layout("zh", "en", Columns(source=names[0], target=names[1]))
+        with pytest.raises(CorpusError, match="source and target are one column, `zh`"):
+            read(tmp_path, entry, layout)
+
+
 def test_text_files_are_taken_two_by_two_and_an_odd_one_is_refused() -> None:
     assert group_files(["a.zh", "b.tsv.gz", "a.en"]) == [
         CorpusEntry(path="b.tsv.gz"),

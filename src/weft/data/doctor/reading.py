@@ -17,6 +17,7 @@ from weft.data.corpus import (
     Layout,
     Reading,
     Row,
+    columns_of,
     find_columns,
     is_jsonl,
     number_columns,
@@ -84,8 +85,9 @@ class File:
         if self.entry.path is None:
             assert self.entry.source is not None and self.entry.target is not None  # CorpusEntry holds this
             return self._read_text_pair(self.root / self.entry.source, self.root / self.entry.target)
-        path = self.root / self.entry.path
-        return self._read_jsonl(path) if is_jsonl(self.entry.path) else self._read_tsv(path)
+        path, reading = self.root / self.entry.path, Reading(self.name)
+        columns = columns_of(self.entry.path, self.layout, reading)
+        return self._read_jsonl(path, columns) if is_jsonl(self.entry.path) else self._read_tsv(path, columns, reading)
 
     def _read_text_pair(self, source: Path, target: Path) -> Iterator[Row]:
         counts = [0, 0]
@@ -99,12 +101,9 @@ class File:
             note = f"{source.name} has {counts[0]:,} lines, {target.name} {counts[1]:,}"
             self.faults.append(Fault("unequal counts", min(counts) + 1, note))
 
-    def _read_tsv(self, path: Path) -> Iterator[Row]:
+    def _read_tsv(self, path: Path, columns: Columns, reading: Reading) -> Iterator[Row]:
         lines = enumerate(self._lines_of(path), start=1)
-        reading = Reading(self.name)
-        layout = self.layout
-        if layout.header:
-            columns = layout.columns or Columns(source=layout.source, target=layout.target)
+        if self.layout.header:
             first = next(lines, None)
             if first is None:
                 return
@@ -112,7 +111,7 @@ class File:
             places = find_columns(columns, header, reading)
         else:
             header = None
-            places = number_columns(layout.columns or Columns(source="1", target="2"), reading)
+            places = number_columns(columns, reading)
         reading.raise_problems()
         assert places is not None  # else there was a problem
         least = max(places) + 1
@@ -123,8 +122,7 @@ class File:
             if len(cells) >= least:
                 yield number, cells[places[0]], tuple(cells[place] for place in places[1:])
 
-    def _read_jsonl(self, path: Path) -> Iterator[Row]:
-        columns = self.layout.columns or Columns(source=self.layout.source, target=self.layout.target)
+    def _read_jsonl(self, path: Path, columns: Columns) -> Iterator[Row]:
         names = [columns.source, *target_names(columns)]
         for number, raw in enumerate(self._lines_of(path), start=1):
             try:
