@@ -212,6 +212,19 @@ def test_a_file_without_pairs_is_an_error_and_that_alone(tmp_path: Path) -> None
         assert diagnosis.pairs == 0 and kinds(diagnosis) == {"no pairs"} and diagnosis.has_errors
 
 
+def test_shares_are_of_all_lines_whether_they_gave_a_pair_or_not(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("zh\ten\n我走\tI go\n" + "我\n" * 3, encoding="utf-8")
+    (tmp_path / "b.zh").write_bytes("你好\n".encode("gb18030") * 2)
+    (tmp_path / "b.en").write_bytes(b"hell\xff\n" * 2)
+    texts = CorpusEntry(source="b.zh", target="b.en")
+    diagnosis = examine({"train": [CorpusEntry(path="a.tsv"), texts]}, ZH_EN, tmp_path)
+    assert diagnosis.pairs == 3 and diagnosis.without_pair == 3
+    assert finding(diagnosis, "columns").lines == {"a.tsv": [3, 4, 5]} and finding(diagnosis, "encoding").count == 2
+    shares = {row["kind"]: row["share"] for row in diagnosis.as_dict()["findings"]}
+    assert shares["columns"] == 0.5 and shares["encoding"] == pytest.approx(1 / 3, abs=1e-6)
+    assert "5 pairs (83.33 %) carry an error" in diagnosis.table()
+
+
 def test_a_side_of_control_characters_alone_is_empty(tmp_path: Path) -> None:
     diagnosis = diagnose(tmp_path, [("\x01", "hello"), ("你好", "\x02 \x03"), ("我走", "I go")])
     assert finding(diagnosis, "empty").lines == {"train.tsv": [2, 3]}

@@ -451,6 +451,7 @@ class Examination:
             ],
             with_error=len(with_error),
             with_warning=len(self._carrying(seen, "warning") - with_error),
+            without_pair=sum(map(self._without_pair, self.files)),
             remarks=self.remarks,
             is_quick=self.is_quick,
         )
@@ -497,13 +498,22 @@ class Examination:
 
     def _faults(self) -> list[Finding]:
         """What the reading of the files found."""
-        kinds: dict[str, dict[str, list[int]]] = {}
+        kinds: dict[str, dict[str, dict[int, None]]] = {}
         examples: dict[str, list[Example]] = {}
         for file in self.files:
             for fault in file.faults:
-                kinds.setdefault(fault.kind, {}).setdefault(file.name, []).append(fault.line)
+                kinds.setdefault(fault.kind, {}).setdefault(file.name, {})[fault.line] = None
                 examples.setdefault(fault.kind, []).append(Example(file.name, fault.line, "", "", fault.note))
-        return [Finding(kind, lines, examples[kind][:EXAMPLES]) for kind, lines in kinds.items()]
+        return [
+            Finding(kind, {name: list(lines) for name, lines in files.items()}, examples[kind][:EXAMPLES])
+            for kind, files in kinds.items()
+        ]
+
+    @staticmethod
+    def _without_pair(file: File | Held) -> int:
+        """How many lines of the file with a fault gave no pair."""
+        lines = np.unique(np.array([fault.line for fault in file.faults], np.int64))
+        return int((~np.isin(lines, np.asarray(file.lines))).sum())
 
     @staticmethod
     def _carrying(findings: Sequence[Finding], severity: str) -> set[tuple[str, int]]:
