@@ -121,8 +121,9 @@ def decode_lines(lines: Iterable[bytes], problems: list[Problem], first: int = 1
             yield number, line[mark:].removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
             byte = f"byte 0x{line[mark + error.start]:02x} at {mark + error.start + 1}"
-            what = f"is not UTF-8 ({byte}); convert the file or remove the line"
-            problems.append(Problem(f"line {number}", what))
+            is_utf_16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            what = "it begins as UTF-16 does; convert the file" if is_utf_16 else "convert the file or remove the line"
+            problems.append(Problem(f"line {number}", f"is not UTF-8 ({byte}); {what}"))
 
 
 def refuse_replacing(option: str, path: Path | None, inputs: Iterable[Path | None]) -> None:

@@ -2,17 +2,20 @@
 
 import hashlib
 import json
+import os
+import signal
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from weft.cli.corpus import Bars, PlainLines
-from weft.data import corpus_folder, download
+from weft.data import corpus_folder, download, splitting
 
 Weft = Callable[..., tuple[int, str, str]]
 NAME = "opus/Tatoeba/v2023-04-12/de-en"
@@ -188,3 +191,21 @@ def test_progress_goes_to_stderr_as_lines_now_and_then_or_as_a_bar(
     out, error = capsys.readouterr()
     assert out == "" and error.count("a [file] comes") == 2
     assert f"x.zip: 1.0 MB{' of 2.0 MB' if total else ''}" in error
+
+
+def test_a_signal_leaves_nothing_of_a_split_behind(weft: Weft, pairs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = splitting.write_parts
+    before = sorted(pairs.iterdir())
+
+    def write_and_stop(*arguments: Any) -> int:
+        write(*arguments)
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("the signal comes at once")
+
+    monkeypatch.setattr(splitting, "write_parts", write_and_stop)
+    code, _, stderr = weft(
+        *("corpus", "split", "a.zh", "a.en", "--source", "zh", "--target", "en"),
+        *("--valid", "5", "--test", "0", "--output", "parts"),
+    )
+    assert code == 3 and "stopped before parts was whole, so nothing was written" in stderr
+    assert sorted(pairs.iterdir()) == before

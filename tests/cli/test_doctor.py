@@ -88,6 +88,11 @@ def test_a_recipe_says_which_files_it_has_and_how_to_read_them(weft: Weft, tiny_
     assert "train.tsv: 42 pairs\nvalid.tsv: 5 pairs\n" in out and "t.tsv: 1 pairs" in out
 
 
+def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
+    texts = write("a.txt", "一句话\n再说一句\n"), write("b.txt", "一句话啊\n又说了一句\n")
+    assert "a.txt: 2 pairs" in weft("doctor", *texts, "--source", "zh", "--target", "zh")[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -101,6 +106,9 @@ def test_a_recipe_says_which_files_it_has_and_how_to_read_them(weft: Weft, tiny_
         (("a.toml", "--json", "a.toml"), "would overwrite an input"),
         (("a.tsv", "--source", "zh", "--target", "en", "--json", "no/a.json"), "no is no folder"),
         (("a.tsv", "--source", "zh", "--target", "zh"), "--source and --target are both zh; name the two columns"),
+        (("a", "b", "--source", "zh", "--target", "en", "--columns", "1,2"), "--columns is for files of pairs"),
+        (("a", "b", "--source", "zh", "--target", "en", "--no-header"), "--no-header are for TSV files"),
+        (("a.jsonl", "--source", "zh", "--target", "en", "--header"), "--no-header are for TSV files"),
         ((), "say what to look at"),
         (("a.tsv", "--machine", "--json", "a.json"), "--machine does not go with FILES, --json"),
     ],

@@ -87,6 +87,8 @@ def test_from_a_file_into_a_file(weft: Weft, files: dict[Kind, Path], tmp_path: 
         (["tokenize", "x"], "give either --model, such as runs/starter, or --vocabulary and --kind"),
         (["detokenize", "x", "--model", "m", "--vocabulary", "v"], "give either --model"),
         (["tokenize", "x", "--vocabulary", "v"], "--vocabulary needs --kind"),
+        (["tokenize", "x", "--vocabulary", "v", "--kind", "bpe", "--side", "source"], "--side chooses between"),
+        (["detokenize", "x", "--vocabulary", "v", "--kind", "bpe", "--side", "target"], "--side chooses between"),
         (["tokenize", "x", "--model", "m", "--kind", "words"], "--kind and --language are for --vocabulary"),
         (["detokenize", "x", "--model", "m", "--language", "de"], "--kind and --language are for --vocabulary"),
         (["tokenize", "x", "--vocabulary", "v", "--kind", "words"], "--kind words needs --language"),

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import resource
 import signal
 import subprocess
 import sys
@@ -455,6 +456,19 @@ def test_what_is_no_http_and_where_nobody_listens_are_named(
     with Loopback() as closed:
         pass
     assert "refused" in refused(closed.address, target) and len(pauses) == 6
+
+
+def test_a_disk_that_is_full_halfway_is_one_error_and_the_next_call_goes_on(server: Loopback, target: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        said = refused(server.address, target)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert f"{target} could not be written: File too large; 100,000 bytes of it are kept" in said
+    assert "the same command goes on from there. Put that right, or name another folder by --output" in said
+    fetch(server.address, target)
+    assert target.read_bytes() == CONTENT and server.asked[1:] == [("/file", "bytes=100000-")]
 
 
 def test_a_full_disk_is_named(server: Loopback, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """Keys: equal for texts that are the same to a reader, different for all others, whatever stands beside them."""
 
-import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -25,6 +24,13 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
         ("e\u0301cole", "école"),
         ("שָׁלוֹם", "שלום"),  # vowel points, which are seldom written
         ("我 ❤\ufe0f 你", "我❤你"),
+        ("1,000,000", "1000000"),
+        ("1, 2 und 3 : 4", "1 2 und 3 4"),
+        ("１０：３０", "10:30"),
+        ("1990–95", "1990-95"),
+        ("COVID-19 - a well-known name", "Covid 19, a well known name"),
+        ("C + D # 5", "c d 5"),
+        ("On page 5.", "on page 5"),
     ],
 )
 def test_punctuation_case_width_script_and_spaces_do_not_count(left: str, right: str) -> None:
@@ -44,9 +50,22 @@ def test_punctuation_case_width_script_and_spaces_do_not_count(left: str, right:
         ("जाता", "जाती"),
         ("ตา", "ตี"),
         ("q\u0303", "q"),
+        ("1.5", "15"),
+        ("1,5", "15"),
+        ("1.5", "1:5"),
+        ("10:30", "1030"),
+        ("１０：３０", "1030"),
+        ("1/2", "12"),
+        ("3-1", "31"),
+        ("-5 °C", "5 °C"),
+        ("零下（−5）", "零下（5）"),
+        ("C++", "C"),
+        ("C++", "C+"),
+        ("C#", "C"),
+        ("Ｃ＋＋语言", "Ｃ语言"),
     ],
 )
-def test_letters_and_their_order_do_count(left: str, right: str) -> None:
+def test_letters_signs_within_numbers_and_names_and_their_order_do_count(left: str, right: str) -> None:
     one, other = keys_of([left, right])
     assert one != other
 
@@ -62,11 +81,22 @@ def test_a_key_does_not_depend_on_the_texts_beside_it(before: list[str], text: s
 
 
 def plain_key(text: str) -> str:
-    """The same rule for ASCII text, letter by letter."""
-    return "".join(c.lower() for c in text if unicodedata.category(c)[0] in "LN")
+    """The same rule for text of few letters, letter by letter."""
+    return "".join(c.lower() for place, c in enumerate(text) if c.isalnum() or is_sign(text, place))
 
 
-@given(st.lists(st.text(st.sampled_from("aAbB1, "), max_size=6), min_size=2, max_size=40))
+def is_sign(text: str, place: int) -> bool:
+    before, sign, after = text[:place], text[place], text[place + 1 :]
+    is_within_number = before[-1:].isdecimal() and after[:1].isdecimal()
+    if sign == "+":
+        return before[-1:].isalpha() or (before[-1:] == "+" and before[-2:-1].isalpha())
+    if sign == "-":
+        return is_within_number or (after[:1].isdecimal() and not (before[-1:].isalnum() or before[-1:] == "-"))
+    ends_three = after[:3].isdecimal() and len(after[:3]) == 3 and not after[3:4].isdecimal()
+    return sign == "," and is_within_number and not ends_three
+
+
+@given(st.lists(st.text(st.sampled_from("aAb1-+, "), max_size=7), min_size=2, max_size=40))
 def test_keys_are_equal_exactly_where_the_plain_keys_are(texts: list[str]) -> None:
     keys, plain = keys_of(texts).tolist(), [plain_key(text) for text in texts]
     for i in range(len(texts)):

@@ -196,6 +196,19 @@ def test_copies_of_a_leak_are_told_where_they_stay_and_not_where_they_do_not(tmp
         assert leaks.lines == {"a.tsv": lines} and [example.line for example in leaks.examples] == lines
 
 
+def test_files_that_stand_in_two_entries_lose_no_leak_and_keep_their_lines_apart(tmp_path: Path) -> None:
+    for name, lines in {"a.zh": "狗\n猫\n", "a.en": "dog\ncat\n", "b.en": "a dog\ncat\n"}.items():
+        (tmp_path / name).write_text(lines, encoding="utf-8")
+    entries = [CorpusEntry(source="a.zh", target=target) for target in ("a.en", "b.en", "b.en")]
+    held = HeldOut.of(["猫"], ["no other"])
+    found = cleaned(tmp_path, *entries, cleaning=CleaningConfig(leaks=False), held_out=held)
+    assert found.removed.counts["duplicates"] == 3 and found.leaks.lines == {"a.zh + a.en": [2]}
+    assert [example.place for example in found.leaks.examples] == ["a.zh + a.en:2"]
+    names = ["a.zh + a.en", "a.zh + b.en", "a.zh + b.en (2)"]
+    assert [part.file for part in found.sample(9).parts] == names
+    assert [part.file for part in corpus.read_corpora(entries, config(), tmp_path).parts] == names
+
+
 def test_a_sample_is_spread_evenly_over_the_clean_pairs_of_all_files(tmp_path: Path) -> None:
     first, second = sentences(100, seed=6), sentences(60, seed=7)
     entries = (

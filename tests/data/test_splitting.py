@@ -1,5 +1,6 @@
 """Splitting a corpus: whatever it is like, the parts share no sentence, and every pair is accounted for."""
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -125,6 +126,17 @@ def test_every_line_that_is_wrong_is_named_and_nothing_is_written(tmp_path: Path
         "b.zh: the two files",
     ]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.tsv", "b.en", "b.zh"]
+
+
+def test_the_parts_are_on_the_disk_before_their_folder_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk = {}
+    monkeypatch.setattr(os, "fsync", lambda file: on_disk.update({os.fstat(file).st_ino: not output.exists()}))
+    output = tmp_path / "parts"
+    split_pairs(tmp_path, numbered(9), valid=2)
+    assert all(on_disk[path.stat().st_ino] for path in [output, *output.iterdir()])
+    assert tmp_path.stat().st_ino in on_disk
 
 
 def test_a_folder_that_is_there_is_not_written_into(tmp_path: Path) -> None:

@@ -106,10 +106,20 @@ def test_with_joining_1_each_pair_stands_alone_and_with_the_next_one_of_its_file
     assert sum(tagged) == 10 + 9
 
 
-def test_unknown_words_are_counted_over_all_pieces(corpus: CleanCorpus, tmp_path: Path) -> None:
+@pytest.mark.parametrize("joining", [0.0, 1.0])
+def test_unknown_words_are_counted_over_all_pieces(corpus: CleanCorpus, tmp_path: Path, joining: float) -> None:
     words = train_words(["cat"], vocab_size=5, language="en")[0]
-    _, account = stored(
-        corpus, Encoder(words, words, ((), ()), ("zh", "en"), max_length=20), tmp_path / "store", at_once=9
-    )
+    encoder = Encoder(words, words, ((), ()), ("zh", "en"), max_length=20, joining=joining)
+    _, account = stored(corpus, encoder, tmp_path / "store", at_once=9)
     assert account.unknown[1].tolist() == [0, sum(len(en.split()) for _, en in PAIRS)]
     assert account.unknown[0][0] == account.unknown[0][1] >= 40
+
+
+def test_a_text_is_cut_once_to_be_stored_and_to_be_counted(
+    corpus: CleanCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = train_words(["cat"], vocab_size=5, language="en")[0]
+    encode, cut = words.encode, []
+    monkeypatch.setattr(words, "encode", lambda texts: encode([cut.append(text) or text for text in texts]))
+    stored(corpus, Encoder(words, words, ((), ()), ("zh", "en"), max_length=20), tmp_path / "store", at_once=9)
+    assert sorted(cut) == sorted(text for pair in PAIRS for text in pair)

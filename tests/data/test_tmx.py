@@ -106,6 +106,26 @@ def test_every_unit_that_is_wrong_is_named_by_its_line(tmp_path: Path) -> None:
     )
 
 
+def test_a_unit_of_many_texts_makes_no_more_pairs_than_somebody_would_mean(tmp_path: Path) -> None:
+    def of(sources: int, targets: int) -> str:
+        texts = "<tuv xml:lang='zh'><seg>一</seg></tuv>" * sources + "<tuv xml:lang='en'><seg>x</seg></tuv>" * targets
+        return f"<tu>{texts}</tu>\n"
+
+    assert len(read(written(tmp_path, around(of(4, 25) + of(1, 100))))) == 200
+    with pytest.raises(CorpusError) as raised:
+        read(written(tmp_path, around(of(1, 1) + of(101, 1) + of(1000, 2000))))
+    assert [(problem.where, problem.what.partition(";")[0]) for problem in raised.value.problems] == [
+        ("line 3", "a unit has 101 in zh and 1 in en, which make 101 pairs"),
+        ("line 4", "a unit has 1,000 in zh and 2,000 in en, which make 2,000,000 pairs"),
+    ]
+
+
+def test_a_text_that_needs_an_entity_of_another_file_is_refused_and_not_shortened(tmp_path: Path) -> None:
+    units = unit("<seg>一</seg>", "<seg>one</seg>") + unit("<seg>咖啡</seg>", "<seg>caf&eacute;</seg>")
+    with pytest.raises(CorpusError, match=r"line 3 +uses the entity '&eacute;'.*put its text in its place"):
+        read(written(tmp_path, around(units, '<!DOCTYPE tmx SYSTEM "tmx14.dtd">')))
+
+
 def test_a_file_without_the_two_languages_says_which_it_has(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"no unit has both de and en; the languages in it are EN-US, zh_CN, FR-CA"):
         read(written(tmp_path, STANDARD), ("de", "en"))

@@ -110,13 +110,13 @@ def test_bytes_stay_bytes(trained: Trained) -> None:
     of = vocabulary(model, listing(model))
     tokenizer, _ = tokenizer_of(of, model)
     assert tokenizer.decode(tokenizer.encode(["我有龘"])) == ["我有龘"]
-    assert tokenizer.count_unknown(["我有龘"]) == (0, 0)
+    assert tokenizer.count_unknown(tokenizer.encode(["我有龘"])) == (0, 0)
 
 
 def test_unknown_runs_are_counted_where_there_are_no_bytes(trained: Trained) -> None:
     model = trained(0)
     tokenizer, _ = tokenizer_of(vocabulary(model, listing(model, left_out=0)), model)
-    unknown, pieces = tokenizer.count_unknown(["我有龘龘。"])
+    unknown, pieces = tokenizer.count_unknown(tokenizer.encode(["我有龘龘。"]))
     assert unknown == 1 < pieces
 
 

@@ -4,11 +4,14 @@ import json
 import shutil
 import subprocess
 import sys
+import unicodedata
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import weft
 from weft.data.store import open_store
 from weft.errors import CorpusError, RunError
 from weft.tasks import preparation
@@ -198,6 +201,22 @@ def test_a_run_that_has_begun_keeps_its_corpus_under_another_weft(root: Path, mo
     train(recipe(), run=root / "run", data=root)
     assert (root / "run" / "corpus" / "manifest.json").stat().st_mtime_ns == before
     assert prepared(root, "new")[0].read == 45
+
+
+def test_what_reads_cleans_and_cuts_is_known_by_its_code_and_by_the_unicode_of_this_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = shutil.copytree(
+        Path(weft.__file__).parent, tmp_path / "weft", ignore=shutil.ignore_patterns("pretrained")
+    )
+    monkeypatch.setattr(weft, "__file__", str(package / "__init__.py"))
+    digests = [preparation.code_digest.__wrapped__()]
+    for name in ("files.py", "data/keys.py", "text/chinese.py", "tasks/model_folder.py", "serving/app.py"):
+        (package / name).write_text("another = True\n", encoding="utf-8")
+        digests.append(preparation.code_digest.__wrapped__())
+    monkeypatch.setattr(unicodedata, "unidata_version", "1.1.5")
+    digests.append(preparation.code_digest.__wrapped__())
+    assert [one == other for one, other in pairwise(digests)] == [False, False, False, False, True, False]
 
 
 def test_sides_of_the_held_out_files_that_change_places_make_it_anew(root: Path) -> None:

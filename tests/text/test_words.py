@@ -64,7 +64,7 @@ def test_a_word_outside_the_vocabulary_is_exactly_one_unknown_one(tokenizer: Wor
     (ids,) = tokenizer.encode(["我有 a counterrevolutionary book, 北京大学."])
     assert ids.count(UNKNOWN_ID) == 3
     assert tokenizer.pieces("a counterrevolutionary book") == ["▁a", "<unk>", "▁book"]
-    assert tokenizer.count_unknown(["我有 a counterrevolutionary book, 北京大学.", "苹果"]) == (3, 9)
+    assert tokenizer.count_unknown([ids, *tokenizer.encode(["苹果"])]) == (3, 9)
 
 
 def test_an_unknown_word_reads_as_a_sign_with_a_space_before_it_unless_it_follows_chinese(

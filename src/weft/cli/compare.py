@@ -164,11 +164,11 @@ def pairs_config(
 ) -> "DataConfig":
     """How the pairs are read: as the models read theirs, which must all translate the same languages; without a model
     as the command line says."""
-    from weft.data.corpus import DataConfig
+    from weft.data.corpus import CorpusEntry, DataConfig
 
     models = [translator.model.recipe.data for translator in translators if translator is not None]
     if not models:
-        layout = layout_of(source, target, columns, header, USAGE)
+        layout = layout_of(source, target, columns, header, [CorpusEntry(path=data)], USAGE)
         files = (data,)
         return DataConfig(
             source=layout.source,

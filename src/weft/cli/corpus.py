@@ -155,14 +155,16 @@ def split_corpus(
     """
     from weft.data.corpus import group_files
     from weft.data.splitting import split
+    from weft.training.signals import stopped_by_signal
 
     entries = group_files(files)
-    layout = layout_of(source, target, columns, header, "weft corpus split FILE... --source zh --target en")
+    layout = layout_of(source, target, columns, header, entries, "weft corpus split FILE... --source zh --target en")
     places = [Path(name).resolve() for name in files]
     if repeated := {name for name in files if places.count(Path(name).resolve()) > 1}:
         raise UsageError(f"{', '.join(sorted(repeated))} is named more than once")
     held_out = {"valid": valid, "test": test} if test else {"valid": valid}
-    came = split(entries, layout, output, held_out, seed=seed)
+    with stopped_by_signal(f"stopped before {output} was whole, so nothing was written"):
+        came = split(entries, layout, output, held_out, seed=seed)
     written = {part: f"{output / part}.tsv" for part in came.pairs}
     width = max(map(len, written.values()))
     for part, pairs in came.pairs.items():

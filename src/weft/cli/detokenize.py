@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def detokenize(
     text: Annotated[list[str] | None, typer.Argument(help="Lines of pieces to join.")] = None,
     model: ModelOption = "",
-    side: SideOption = "source",
+    side: SideOption = None,
     vocabulary: VocabularyOption = None,
     kind: KindOption = None,
     language: LanguageOption = "",

@@ -83,7 +83,8 @@ def doctor(
 
         if data is not None:
             raise UsageError("--data is where a recipe's files lie; name files themselves by their paths")
-        layout = layout_of(source, target, columns, header, USAGE)
+        entries = [entry for names in (files, valid, test) for entry in group_files(names or ())]
+        layout = layout_of(source, target, columns, header, entries, USAGE)
         parts, root = {"train": group_files(files)}, Path()
     examine(parts, valid or (), test or (), layout, root, json, report)
 

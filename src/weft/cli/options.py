@@ -10,7 +10,7 @@ import typer
 from weft.errors import UsageError
 
 if TYPE_CHECKING:
-    from weft.data.corpus import Layout
+    from weft.data.corpus import CorpusEntry, Layout
 
 RecipeFile = Annotated[Path, typer.Argument(help="The recipe, a TOML file.")]
 RunFolder = Annotated[
@@ -78,20 +78,33 @@ def only_model(models: Sequence[str], what: str) -> str:
     return models[0]
 
 
-def layout_of(source: str | None, target: str | None, columns: str | None, header: bool | None, usage: str) -> "Layout":
-    """What the four options above say of files; raises UsageError, with the usage, where no language is named."""
-    from weft.data.corpus import Columns, Layout
+def layout_of(
+    source: str | None,
+    target: str | None,
+    columns: str | None,
+    header: bool | None,
+    entries: Sequence["CorpusEntry"],
+    usage: str,
+) -> "Layout":
+    """What the four options above say of these files; raises UsageError, with the usage, where no language is named,
+    and for an option that none of the files has a use for."""
+    from weft.data.corpus import Columns, Layout, is_jsonl
 
     if not source or not target:
         missing = " and ".join(name for name, value in (("--source", source), ("--target", target)) if not value)
         raise UsageError(f"say the languages: {missing} is missing; {usage}")
+    files_of_pairs = [entry.path for entry in entries if entry.path is not None]
+    if columns is not None and not files_of_pairs:
+        raise UsageError("--columns is for files of pairs; text files two by two have none: leave it out")
+    if header is not None and all(map(is_jsonl, files_of_pairs)):
+        raise UsageError("--header and --no-header are for TSV files, and none is named: leave them out")
     named = None
     if columns is not None:
         names = [name.strip() for name in columns.split(",")]
         if len(names) != 2 or not all(names):
             raise UsageError(f"--columns takes two names or numbers with a comma between, such as zh,en; got {columns}")
         named = Columns(source=names[0], target=names[1])
-    elif source == target:
+    elif source == target and files_of_pairs:
         raise UsageError(
             f"--source and --target are both {source}; name the two columns as well, by the header, or by "
             "number: --columns 1,2 --no-header"

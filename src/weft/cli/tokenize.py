@@ -19,8 +19,10 @@ KindName = Literal["bpe", "unigram", "wordpiece", "characters", "words"]
 ModelOption = Annotated[
     str, typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft.")
 ]
+Side = Literal["source", "target"]
 SideOption = Annotated[
-    Literal["source", "target"], typer.Option("--side", help="Which of the model's two vocabularies.")
+    Side | None,
+    typer.Option("--side", help="Which of the model's two vocabularies.  [default: source]", show_default=False),
 ]
 VocabularyOption = Annotated[
     Path | None,
@@ -43,7 +45,7 @@ OutputOption = Annotated[
 def tokenize(
     text: Annotated[list[str] | None, typer.Argument(help="Sentences to cut.")] = None,
     model: ModelOption = "",
-    side: SideOption = "source",
+    side: SideOption = None,
     vocabulary: VocabularyOption = None,
     kind: KindOption = None,
     language: LanguageOption = "",
@@ -67,7 +69,7 @@ def tokenize(
 
 
 def tokenizer_of(
-    model: str, side: Literal["source", "target"], vocabulary: Path | None, kind: KindName | None, language: str
+    model: str, side: Side | None, vocabulary: Path | None, kind: KindName | None, language: str
 ) -> "Tokenizer":
     """The tokenizer that the options mean; raises UsageError where they mean none, ModelError for a spoiled file."""
     if bool(model) == (vocabulary is not None):
@@ -78,7 +80,9 @@ def tokenizer_of(
         from weft.tasks.model_folder import check_model, find_model
 
         _, source, target = check_model(find_model(model))
-        return source if side == "source" else target
+        return target if side == "target" else source
+    if side is not None:
+        raise UsageError("--side chooses between a model's two vocabularies; --vocabulary is one")
     if kind is None:
         raise UsageError("--vocabulary needs --kind: bpe, unigram, wordpiece, characters or words")
     if kind == "words" and not language:

@@ -175,10 +175,10 @@ class ParallelText:
 def read_corpora(entries: Sequence[str | CorpusEntry], config: DataConfig, root: Path) -> ParallelText:
     """All pairs of these entries, in order; raises CorpusError naming every file and line that is wrong."""
     texts, problems = [], []
-    for entry in entries:
-        entry = CorpusEntry(path=entry) if isinstance(entry, str) else entry
+    given = as_entries(entries)
+    for entry, name in zip(given, different_names(given), strict=True):
         try:
-            texts.append(read_entry(entry, config, root))
+            texts.append(read_entry(entry, name, config, root))
         except CorpusError as error:
             problems += [Problem(f"{error.subject}: {problem.where}", problem.what) for problem in error.problems]
     if problems:
@@ -208,10 +208,13 @@ def read_monolingual(path: Path, column: str) -> list[str]:
     return texts
 
 
-def read_entry(entry: CorpusEntry, config: DataConfig, root: Path) -> ParallelText:
-    """The pairs of one entry; paths are relative to `root`."""
-    names = file_names(entry)
-    reading = Reading(names[0])
+def as_entries(entries: Sequence[str | CorpusEntry]) -> tuple[CorpusEntry, ...]:
+    return tuple(CorpusEntry(path=entry) if isinstance(entry, str) else entry for entry in entries)
+
+
+def read_entry(entry: CorpusEntry, name: str, config: DataConfig, root: Path) -> ParallelText:
+    """The pairs of one entry, which is called by this name; paths are relative to `root`."""
+    reading = Reading(name)
     parse, pieces = open_entry(entry, config, root, reading)
     sources, references = [], []
     lines = array("I")
@@ -228,9 +231,10 @@ def read_entry(entry: CorpusEntry, config: DataConfig, root: Path) -> ParallelTe
                 reading.add_empty(number, source)
     reading.raise_problems()
     if not sources:
-        raise CorpusError(names[0], [Problem("the whole file", "holds no sentence pair")])
-    part = Part(len(sources), *weight_and_tag(entry), names[0], lines)
-    return ParallelText(sources, references, {name: sha256(root / name) for name in names}, dropped, (part,))
+        raise CorpusError(name, [Problem("the whole file", "holds no sentence pair")])
+    part = Part(len(sources), *weight_and_tag(entry), name, lines)
+    digests = {file: sha256(root / file) for file in file_names(entry)}
+    return ParallelText(sources, references, digests, dropped, (part,))
 
 
 def weight_and_tag(entry: CorpusEntry) -> tuple[float, str | None]:
@@ -257,6 +261,20 @@ def group_files(names: Sequence[str]) -> list[CorpusEntry]:
 
 def file_names(entry: CorpusEntry) -> list[str]:
     return [name for name in (entry.path, entry.source, entry.target) if name is not None]
+
+
+def different_names(entries: Sequence[CorpusEntry]) -> list[str]:
+    """How each is called: by its file, or its files where another has the same one; by a number where that too is
+    another's."""
+    short = [file_names(entry)[0] for entry in entries]
+    names = [
+        name if short.count(name) == 1 else " + ".join(file_names(entry))
+        for name, entry in zip(short, entries, strict=True)
+    ]
+    return [
+        f"{name} ({names[:place].count(name) + 1})" if name in names[:place] else name
+        for place, name in enumerate(names)
+    ]
 
 
 @dataclass
@@ -320,14 +338,19 @@ def open_files(
         assert entry.source is not None and entry.target is not None  # CorpusEntry's validator holds this
         source, target = root / entry.source, root / entry.target
         return partial(pairs_of_texts, target_name=target.name), pieces_of_texts(source, target, reading)
+    return open_pairs(root / entry.path, columns_of(entry.path, layout, reading), layout.header, reading)
+
+
+def columns_of(name: str, layout: DataConfig | Layout, reading: Reading) -> Columns:
+    """Those of a file of pairs; raises CorpusError where source and target are the same one."""
     columns = Columns(source=layout.source, target=layout.target)
-    if not layout.header and not is_jsonl(entry.path):
+    if not layout.header and not is_jsonl(name):
         columns = Columns(source="1", target="2")
     columns = layout.columns or columns
     if columns.source in target_names(columns):
         reading.add(1, f"source and target are one column, `{columns.source}`; {reading.column_hint}")
         reading.raise_problems()
-    return open_pairs(root / entry.path, columns, layout.header, reading)
+    return columns
 
 
 def open_pairs(path: Path, columns: Columns, has_header: bool, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
@@ -389,6 +412,8 @@ def read_header(lines: Iterator[bytes], reading: Reading) -> list[str]:
     found = list(decode_lines(islice(lines, 1), reading.problems))
     if not found and not reading.problems:
         reading.add(1, "is missing: the file is empty")
+    if found and "\0" in found[0][1]:
+        reading.add(1, "holds zero bytes, as UTF-16 does; convert the file to UTF-8")
     reading.raise_problems()
     return [name.strip() for name in found[0][1].split("\t")]
 

@@ -90,7 +90,10 @@ def download(address: str, target: Path, expected: Expected, on_progress: Progre
         os.replace(part.path, target)
         part.forget()
     except OSError as error:
-        raise WeftError(f"{target} could not be written: {error.strerror or error}") from error
+        raise WeftError(
+            f"{target} could not be written: {error.strerror or error}; {part.outlook()}. Put that right, or name "
+            "another folder by --output"
+        ) from error
 
 
 def is_web_address(address: str) -> bool:
@@ -113,10 +116,9 @@ def transfer_patiently(
             if part.size() > furthest:
                 furthest, failures = part.size(), 0
             if failures == len(PAUSES):
-                kept = f"{part.size():,} bytes of it are kept, and the same command goes on from there"
                 raise WeftError(
-                    f"cannot download {address}: {broken}; {kept if part.size() else 'the same command tries again'}. "
-                    "A mirror or a folder with the files is named by --from"
+                    f"cannot download {address}: {broken}; {part.outlook()}. A mirror or a folder with the "
+                    "files is named by --from"
                 ) from None
             pause = min(max(PAUSES[failures], broken.pause), LONGEST_PAUSE)
             failures += 1
@@ -142,6 +144,12 @@ class Partial:
 
     def size(self) -> int:
         return self.path.stat().st_size if self.path.is_file() else 0
+
+    def outlook(self) -> str:
+        """What the same command will do."""
+        size = self.size()
+        kept = f"{size:,} bytes of it are kept, and the same command goes on from there"
+        return kept if size else "the same command tries again"
 
     def version(self, address: str) -> str | None:
         """The validator (an ETag or a date) of the version whose beginning is here; None where that is unknown."""

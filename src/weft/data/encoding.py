@@ -38,11 +38,9 @@ def encode_pairs(
     `before` holds what stands before each source, such as the id of a tag.
     """
     parts = [
-        encode_some(
-            sources[begin : begin + ENCODED_AT_ONCE],
-            targets[begin : begin + ENCODED_AT_ONCE],
-            source_tokenizer,
-            target_tokenizer,
+        pairs_of_ids(
+            source_tokenizer.encode(sources[begin : begin + ENCODED_AT_ONCE]),
+            target_tokenizer.encode(targets[begin : begin + ENCODED_AT_ONCE]),
             before[begin : begin + ENCODED_AT_ONCE],
             max_length,
         )
@@ -56,15 +54,14 @@ def encode_pairs(
     )
 
 
-def encode_some(
-    sources: Sequence[str],
-    targets: Sequence[str],
-    source_tokenizer: Tokenizer,
-    target_tokenizer: Tokenizer,
+def pairs_of_ids(
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
     before: Sequence[Sequence[int]],
     max_length: int | None,
 ) -> EncodedPairs:
-    encoded = zip(source_tokenizer.encode(sources), target_tokenizer.encode(targets), before, strict=True)
+    """The same of texts that tokenizers have encoded."""
+    encoded = zip(sources, targets, before, strict=True)
     fitting = [
         (place, [*first, *source, END_ID], [BEGIN_ID, *target, END_ID])
         for place, (source, target, first) in enumerate(encoded)

@@ -1,10 +1,12 @@
 """What texts are compared by, as numbers: two texts with one key differ in nothing that a reader would call the text.
 
-A key is made of a text's letters, their marks and its digits alone, in lower case and of one width, Traditional
-characters as their Simplified ones. Here each is a 64-bit hash of that, made for many texts at once without a loop over
-their characters, so that duplicates among millions of texts are found by comparing numbers.
+A key is made of a text's letters, their marks, its digits and the signs that make others of these (SIGN), in lower case
+and of one width, Traditional characters as their Simplified ones. Here each is a 64-bit hash of that, made for many
+texts at once without a loop over their characters, so that duplicates among millions of texts are found by comparing
+numbers.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -20,6 +22,21 @@ MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
 CODE_POINTS = 0x110000
 PARTITIONS = 64
 
+SIGN = re.compile(
+    r"""[.．,，:：/／–‐‑\-－−+＋#＃](?:
+      (?=\d)(?:
+          (?<=\d[:：/／–‐‑\-－−])               # 10:30, 1/2, 3-1
+        | (?<=\d[.．,，])(?!\d{3}(?!\d))       # 1.5, but not 1,000
+        | (?<=[\-－−])(?<![\w\-].)             # -5, but not COVID-19
+      )
+      | (?<=[^\W\d_][+＋#＃])                  # C#
+      | (?<=[^\W\d_][+＋#＃][+＋#＃])          # C++
+    )""",
+    re.VERBOSE,
+)
+"""A sign without which a number or a name would be another one."""
+PLAIN_SIGNS = str.maketrans("．，：／–‐‑－−＋＃", ".,:/-----+#")
+
 
 def keys_of(texts: Sequence[str]) -> NDArray[np.uint64]:
     """The hash of each text's key; 0 where it has neither a letter nor a digit.
@@ -28,21 +45,23 @@ def keys_of(texts: Sequence[str]) -> NDArray[np.uint64]:
     multiplied and folded once more. All texts stand in one row; what a text begins with is divided out. Two texts that
     differ have one hash in 2**64 by chance, which is no protection from someone who looks for such texts.
     """
-    joined = "".join(texts)
+    joined = "\n".join(texts)
     if not unicodedata.is_normalized("NFC", joined):
         texts = [unicodedata.normalize("NFC", text) for text in texts]
-        joined = "".join(texts)
+        joined = "\n".join(texts)
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), np.uint32)
     folded = folding()[codes]
+    for sign in SIGN.finditer(joined):
+        folded[sign.start()] = ord(sign[0].translate(PLAIN_SIGNS))
     counts = folded != 0
     places = np.cumsum(counts)  # a letter's place among the letters of the row, from 1
     with np.errstate(over="ignore"):
         weights = np.where(counts, random_weights()[folded] * powers(len(codes) + 1)[places], np.uint64(0))
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weights, dtype=np.uint64)])
         before = np.concatenate([np.zeros(1, np.int64), places])
-        ends = np.cumsum(lengths)
-        starts = ends - lengths
+        starts = np.cumsum(lengths + 1) - lengths - 1
+        ends = starts + lengths
         hashes = (sums[ends] - sums[starts]) * inverse_powers(len(codes) + 1)[before[starts]]
         return mixed(hashes)
 

@@ -26,7 +26,8 @@ from weft.data.corpus import (
     Part,
     Piece,
     Reading,
-    file_names,
+    as_entries,
+    different_names,
     open_entry,
     weight_and_tag,
 )
@@ -130,8 +131,8 @@ class CleanCorpus:
             text.references.extend((target,) for target in piece.targets[chosen])
             lines[piece.entry] += piece.lines[chosen]
         parts = (
-            Part(len(of_entry), *weight_and_tag(entry), file_names(entry)[0], array("I", of_entry))
-            for entry, of_entry in zip(self.entries, lines, strict=True)
+            Part(len(of_entry), *weight_and_tag(entry), name, array("I", of_entry))
+            for entry, name, of_entry in zip(self.entries, self.names, lines, strict=True)
         )
         return replace(text, parts=tuple(parts))
 
@@ -143,8 +144,14 @@ class CleanCorpus:
                 yield CleanPiece(entry, first, [int(c[0]) for c in cells], [c[1] for c in cells], [c[2] for c in cells])
             first += len(cells)
 
-    def repeated_examples(self, names: Sequence[str]) -> Iterator[Example]:
-        """The pairs that do not count; `names` are those of the entries' files."""
+    @property
+    def names(self) -> list[str]:
+        """How each entry is called."""
+        return different_names(self.entries)
+
+    def repeated_examples(self) -> Iterator[Example]:
+        """The pairs that do not count."""
+        names = self.names
         for entry, lines, is_repeated in self._rows(10_000):
             for place in np.flatnonzero(is_repeated).tolist():
                 number, source, target = lines[place].split("\t")
@@ -183,8 +190,8 @@ def clean(
     removed, leaks, problems, rows = Removed(), Leaks(), [], [0] * len(sources)
     read = dropped = 0
     with Partitions(scratch / "keys") as partitions:
-        for number, entry in enumerate(sources):
-            judge = Judge(file_names(entry)[0], config, cleaning, held_out or HeldOut())
+        for number, (entry, name) in enumerate(zip(sources, different_names(sources), strict=True)):
+            judge = Judge(name, config, cleaning, held_out or HeldOut())
             try:
                 with open(rows_of(scratch, number), "w", encoding="utf-8", newline="\n") as file:
                     for judged in judged_pieces(judge, entry, root, each):
@@ -204,10 +211,9 @@ def clean(
                 repeated[places] = True
     corpus = CleanCorpus(scratch, sources, read, dropped, removed, leaks, tuple(rows), repeated)
     if repeated.any():
-        names = [file_names(entry)[0] for entry in sources]
-        removed.add("duplicates", corpus.repeated_examples(names), int(repeated.sum()))
+        removed.add("duplicates", corpus.repeated_examples(), int(repeated.sum()))
         if leaks.lines:
-            leaks.forget(corpus.repeated_examples(names))
+            leaks.forget(corpus.repeated_examples())
     return corpus
 
 
@@ -219,17 +225,14 @@ def of_tag(keys: NDArray[np.uint64], tag: str | None) -> NDArray[np.uint64]:
 def problems_of(entries: Sequence[str | CorpusEntry], config: DataConfig, root: Path) -> list[Problem]:
     """What is wrong with the lines of these entries."""
     problems = []
-    for entry in as_entries(entries):
+    sources = as_entries(entries)
+    for entry, name in zip(sources, different_names(sources), strict=True):
         try:
-            for _ in judged_pieces(Judge(file_names(entry)[0], config, None, HeldOut()), entry, root, map):
+            for _ in judged_pieces(Judge(name, config, None, HeldOut()), entry, root, map):
                 pass
         except CorpusError as error:
             problems += in_file(error)
     return problems
-
-
-def as_entries(entries: Sequence[str | CorpusEntry]) -> tuple[CorpusEntry, ...]:
-    return tuple(CorpusEntry(path=entry) if isinstance(entry, str) else entry for entry in entries)
 
 
 def in_file(error: CorpusError) -> list[Problem]:

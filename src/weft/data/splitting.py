@@ -55,6 +55,7 @@ def split(
     try:
         staged.mkdir()
         empty = write_parts(entries, layout, staged, names, part_of)
+        sync(staged)
         os.rename(staged, folder)
         sync(folder.resolve().parent)
     except OSError as error:
@@ -142,6 +143,9 @@ def write_parts(
                     if part >= 0:
                         files[part].write(f"{one_line(source)}\t{one_line(target)}\n")
                     place += 1
+        for file in files:
+            file.flush()
+            os.fsync(file.fileno())
     if place != len(part_of):
         raise changed
     return empty

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.augmentation import with_joined_pairs
-from weft.data.corpus import CorpusEntry, file_names, weight_and_tag
-from weft.data.encoding import EncodedPairs, encode_pairs
+from weft.data.corpus import CorpusEntry, different_names, weight_and_tag
+from weft.data.encoding import EncodedPairs, pairs_of_ids
 from weft.data.preparation import CleanPiece
 from weft.data.sentences import Sentences
 from weft.data.store import StoreWriter
@@ -36,35 +36,34 @@ class Encoder:
     seed: int = 1
 
     def __call__(self, piece: CleanPiece) -> "EncodedPiece":
-        encoded = self.with_next(piece) if self.joining else self.encode(piece.entry, piece.sources, piece.targets)
+        pairs = len(piece.sources)
+        following = [piece.following] if self.joining and piece.following else []
+        sources = self.source_tokenizer.encode([*piece.sources, *(source for source, _ in following)])
+        targets = self.target_tokenizer.encode([*piece.targets, *(target for _, target in following)])
+        encoded = pairs_of_ids(sources, targets, [self.before[piece.entry]] * len(sources), self.max_length)
+        if self.joining:
+            encoded = self.with_joined(encoded, piece)
         is_joined = np.zeros(len(encoded.kept), bool)
         is_joined[1:] = encoded.kept[1:] <= encoded.kept[:-1]
-        pairs = len(encoded.kept) if not is_joined.any() else int(np.argmax(is_joined))
+        kept = len(encoded.kept) if not is_joined.any() else int(np.argmax(is_joined))
         return EncodedPiece(
             entry=piece.entry,
             sources=encoded.sources,
             targets=encoded.targets,
             lines=np.array(piece.lines, np.uint32)[encoded.kept],
-            too_long=len(piece.sources) - pairs,
-            joined=len(encoded.kept) - pairs,
+            too_long=pairs - kept,
+            joined=len(encoded.kept) - kept,
             unknown=np.array(
                 [
-                    self.source_tokenizer.count_unknown(piece.sources),
-                    self.target_tokenizer.count_unknown(piece.targets),
+                    self.source_tokenizer.count_unknown(sources[:pairs]),
+                    self.target_tokenizer.count_unknown(targets[:pairs]),
                 ]
             ),
         )
 
-    def encode(self, entry: int, sources: list[str], targets: list[str]) -> EncodedPairs:
-        before = [self.before[entry]] * len(sources)
-        tokenizers = self.source_tokenizer, self.target_tokenizer
-        return encode_pairs(sources, targets, *tokenizers, before=before, max_length=self.max_length)
-
-    def with_next(self, piece: CleanPiece) -> EncodedPairs:
-        """The pairs of a piece and, behind them, some joined with the next one, the last one with that of the next
-        piece."""
-        next_source, next_target = ([text] for text in piece.following) if piece.following else ([], [])
-        encoded = self.encode(piece.entry, piece.sources + next_source, piece.targets + next_target)
+    def with_joined(self, encoded: EncodedPairs, piece: CleanPiece) -> EncodedPairs:
+        """The pairs of a piece, which came with that of the next piece, and behind them some joined with their next
+        one."""
         pairs = len(piece.sources)
         joined = with_joined_pairs(
             EncodedPairs(encoded.sources, encoded.targets, encoded.kept + piece.first),
@@ -73,7 +72,7 @@ class Encoder:
             share=self.joining,
             seed=self.seed,
             max_length=self.max_length,
-            parts=[piece.first + len(piece.sources) + len(next_source)],
+            parts=[piece.first + pairs + (piece.following is not None)],
             tags=frozenset(token for ids in self.before for token in ids),
         )
         places = np.flatnonzero(joined.kept != piece.first + pairs).tolist()
@@ -114,11 +113,12 @@ def store_pairs(
     """Write all pieces; those of an entry follow each other, and the entries stand in the order of the recipe."""
     stored, begun = Stored(), -1
     entries = list(entries)
+    names = different_names(entries)
     for encoded in each(encoder, pieces):
         while begun < encoded.entry:
             begun += 1
             weight, tag = weight_and_tag(entries[begun])
-            writer.begin_part(file_names(entries[begun])[0], weight=weight, tag=tag)
+            writer.begin_part(names[begun], weight=weight, tag=tag)
         writer.append(encoded.sources, encoded.targets, encoded.lines)
         stored.pairs += len(encoded.sources)
         stored.too_long += encoded.too_long

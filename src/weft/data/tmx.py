@@ -24,6 +24,8 @@ DEEPEST = 32
 """Elements inside each other; those of TMX are about ten."""
 LONGEST = 100_000
 """Characters of one text."""
+MOST_PAIRS = 100
+"""Of one unit: each of its texts in one language with each in the other."""
 READ_AT_ONCE = 2**16
 
 CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
@@ -34,8 +36,8 @@ def read_tmx(path: Path, languages: tuple[str, str], reading: Reading) -> Iterat
     """The pairs of a TMX file, .gz too, with the line where each unit begins; what is wrong is noted in `reading`.
 
     Of a unit with several texts in a language every pairing is one. A unit that lacks one of the languages is left out;
-    where all do, that is a problem. Raises CorpusError at once for a file that is no XML, declares entities, or is
-    beyond the bounds.
+    where all do, that is a problem. Raises CorpusError at once for a file that is no XML, declares or needs entities,
+    or is beyond the bounds.
     """
     units = Units(languages, reading)
     size = 0
@@ -81,6 +83,7 @@ class Units:
         self.parser.CharacterDataHandler = self._text
         self.parser.EntityDeclHandler = self._refuse_entities
         self.parser.UnparsedEntityDeclHandler = self._refuse_entities
+        self.parser.SkippedEntityHandler = self._refuse_unknown_entity
 
     def feed(self, data: bytes, *, is_last: bool = False) -> list[Row]:
         try:
@@ -151,6 +154,13 @@ class Units:
         if not all(sides):
             return
         self.has_pairs = True
+        if (pairs := len(sides[0]) * len(sides[1])) > MOST_PAIRS:
+            counts = " and ".join(f"{len(side):,} in {code}" for side, code in zip(sides, self.languages, strict=True))
+            what = (
+                f"a unit has {counts}, which make {pairs:,} pairs; divide it, so that each makes {MOST_PAIRS} at most"
+            )
+            self.reading.add(unit.line, what)
+            return
         for side, language in zip(sides, self.languages, strict=True):
             if any(is_blank(text) for text in side):
                 self.reading.add(unit.line, f"a unit has an empty text in {language}; fill it or remove the unit")
@@ -159,6 +169,11 @@ class Units:
 
     def _refuse_entities(self, name: str, *_: object) -> None:
         self.refuse(f"declares the entity {name[:40]!r}, which a translation memory has no need of; remove it")
+
+    def _refuse_unknown_entity(self, name: str, is_parameter: int) -> None:
+        """One that another file declares, which is not read: its text would be missing."""
+        if not is_parameter:
+            self.refuse(f"uses the entity '&{name[:40]};', which the file does not explain; put its text in its place")
 
 
 def is_of(code: str, language: str) -> bool:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -225,9 +226,11 @@ def dependencies(recipe: TranslationRecipe, corpora: Corpora, carried: Vocabular
 def code_digest() -> str:
     """Of the code that reads, cleans and cuts: another weft, or another library, may make something else of files."""
     package = Path(weft.__file__).parent
-    modules = [*package.glob("data/**/*.py"), *package.glob("text/**/*.py")]
-    modules += [package / "tasks" / f"{name}.py" for name in ("defaults", "preparation", "vocabularies")]
-    digest = hashlib.sha256()
+    modules = [package / "files.py", *package.glob("data/**/*.py"), *package.glob("text/**/*.py")]
+    modules += [
+        package / "tasks" / f"{name}.py" for name in ("defaults", "model_folder", "preparation", "vocabularies")
+    ]
+    digest = hashlib.sha256(f"Unicode {unicodedata.unidata_version}".encode())
     for path in sorted(modules):
         digest.update(path.read_bytes())
     for library in ("sentencepiece", "opencc", "rjieba", "tokenizers"):

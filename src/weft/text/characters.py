@@ -32,7 +32,7 @@ class CharacterTokenizer(VocabularyTokenizer):
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         return [b"".join(self._bytes[int(i)] for i in sentence).decode(errors="replace") for sentence in ids]
 
-    def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
+    def count_unknown(self, ids: Sequence[Sequence[int]]) -> tuple[int, int]:
         return 0, 0
 
     def _spell(self, character: str) -> Sequence[int]:

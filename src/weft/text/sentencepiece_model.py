@@ -104,12 +104,11 @@ class SentencePieceTokenizer:
         unknown = SPECIAL_PIECES[UNKNOWN_ID]
         return [None if i == UNKNOWN_ID and piece != unknown else i for i, piece in zip(found, pieces, strict=True)]
 
-    def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
+    def count_unknown(self, ids: Sequence[Sequence[int]]) -> tuple[int, int]:
         """Of the pieces, where the model cannot spell in bytes."""
         if self._processor.is_byte(self._processor.piece_to_id("<0x00>")):
             return 0, 0
-        encoded = self.encode(texts)
-        return sum(ids.count(UNKNOWN_ID) for ids in encoded), sum(map(len, encoded))
+        return sum(sentence.count(UNKNOWN_ID) for sentence in ids), sum(map(len, ids))
 
     def sample(self, texts: Sequence[str], seeds: Sequence[int], amount: float) -> list[list[int]]:
         """Ids of each text, cut at random: a function of the text, its seed (0 or more) and the amount alone.

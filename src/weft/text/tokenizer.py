@@ -56,8 +56,8 @@ class Tokenizer(Protocol):
         """The id of a tag that the vocabulary was made with, which no text becomes; None for any other string."""
         ...
 
-    def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
-        """How many words of these texts are unknown, and how many there are; (0, 0) where every text can be spelled."""
+    def count_unknown(self, ids: Sequence[Sequence[int]]) -> tuple[int, int]:
+        """How many words of encoded texts are unknown, and how many there are; (0, 0) where all can be spelled."""
         ...
 
 

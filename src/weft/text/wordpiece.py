@@ -89,11 +89,11 @@ class WordPieceTokenizer(VocabularyTokenizer):
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         return [join(self._words([int(i) for i in sentence]), self.normalization) for sentence in ids]
 
-    def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
+    def count_unknown(self, ids: Sequence[Sequence[int]]) -> tuple[int, int]:
         unknown = words = 0
-        for ids in self.encode(texts):
-            unknown += ids.count(UNKNOWN_ID)
-            words += sum(not self.vocabulary.tokens[i].startswith(CONTINUED) for i in ids)
+        for sentence in ids:
+            unknown += sentence.count(UNKNOWN_ID)
+            words += sum(not self.vocabulary.tokens[i].startswith(CONTINUED) for i in sentence)
         return unknown, words
 
     def _words(self, ids: Sequence[int]) -> list[str]:

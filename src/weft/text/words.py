@@ -60,9 +60,8 @@ class WordTokenizer(VocabularyTokenizer):
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         return [self._join(sentence) for sentence in ids]
 
-    def count_unknown(self, texts: Sequence[str]) -> tuple[int, int]:
-        encoded = self.encode(texts)
-        return sum(ids.count(UNKNOWN_ID) for ids in encoded), sum(map(len, encoded))
+    def count_unknown(self, ids: Sequence[Sequence[int]]) -> tuple[int, int]:
+        return sum(sentence.count(UNKNOWN_ID) for sentence in ids), sum(map(len, ids))
 
     def _join(self, ids: Sequence[int]) -> str:
         """The words one after another. An unknown one has lost its mark; a space comes before it unless a Han character

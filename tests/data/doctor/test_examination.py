@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.data import starter
-from weft.data.corpus import CorpusEntry, DataConfig, Layout, read_corpora
+from weft.data.corpus import Columns, CorpusEntry, DataConfig, Layout, read_corpora
 from weft.data.doctor import examination
 from weft.data.doctor.examination import examine, examine_quickly, in_a_few_words, leaks_of
 from weft.data.doctor.findings import KINDS, Diagnosis, Finding
@@ -120,6 +120,35 @@ def test_a_leak_counts_sides_whatever_their_script_case_and_punctuation(tmp_path
     assert [example.note for example in leak.examples] == ["as test.tsv:2", "as test.tsv:3"]
 
 
+@pytest.mark.parametrize("name", ["tsv", "jsonl"])
+def test_a_leak_into_any_reference_of_a_held_out_pair_is_found(tmp_path: Path, name: str) -> None:
+    columns = Columns(source="zh", target=("en", "again"))
+    rows = {
+        "train": [("他来了", "He came.", "One that is not trained on."), ("我走", "I go.", "I leave.")],
+        "valid": [("别的话", "Other words.", "HE CAME"), ("三本书", "Three books.", "One that is not trained on!")],
+    }
+    for part, texts in rows.items():
+        cells = [("zh", "en", "again"), *texts]
+        lines = (
+            map("\t".join, cells)
+            if name == "tsv"
+            else (json.dumps(dict(zip(cells[0], row, strict=True))) for row in texts)
+        )
+        (tmp_path / f"{part}.{name}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    entries = {part: [CorpusEntry(path=f"{part}.{name}")] for part in rows}
+    leak = finding(examine(entries, Layout("zh", "en", columns), tmp_path), "leak")
+    first = 2 if name == "tsv" else 1
+    assert leak.lines == {f"train.{name}": [first]} and leak.examples[0].note == f"as valid.{name}:{first}"
+    said = "0 source and 1 target sides of 2 pairs of valid stand in train"
+    assert leak.details == [said]
+    config = DataConfig(source="zh", target="en", train=(f"train.{name}",), valid=(f"valid.{name}",), columns=columns)
+    valid = read_corpora(config.valid, config, tmp_path)
+    held_out = HeldOut.of(valid.sources, [text for texts in valid.references for text in texts])
+    found = clean(config.train, config, None, tmp_path, tmp_path, held_out=held_out)
+    quick = leaks_of(found.leaks, len(found), valid)
+    assert quick is not None and quick.details == [said] and quick.lines == leak.lines
+
+
 def test_a_pair_that_nearly_stands_in_a_held_out_file_is_a_note_and_no_leak(tmp_path: Path, pairs: list[Pair]) -> None:
     zh = "他们在一九九八年春天把旧的图书馆搬到了河对岸那座红色的大楼里"
     en = "in the spring of 1998 they moved the old library into the large red building across the river"
@@ -181,6 +210,19 @@ def test_a_file_without_pairs_is_an_error_and_that_alone(tmp_path: Path) -> None
     ):
         diagnosis = examine({"train": [entry]}, ZH_EN, tmp_path)
         assert diagnosis.pairs == 0 and kinds(diagnosis) == {"no pairs"} and diagnosis.has_errors
+
+
+def test_shares_are_of_all_lines_whether_they_gave_a_pair_or_not(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("zh\ten\n我走\tI go\n" + "我\n" * 3, encoding="utf-8")
+    (tmp_path / "b.zh").write_bytes("你好\n".encode("gb18030") * 2)
+    (tmp_path / "b.en").write_bytes(b"hell\xff\n" * 2)
+    texts = CorpusEntry(source="b.zh", target="b.en")
+    diagnosis = examine({"train": [CorpusEntry(path="a.tsv"), texts]}, ZH_EN, tmp_path)
+    assert diagnosis.pairs == 3 and diagnosis.without_pair == 3
+    assert finding(diagnosis, "columns").lines == {"a.tsv": [3, 4, 5]} and finding(diagnosis, "encoding").count == 2
+    shares = {row["kind"]: row["share"] for row in diagnosis.as_dict()["findings"]}
+    assert shares["columns"] == 0.5 and shares["encoding"] == pytest.approx(1 / 3, abs=1e-6)
+    assert "5 pairs (83.33 %) carry an error" in diagnosis.table()
 
 
 def test_a_side_of_control_characters_alone_is_empty(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def read(
 ) -> tuple[list[tuple[int, str, str]], list[tuple[str, int, str]]]:
     """The pairs of an entry and the faults, as (kind, line, note)."""
     file = File("name", "train", entry, folder, layout)
-    pairs = list(file.pairs())
+    pairs = [(number, source, targets[0]) for number, source, targets in file.pairs()]
     assert list(file.lines) == [number for number, _, _ in pairs]
     return pairs, [(fault.kind, fault.line, fault.note) for fault in file.faults]
 
@@ -97,6 +97,30 @@ def test_without_a_file_or_its_columns_there_is_nothing_to_read(
         write(tmp_path, name, content)
     with pytest.raises(CorpusError):
         read(tmp_path, CorpusEntry(path=name))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("zh\ten\n一\tone\n".encode("utf-16"), "it begins as UTF-16 does; convert the file"),
+        ("zh\ten\n一\tone\n".encode("utf-16-le"), "as UTF-16 does; convert the file to UTF-8"),
+        ("中文\t英文\n一\tone\n".encode("gb18030"), r"is not UTF-8 \(byte 0xd6 at 1\); convert the file"),
+    ],
+)
+def test_a_header_in_another_encoding_is_told_from_one_that_names_other_columns(
+    tmp_path: Path, content: bytes, says: str
+) -> None:
+    with pytest.raises(CorpusError, match=rf"^name has 1 problem\n  line 1  .*{says}"):
+        read(tmp_path, write(tmp_path, "a.tsv", content))
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
+def test_one_column_is_not_read_as_both_sides(tmp_path: Path, name: str) -> None:
+    entry = write(tmp_path, name, b'{"zh": "1"}\n')
+    for names in (("zh", "zh"), ("zh", ("en", "zh"))):
+        layout = Layout("zh", "en", Columns(source=names[0], target=names[1]))
+        with pytest.raises(CorpusError, match="source and target are one column, `zh`"):
+            read(tmp_path, entry, layout)
 
 
 def test_text_files_are_taken_two_by_two_and_an_odd_one_is_refused() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.corpus import CorpusEntry, Layout, ParallelText, Part, file_names
+from weft.data.corpus import CorpusEntry, Layout, ParallelText, Part, different_names
 from weft.data.doctor.alignment import (
     FARTHEST,
     STRANGERS,
@@ -30,7 +30,7 @@ from weft.data.doctor.alignment import (
 from weft.data.doctor.checks import check
 from weft.data.doctor.copies import BANDS, band_keys, find_in, first_alike, near_duplicates
 from weft.data.doctor.findings import KINDS, SEVERITIES, Diagnosis, Example, Finding, Leaks, Suspicion
-from weft.data.doctor.reading import CHUNK, Fault, File
+from weft.data.doctor.reading import CHUNK, Chunk, Fault, File
 from weft.data.keys import keys_of, pair_keys
 from weft.data.measures import tokens
 from weft.text.chinese import is_chinese
@@ -55,20 +55,6 @@ QUICK_SHARE = 1.0
 """A warning is worth a line from so many percent of the pairs on."""
 
 Places = NDArray[np.int64]
-
-
-def different_names(entries: Sequence[CorpusEntry]) -> list[str]:
-    """How each is called: by its file, or its files where another has the same one; by a number where that too is
-    another's."""
-    short = [entry.path or entry.source or "" for entry in entries]
-    names = [
-        name if short.count(name) == 1 else " + ".join(file_names(entry))
-        for name, entry in zip(short, entries, strict=True)
-    ]
-    return [
-        f"{name} ({names[:place].count(name) + 1})" if name in names[:place] else name
-        for place, name in enumerate(names)
-    ]
 
 
 def examine(
@@ -130,9 +116,14 @@ def leaks_of(leaks: Leaks, pairs: int, valid: ParallelText) -> Finding | None:
     """The finding of these leaks, among so many pairs to train on, into the pairs that are held out."""
     if not leaks.lines:
         return None
+    references = [text for texts in valid.references for text in texts]
+    pair_of = np.repeat(np.arange(len(valid)), [len(texts) for texts in valid.references])
     known = [
-        int(np.isin(keys_of(texts), np.array(sorted(keys), np.uint64)).sum())
-        for texts, keys in ((valid.sources, leaks.sources), (valid.targets, leaks.targets))
+        len(np.unique(of_text[np.isin(keys_of(texts), np.array(sorted(keys), np.uint64))]))
+        for texts, of_text, keys in (
+            (valid.sources, np.arange(len(valid)), leaks.sources),
+            (references, pair_of, leaks.targets),
+        )
     ]
     details = [sides_known(known, len(valid), "valid", "train")]
     return Finding("leak", leaks.lines, leaks.examples[:EXAMPLES], details, looked_at=pairs + len(valid))
@@ -171,10 +162,10 @@ class Held:
         self.faults: list[Fault] = []
         self.first, self.last = first, first + within.pairs
 
-    def chunks(self) -> Iterator[tuple[list[str], list[str]]]:
+    def chunks(self) -> Iterator[Chunk]:
         for begin in range(self.first, self.last, CHUNK):
             rows = slice(begin, min(begin + CHUNK, self.last))
-            yield self.text.sources[rows], [references[0] for references in self.text.references[rows]]
+            yield self.text.sources[rows], self.text.references[rows]
 
 
 def parts_of(text: ParallelText) -> Iterator[tuple[int, Part]]:
@@ -204,6 +195,8 @@ class Examination:
         """What a pair shows by itself; also its keys, and a sample of the pairs to train on."""
         keys: list[NDArray[np.uint64]] = []
         bands: list[NDArray[np.uint64]] = []
+        others: list[NDArray[np.uint64]] = []
+        other_pairs: list[Places] = []
         lengths, scripts = [], []
         self.sample: list[tuple[str, str]] = []
         self.first_pairs: list[tuple[str, str]] = []
@@ -211,9 +204,13 @@ class Examination:
         spacing, pair = 1, 0
         for file in self.files:
             self.starts.append(pair)
-            for sources, targets in file.chunks():
+            for sources, references in file.chunks():
+                targets = [texts[0] for texts in references]
                 source_tokens, target_tokens = [*map(tokens, sources)], [*map(tokens, targets)]
                 if not self.is_quick:
+                    others.append(keys_of([text for texts in references for text in texts[1:]]))
+                    counts = [len(texts) - 1 for texts in references]
+                    other_pairs.append(np.repeat(np.arange(pair, pair + len(references)), counts))
                     keys.append(np.stack([keys_of(sources), keys_of(targets)], 1))
                     bands.append(band_keys(source_tokens, target_tokens))
                 checked = check(sources, targets, source_tokens, target_tokens, self.languages)
@@ -233,6 +230,8 @@ class Examination:
                 pair += len(sources)
         self.pairs = pair
         self.keys = np.concatenate(keys) if keys else np.zeros((0, 2), np.uint64)
+        self.other_keys = np.concatenate([np.zeros(0, np.uint64), *others])
+        self.other_pairs = np.concatenate([np.zeros(0, np.int64), *other_pairs])
         self.bands = np.concatenate(bands) if bands else np.zeros((0, BANDS), np.uint64)
         self.lengths = np.concatenate(lengths) if lengths else np.zeros((0, 2), np.int32)
         self.scripts = scripts
@@ -275,16 +274,23 @@ class Examination:
         """Sides of one part that stand in another; the pairs of the earlier part are named."""
         for part, other in combinations(self.parts, 2):
             (first, last), (begin, end) = self.range_of(part), self.range_of(other)
-            twins = [find_in(self.keys[first:last, side], self.keys[begin:end, side]) for side in (0, 1)]
+            sides = [(self.keys[first:last, side], *self.held_side(begin, end, side)) for side in (0, 1)]
+            twins = [np.append(pairs, -1)[find_in(keys, held)] for keys, held, pairs in sides]
             leaks = np.flatnonzero((twins[0] >= 0) | (twins[1] >= 0))
             if not len(leaks):
                 continue
             self.add("leak", leaks + first)
-            self.name_twins("leak", leaks + first, np.where(twins[0] >= 0, *twins)[leaks] + begin)
-            known = [
-                int((find_in(self.keys[begin:end, side], self.keys[first:last, side]) >= 0).sum()) for side in (0, 1)
-            ]
+            self.name_twins("leak", leaks + first, np.where(twins[0] >= 0, *twins)[leaks])
+            known = [len(np.unique(pairs[find_in(held, keys) >= 0])) for keys, held, pairs in sides]
             self.details.setdefault("leak", []).append(sides_known(known, end - begin, other, part))
+
+    def held_side(self, begin: int, end: int, side: int) -> tuple[NDArray[np.uint64], Places]:
+        """The keys of one side of these pairs, of all references where it is the target, and the pair of each."""
+        keys, pairs = self.keys[begin:end, side], np.arange(begin, end)
+        if side == 0:
+            return keys, pairs
+        inside = (self.other_pairs >= begin) & (self.other_pairs < end)
+        return np.concatenate([keys, self.other_keys[inside]]), np.concatenate([pairs, self.other_pairs[inside]])
 
     def find_near_leaks(self) -> None:
         """Pairs of one part that are nearly one of another, and of which no side stands there as it is."""
@@ -360,7 +366,8 @@ class Examination:
             sources: list[str] = []
             targets: list[str] = []
             blocks: list[Block] = []
-            for new_sources, new_targets in file.chunks():
+            for new_sources, references in file.chunks():
+                new_targets = [texts[0] for texts in references]
                 # The last pairs of the chunk before may belong to the first ones of this.
                 kept = min(2 * FARTHEST, pair - start)
                 sources, targets = (
@@ -444,6 +451,7 @@ class Examination:
             ],
             with_error=len(with_error),
             with_warning=len(self._carrying(seen, "warning") - with_error),
+            without_pair=sum(map(self._without_pair, self.files)),
             remarks=self.remarks,
             is_quick=self.is_quick,
         )
@@ -474,9 +482,9 @@ class Examination:
         for start, file in zip(self.starts, self.files, strict=True):
             of_file = wanted[(wanted >= start) & (wanted < start + len(file.lines))]
             pair = start
-            for sources, targets in file.chunks() if len(of_file) else ():
+            for sources, references in file.chunks() if len(of_file) else ():
                 for number in of_file[(of_file >= pair) & (of_file < pair + len(sources))].tolist():
-                    texts[number] = sources[number - pair], targets[number - pair]
+                    texts[number] = sources[number - pair], references[number - pair][0]
                 pair += len(sources)
         return texts
 
@@ -490,13 +498,22 @@ class Examination:
 
     def _faults(self) -> list[Finding]:
         """What the reading of the files found."""
-        kinds: dict[str, dict[str, list[int]]] = {}
+        kinds: dict[str, dict[str, dict[int, None]]] = {}
         examples: dict[str, list[Example]] = {}
         for file in self.files:
             for fault in file.faults:
-                kinds.setdefault(fault.kind, {}).setdefault(file.name, []).append(fault.line)
+                kinds.setdefault(fault.kind, {}).setdefault(file.name, {})[fault.line] = None
                 examples.setdefault(fault.kind, []).append(Example(file.name, fault.line, "", "", fault.note))
-        return [Finding(kind, lines, examples[kind][:EXAMPLES]) for kind, lines in kinds.items()]
+        return [
+            Finding(kind, {name: list(lines) for name, lines in files.items()}, examples[kind][:EXAMPLES])
+            for kind, files in kinds.items()
+        ]
+
+    @staticmethod
+    def _without_pair(file: File | Held) -> int:
+        """How many lines of the file with a fault gave no pair."""
+        lines = np.unique(np.array([fault.line for fault in file.faults], np.int64))
+        return int((~np.isin(lines, np.asarray(file.lines))).sum())
 
     @staticmethod
     def _carrying(findings: Sequence[Finding], severity: str) -> set[tuple[str, int]]:

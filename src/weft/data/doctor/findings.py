@@ -304,6 +304,8 @@ class Diagnosis:
     """Pairs that carry an error."""
     with_warning: int
     """Pairs that carry a warning and no error."""
+    without_pair: int = 0
+    """Lines that gave no pair, since something is wrong with them; shares are of the pairs and of these."""
     remarks: Sequence[str] = ()
     is_quick: bool = False
     """Whether only what needs no lexicon was looked for."""
@@ -318,7 +320,7 @@ class Diagnosis:
 
     def share(self, count: int, of: int | None = None) -> float:
         """In percent of so many pairs; left out, of all."""
-        return 100 * count / max(1, of or self.pairs)
+        return 100 * count / max(1, of or self.pairs + self.without_pair)
 
     def table(self, most_suspicious: int = 50) -> str:
         """Everything in plain words, for a terminal."""

@@ -16,9 +16,12 @@ from weft.data.corpus import (
     CorpusEntry,
     Layout,
     Reading,
+    Row,
+    columns_of,
     find_columns,
     is_jsonl,
     number_columns,
+    read_header,
     target_names,
 )
 from weft.files import lines_of
@@ -27,8 +30,8 @@ from weft.text.detokenization import detokenize
 CHUNK = 10_000
 """Pairs that are looked at together."""
 
-Line = tuple[int, str, str]
-"""A line's number, its source and its target."""
+Chunk = tuple[list[str], list[tuple[str, ...]]]
+"""Sources, and for each one or more targets, the first of which is trained on."""
 
 
 @dataclass(frozen=True)
@@ -52,64 +55,63 @@ class File:
     lines: array = field(default_factory=lambda: array("I"))
     faults: list[Fault] = field(default_factory=list)
 
-    def pairs(self) -> Iterator[Line]:
+    def pairs(self) -> Iterator[Row]:
         """All pairs that there are, as training reads them; raises CorpusError where a file or a column is missing."""
         self.lines, self.faults = array("I"), []
         layout = self.layout
-        for number, source, target in self._read():
+        for number, source, targets in self._read():
             self.lines.append(number)
             if layout.detokenize:
-                source, target = detokenize(source, layout.source), detokenize(target, layout.target)
-            yield number, source, target
+                source = detokenize(source, layout.source)
+                targets = tuple(detokenize(target, layout.target) for target in targets)
+            yield number, source, targets
         if not self.lines and not self.faults:
             self.faults.append(Fault("no pairs", 1))
 
-    def chunks(self, size: int = CHUNK) -> Iterator[tuple[list[str], list[str]]]:
-        """The sources and the targets, so many at a time."""
+    def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
+        """So many pairs at a time."""
         sources: list[str] = []
-        targets: list[str] = []
-        for _, source, target in self.pairs():
+        references: list[tuple[str, ...]] = []
+        for _, source, targets in self.pairs():
             sources.append(source)
-            targets.append(target)
+            references.append(targets)
             if len(sources) == size:
-                yield sources, targets
-                sources, targets = [], []
+                yield sources, references
+                sources, references = [], []
         if sources:
-            yield sources, targets
+            yield sources, references
 
-    def _read(self) -> Iterator[Line]:
+    def _read(self) -> Iterator[Row]:
         if self.entry.path is None:
             assert self.entry.source is not None and self.entry.target is not None  # CorpusEntry holds this
             return self._read_text_pair(self.root / self.entry.source, self.root / self.entry.target)
-        path = self.root / self.entry.path
-        return self._read_jsonl(path) if is_jsonl(self.entry.path) else self._read_tsv(path)
+        path, reading = self.root / self.entry.path, Reading(self.name)
+        columns = columns_of(self.entry.path, self.layout, reading)
+        return self._read_jsonl(path, columns) if is_jsonl(self.entry.path) else self._read_tsv(path, columns, reading)
 
-    def _read_text_pair(self, source: Path, target: Path) -> Iterator[Line]:
+    def _read_text_pair(self, source: Path, target: Path) -> Iterator[Row]:
         counts = [0, 0]
         for number, sides in enumerate(zip_longest(self._lines_of(source), self._lines_of(target)), start=1):
             for place, raw in enumerate(sides):
                 counts[place] += raw is not None
             left, right = sides
             if left is not None and right is not None:
-                yield number, self._decode(left, number, source.name), self._decode(right, number, target.name)
+                yield number, self._decode(left, number, source.name), (self._decode(right, number, target.name),)
         if counts[0] != counts[1]:
             note = f"{source.name} has {counts[0]:,} lines, {target.name} {counts[1]:,}"
             self.faults.append(Fault("unequal counts", min(counts) + 1, note))
 
-    def _read_tsv(self, path: Path) -> Iterator[Line]:
+    def _read_tsv(self, path: Path, columns: Columns, reading: Reading) -> Iterator[Row]:
         lines = enumerate(self._lines_of(path), start=1)
-        reading = Reading(self.name)
-        layout = self.layout
-        if layout.header:
-            columns = layout.columns or Columns(source=layout.source, target=layout.target)
+        if self.layout.header:
             first = next(lines, None)
             if first is None:
                 return
-            header = [name.strip() for name in self._decode(first[1], 1).split("\t")]
+            header = read_header(iter([first[1]]), reading)
             places = find_columns(columns, header, reading)
         else:
             header = None
-            places = number_columns(layout.columns or Columns(source="1", target="2"), reading)
+            places = number_columns(columns, reading)
         reading.raise_problems()
         assert places is not None  # else there was a problem
         least = max(places) + 1
@@ -118,20 +120,19 @@ class File:
             if len(cells) < least or (header and len(cells) != len(header)):
                 self.faults.append(Fault("columns", number, f"{len(cells)}, not {len(header) if header else least}"))
             if len(cells) >= least:
-                yield number, cells[places[0]], cells[places[1]]
+                yield number, cells[places[0]], tuple(cells[place] for place in places[1:])
 
-    def _read_jsonl(self, path: Path) -> Iterator[Line]:
-        columns = self.layout.columns or Columns(source=self.layout.source, target=self.layout.target)
-        source, target = columns.source, target_names(columns)[0]
+    def _read_jsonl(self, path: Path, columns: Columns) -> Iterator[Row]:
+        names = [columns.source, *target_names(columns)]
         for number, raw in enumerate(self._lines_of(path), start=1):
             try:
                 row = json.loads(self._decode(raw, number))
             except (ValueError, RecursionError):
                 row = None
-            values = [row.get(source), row.get(target)] if isinstance(row, dict) else []
+            values = [row.get(name) for name in names] if isinstance(row, dict) else []
             texts = [value for value in values if isinstance(value, str) and not LONE_SURROGATE.search(value)]
-            if len(texts) == 2:
-                yield number, texts[0], texts[1]
+            if len(texts) == len(names):
+                yield number, texts[0], tuple(texts[1:])
             else:
                 self.faults.append(Fault("json", number))
 
