@@ -26,7 +26,8 @@ SCRIPTS: dict[str, tuple[tuple[int, int], ...]] = {
         (0xD8, 0xF6),
         (0xF8, 0x24F),
         (0x1E00, 0x1EFF),
-        (0xFF21, 0xFF5A),
+        (0xFF21, 0xFF3A),
+        (0xFF41, 0xFF5A),
     ),
     "han": ((0x3005, 0x3007), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3347F)),
     "kana": ((0x3041, 0x309F), (0x30A1, 0x30FA), (0x30FC, 0x30FF), (0x31F0, 0x31FF), (0xFF66, 0xFF9F)),
@@ -233,7 +234,7 @@ MARKUP = re.compile(
     r"|\{\\[A-Za-z][^}\n]{0,40}\}"  # subtitle styles, {\an8}
     r"|\{\{[^{}\n]{1,80}\}\}|\[\[[^\[\]\n]{1,80}\]\]"  # wiki templates and links
     r"|\[/?(?:b|i|u|url|img|quote|color|size)(?:=[^\]\n]{0,80})?\]"  # boards
-    r"|<!--|-->|\\[nrt](?![A-Za-z])"  # comments, escapes that were never undone
+    r"|<!--|-->|\\(?:[nrt](?![A-Za-z])|u[0-9A-Fa-f]{4}|[\"'])"  # comments, escapes that were never undone
 )
 
 REPETITION = re.compile(
@@ -257,13 +258,17 @@ def has_mojibake(text: str) -> bool:
     """
     if "\ufffd" in text or "锟斤拷" in text:
         return True
-    if any(is_utf8_read_as_western(match[0], text[match.end() :]) for match in WESTERN_RUN.finditer(text)):
+    western = WESTERN_RUN.finditer(text)
+    if any(is_utf8_read_as_western(match[0], text[match.end() : match.end() + 1]) for match in western):
         return True
     return any(is_utf8_read_as_gb(match[0]) for match in EASTERN_RUN.finditer(text))
 
 
-def is_utf8_read_as_western(run: str, rest: str) -> bool:
-    """Whether a run begins with the bytes of UTF-8; its end may be good text that follows without a space."""
+def is_utf8_read_as_western(run: str, after: str) -> bool:
+    """Whether a run begins with the bytes of UTF-8; its end may be good text that follows without a space.
+
+    `after` is the character behind the run, if there is one.
+    """
     data = b"".join(western_byte(character) for character in run)
     try:
         good = len(data) if len(data.decode("utf-8")) < len(data) else 0
@@ -272,7 +277,7 @@ def is_utf8_read_as_western(run: str, rest: str) -> bool:
     if good != 2:
         return good > 2
     # One letter of two bytes is also how a capital, or a ß, stands before a sign: „zum Spaß“, BLESSÉ…
-    follows = (run[2:] + rest)[:1]
+    follows = (run[2:] + after)[:1]
     return run[0] in FIRST_OF_LETTERS and (run[1] not in CLOSING_SIGNS or follows.isalpha())
 
 
