@@ -60,7 +60,10 @@ def check(
     lengths = [length(of_side, language) for of_side, language in zip(counts, languages, strict=True)]
     scripts = {name: (counts[0][name] > 0, counts[1][name] > 0) for name in ("traditional", "simplified")}
     numbers = pairs_with_other_numbers(sources, targets, *languages)
-    found = check_languages(counts, (source_tokens, target_tokens), are_empty(sources, targets), languages)
+    empty = are_empty(sources, targets)
+    found = check_languages(counts, (source_tokens, target_tokens), empty, languages)
+    wordless = [of_side["letters"] + of_side["digits"] == 0 for of_side in counts]
+    found["no words"] = np.flatnonzero((wordless[0] | wordless[1]) & ~empty)
     for kind, character in (("line break", "line breaks"), ("control", "controls"), ("full width", "full width")):
         found[kind] = np.flatnonzero(counts[0][character] + counts[1][character])
     for kind, pattern in (("markup", MARKUP), ("repetition", REPETITION)):
