@@ -147,10 +147,36 @@ def test_tokens_know_no_width_no_script_no_case_and_no_punctuation() -> None:
         ("Leonardo da Vinci painted it.", None),
         ("She likes crème brûlée and the café.", None),
         ("Tom.", None),
+        ("El gobierno anunció las medidas de ayer.", "es"),
+        ("Wo ist meine Brille?", "de"),
+        ("Ein Mann in grünen Hosen läuft.", "de"),
+        ("I libri di mia sorella sono qui.", "it"),
+        ("Os meninos não estão aqui.", "pt"),
+        ("Waar is het boek?", "nl"),
     ],
 )
 def test_another_language_in_latin_letters_is_known_by_its_function_words(text: str, language: str | None) -> None:
-    assert other_language(tokens(text), "en") == language
+    assert other_language(text, tokens(text), "en") == language
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Ha ha ha!", "Ho, ho, ho!", "Die! Die!", "The war van has come, and the son met him.", "Come per van."),
+        *("Oscar de la Renta", "Los Angeles, La Paz", "Visit São Paulo.", "Pelé met Núñez.", "El Niño, La Niña"),
+        *("C n H 2n + O 2", "é, à, y, o", "Galen J. Torneby (J. C.)", "A la carte, par excellence"),
+        *("www.example.de/und/der", "https://example.org/der/und/ist/nicht", "anna@nicht.und.de, oder@ist.der.de"),
+        "de, de, de",
+    ],
+)
+def test_english_with_words_or_names_that_other_languages_have_too_stays_english(text: str) -> None:
+    assert other_language(text, tokens(text), "en") is None
+
+
+def test_a_language_is_known_by_an_eighth_of_the_words_at_least() -> None:
+    names = " ".join(f"Berlin{number}" for number in range(14))
+    found = [other_language(text, tokens(text), "en") for text in (f"und nicht {names}", f"und nicht {names} Bonn")]
+    assert found == ["de", None]
 
 
 def test_of_many_pairs_those_with_other_numbers_are_named_with_the_numbers() -> None:
