@@ -1,6 +1,7 @@
 """What is measured of a text is what a person would count."""
 
 import re
+import time
 
 import pytest
 
@@ -45,6 +46,10 @@ def test_the_share_of_a_script_lets_a_foreign_name_stand_in_a_chinese_sentence()
     assert shares[0] > 0.4 and shares[1] == 0 and shares[2] == 1 and shares[3] < 1
 
 
+def test_of_full_width_signs_the_letters_alone_are_latin() -> None:
+    assert count_characters(["ＡＺａｚ", "＿［＼］＾｀"])["latin"].tolist() == [4, 0]
+
+
 def test_traditional_and_simplified_characters_are_told_apart_and_shared_ones_are_neither() -> None:
     counts = count_characters(["這個問題", "这个问题", "你好", "吃床台"])
     assert counts["traditional"].tolist() == [4, 0, 0, 0]
@@ -55,6 +60,7 @@ def test_traditional_and_simplified_characters_are_told_apart_and_shared_ones_ar
     "text",
     [
         *("<b>Hi</b>", "Hi<br/>", "a &amp; b", "&#39;", r"{\an8}Hi", "[[link]]", "[url=x]", r"first\n"),
+        *(r"It\u2019s", r"He said \"no\".", r"I don\'t"),
         *("<td nowrap>", "<option selected value=1>", '<a href="x" download>', "</a >"),
     ],
 )
@@ -82,6 +88,7 @@ def test_single_letters_read_as_windows_1252_are_seen_too(text: str) -> None:
         "<3",
         "I <3 you",
         "C:\\news",
+        r"\usual \u20",
     ],
 )
 def test_what_only_looks_like_markup_is_not(text: str) -> None:
@@ -119,6 +126,12 @@ def test_good_text_is_no_mojibake(text: str) -> None:
     assert not has_mojibake(text)
 
 
+def test_the_search_for_mojibake_takes_time_by_the_length_alone() -> None:
+    began = time.process_time()
+    assert not has_mojibake("😀" + ("ÀÉ" + " a" * 50) * 40_000)
+    assert time.process_time() - began < 5
+
+
 def test_tokens_know_no_width_no_script_no_case_and_no_punctuation() -> None:
     assert tokens("湯姆，ＯＫ！ Python3.") == ["汤", "姆", "ok", "python3"]
     assert tokens("मैं जाता हूँ।") == ["मैं", "जाता", "हूँ"]
@@ -134,10 +147,36 @@ def test_tokens_know_no_width_no_script_no_case_and_no_punctuation() -> None:
         ("Leonardo da Vinci painted it.", None),
         ("She likes crème brûlée and the café.", None),
         ("Tom.", None),
+        ("El gobierno anunció las medidas de ayer.", "es"),
+        ("Wo ist meine Brille?", "de"),
+        ("Ein Mann in grünen Hosen läuft.", "de"),
+        ("I libri di mia sorella sono qui.", "it"),
+        ("Os meninos não estão aqui.", "pt"),
+        ("Waar is het boek?", "nl"),
     ],
 )
 def test_another_language_in_latin_letters_is_known_by_its_function_words(text: str, language: str | None) -> None:
-    assert other_language(tokens(text), "en") == language
+    assert other_language(text, tokens(text), "en") == language
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Ha ha ha!", "Ho, ho, ho!", "Die! Die!", "The war van has come, and the son met him.", "Come per van."),
+        *("Oscar de la Renta", "Los Angeles, La Paz", "Visit São Paulo.", "Pelé met Núñez.", "El Niño, La Niña"),
+        *("C n H 2n + O 2", "é, à, y, o", "Galen J. Torneby (J. C.)", "A la carte, par excellence"),
+        *("www.example.de/und/der", "https://example.org/der/und/ist/nicht", "anna@nicht.und.de, oder@ist.der.de"),
+        "de, de, de",
+    ],
+)
+def test_english_with_words_or_names_that_other_languages_have_too_stays_english(text: str) -> None:
+    assert other_language(text, tokens(text), "en") is None
+
+
+def test_a_language_is_known_by_an_eighth_of_the_words_at_least() -> None:
+    names = " ".join(f"Berlin{number}" for number in range(14))
+    found = [other_language(text, tokens(text), "en") for text in (f"und nicht {names}", f"und nicht {names} Bonn")]
+    assert found == ["de", None]
 
 
 def test_of_many_pairs_those_with_other_numbers_are_named_with_the_numbers() -> None:

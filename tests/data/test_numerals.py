@@ -26,6 +26,16 @@ WRITTEN += ["世纪", "年代", "and"]
         ("投资5千亿元", 500_000_000_000),
         ("3百亿元", 30_000_000_000),
         ("2十万亿元", 20_000_000_000_000),
+        ("9000多万人", 90_000_000),
+        ("30余万元", 300_000),
+        ("16万8千人", 168_000),
+        ("16万8", 168_000),
+        ("1亿5千万人", 150_000_000),
+        ("1亿2000万人", 120_000_000),
+        ("1亿零500万人", 105_000_000),
+        ("315.1亿美元", 31_510_000_000),
+        ("4K电视", 4000),
+        ("3百米", 300),
         ("１２点", 12),
         ("一九九八年", 1998),
     ],
@@ -35,7 +45,11 @@ def test_a_number_in_chinese_is_certain_where_it_counts_something(text: str, val
 
 
 @pytest.mark.parametrize(
-    "text", ["十分高兴。", "星期三见。", "万一下雨呢？", "一个人。", "三四个人。", "几十本书。", "三明治", "第三次"]
+    "text",
+    [
+        *("十分高兴。", "星期三见。", "万一下雨呢？", "一个人。", "三四个人。", "几十本书。", "三明治", "第三次"),
+        *("环顾四周", "三十多万人", "五千瓦", "五千米", "一米八", "1米85", "三块五", "3块5", "打9折", "打八五折"),
+    ],
 )
 def test_what_only_looks_like_a_number_in_chinese_is_not_certain(text: str) -> None:
     assert numbers_in(text, "zh").certain == frozenset()
@@ -51,10 +65,31 @@ def test_what_only_looks_like_a_number_in_chinese_is_not_certain(text: str) -> N
         ("$100,000", 100_000),
         ("3.5 million people", 3_500_000),
         ("10 000 yuan", 10_000),
+        ("10'000 yuan", 10_000),
+        ("1.500.000 euros", 1_500_000),
+        ("1,234,567.5 yuan", 1_234_567.5),
+        ("$221bn", 221_000_000_000),
+        ("£75m", 75_000_000),
+        ("USD 75 m", 75_000_000),
+        ("1.4 bn people", 1_400_000_000),
+        ("$2b", 2_000_000_000),
+        ("the 100 m race", 100),
+        ("50 m²", 50),
+        ("50 km2", 50),
+        ("3½ cups", 3),
     ],
 )
 def test_a_number_in_english_is_certain_in_words_and_in_digits(text: str, value: float) -> None:
     assert numbers_in(text, "en").certain == {value}
+
+
+def test_a_number_has_one_sign_between_its_thousands() -> None:
+    assert numbers_in("1,500 200", "en").certain == {1500, 200}
+
+
+@pytest.mark.parametrize("text", ["½ cup", "m²", "km2", "x₂", "75m", "flat 5b"])
+def test_what_only_looks_like_a_number_in_english_is_not_certain(text: str) -> None:
+    assert numbers_in(text, "en").certain == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -82,6 +117,51 @@ def test_a_number_in_english_is_certain_in_words_and_in_digits(text: str, value:
         ("第一百零一个", "the hundred and first"),
         ("第一百二十个", "the hundred and twentieth"),
         ("二十秒的延迟", "a twenty-second delay"),
+        ("1月的一天", "a day in Jan."),
+        ("9月5日", "Sept. 5"),
+        ("超过9000多万人", "more than 90 million people"),
+        ("30余万册", "over 300,000 volumes"),
+        ("16万8千元", "168,000 yuan"),
+        ("1亿5千万元", "150 million yuan"),
+        ("三十多万人", "more than 300,000 people"),
+        ("十几万人", "over 100,000 people"),
+        ("2210亿美元", "$221bn"),
+        ("7500万英镑", "£75m"),
+        ("140万人", "1.4m people"),
+        ("14亿人", "1.4 bn people"),
+        ("100米赛跑", "the 100m race"),
+        ("五千瓦的电机", "a 5 kW motor"),
+        ("5千瓦的电机", "a 5-kilowatt motor"),
+        ("两千卡的热量", "2 kilocalories of heat"),
+        ("2千卡的热量", "two kilocalories of heat"),
+        ("3千米", "three kilometres"),
+        ("50平方米", "50 m²"),
+        ("50平方公里", "50 km2"),
+        ("半杯水", "½ cup of water"),
+        ("四分之三杯", "¾ cup"),
+        ("三个半小时", "3½ hours"),
+        ("三个半小时", "3.5 hours"),
+        ("3.5小时", "three and a half hours"),
+        ("半数", "50% of them"),
+        ("4K电视", "a 4K television"),
+        ("1500万", "15,000,000"),
+        ("15,000,000", "15.000.000"),
+        ("15,000,000", "15 000 000"),
+        ("5点半", "5.30pm"),
+        ("下午五点半", "at 5.30"),
+        ("17:30", "5.30 p.m."),
+        ("他身高一米八。", "He is 1.8 metres tall."),
+        ("他身高一米八五。", "He is 185 cm tall."),
+        ("他身高1米85。", "He is 185 cm tall."),
+        ("三块五", "3.50 yuan"),
+        ("3块5一斤", "¥3.5 a pound"),
+        ("4-5万美元", "40,000 to 50,000 dollars"),
+        ("400至600万人", "4 to 6 million people"),
+        ("首届大会", "the 1st congress"),
+        ("打九折", "10% off"),
+        ("打8.5折", "15% off"),
+        ("三成的人", "30% of the people"),
+        ("315.1亿美元", "31.51 billion dollars"),
     ],
 )
 def test_the_same_number_in_another_writing_is_not_missed(source: str, target: str) -> None:
@@ -95,6 +175,11 @@ def test_the_same_number_in_another_writing_is_not_missed(source: str, target: s
         ("他今年二十五岁。", "He is 26.", [25, 26]),
         ("房间在302。", "Room 203.", [203, 302]),
         ("他来了。", "He came at 7.", [7]),
+        ("30余万元", "30,000 yuan", [30_000, 300_000]),
+        ("16万8千元", "16,800 yuan", [16_800, 168_000]),
+        ("7500万英镑", "£7.5m", [7_500_000, 75_000_000]),
+        ("5点半", "6.30pm", [5, 6.3]),
+        ("9月5日", "Oct. 5", [9]),
     ],
 )
 def test_another_number_is_missed_on_both_sides(source: str, target: str, missing: list[float]) -> None:
@@ -108,7 +193,13 @@ def test_a_run_of_digits_without_end_is_no_number_that_must_be_translated(digits
     assert missing_numbers(source, target) == []
 
 
-@pytest.mark.parametrize("text", ["12 ", "a-19 ", "3: 00 ", "twenty one ", "二十一个", "20世纪60年代"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("12 ", "a-19 ", "3: 00 ", "twenty one ", "二十一个", "20世纪60年代"),
+        *("1,000,", "1.000.", "1万5千人有", "3⁄4 ", "二", "m² of land ", "三块五，"),
+    ],
+)
 def test_the_time_grows_with_the_length_alone(text: str) -> None:
     began = time.process_time()
     numbers_in(text * (200_000 // len(text)), "zh")

@@ -27,7 +27,8 @@ SCRIPTS: dict[str, tuple[tuple[int, int], ...]] = {
         (0xD8, 0xF6),
         (0xF8, 0x24F),
         (0x1E00, 0x1EFF),
-        (0xFF21, 0xFF5A),
+        (0xFF21, 0xFF3A),
+        (0xFF41, 0xFF5A),
     ),
     "han": ((0x3005, 0x3007), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3347F)),
     "kana": ((0x3041, 0x309F), (0x30A1, 0x30FA), (0x30FC, 0x30FF), (0x31F0, 0x31FF), (0xFF66, 0xFF9F)),
@@ -230,7 +231,7 @@ MARKUP = re.compile(
     r"|\{\\[A-Za-z][^}\n]{0,40}\}"  # subtitle styles, {\an8}
     r"|\{\{[^{}\n]{1,80}\}\}|\[\[[^\[\]\n]{1,80}\]\]"  # wiki templates and links
     r"|\[/?(?:b|i|u|url|img|quote|color|size)(?:=[^\]\n]{0,80})?\]"  # boards
-    r"|<!--|-->|\\[nrt](?![A-Za-z])"  # comments, escapes that were never undone
+    r"|<!--|-->|\\(?:[nrt](?![A-Za-z])|u[0-9A-Fa-f]{4}|[\"'])"  # comments, escapes that were never undone
 )
 
 REPETITION = re.compile(
@@ -254,13 +255,17 @@ def has_mojibake(text: str) -> bool:
     """
     if "\ufffd" in text or "锟斤拷" in text:
         return True
-    if any(is_utf8_read_as_western(match[0], text[match.end() :]) for match in WESTERN_RUN.finditer(text)):
+    western = WESTERN_RUN.finditer(text)
+    if any(is_utf8_read_as_western(match[0], text[match.end() : match.end() + 1]) for match in western):
         return True
     return any(is_utf8_read_as_gb(match[0]) for match in EASTERN_RUN.finditer(text))
 
 
-def is_utf8_read_as_western(run: str, rest: str) -> bool:
-    """Whether a run begins with the bytes of UTF-8; its end may be good text that follows without a space."""
+def is_utf8_read_as_western(run: str, after: str) -> bool:
+    """Whether a run begins with the bytes of UTF-8; its end may be good text that follows without a space.
+
+    `after` is the character behind the run, if there is one.
+    """
     data = b"".join(western_byte(character) for character in run)
     try:
         good = len(data) if len(data.decode("utf-8")) < len(data) else 0
@@ -269,7 +274,7 @@ def is_utf8_read_as_western(run: str, rest: str) -> bool:
     if good != 2:
         return good > 2
     # One letter of two bytes is also how a capital, or a ß, stands before a sign: „zum Spaß“, BLESSÉ…
-    follows = (run[2:] + rest)[:1]
+    follows = (run[2:] + after)[:1]
     return run[0] in FIRST_OF_LETTERS and (run[1] not in CLOSING_SIGNS or follows.isalpha())
 
 
@@ -331,52 +336,87 @@ FUNCTION_WORDS = {
     "en": "the a an and or but if of to in on at for from with by as is are was were be been am do does did have has "
     "had i you he she it we they me him her us them my your his its our their this that these those what who "
     "how when where why which not no yes can could will would shall should may must there here than then so "
-    "very just too up out about into over all some any more s t m ll re ve d don let",
+    "very just too up out about into over all some any more s t m ll re ve d don let two three while after before "
+    "because only other most many much such between during through near under around both each off one",
     "de": "der die das und ist nicht ein eine einen einem einer eines ich du er sie es wir ihr mit auf für von zu im "
     "den dem des sich auch an als wie aus bei nach über vor oder aber wenn dass sind hat haben wird werden war "
     "kein keine mein dein sein seine seinem seinen ihre ihrem ihren vom zum zur am in einigen beim unter durch "
-    "neben steht sitzt",
+    "neben steht sitzt um habe bin wurde wurden sagte diese dieser dieses ihm ihn uns noch schon nur mehr kann "
+    "können muss gegen ohne zwischen sehr hier zwei drei seit bis wo was warum meine deine bitte",
     "fr": "le la les un une des et est dans pour sur avec qui que ne pas je tu il elle nous vous ils elles ce cette "
-    "ces de du au aux par mais ou où son sa ses mon ma mes sont était être ont très plus en qu l c j n a",
+    "ces de du au aux par mais ou où son sa ses mon ma mes sont était être ont très plus en qu l c j n a ai suis "
+    "votre notre vos nos leur leurs aussi comme bien fait deux même après quand merci beaucoup à",
     "es": "el la los las un una y es en de que no por para con su sus se lo del al como pero más está están son yo "
-    "tú él ella nosotros ellos este esta esto mi muy qué hay fue ser tiene a",
+    "tú él ella nosotros ellos este esta esto mi muy qué hay fue ser tiene a usted ya también nunca cuando donde "
+    "dónde cómo mucho todos sobre desde hasta porque ha he había tengo puede gracias sé",
     "it": "il lo la gli le i un una e è di che non per con su si del della dei al alla come ma più sono io tu lui "
-    "lei noi voi loro questo questa mio molto nel nella da ho ha in a",
+    "lei noi voi loro questo questa mio molto nel nella da ho ha in a delle degli alle abbiamo hanno anche così "
+    "quando cosa grazie mi ti nostri nostra mai",
     "pt": "o a os as um uma e é de que não por para com se do da dos das no na em mas mais eu você ele ela nós eles "
-    "este esta isso meu muito foi ser está são ao",
+    "este esta isso meu muito foi ser está são ao aos à às pelo pela seu sua minha onde nunca também quando tem "
+    "nesta neste obrigado estava estavam pode até seus suas vai",
     "nl": "de het een en is niet ik je hij zij wij van op te dat die voor met aan zijn er maar om ook als bij naar "
-    "of wat dit was heeft hebben deze mijn in",
+    "of wat dit was heeft hebben deze mijn in u waar nog nooit moet haar hun geen meer kunt uit worden",
 }
 """The commonest words of the languages in Latin script that are told apart."""
 
-LANGUAGES_OF_WORDS = {
-    word: tuple(language for language, words in FUNCTION_WORDS.items() if word in words.split())
-    for words in FUNCTION_WORDS.values()
-    for word in words.split()
-}
+ENGLISH_TOO = (
+    "die war hat den mit bin dem des come met van son per ha ho la los las el plus pour par con al non um er os om ma "
+    "mon com te mi se"
+)
+"""Words of the other lists that ordinary English has too, or its names."""
 
 
-def other_language(words: Sequence[str], language: str) -> str | None:
-    """The language in Latin script that these words (`tokens`) are in rather than in `language`; None where unknown.
+@cache
+def voters(own: str) -> dict[str, frozenset[str]]:
+    """Language -> its words that vote beside a text in `own`: none of that one's; of single letters, English ones."""
+    return {
+        language: frozenset(word for word in words.split() if len(word) > 1 or language == "en") - own_words(own)
+        for language, words in FUNCTION_WORDS.items()
+        if language != own
+    }
 
-    Function words vote: two for the other language that are none of this one's, and more than this one has. One will do
-    where none of this one's is there and the text has a letter beyond a to z.
+
+@cache
+def foreign_words(own: str) -> frozenset[str]:
+    """Of these words those that hardly stand in a text in `own` by chance; the rest vote with them alone."""
+    by_chance = ENGLISH_TOO.split() if own == "en" else []
+    return frozenset(word for words in voters(own).values() for word in words if len(word) > 1).difference(by_chance)
+
+
+@cache
+def own_words(own: str) -> frozenset[str]:
+    return frozenset(FUNCTION_WORDS[own].split())
+
+
+ADDRESS = re.compile(r"[A-Za-z]{2,10}+://\S+|\bwww\.\S+|[\w.+-]{1,64}+@\S+")
+WORD = re.compile(r"[^\W\d_]+")
+LEAST_SHARE = 0.125
+"""Of the words of a text, those that vote for another language are at least so many."""
+
+
+def other_language(text: str, words: Sequence[str], language: str) -> str | None:
+    """The language in Latin script that a text is in rather than in `language`; None where unknown.
+
+    Its different function words vote, but for those in addresses: for another language those that this one lacks, and
+    more of them than this one has that the other lacks. Two are enough; one alone, or with words that English has too,
+    may be of a name, and is enough where this language has none and a word in lower case has a letter beyond a to z or,
+    with such words, is no function word. `words` are the text's `tokens`.
     """
     own = code_of(language)
-    if own not in FUNCTION_WORDS:
+    if own not in FUNCTION_WORDS or foreign_words(own).isdisjoint(words):
         return None
-    votes: dict[str, int] = {}
-    for word in words:
-        languages = LANGUAGES_OF_WORDS.get(word, ())
-        for voted in (own,) if own in languages else languages:
-            votes[voted] = votes.get(voted, 0) + 1
-    for_own = votes.pop(own, 0)
-    if not votes:
+    there = set(tokens(ADDRESS.sub(" ", text)) if ADDRESS.search(text) else words)
+    votes = {voted: there & of_language for voted, of_language in voters(own).items()}
+    best = max(votes, key=lambda voted: len(votes[voted]))
+    clear, for_own = len(votes[best] & foreign_words(own)), len(there & own_words(own) - own_words(best))
+    if not clear or len(votes[best]) <= for_own or len(votes[best]) < LEAST_SHARE * len(there):
         return None
-    best = max(votes, key=lambda voted: votes[voted])
-    if votes[best] >= 2 and votes[best] > for_own:
+    if clear >= 2:
         return best
-    return best if not for_own and any(not word.isascii() for word in words) else None
+    others = [w for w in WORD.findall(text) if w[0].islower() and len(w) > 1 and w not in votes[best]]
+    is_sentence = bool(others) if len(votes[best]) > 1 else not all(map(str.isascii, others))
+    return best if is_sentence and not for_own else None
 
 
 # Numbers

@@ -28,9 +28,16 @@ def missing_numbers(source: Numbers, target: Numbers) -> list[float]:
 
 
 def is_among(number: float, possible: frozenset[float]) -> bool:
-    """Also where one side says 1990 and the other 90, one 15:00 and the other three o'clock, one 3.7 and one 三点七."""
+    """Also where one side says 1990 and the other 90, one 15:00 and the other three o'clock, one 3.7 and one 三点七,
+    one 5.30 and the other 5点半, one 3.5 and the other three and a half."""
     if number in possible or any(number == int(other) for other in possible if other % 1):
         return True
+    if number % 1:
+        whole, rest = divmod(number, 1)
+        if rest == 0.5 and rest in possible and whole in possible:
+            return True
+        minutes = round(100 * rest)
+        return number < 25 and minutes < 60 and minutes in possible and is_among(whole, possible)
     if number <= 24 and (number + 12 in possible or number - 12 in possible):
         return True
     if number < 100:
@@ -45,30 +52,14 @@ def numbers_in(text: str, language: str, of_pair: tuple[str, ...] = ()) -> Numbe
     often written as words, which are not read there.
     """
     if not text.isascii():
+        text = SMALL_DIGITS.sub(in_line, text)
         text = converter("t2s").convert(unicodedata.normalize("NFKC", text))
     text = text.lower()
     certain: set[float] = set()
     possible: set[float] = set()
-    for match in WRITTEN_IN_DIGITS.finditer(text):
-        if len(match["digits"]) > LONGEST_NUMBER:
-            continue
-        value = float(match["digits"].replace(",", "").replace(" ", ""))
-        scale = SCALES.get(match["scale"] or "", 1)
-        before = text[max(0, match.start() - 3) : match.start()]
-        is_minute = value == 0 and before.rstrip().endswith(":")
-        is_in_name = LETTER_AND_HYPHEN.search(before) is not None
-        if decade := DECADE.match(text, match.end()):  # 20世纪60年代 is the 1960s
-            possible.add((value - 1) * 100 + float(decade[1]))
-        elif not is_minute and not is_in_name:
-            certain.add(round(value * scale, 6))
-        possible |= {
-            value,
-            round(value * scale, 6),
-            float(match["digits"].replace(".", "").replace(",", "").replace(" ", "")),
-        }
-        possible |= {float(part) for part in re.findall(r"\d+", match["digits"])}
-        if match["scale"]:
-            possible |= {float(SCALES[match["scale"]])}
+    if FRACTION_SLASH in text:
+        text = read_fractions(text, possible)
+    read_digits(text, certain, possible)
     in_digits = {number for number in certain if number > 12 and number == int(number)}
     if is_chinese(language):
         read_chinese(text, certain, possible)
@@ -77,6 +68,25 @@ def numbers_in(text: str, language: str, of_pair: tuple[str, ...] = ()) -> Numbe
     if not all(is_chinese(code) or is_english(code) for code in (language, *of_pair)):
         certain = in_digits
     return Numbers(frozenset(certain), frozenset(possible))
+
+
+SMALL_DIGITS = re.compile("[⁰¹²³⁴-⁹₀-₉]+|[¼½¾⅐-⅞]")
+FRACTION_SLASH = "\u2044"
+FRACTION = re.compile(rf"(?:(\d{{1,9}}) )?(\d{{1,9}}){FRACTION_SLASH}(\d{{1,9}})")
+
+
+def in_line(small: re.Match[str]) -> str:
+    """Small digits as others, but apart from those before them, which NFKC would join them to: m^2, 3 1⁄2."""
+    digits = unicodedata.normalize("NFKC", small[0])
+    return f" {digits} " if FRACTION_SLASH in digits else f"^{digits}"
+
+
+def read_fractions(text: str, possible: set[float]) -> str:
+    """Add what the fractions of a text may say; returns the rest of the text, whole numbers before them included."""
+    for whole, above, below in FRACTION.findall(text):
+        share = float(above) / float(below) if int(below) else 0.0
+        possible |= {float(above), float(below), share, float(whole or 0) + share}
+    return FRACTION.sub(r"\1 ", text)
 
 
 def is_english(language: str) -> bool:
@@ -88,8 +98,11 @@ SCALES = {
     "thousand": 1e3,
     "k": 1e3,
     "million": 1e6,
+    "mn": 1e6,
     "billion": 1e9,
+    "bn": 1e9,
     "trillion": 1e12,
+    "tn": 1e12,
     "百": 1e2,
     "千": 1e3,
     **{
@@ -98,15 +111,75 @@ SCALES = {
         for myriad, scale in (("万", 1e4), ("亿", 1e8), ("万亿", 1e12))
     },
 }
+MONEY_SCALES = {"m": 1e6, "b": 1e9}
+"""What these letters say of money; elsewhere they may also be metres, or a name as in flat 5b."""
+SCALES |= MONEY_SCALES
+CURRENCY = re.compile(r"(?:[$£€¥₩₹]|usd|eur|gbp|rmb|cny)\s?$")
+PREFIXED_UNIT = "[克米瓦卡帕焦伏赫兆]|字节|比特"
+"""Before these 千 is kilo."""
 WRITTEN_IN_DIGITS = re.compile(
-    r"(?P<digits>\d{1,3}(?:[, ]\d{3})+(?!\d)(?:\.\d+)?|\d+\.\d+|\d+)"
-    r"(?:\s?(?P<scale>hundred|thousand|million|billion|trillion|k\b|[十百千]?万亿?|[十百千]?亿|[百千](?![克米])))?"
+    r"(?P<digits>\d{1,3}(?P<sign>[, '’])\d{3}(?:(?P=sign)\d{3})*(?!\d)(?:\.\d+)?"
+    r"|\d{1,3}(?:\.\d{3}){2,}(?![\d.])|\d+\.\d+|\d+)"
+    r"(?:\s?(?P<scale>hundred|thousand|million|billion|trillion|(?:k|mn|bn|tn|[mb])(?![a-z\d^])"
+    rf"|[十百千]?[多余几来]?(?:万亿?|亿)|百(?!帕)|千(?!{PREFIXED_UNIT})))?"
 )
 
 LONGEST_NUMBER = 30
 """Digits and what parts them; a longer run of digits is none that anybody says, such as a key or the places of pi."""
-LETTER_AND_HYPHEN = re.compile("[a-z]-$")  # the 19 of covid-19
+IN_A_NAME = re.compile(r"[a-z]-$|\^$")
+"""What stands before the 19 of covid-19, and before a power."""
+METRES = re.compile("(?<![a-z])[cdkm]?m$")  # m2
 DECADE = re.compile(r"\s?世纪\s?(\d+)\s?年代")
+RANGES = frozenset(["-", " - ", "–", " – ", "~", " ~ ", "至", "到", " to ", " or "])
+
+
+def read_digits(text: str, certain: set[float], possible: set[float]) -> None:
+    """Add the numbers that are written in digits, with the scale behind them."""
+    end, unit, last = 0, 1.0, 0.0  # of the number before
+    for match in WRITTEN_IN_DIGITS.finditer(text):
+        digits, scale = match["digits"], match["scale"]
+        if len(digits) > LONGEST_NUMBER:
+            continue
+        alone = digits.replace(match["sign"] or ",", "")
+        value = float(alone if alone.count(".") < 2 else alone.replace(".", ""))
+        before, between = text[max(0, match.start() - 4) : match.start()], text[end : match.start()]
+        is_certain = not (value == 0 and before.rstrip().endswith(":")) and not is_in_name(before, digits)
+        times = 1.0
+        if scale in MONEY_SCALES and not CURRENCY.search(before):
+            possible.add(scaled(value, MONEY_SCALES[scale]))
+            is_certain &= match.start("scale") > match.end("digits")
+        elif scale:
+            times = SCALES[scale.translate(WITHOUT_APPROXIMATE)]
+            possible.add(times)
+        number = scaled(value, times)
+        possible |= {value, number, float(NO_DIGITS.sub("", digits)), *map(float, DIGITS.findall(digits))}
+        if decade := DECADE.match(text, match.end()):  # 20世纪60年代 is the 1960s
+            possible.add((value - 1) * 100 + float(decade[1]))
+            is_certain = False
+        elif unit >= 1e4 and between in ("", "零") and number < unit:  # 16万8千, 16万8
+            certain.discard(last)
+            number = last + (value * unit / 10 if times == 1 and value < 10 else number)
+            possible.add(number)
+        elif unit == 1 and times > 1 and between in RANGES:  # 4-5万
+            certain.discard(last)
+            possible.add(scaled(last, times))
+        if is_certain:
+            certain.add(number)
+        end, unit, last = match.end(), times, number
+
+
+DIGITS, NO_DIGITS = re.compile(r"\d+"), re.compile(r"\D+")
+
+
+def scaled(value: float, times: float) -> float:
+    """The product without the error of its last binary digits: 315.1亿 is 31.51 billion."""
+    return value if times == 1 else float(f"{value * times:.12g}")
+
+
+def is_in_name(before: str, digits: str) -> bool:
+    pattern = METRES if digits in ("2", "3") and before[-1:] == "m" else IN_A_NAME
+    return pattern.search(before) is not None
+
 
 CHINESE_DIGITS = {c: value for value, c in enumerate("零一二三四五六七八九")} | {
     "〇": 0,
@@ -117,17 +190,20 @@ CHINESE_DIGITS = {c: value for value, c in enumerate("零一二三四五六七�
 }
 CHINESE_UNITS = {"十": 10, "百": 100, "千": 1000, "拾": 10, "佰": 100, "仟": 1000}
 CHINESE_SCALES = {"万": 10_000, "亿": 100_000_000}
-CHINESE_NUMERAL = re.compile("[零〇一二两三四五六七八九十百千万亿壹贰叁]+")
-CHINESE_DECIMAL = re.compile("([零〇一二两三四五六七八九十百千]+)点([零〇一二三四五六七八九]+)(?![十百刻])")
+CHINESE_NUMERAL = re.compile("([零〇一二两三四五六七八九十百千万亿壹贰叁]+)([多余几来][万亿]+)?")
+CHINESE_DECIMAL = re.compile(
+    "(?<![零〇一二两三四五六七八九十百千])([零〇一二两三四五六七八九十百千]++)点([零〇一二三四五六七八九]+)(?![十百刻])"
+)
 # Where one of these follows, even a lone numeral counts something.
 COUNTED = re.compile(
     "个|名|位|本|张|条|只|辆|岁|年|天|小时|分钟|点|块|元|美元|英镑|欧元|杯|瓶|件|次|倍|层|楼|号|月|周|磅|公里|英里|米|公斤|升|"
     "家|间|台|封|双|盒|包|座|棵|支|枝|盘|碗|句|页|章|节课|门课|人|英尺|英寸|加仑|种|篇|场|届|艘|架|匹|头牛|星期"
 )
 APPROXIMATE = frozenset("几数好多余来")
+WITHOUT_APPROXIMATE = str.maketrans(dict.fromkeys(APPROXIMATE))
 ORDINAL = frozenset("期周第")  # 星期三, 周三, 第三
 CHINESE_WORDS = {
-    "半": (0.5, 30),
+    "半": (0.5, 30, 50),
     "双": (2,),
     "俩": (2,),
     "对": (2,),
@@ -136,8 +212,16 @@ CHINESE_WORDS = {
     "打": (12,),
     "倍": (2,),
     "每": (1,),
+    "首": (1,),
 }
 CHINESE_MONEY = {"毛": 10, "角": 10}
+KILO = re.compile(PREFIXED_UNIT)
+WITH_TENTHS = re.compile(
+    r"(\d{1,9}+|[零〇一二两三四五六七八九十百千]{1,9}+)[米块](\d{1,2}|[一二三四五六七八九]{1,2})(?![十百千万亿\d])"
+)
+"""一米八, 3块5."""
+IN_TENTHS = re.compile(r"(\d(?:\.\d)?|[一二三四五六七八九]{1,2})([折成])")
+"""九折 and 8.5折, which are 10% and 15% off; 三成, which is 30%."""
 
 
 def read_chinese(text: str, certain: set[float], possible: set[float]) -> None:
@@ -150,15 +234,20 @@ def read_chinese(text: str, certain: set[float], possible: set[float]) -> None:
         possible.add(float(f"{chinese_values(whole)[0]:.0f}.{digits}"))
     for match in CHINESE_NUMERAL.finditer(text):
         numeral, (first, last) = match[0], match.span()
+        if match[2]:
+            numeral = numeral.translate(WITHOUT_APPROXIMATE)
         if len(numeral) > LONGEST_NUMBER:
             continue
         before, after = text[max(0, first - 1) : first], text[last : last + 4]
         values = chinese_values(numeral)
+        if is_kilo := numeral[-1] == "千" and KILO.match(after) is not None:
+            values += chinese_values(numeral[:-1]) if numeral[:-1] else []
         possible |= set(values)
         possible |= {CHINESE_DIGITS[c] * 1.0 for c in numeral if c in CHINESE_DIGITS}
         if after[:1] in CHINESE_MONEY:
             possible |= {value * CHINESE_MONEY[after[:1]] for value in values}
-        if before.isdigit() or before in APPROXIMATE or after[:1] in APPROXIMATE or not values:
+        is_about = match[2] is not None or before in APPROXIMATE or after[:1] in APPROXIMATE
+        if before.isdigit() or is_about or is_kilo:
             continue
         has_unit = any(c in CHINESE_UNITS or c in CHINESE_SCALES for c in numeral)
         if len(numeral) == 1:
@@ -167,8 +256,27 @@ def read_chinese(text: str, certain: set[float], possible: set[float]) -> None:
             is_certain = numeral[0] not in "百千万亿" and is_well_formed(numeral) and bool(COUNTED.match(after))
         else:
             is_certain = len(numeral) >= 4
-        if is_certain and not after.startswith(("点儿", "个劲")):
+        if is_certain and not after.startswith(("点儿", "个劲")) and numeral + after[:1] != "四周":
             certain.add(values[0])
+    for whole, part in WITH_TENTHS.findall(text):
+        read_tenths(chinese_value(whole), chinese_value(part), certain, possible)
+    for numeral, word in IN_TENTHS.findall(text):
+        value = chinese_value(numeral)
+        percent = 10 * value if value < 10 else value
+        possible |= {percent, 100 - percent} if word == "折" else {percent}
+        certain.discard(value)
+
+
+def read_tenths(whole: float, part: float, certain: set[float], possible: set[float]) -> None:
+    """Add what 一米八, 1米85 or 三块五 say, of which the parts alone say nothing."""
+    certain -= {whole, part}
+    number = whole + part / (10 if part < 10 else 100)
+    possible |= {number, round(100 * number, 6), part, 10 * part}
+
+
+def chinese_value(numeral: str) -> float:
+    """What digits or Chinese numerals likeliest mean."""
+    return float(numeral) if numeral[0].isdecimal() else chinese_values(numeral)[0]
 
 
 def is_well_formed(numeral: str) -> bool:
@@ -282,14 +390,22 @@ ENGLISH_WORDS = {
     },
     **{
         word: (float(value),)
+        for value, word in enumerate(
+            ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1
+        )
+    },
+    "sept": (9.0,),
+    **{
+        word: (float(value),)
         for value, word in enumerate(["monday", "tuesday", "wednesday", "thursday", "friday", "saturday"], 1)
     },
     **dict.fromkeys(("once", "a", "an", "single", "another", "each", "per", "only"), (1.0,)),
     **dict.fromkeys(
-        ("twice", "both", "couple", "pair", "double", "twins", "twin", "half", "either", "neither", "other", "each"),
+        ("twice", "both", "couple", "pair", "double", "twins", "twin", "either", "neither", "other", "each"),
         (2.0,),
     ),
     **dict.fromkeys(("triple", "thrice", "triplets", "trio", "iii"), (3.0,)),
+    "half": (0.5, 2.0, 30.0, 50.0),
     "quarter": (15.0, 45.0, 4.0, 3.0, 1.0),
     "quarters": (15.0, 45.0, 4.0),
     "dozen": (12.0, 10.0),

@@ -60,7 +60,10 @@ def check(
     lengths = [length(of_side, language) for of_side, language in zip(counts, languages, strict=True)]
     scripts = {name: (counts[0][name] > 0, counts[1][name] > 0) for name in ("traditional", "simplified")}
     numbers = pairs_with_other_numbers(sources, targets, *languages)
-    found = check_languages(counts, (source_tokens, target_tokens), are_empty(sources, targets), languages)
+    empty = are_empty(sources, targets)
+    found = check_languages(counts, texts, (source_tokens, target_tokens), empty, languages)
+    wordless = [of_side["letters"] + of_side["digits"] == 0 for of_side in counts]
+    found["no words"] = np.flatnonzero((wordless[0] | wordless[1]) & ~empty)
     for kind, character in (("line break", "line breaks"), ("control", "controls"), ("full width", "full width")):
         found[kind] = np.flatnonzero(counts[0][character] + counts[1][character])
     for kind, pattern in (("markup", MARKUP), ("repetition", REPETITION)):
@@ -87,6 +90,7 @@ def mixes_scripts(text: str) -> bool:
 
 def check_languages(
     counts: tuple[dict[str, Places], dict[str, Places]],
+    texts: tuple[Sequence[str], Sequence[str]],
     words: tuple[Tokens, Tokens],
     empty: NDArray[np.bool_],
     languages: tuple[str, str],
@@ -97,7 +101,8 @@ def check_languages(
     for side, (language, other) in enumerate((languages, languages[::-1])):
         of_script = in_other_script(counts[side], share_of_script(counts[side], language), language)
         by_words = [
-            other_language(text, language) if script_of(language) == ("latin",) else None for text in words[side]
+            other_language(text, of_text, language) if script_of(language) == ("latin",) else None
+            for text, of_text in zip(texts[side], words[side], strict=True)
         ]
         wrong.append(of_script | np.array([name is not None for name in by_words], bool))
         if script_of(language) == script_of(other):

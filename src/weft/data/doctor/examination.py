@@ -46,7 +46,7 @@ RATIO_LENGTH = 8
 SCRIPT_SHARE = 0.01
 """A script is named as the second one of a side from this share on."""
 
-NO_TRANSLATION = ("empty", "swapped", "copy", "wrong language", "mojibake", "out of step", "strangers")
+NO_TRANSLATION = ("empty", "no words", "swapped", "copy", "wrong language", "mojibake", "out of step", "strangers")
 """What is wrong with such a pair explains what the kinds of EXPLAINED would say."""
 EXPLAINED = ("unrelated", "cut", "length ratio", "numbers", "long")
 

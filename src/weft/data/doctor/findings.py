@@ -71,6 +71,13 @@ KINDS: dict[str, Kind] = {
     ),
     # Pairs that are no translations
     "empty": Kind("an empty side", "error", "weft refuses it, or drops it if asked", "fill or remove", 4.0),
+    "no words": Kind(
+        "a side without a letter or a digit",
+        "warning",
+        "the model learns to answer words with a sign; weft prepare removes it unless cleaning.min_length is 0",
+        "complete or remove",
+        3.0,
+    ),
     "out of step": Kind(
         "a block in which the sides are out of step",
         "error",

@@ -1,0 +1,21 @@
+"""Each check names the pairs that have the fault, and no other."""
+
+from weft.data.doctor.checks import check
+from weft.data.measures import tokens
+
+
+def found(pairs: list[tuple[str, str]]) -> dict[str, list[int]]:
+    """Kind of fault -> places of the pairs, Chinese to English, that have it."""
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    checked = check(sources, targets, [*map(tokens, sources)], [*map(tokens, targets)], ("zh", "en"))
+    return {kind: places.tolist() for kind, places in checked.found.items() if len(places)}
+
+
+def test_a_side_of_signs_alone_has_no_words_and_an_empty_one_is_told_as_empty() -> None:
+    pairs = [("……", "I do not know."), ("你好。", "?!"), ("你好。", " "), ("3", "3."), ("好。", "Ω")]
+    assert found(pairs) == {"empty": [2], "no words": [0, 1]}
+
+
+def test_a_foreign_sentence_is_in_a_wrong_language_and_an_address_beside_english_is_not() -> None:
+    pairs = [("看。", "Look: https://example.de/der/die/und/ist."), ("看。", "Das ist nicht der Bahnhof.")]
+    assert found(pairs) == {"wrong language": [1]}
