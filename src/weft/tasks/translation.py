@@ -25,7 +25,7 @@ from weft.data.batching import Batch, PairBatches
 from weft.data.corpus import ParallelText
 from weft.data.encoding import encode_pairs
 from weft.data.sentences import Sentences
-from weft.decoding.constraints import Constraint
+from weft.decoding.constraints import Constraint, Phrase
 from weft.decoding.ensemble import Ensemble
 from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
 from weft.decoding.search import DecodingConfig, refuse_constraints, search_steps
@@ -285,6 +285,11 @@ class Translator:
         recipe = self.model.recipe
         return continuing_pieces(self.model.target_tokenizer, recipe.tokenizer.kind, recipe.data.target)
 
+    @cached_property
+    def space(self) -> Phrase:
+        """The pieces of the space that is written before a demanded term."""
+        return space_of(self.model.target_tokenizer, self.model.recipe.data.target)
+
     @contextmanager
     def _computing(self, config: DecodingConfig) -> Iterator[None]:
         """Everything in here is computed for answers alone, in the precision of the settings."""
@@ -338,7 +343,7 @@ class Translator:
             prefixes=[demands.prefixes[index] for index in indices] if demands.prefixes else (),
             constraints=[demands.constraints[index] for index in indices],
             continuing=self.continuing if any(demands.constraints) else frozenset(),
-            space=space_of(self.model.target_tokenizer, self.model.recipe.data.target),
+            space=self.space if any(demands.constraints) else (),
         )
         return [list(chain(*found[first : first + copies]))[:hypotheses] for first in range(0, len(found), copies)]
 
