@@ -52,6 +52,9 @@ class Report:
 VALID, TEST = "zh-en-50k/valid.tsv", "zh-en-50k/test.tsv"
 GREEDY = ("decoding.method=greedy",)
 REPORTS = {
+    "zh-en-50k": Report("zh-en-50k", [VALID, TEST]),
+    "zh-en-50k-seed-2": Report("zh-en-50k", [VALID], changes=["seed=2"]),
+    "zh-en-50k-seed-3": Report("zh-en-50k", [VALID], changes=["seed=3"]),
     "course-onecycle": Report(
         "course-onecycle",
         [VALID, TEST],

@@ -225,7 +225,7 @@ def ship(name: str, run: Path, work: Path) -> None:
         data={
             part: {file: digest for digest, file in recorded_files(old, part).items()} for part in ("train", "valid")
         },
-        pairs=sum(len(read_pairs(work / str(file))) for file in model.recipe.data.train),
+        pairs=len(read_corpora(model.recipe.data.train, model.recipe.data, work)),
         steps=steps,
         validation=None,
         evaluations=[evaluated.as_dict()],

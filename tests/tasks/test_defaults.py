@@ -88,6 +88,7 @@ def test_a_recipe_of_nothing_but_data_gets_all_of_it() -> None:
         "model.decoder_layers": size.layers,
         "model.ff_dim": 4 * size.model_dim,
         "model.dropout": size.dropout,
+        "model.positions": "rotary",
         "training.batch_tokens": size.batch_tokens,
         "training.optimizer": "muon",
         "training.learning_rate": 2 * size.learning_rate,
@@ -150,19 +151,43 @@ def test_matrices_that_are_dealt_out_keep_adamw_and_its_rate() -> None:
     assert chosen["training.learning_rate"] == size_for(50_000).learning_rate
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+@pytest.mark.parametrize("positions", [{}, {"positions": "sinusoidal"}, {"positions": "rotary"}], ids=str)
 @pytest.mark.parametrize("pairs", [1_000, 50_000, 10_000_000])
 @pytest.mark.parametrize(
     "model",
     [*({"model_dim": width} for width in (16, 48, 80, 272, 384, 1024)), *({"num_heads": h} for h in (1, 2, 16, 32))],
     ids=str,
 )
-def test_width_and_heads_fit_whichever_of_them_is_given(model: dict[str, Any], pairs: int, positions: str) -> None:
-    given = recipe(model={**model, "positions": positions})
+def test_width_and_heads_fit_whichever_of_them_is_given(
+    model: dict[str, Any], pairs: int, positions: dict[str, str]
+) -> None:
+    given = recipe(model={**model, **positions})
     found = changed(given, choose_open_settings(given, pairs), "corpus").recipe.model  # is checked like any recipe
     assert found.model_dim % found.num_heads == 0 and found.ff_dim == 4 * found.model_dim
     if "num_heads" not in model:
         assert 16 <= found.model_dim / found.num_heads <= 96
+
+
+@pytest.mark.parametrize(
+    ("given", "positions"),
+    [
+        ({}, "rotary"),
+        ({"positions": "learned"}, None),
+        ({"model_dim": 45}, "sinusoidal"),  # odd, and so is every part of it
+        ({"model_dim": 45, "num_heads": 5}, "sinusoidal"),
+        ({"model_dim": 90, "num_heads": 10}, "sinusoidal"),  # heads of 9
+        ({"model_dim": 90}, "rotary"),  # one head
+        ({"num_heads": 6}, "rotary"),
+    ],
+    ids=str,
+)
+def test_positions_are_rotary_where_heads_have_pairs_of_dimensions(
+    given: dict[str, Any], positions: str | None
+) -> None:
+    resolved = recipe(model=given)
+    chosen = choose_open_settings(resolved, 20_000)
+    assert chosen.get("model.positions") == positions
+    changed(resolved, chosen, "corpus")  # is checked like any recipe
 
 
 @pytest.mark.parametrize(
@@ -220,7 +245,10 @@ def test_a_run_goes_on_with_the_epochs_that_it_chose(tiny_run: Path, tmp_path: P
     said = [message for message in watcher.messages if "chosen for 42 training pairs" in message]
     assert len(said) == 1
     epochs = TABLE[0].epochs
-    assert f"[model] dropout = {TABLE[0].dropout}; [training] optimizer = muon, learning_rate = 0.0" in said[0]
+    assert (
+        f"[model] dropout = {TABLE[0].dropout}, positions = rotary; [training] optimizer = muon, learning_rate = 0.0"
+        in said[0]
+    )
     assert f", epochs = {epochs} (the fewer the pairs, the fewer pieces" in said[0]
     chosen = read_config(run / "checkpoints" / "step-2")
     assert {key for key, origin in chosen.origins.items() if origin == "corpus"} >= {"model.dropout", "training.epochs"}
@@ -244,7 +272,7 @@ def test_a_run_goes_on_with_the_epochs_that_it_chose(tiny_run: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("given", "width", "heads"),
     [
-        ({"model_dim": 100}, 100, 2),
+        ({"model_dim": 100}, 100, 2),  # of 50
         ({"num_heads": 6}, 240, 6),
         ({"model_dim": 90, "positions": "rotary"}, 90, 1),
     ],
