@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from weft.errors import UsageError
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.training.config import TrainingConfig
+from weft.training.muon import ITERATIONS, Muon, orthogonalized
 from weft.training.optimizers import MOMENTUM, OPTIMIZER_KEYS, WEIGHT_DECAY, Both, hidden_matrices, make_optimizer
 
 DEFAULTS: dict[str, Any] = {
@@ -18,6 +19,7 @@ DEFAULTS: dict[str, Any] = {
     "betas": (0.9, 0.98),
     "epsilon": 1e-9,
     "weight_decay": None,
+    "precision": torch.float32,
 }
 
 
@@ -114,29 +116,69 @@ def test_adafactor_is_the_papers_whatever_the_size_of_the_gradients(size: float)
     torch.testing.assert_close(model.weight.detach().double(), matrix, rtol=1e-4, atol=1e-6)
 
 
-def test_muons_first_step_turns_all_directions_of_the_gradient_into_equally_long_ones() -> None:
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_muons_first_step_turns_all_directions_of_the_gradient_into_equally_long_ones(precision: torch.dtype) -> None:
     torch.manual_seed(4)
     model = nn.Linear(24, 16, bias=False)
-    optimizer = make_optimizer(model, "muon", **{**DEFAULTS, "weight_decay": 0.0})
+    optimizer = make_optimizer(model, "muon", **{**DEFAULTS, "weight_decay": 0.0, "precision": precision})
     before = model.weight.detach().clone()
     model.weight.grad = torch.randn(16, 24)
     optimizer.step()
     step = (before - model.weight.detach()) / 0.1
     singular = torch.linalg.svdvals(step) / (0.2 * 24**0.5)
-    assert singular.min() > 0.5 and singular.max() < 1.5  # as near to 1 as five iterations in bf16 come
+    assert singular.min() > 0.5 and singular.max() < 1.5  # as near to 1 as five iterations come
     assert float(step.square().mean().sqrt()) == pytest.approx(0.2, rel=0.25)  # the size of AdamW's steps
+
+
+@pytest.mark.parametrize("shape", [(8, 24), (24, 8), (16, 16)], ids=str)
+def test_muon_in_fp32_multiplies_each_singular_value_by_the_polynomial_and_nothing_else(
+    shape: tuple[int, int],
+) -> None:
+    torch.manual_seed(6)
+    matrix = torch.randn(shape, dtype=torch.float64)
+    u, singular, v = torch.linalg.svd(matrix, full_matrices=False)
+    singular /= singular.square().sum().sqrt()
+    for _ in range(ITERATIONS):
+        singular = 3.4445 * singular - 4.7750 * singular**3 + 2.0315 * singular**5
+    torch.testing.assert_close(
+        orthogonalized(matrix.float(), torch.float32).double(), u * singular @ v, rtol=0, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("shape", [(8, 24), (24, 8)], ids=str)
+def test_muon_in_bf16_is_torchs_own_to_the_bit(shape: tuple[int, int]) -> None:
+    torch.manual_seed(7)
+    gradients = torch.randn(3, *shape)
+    ours, theirs = (nn.Parameter(torch.ones(shape)) for _ in range(2))
+    settings = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.03}
+    muon = Muon([ours], **settings, precision=torch.bfloat16)
+    torchs = torch.optim.Muon([theirs], **settings, adjust_lr_fn="match_rms_adamw")
+    for gradient in gradients:
+        ours.grad, theirs.grad = gradient.clone(), gradient.clone()
+        muon.step()
+        torchs.step()
+    assert torch.equal(ours, theirs)
+
+
+def test_muon_leaves_alone_what_has_no_gradient() -> None:
+    moved, left = (nn.Parameter(torch.ones(3, 4)) for _ in range(2))
+    muon = Muon([moved, left], lr=0.1, momentum=0.9, weight_decay=0.5, precision=torch.float32)
+    moved.grad = torch.randn(3, 4)
+    muon.step()
+    assert torch.equal(left, torch.ones(3, 4)) and left not in muon.state
 
 
 # Who moves what
 
 
-def test_muon_and_adamw_together_are_muon_and_adamw_apart() -> None:
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_muon_and_adamw_together_are_muon_and_adamw_apart(precision: torch.dtype) -> None:
     together, apart = small_model(), small_model()
     matrices = [parameter for parameter in apart.parameters() if parameter.dim() == 2]
     vectors = [parameter for parameter in apart.parameters() if parameter.dim() == 1]
-    muon = torch.optim.Muon(matrices, lr=0.1, momentum=0.95, weight_decay=0.03, adjust_lr_fn="match_rms_adamw")
+    muon = Muon(matrices, lr=0.1, momentum=0.95, weight_decay=0.03, precision=precision)
     adamw = torch.optim.AdamW(vectors, lr=0.1, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, fused=True)
-    both = make_optimizer(together, "muon", **{**DEFAULTS, "weight_decay": 0.03})
+    both = make_optimizer(together, "muon", **{**DEFAULTS, "weight_decay": 0.03, "precision": precision})
     assert isinstance(both, Both)
     for mine, theirs in zip(take_steps(together, both), take_steps(apart, muon, adamw), strict=True):
         assert torch.equal(mine, theirs)

@@ -319,6 +319,7 @@ def small_model(name: str) -> tuple[nn.Module, torch.optim.Optimizer]:
         betas=(0.9, 0.98),
         epsilon=1e-9,
         weight_decay=0.01,
+        precision=torch.float32,
     )
     return model, optimizer
 

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from weft.errors import UsageError
+from weft.training.muon import Muon
 
 OPTIMIZER_KEYS = {
     "momentum": ("sgd", "muon"),
@@ -44,10 +45,12 @@ def make_optimizer(
     betas: tuple[float, float],
     epsilon: float,
     weight_decay: float | None,
+    precision: torch.dtype,
 ) -> torch.optim.Optimizer:
     """Of the model's trainable parameters; all of them move in one fused pass where torch has one.
 
     Where `momentum` or `weight_decay` is None it is the optimizer's own, MOMENTUM[name] or WEIGHT_DECAY[name].
+    `precision` is that of muon's products; all else is computed in that of the parameters.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     matrices, others = [p for p in parameters if p.dim() >= 2], [p for p in parameters if p.dim() < 2]
@@ -68,9 +71,7 @@ def make_optimizer(
             muons = {id(matrix) for matrix in hidden}
             groups[0]["params"] = [matrix for matrix in matrices if id(matrix) not in muons]
             return Both(
-                torch.optim.Muon(
-                    hidden, lr=learning_rate, momentum=momentum, weight_decay=decay, adjust_lr_fn="match_rms_adamw"
-                ),
+                Muon(hidden, lr=learning_rate, momentum=momentum, weight_decay=decay, precision=precision),
                 torch.optim.AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True),
             )
         case _:
@@ -110,11 +111,10 @@ def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
 class Both(torch.optim.Optimizer):
     """Muon for some parameters and AdamW for the others, to the outside one optimizer.
 
-    One learning rate serves both, since Muon's updates are scaled to the size of AdamW's (Liu et al. 2025,
-    arXiv 2502.16982, section 2.2). Groups and state are the two optimizers' own, shared.
+    One learning rate serves both. Groups and state are the two optimizers' own, shared.
     """
 
-    def __init__(self, muon: torch.optim.Muon, adamw: torch.optim.AdamW) -> None:
+    def __init__(self, muon: Muon, adamw: torch.optim.AdamW) -> None:
         super().__init__([*muon.param_groups, *adamw.param_groups], defaults={})
         self.muon, self.adamw = muon, adamw
         self._share()

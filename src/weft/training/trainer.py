@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.errors import MemoryRanOut, RunError, WeftError, is_out_of_memory
-from weft.runtime import derive_seed
+from weft.runtime import PRECISIONS, choose_precision, derive_seed
 from weft.training.ahead import made_ahead
 from weft.training.averaging import Weights, follow, holding, mean, put, weights_of
 from weft.training.config import SELECTABLE, Interval, TrainingConfig
@@ -92,6 +92,7 @@ class Trainer(Generic[Model, Batch]):
             betas=config.betas,
             epsilon=config.epsilon,
             weight_decay=config.weight_decay,
+            precision=PRECISIONS[choose_precision(config.precision, device)],
         )
         self.average: Weights | None = weights_of(model) if config.ema_decay else None
         """What is validated and saved in place of the weights that training goes on with."""
