@@ -49,7 +49,7 @@ class Suite:
     def main(self) -> None:
         parser = argparse.ArgumentParser(prog=f"python -m {self.package}", description=f"Run the {self.folder} tests.")
         parser.add_argument(
-            "--only", nargs="+", default=[], metavar="TEST", help="such as r1 or 1; left out: all of them"
+            "--only", nargs="+", default=[], metavar="TEST", help="such as r1, 1 or its name; left out: all of them"
         )
         parser.add_argument("--quick", action="store_true", help="in little time, to see that the tests work")
         parser.add_argument("--results", type=Path, default=self.lines, help="the file that gets a line a test")
@@ -58,10 +58,7 @@ class Suite:
         for name, text in self.passed_on.items():
             parser.add_argument(f"--{name}", help=text)
         options = parser.parse_args()
-        wanted = [number.lower().lstrip("rv") for number in options.only]
-        names = [name for name in self.module_names() if not wanted or name.partition("_")[0][1:] in wanted]
-        if not names:
-            parser.error(f"there is no such test; there are {', '.join(self.module_names())}")
+        names = self.called(options.only, parser) if options.only else self.module_names()
         failed = [] if options.table else [name for name in names if not self.run(name, options)]
         tables = {language: self.table(read_lines(options.results), language) for language in HEADERS}
         print(tables["en"])
@@ -69,6 +66,16 @@ class Suite:
             fill_page(f"{self.folder}.md", self.folder, tables)
         if failed:
             raise SystemExit(f"not passed: {', '.join(failed)}")
+
+    def called(self, words: list[str], parser: argparse.ArgumentParser) -> list[str]:
+        """The modules that these words name: r1_kills by r1_kills, r1 or 1."""
+        names = self.module_names()
+        short = {name: name.partition("_")[0] for name in names}
+        by_word = {word: name for name in names for word in (name, short[name], short[name][1:])}
+        if unknown := [word for word in words if word.lower() not in by_word]:
+            parser.error(f"there is no test {', '.join(unknown)}; there are {', '.join(names)}")
+        wanted = {by_word[word.lower()] for word in words}
+        return [name for name in names if name in wanted]
 
     def run(self, name: str, options: argparse.Namespace) -> bool:
         """Whether the test was passed."""

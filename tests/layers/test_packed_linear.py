@@ -21,6 +21,18 @@ def test_it_is_the_linear_layer(rows: int, dtype: torch.dtype, tolerance: float,
         torch.testing.assert_close(found.float(), layer(x), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_it_is_the_linear_layer_where_the_processor_has_no_blocks_of_its_type(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.layers.packed_linear.has_blocks_of", lambda dtype: False)
+    layer, x = Linear(48, 80), torch.randn(3, 48)
+    with torch.no_grad():
+        packed = PackedLinear([layer], dtype)
+        assert packed.weight.layout == torch.strided
+        torch.testing.assert_close(packed(x.to(dtype)).float(), layer(x), rtol=2e-2, atol=2e-2)
+
+
 def test_several_layers_that_read_the_same_stand_one_after_the_other() -> None:
     layers, x = [Linear(16, 24), Linear(16, 8)], torch.randn(2, 5, 16)
     with torch.no_grad():

@@ -177,6 +177,8 @@ def test_width_and_heads_fit_whichever_of_them_is_given(
         ({"model_dim": 45, "num_heads": 5}, "sinusoidal"),
         ({"model_dim": 90, "num_heads": 10}, "sinusoidal"),  # heads of 9
         ({"model_dim": 90}, "rotary"),  # one head
+        ({"model_dim": 134}, "sinusoidal"),  # two of 67 rather than one of 134
+        ({"model_dim": 16}, "rotary"),
         ({"num_heads": 6}, "rotary"),
     ],
     ids=str,
@@ -267,6 +269,17 @@ def test_a_run_goes_on_with_the_epochs_that_it_chose(tiny_run: Path, tmp_path: P
     with pytest.raises(Stopped):
         train(OPEN, run=run, data=tiny_run, overrides=["training.epochs=1000"], listener=longer)
     assert "going on from step 3 of 2000" in longer.messages
+
+
+def test_who_settles_later_what_a_recipe_left_open_must_settle_it_as_weft_did(tiny_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(Stopped):
+        train(OPEN, run=run, data=tiny_run, listener=Watcher(signal_at=2))
+    chosen = [f"model.dropout={TABLE[0].dropout}", "model.positions=rotary"]
+    with pytest.raises(Stopped):
+        train(OPEN, run=run, data=tiny_run, overrides=chosen, listener=Watcher(signal_at=3))
+    with pytest.raises(RunError, match=r"model\.positions: was 'rotary', is 'sinusoidal'"):
+        train(OPEN, run=run, data=tiny_run, overrides=["model.positions=sinusoidal"])  # what a table says is no choice
 
 
 @pytest.mark.parametrize(

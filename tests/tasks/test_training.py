@@ -184,6 +184,26 @@ def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_r
     torch.testing.assert_close(weights[1], weights[0])
 
 
+@pytest.mark.parametrize(
+    ("tables", "fits"),
+    [
+        ({"model": {"positions": "learned"}}, False),
+        ({"tokenizer": {"source_size": 280}}, False),
+        ({"model": {"dropout": 0.2}}, True),
+    ],
+    ids=str,
+)
+def test_weights_are_offered_only_to_a_recipe_that_they_fit(
+    tiny_run: Path, tmp_path: Path, tables: dict[str, Any], fits: bool
+) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(Stopped):
+        train(recipe(training={"epochs": 3}), run=run, data=tiny_run, listener=Watcher(signal_at=2))
+    with pytest.raises(RunError, match="begin a new run: --run") as refused:
+        train(recipe(training={"epochs": 3}, **tables), run=run, data=tiny_run)
+    assert ("training.init" in str(refused.value)) == fits
+
+
 def test_a_run_under_way_cannot_be_given_less_patience_which_would_end_it_at_once(
     tiny_run: Path, tmp_path: Path
 ) -> None:

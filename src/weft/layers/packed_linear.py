@@ -24,7 +24,7 @@ class PackedLinear:
         if biases and len(biases) < len(layers):
             raise ValueError("either all of the layers have a bias, or none")
         self.bias = torch.cat(biases).to(dtype) if biases else None
-        self.is_blocked = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
+        self.is_blocked = weight.device.type == "cpu" and has_blocks_of(dtype)
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, USUAL_ROWS) if self.is_blocked else weight
 
     def __call__(self, x: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
@@ -38,6 +38,12 @@ class PackedLinear:
         filled_up[:rows] = x.flatten(0, -2)
         product = torch.ops.mkldnn._linear_pointwise(filled_up, self.weight, self.bias, "none", [], "")
         return product[:rows].view(*x.shape[:-1], -1)
+
+
+def has_blocks_of(dtype: torch.dtype) -> bool:
+    """Whether oneDNN computes with weights of this type here: with bf16 ones it refuses to on an older processor."""
+    has_onednn = torch.backends.mkldnn.is_available()
+    return has_onednn and (dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def usual_number(rows: int) -> int:

@@ -71,6 +71,17 @@ OWN_RATES = {"sgd": 0.3, "adafactor": 0.02}
 NOAM_FACTOR = 1.0
 """As in Vaswani et al. 2017, equation 3, which has none."""
 
+SIZE_MATTERS = (
+    "the fewer the pairs, the fewer pieces and parameters they can fill, the sooner they are known by heart, and the "
+    "more often they must be seen"
+)
+REASONS = {
+    ("model.positions", "rotary"): "rotary positions learn more from as many tokens than added ones do",
+    ("model.positions", "sinusoidal"): "heads of this width cannot have rotary positions",
+    ("training.optimizer", "muon"): "Muon learns more from them than Adam does",
+}
+"""Of choices that are the same at every size."""
+
 
 def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int) -> dict[str, Any]:
     """Dotted key -> value for everything that this recipe leaves open and the number of pairs decides.
@@ -136,9 +147,12 @@ def width_for(model: TransformerConfig, size: Size, is_open: set[str]) -> int:
 
 
 def positions_for(model: TransformerConfig, width: int, is_open: set[str]) -> str:
-    """Rotary where nothing else is asked; but they turn pairs of a head's dimensions, so an odd number keeps the waves
-    of the paper."""
-    can_turn = bool(fitting_heads(width, 2)) if "model.num_heads" in is_open else width % (2 * model.num_heads) == 0
+    """Rotary where nothing else is asked; but they turn pairs of a head's dimensions, so where heads of an even width
+    do not fit, or would have to be wide ones, the waves of the paper are kept."""
+    if "model.num_heads" in is_open:
+        can_turn = width % 2 == 0 and width / heads_for("rotary", width) < 2 * HEAD_DIM
+    else:
+        can_turn = width % (2 * model.num_heads) == 0
     return "rotary" if "model.positions" in is_open and can_turn else model.positions
 
 
@@ -184,11 +198,7 @@ def describe(settings: dict[str, Any], pairs: int) -> str:
         table, _, name = key.partition(".")
         tables.setdefault(table, []).append(f"{name} = {value}")
     chosen = "; ".join(f"[{table}] {', '.join(values)}" for table, values in tables.items())
-    muon = (
-        "; Muon learns more from as many tokens than Adam does" if settings.get("training.optimizer") == "muon" else ""
-    )
-    return (
-        f"left open by the recipe and chosen for {pairs:,} training pairs: {chosen} (the fewer the pairs, the fewer "
-        "pieces and parameters they can fill, the sooner they are known by heart, and the more often they must be seen"
-        f"{muon})"
-    )
+    why = [REASONS[item] for item in settings.items() if item in REASONS]
+    if any(item not in REASONS for item in settings.items()):
+        why.insert(0, SIZE_MATTERS)
+    return f"left open by the recipe and chosen for {pairs:,} training pairs: {chosen} ({'; '.join(why)})"

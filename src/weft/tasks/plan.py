@@ -229,10 +229,10 @@ def model_to_train(
     if status is None:
         prepared = prepare(resolved, corpora, folder, listener, kept_in=kept_in)
         return first_model(prepared), prepared.store, 0
-    given, state = run_so_far(run, status)
+    given, chosen, state = run_so_far(run, status)
     now = with_chosen_epochs(resolved, state)
     check_same_data(state["data"], corpora, run, status)
-    check_same_recipe(given, now, run, status)
+    check_same_recipe(given, chosen, now, run, status)
     limit = what_ended(given.recipe.training, state)
     if status.finished and not is_raised(limit, given.recipe.training, now.recipe.training):
         raise RunError(

@@ -50,6 +50,7 @@ from weft.tasks.model_folder import (
     TranslationModel,
     check_manifest,
     load_model,
+    read_config,
     save_model,
 )
 from weft.tasks.preparation import other_batches, prepare, prepared_for
@@ -57,6 +58,7 @@ from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.teachers import load_teachers
 from weft.tasks.translation import TranslationTask, Translator, tag_ids
 from weft.tasks.trial import TranslationTrainer, try_out
+from weft.tasks.vocabularies import TIED_TO_WEIGHTS
 from weft.text.vocabulary import PADDING_ID
 from weft.training.averaging import Weights
 from weft.training.config import TrainingConfig
@@ -144,10 +146,10 @@ def train_translation(
             with blaming_a_signal(stop):
                 trainer = begin(resolved, corpora, run, budget, listener)
         else:
-            given, state = ranks.from_first(run_so_far, run, status)
+            given, chosen, state = ranks.from_first(run_so_far, run, status)
             now = with_chosen_epochs(resolved, state)
             check_same_data(state["data"], corpora, run, status)
-            check_same_recipe(given, now, run, status)
+            check_same_recipe(given, chosen, now, run, status)
             budget = same_budget(state.get("budget"), budget, run)
             limit = what_ended(given.recipe.training, state)
             if status.finished and not is_raised(limit, given.recipe.training, now.recipe.training):
@@ -176,14 +178,16 @@ def blaming_a_signal(stop: StopRequest) -> Iterator[None]:
         raise
 
 
-def run_so_far(run: RunFolder, status: RunStatus) -> tuple[Resolved[TranslationRecipe], dict[str, Any]]:
+def run_so_far(
+    run: RunFolder, status: RunStatus
+) -> tuple[Resolved[TranslationRecipe], Resolved[TranslationRecipe], dict[str, Any]]:
     """The recipe as the user gave it when the run was begun or last gone on with, completed by the epochs that were
-    chosen, and the last checkpoint's state."""
+    chosen; the recipe with all that weft chose; and the last checkpoint's state."""
     _, state = run.load(status.last)
     if missing := {"recipe", "data", "batches", "progress"} - state.keys():
         raise RunError(f"{run.checkpoint(status.last)} lacks {', '.join(sorted(missing))}; it was damaged")
     given = parse_rendered(state["recipe"], TranslationRecipe, run.checkpoint(status.last))
-    return with_chosen_epochs(given, state), state
+    return with_chosen_epochs(given, state), read_config(run.checkpoint(status.last)), state
 
 
 def with_chosen_epochs(resolved: Resolved[TranslationRecipe], state: Mapping[str, Any]) -> Resolved[TranslationRecipe]:
@@ -303,24 +307,40 @@ def model_so_far(
 
 
 def check_same_recipe(
-    given: Resolved[TranslationRecipe], now: Resolved[TranslationRecipe], run: RunFolder, status: RunStatus
+    given: Resolved[TranslationRecipe],
+    chosen: Resolved[TranslationRecipe],
+    now: Resolved[TranslationRecipe],
+    run: RunFolder,
+    status: RunStatus,
 ) -> None:
-    """Refuse to go on with another recipe than the run was given, except to train longer."""
-    found = differences(given, now)
+    """Refuse to go on with another recipe than the run was given, except to train longer.
+
+    A key that was left open then and is not now must say what weft chose for it.
+    """
+    was_open, is_open = ({key for key, origin in r.origins.items() if origin == "default"} for r in (given, now))
+    settled = was_open - is_open - MAY_CHANGE
+    found = [
+        *(d for d in differences(given, now) if d.key not in settled),
+        *(d for d in differences(chosen, now) if d.key in settled),
+    ]
     changes = [d for d in found if d.key not in MAY_CHANGE]
     if not status.finished:
         changes += [d for d in found if d.key in LIMITS and (d.new or math.inf) < (d.old or math.inf)]
     if changes:
         listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
+        fits = not any(d.key in TIED_TO_WEIGHTS for d in changes)
         raise RunError(
-            f"{run.path} was begun with another recipe:\n{listed}\nundo the change, or {new_run(run, status)}"
+            f"{run.path} was begun with another recipe:\n{listed}\nundo the change, or "
+            f"{new_run(run, status, from_weights=fits)}"
         )
 
 
-def new_run(run: RunFolder, status: RunStatus) -> str:
+def new_run(run: RunFolder, status: RunStatus, *, from_weights: bool = True) -> str:
     """What who wants the change can do."""
-    weights = run.checkpoint(status.last)
-    return f"begin a new run: --run {run.path}-2, from its weights with --set training.init={weights}"
+    advice = f"begin a new run: --run {run.path}-2"
+    return (
+        f"{advice}, from its weights with --set training.init={run.checkpoint(status.last)}" if from_weights else advice
+    )
 
 
 def check_same_data(

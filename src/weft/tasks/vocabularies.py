@@ -26,6 +26,14 @@ from weft.training.task import Listener
 Vocabularies = tuple[Tokenizer, Tokenizer, Resolved[TranslationRecipe]]
 """The source's and the target's tokenizer, and the recipe with their settings."""
 
+KEYS_OF_A_MODEL = [f"model.{key}" for key in TransformerConfig.model_fields]
+DROPOUTS = {key for key in KEYS_OF_A_MODEL if key.endswith("dropout")}
+TIED_TO_WEIGHTS = [
+    *(key for key in KEYS_OF_A_MODEL if key not in DROPOUTS),
+    *(f"tokenizer.{key}" for key in TokenizerConfig.model_fields),
+]
+"""Keys that a recipe and the model whose weights it begins with must agree on."""
+
 
 def carried_over(resolved: Resolved[TranslationRecipe], listener: Listener) -> Vocabularies | None:
     """Those of the model that the recipe begins with or of its first teacher; None where it names neither."""
@@ -45,11 +53,7 @@ def of_another_model(resolved: Resolved[TranslationRecipe], init: str) -> Vocabu
     What the recipe itself says about the shape or the vocabulary must agree with the model; a dropout need not.
     """
     other, source, target = check_model(find_model(init))
-    places = ("embedding_", "attention_", "activation_", "residual_", "layer_", "")
-    free = {f"model.{place}dropout" for place in places}
-    tables = {"model": TransformerConfig, "tokenizer": TokenizerConfig}
-    keys = [f"{table}.{key}" for table, model in tables.items() for key in model.model_fields]
-    keys = [key for key in keys if key not in free or resolved.origins[key] == "default"]
+    keys = [*TIED_TO_WEIGHTS, *(key for key in DROPOUTS if resolved.origins[key] == "default")]
     problems = disagreements(resolved, other, keys, f"the model {init}", "weights cannot be carried over")
     problems += missing_tags(resolved.recipe, source, f"the model {init}")
     if problems:

@@ -33,7 +33,8 @@ class TrainingConfig(Settings):
     accumulate: int = Field(default=1, ge=1, le=100_000)
     """Batches that an update is made from, as if they were one."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Of the activations; auto: bf16 where the hardware multiplies it natively. Parameters are always fp32."""
+    """Of the activations, and of muon's products; auto: bf16 where the hardware multiplies it natively. Parameters are
+    always fp32."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """Several processes (torchrun) hold the whole model each (ddp), or deal it out among themselves (fsdp)."""
     threads: int | None = Field(default=None, ge=1, le=1024)
