@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from weft.errors import Stopped, WeftError
 from weft.training.config import SELECTABLE, Interval, TrainingConfig
 from weft.training.losses import Loss
+from weft.training.optimizers import Both
 from weft.training.progress import Progress
 from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.signals import stop_on_signal
@@ -215,6 +216,24 @@ RECIPES: dict[str, dict[str, Any]] = {
     "mean of the best": {"average_best": 2, "epochs": 6},
     "near the best": {"keep_within": 0.4},
 }
+
+
+@pytest.mark.parametrize(
+    ("precision", "has_bf16", "products"),
+    [
+        ("fp32", True, torch.float32),
+        ("bf16", False, torch.bfloat16),
+        ("auto", True, torch.bfloat16),
+        ("auto", False, torch.float32),
+    ],
+)
+def test_muon_multiplies_in_the_precision_of_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, has_bf16: bool, products: torch.dtype
+) -> None:
+    monkeypatch.setattr("weft.runtime.has_native_bf16", lambda device: has_bf16)
+    trainer = make_trainer(tmp_path, Fit([]), optimizer="muon", precision=precision)
+    assert isinstance(trainer.optimizer, Both)
+    assert trainer.optimizer.muon.precision == products
 
 
 @pytest.mark.parametrize("stop_after", [3, 8, 10, 17])
