@@ -1,6 +1,7 @@
 """CTranslate2 finds with a model's weights what weft finds, ids and scores alike."""
 
 import math
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 
 from weft.decoding.search import DecodingConfig
 from weft.decoding.step import Hypothesis
-from weft.engines.ctranslate2 import NO_POWER, WEIGHTS, CTranslate2Engine, Search
+from weft.engines.ctranslate2 import NO_POWER, WEIGHTS, CTranslate2Engine, Search, choose_products, import_ctranslate2
 from weft.errors import MissingExtraError, ModelError, WeftError
 from weft.export.ctranslate2 import write_ctranslate2
 from weft.models.transformer import Transformer
@@ -21,7 +22,10 @@ Find = Callable[..., list[Hypothesis]]
 
 
 def engine_of(model: Transformer, folder: Path, pieces: list[str], precision: str = "fp32") -> CTranslate2Engine:
-    pytest.importorskip("ctranslate2")
+    try:
+        import_ctranslate2()  # as weft does, since the library reads its environment once
+    except MissingExtraError:
+        pytest.skip("CTranslate2 is not installed")
     write_ctranslate2(model, folder, (pieces, pieces), precision, 32)
     return CTranslate2Engine(folder, threads=1)
 
@@ -111,6 +115,24 @@ def test_several_answers_come_best_first(
     for answers in engine.translate(sources, Search(4, 1.0, 20, 4), best=3):
         assert len({answer.tokens for answer in answers}) == 3
         assert [answer.score for answer in answers] == sorted((answer.score for answer in answers), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "before", "after"),
+    [
+        ("sse4_2 avx2", None, "1"),
+        ("avx2", "0", "0"),
+        ("avx2 avx_vnni", None, None),
+        ("avx2 avx512f avx512_vnni", None, None),
+        ("", None, None),  # no x86, or not Linux
+    ],
+)
+def test_int8_is_left_to_mkl_where_the_engines_own_products_overflow(
+    monkeypatch: pytest.MonkeyPatch, flags: str, before: str | None, after: str | None
+) -> None:
+    monkeypatch.setattr(os, "environ", {} if before is None else {"CT2_USE_MKL": before})
+    choose_products(set(flags.split()))
+    assert os.environ.get("CT2_USE_MKL") == after
 
 
 def test_int8_is_near_fp32_in_a_quarter_of_the_bytes(

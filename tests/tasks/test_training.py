@@ -185,6 +185,19 @@ def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_r
 
 
 @pytest.mark.parametrize(
+    ("precision", "has_bf16", "warned"), [("bf16", False, True), ("fp32", False, False), ("bf16", True, False)]
+)
+def test_a_processor_that_can_only_imitate_bf16_is_named_before_hours_are_spent_on_it(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, has_bf16: bool, warned: bool
+) -> None:
+    monkeypatch.setattr("weft.tasks.training.has_native_bf16", lambda device: has_bf16)
+    watcher = Watcher(signal_at=1)
+    with pytest.raises(Stopped):
+        train(recipe(training={"precision": precision}), run=tmp_path / "run", data=tiny_run, listener=watcher)
+    assert any("imitates" in message for message in watcher.messages) == warned
+
+
+@pytest.mark.parametrize(
     ("tables", "fits"),
     [
         ({"model": {"positions": "learned"}}, False),

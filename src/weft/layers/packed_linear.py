@@ -15,7 +15,8 @@ class PackedLinear:
     """x W^T + b of one linear layer, or of several that read the same x, their outputs one after the other.
 
     The weights are copied, so it goes on computing with those that it was made of. On a CPU oneDNN lays them out in
-    blocks: products of a few hundred rows then take half the time, in fp32 as in bf16 (bench/results/tried.jsonl).
+    blocks: with AVX-512, products of a few hundred rows then take half the time, in fp32 as in bf16; with AVX2 alone
+    they take as long as before, but for the output's (bench/results/tried.jsonl).
     """
 
     def __init__(self, layers: Sequence[nn.Linear], dtype: torch.dtype) -> None:

@@ -29,7 +29,7 @@ from weft.data.store import Store
 from weft.errors import RunError, WorkerLost
 from weft.files import sync, write_atomically
 from weft.models.transformer import Transformer
-from weft.runtime import PRECISIONS, choose_device, choose_threads, keep_memory_pages
+from weft.runtime import PRECISIONS, choose_device, choose_threads, has_native_bf16, keep_memory_pages
 from weft.tasks.budget import (
     FITTED,
     Budget,
@@ -403,6 +403,11 @@ def make_trainer(
     recipe, ranks = model.recipe, run.ranks
     device = choose_device()
     torch.set_num_threads(recipe.training.threads or choose_threads())
+    if recipe.training.precision == "bf16" and not has_native_bf16(device):
+        listener.on_message(
+            'training.precision = "bf16": weft knows of no bf16 units in this processor, and one without them imitates '
+            'them, some twenty times more slowly; "fp32" is what "auto" takes here'
+        )
     model.model.to(device)
     model.model.compute_dtype = PRECISIONS[recipe.training.precision]
     model.model.layer_generator = ranks.common
