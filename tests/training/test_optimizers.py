@@ -150,7 +150,7 @@ def test_muon_in_bf16_is_torchs_own_to_the_bit(shape: tuple[int, int]) -> None:
     torch.manual_seed(7)
     gradients = torch.randn(3, *shape)
     ours, theirs = (nn.Parameter(torch.ones(shape)) for _ in range(2))
-    settings = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.03}
+    settings: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.03}
     muon = Muon([ours], **settings, precision=torch.bfloat16)
     torchs = torch.optim.Muon([theirs], **settings, adjust_lr_fn="match_rms_adamw")
     for gradient in gradients:
