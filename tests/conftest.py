@@ -19,6 +19,14 @@ assert not any(name.partition(".")[0] == "weft" for name in sys.modules), "weft 
 install_import_hook(ROOMS_WITH_TENSORS, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 
+def pytest_configure() -> None:
+    """CTranslate2 reads its environment once, when it is imported: here perhaps by a test instead of by weft."""
+    from weft.engines.ctranslate2 import choose_products
+    from weft.runtime import processor_flags
+
+    choose_products(processor_flags())
+
+
 # How fast the machine is, and what else it does, makes no property wrong; and a run finds what the run before found.
 settings.register_profile("weft", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("weft")

@@ -93,7 +93,7 @@ CHANGES = {
     "batches an update": Change(("training.accumulate: was 1, is 2",), overrides=("training.accumulate=2",)),
     "longest pair": Change(("data.max_length: was 256, is 9",), overrides=("data.max_length=9",)),
     "model and rate": Change(
-        ("model.ff_dim: was 64, is 32", "training.learning_rate: was 0.001, is 0.1"),
+        ("model.ff_dim: was 64, is 32", "training.learning_rate: was 0.008, is 0.1"),
         overrides=("model.ff_dim=32", "training.learning_rate=0.1"),
     ),
     "seed": Change(("seed: was 1, is 2",), overrides=("seed=2",)),

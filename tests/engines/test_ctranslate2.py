@@ -12,7 +12,7 @@ import torch
 
 from weft.decoding.search import DecodingConfig
 from weft.decoding.step import Hypothesis
-from weft.engines.ctranslate2 import NO_POWER, WEIGHTS, CTranslate2Engine, Search, choose_products, import_ctranslate2
+from weft.engines.ctranslate2 import NO_POWER, WEIGHTS, CTranslate2Engine, Search, choose_products
 from weft.errors import MissingExtraError, ModelError, WeftError
 from weft.export.ctranslate2 import write_ctranslate2
 from weft.models.transformer import Transformer
@@ -22,10 +22,7 @@ Find = Callable[..., list[Hypothesis]]
 
 
 def engine_of(model: Transformer, folder: Path, pieces: list[str], precision: str = "fp32") -> CTranslate2Engine:
-    try:
-        import_ctranslate2()  # as weft does, since the library reads its environment once
-    except MissingExtraError:
-        pytest.skip("CTranslate2 is not installed")
+    pytest.importorskip("ctranslate2")
     write_ctranslate2(model, folder, (pieces, pieces), precision, 32)
     return CTranslate2Engine(folder, threads=1)
 
