@@ -117,10 +117,8 @@ class TransformerConfig(Settings):
 
     def _idle_max_positions(self) -> Iterator[FieldProblem]:
         if self.max_positions is not None and self.positions in ("sinusoidal", "rotary"):
-            using = "learned or scaled-sinusoidal"
-            yield FieldProblem(
-                "max_positions", f'is not used by positions = "{self.positions}"; leave it out, or choose {using} ones'
-            )
+            what = f'is not used by positions = "{self.positions}"; leave it out, or take "learned" ones'
+            yield FieldProblem("max_positions", what)
 
     def dropout_unless(self, own: float | None) -> float:
         """The probability of dropping an activation where one key may say something else."""
