@@ -1,13 +1,16 @@
-"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; four hours each on a core.
+"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; seven hours each on a core.
 
     cut      tatoeba-zh-en into train.tsv and valid.tsv, and the Tatoeba rows of zh-en-50k/valid.tsv beside them
     first    a model of each direction from train.tsv: recipes/tatoeba-zh-en.toml and tatoeba-en-zh.toml with FIRST
     read     each of them reads its side of train.tsv, and what it writes makes pairs for both directions: data
              diversification (Nguyen et al. 2020), read.zh-en.tsv and read.en-zh.tsv
-    train    the recipes as they stand, on all three files, from the weights of the first models
+    second   the recipes with SECOND, on all three files, from the weights of the first models
+    back     each of these turns what a person wrote in the language that it reads into sources for the other direction,
+             by beam search and by sampling (Edunov et al. 2018): back.zh-en.tsv and back.en-zh.tsv
+    train    the recipes as they stand, on train.tsv and back.NAME.tsv, from the weights of the second models
     ship     the weights in int8 into src/weft/pretrained, with a card that says license, sources and scores
 
-A run that was stopped goes on.
+A run that was stopped goes on. `--again` begins at `back`, with the models that ship in place of the second ones.
 
 Only Tatoeba's sentences (CC BY 2.0 FR) are in them: the rest of zh-en-50k may not be used commercially, so no weight of
 these models has seen it. The weights are chosen on valid.tsv, which shares no sentence with train.tsv on either side;
@@ -42,7 +45,7 @@ from bench.one_run import look_ahead, spend
 from weft.cli.augment import MAX_RATIO
 from weft.data.corpus import read_corpora
 from weft.files import write_atomically
-from weft.tasks.augment import distill
+from weft.tasks.augment import back_translate, distill
 from weft.tasks.evaluation import EvaluatedSet, evaluate
 from weft.tasks.model_card import model_card, recorded_files
 from weft.tasks.model_copy import copy_model
@@ -53,16 +56,31 @@ from weft.text.chinese import convert_script
 from weft.training.run_folder import RunStatus
 
 LINES = RESULTS / "shipped.jsonl"
-MODELS = {"zh-en": ("zh", "en"), "en-zh": ("en", "zh")}
+MODELS = ("zh-en", "en-zh")
+OTHER = {"zh-en": "en-zh", "en-zh": "zh-en"}
+"""The opposite direction."""
 HELD_OUT = 500
 FIRST = [
     'data.train=["train.tsv"]',
+    "augmentation.subword_sampling=0.1",
+    "model.positions=sinusoidal",
     "model.dropout=0.3",
     "training.learning_rate=3e-3",
     "training.epochs=42",
     "training.validate_every=6 epochs",
 ]
-"""What the recipes have otherwise where they train the first models."""
+"""What the recipes have otherwise where they train the first models, ..."""
+SECOND = [
+    'data.train=["train.tsv", "read.zh-en.tsv", "read.en-zh.tsv"]',
+    "augmentation.subword_sampling=0.1",
+    "model.positions=sinusoidal",
+    "model.dropout=0.2",
+    "training.epochs=10",
+]
+"""... and the second ones. Rotary positions came when these were trained; the last stage exchanges them."""
+SAMPLES = 4
+"""Of each sentence that is turned back, beside the best answer."""
+SAMPLING = ["decoding.method=sample", "decoding.top_k=10"]
 LARGEST = 16_000_000
 """Bytes that a model may take in the repository."""
 
@@ -72,9 +90,10 @@ ATTRIBUTION = """\
 The sentences are from [Tatoeba](https://tatoeba.org) and its contributors, licensed CC BY 2.0 FR, as selected and
 packed by [manythings.org/anki](https://www.manythings.org/anki/) (Mandarin and English); so is this model, which was
 made from them by training. `train.tsv` and `valid.tsv` are a cut of those pairs without any that share a sentence
-with the validation or test pairs of zh-en-50k, and with no sentence in both files. `read.zh-en.tsv` and
-`read.en-zh.tsv` are the Chinese and the English sides of `train.tsv`, each with what a first model of that direction,
-trained on `train.tsv` alone, made of it. `python -m bench.shipped` makes all of them again.
+with the validation or test pairs of zh-en-50k, and with no sentence in both files. `back.zh-en.tsv` and
+`back.en-zh.tsv` have the English and the Chinese side of `train.tsv` as targets, and as their sources what earlier
+models of the other direction, which had seen nothing but these files either, made of them. `python -m bench.shipped`
+makes all of them again.
 """
 
 
@@ -83,6 +102,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("WEFT_DATA"), help="left out: WEFT_DATA")
     parser.add_argument("--work", type=Path, default=Path("runs/shipped"), help="where the cut and the runs lie")
     parser.add_argument("--only", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--again", action="store_true", help="go on from the models that ship")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the recipe")
     parser.add_argument("--against", type=Path, metavar="RUN", help="train nothing, score this run on the same rows")
     parser.add_argument("--table", action="store_true", help="train nothing, print what the models score")
@@ -110,15 +130,35 @@ def make(options: argparse.Namespace) -> None:
         evaluated = score(find_model(options.against), options.work / f"tatoeba.{name}.tsv")
         append_line(LINES, {**circumstances(), **facts, **evaluated.as_dict()})
         return
-    first = {name: options.work / f"{name}.first" for name in MODELS}
+    before = ships(options.work) if options.again else second(options)
+    for name in options.only:
+        back(name, before[OTHER[name]], options.data, options.work)
+    for name in options.only:
+        overrides = [f"training.init={before[name]}", *options.set]
+        run = train(recipe_of(name), run=options.work / name, data=options.work, overrides=overrides)
+        ship(name, run, options.work)
+
+
+def second(options: argparse.Namespace) -> dict[str, Path]:
+    """The runs of the first two stages of both directions, of which each one needs the other."""
+    first, runs = ({name: options.work / f"{name}.{stage}" for name in MODELS} for stage in ("first", "second"))
     for name, run in first.items():
         train(recipe_of(name), run=run, data=options.work, overrides=[*FIRST, *options.set])
     for name, run in first.items():
         read(name, run, options.data, options.work)
-    for name in options.only:
-        overrides = [f"training.init={first[name]}", *options.set]
-        run = train(recipe_of(name), run=options.work / name, data=options.work, overrides=overrides)
-        ship(name, run, options.work)
+    for name, run in runs.items():
+        overrides = [*SECOND, f"training.init={first[name]}", *options.set]
+        train(recipe_of(name), run=run, data=options.work, overrides=overrides)
+    return runs
+
+
+def ships(work: Path) -> dict[str, Path]:
+    """Copies of the models that ship, for they are replaced in the end."""
+    copies = {name: work / f"{name}.before" for name in MODELS}
+    for name, copy in copies.items():
+        if not copy.exists():
+            copy_model(PRETRAINED / name, copy)
+    return copies
 
 
 def recipe_of(name: str) -> Path:
@@ -148,6 +188,20 @@ def read(name: str, run: Path, data: Path, work: Path) -> None:
     pairs = read_pairs(written)
     kept = new_pairs(without_held_out(pairs, data), read_pairs(work / "train.tsv"), read_pairs(work / "valid.tsv"))
     write_pairs(work / f"read.{name}.tsv", kept)
+    say(f"{len(kept):,} of {len(pairs):,} pairs are new and have no sentence that is held out")
+
+
+def back(name: str, other: Path, data: Path, work: Path) -> None:
+    """Write back.NAME.tsv: what people wrote in this direction's target language, and sources that the model of the
+    other direction makes of it."""
+    pairs = []
+    for number in range(1 + SAMPLES):
+        made = work / f"made.{name}.{number}.tsv"
+        how = [*SAMPLING, f"decoding.sampling_seed={number}"] if number else []
+        back_translate(other, work / "train.tsv", made, max_ratio=MAX_RATIO, overrides=how, say=say)
+        pairs += read_pairs(made)
+    kept = new_pairs(without_held_out(pairs, data), read_pairs(work / "train.tsv"), read_pairs(work / "valid.tsv"))
+    write_pairs(work / f"back.{name}.tsv", kept)
     say(f"{len(kept):,} of {len(pairs):,} pairs are new and have no sentence that is held out")
 
 
@@ -243,6 +297,9 @@ def ship(name: str, run: Path, work: Path) -> None:
 
 def spent(run: Path, data: Path) -> dict[str, int]:
     """The steps to a run's best weights, and the target tokens in them; with those of the run that it began with."""
+    if run.suffix == ".before":  # a copy of what ships, whose run is gone: its last line says it
+        line = next(line for line in reversed(read_lines(LINES)) if line["model"] == run.stem)
+        return {key: line[key] for key in ("steps", "target_tokens")}
     steps = best_step(run)
     _, tokens = spend({"steps": steps}, look_ahead(run / "config.toml", [], data)[0])
     began_with = load_model(find_model(run)).recipe.training.init

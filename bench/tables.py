@@ -47,6 +47,12 @@ CAPTIONS = {
     "zh": "zh-en-50k/valid，训练 {budget}后；基准配方 `{base}`。增减：相对于 `{first}` 的 sacreBLEU 之差，"
     "只比较双方都有的种子。± 是 {seeds} 个种子的标准误；没有 ± 的只有一个种子。签名 {signatures}。",
 }
+SPEEDS = {
+    "en": "Tokens a second: each alone for {seconds} seconds, {threads} threads, {precision}, {processor}, torch {torch}, "
+    "weft {commit}, {date}.",
+    "zh": "词元数/秒：每个选项单独运行 {seconds} 秒，{threads} 线程，{precision}，{processor}，torch {torch}，"
+    "weft {commit}，{date}。",
+}
 BUDGETS = {
     "en": {"target_tokens": "{:,} target tokens", "steps": "{:,} steps", "epochs": "{:,} epochs"},
     "zh": {"target_tokens": "{:,} 个目标词元", "steps": "{:,} 步", "epochs": "{:,} 轮"},
@@ -94,7 +100,22 @@ def table(name: str, lines: list[Line], language: str) -> str:
         seeds="–".join(map(str, dict.fromkeys((seeds[0], seeds[-1])))) if seeds else "2+",
         signatures=", ".join(f"`{any_run['signatures'][metric]}`" for metric in metrics),
     )
-    return f"{markdown_table([HEADERS[language][column] for column in columns], rows)}\n\n{caption}"
+    measured = [line for line in lines for variant in variants if variant.owns_speed(line)]
+    parts = [markdown_table([HEADERS[language][column] for column in columns], rows), caption]
+    return "\n\n".join([*parts, *how_fast(measured, language)])
+
+
+def how_fast(lines: list[Line], language: str) -> list[str]:
+    """On what the speeds were measured: a sentence for each kind of machine."""
+    sentences = {}
+    for line in lines:
+        what = {key: line[key] for key in ("threads", "processor", "torch")}
+        precision = "bf16" if line["native bf16"] == "yes" else "fp32"
+        seconds = round(line["seconds"])
+        sentences[precision, *what.values()] = SPEEDS[language].format(
+            **what, precision=precision, seconds=seconds, commit=line["commit"], date=line["date"]
+        )
+    return list(sentences.values())
 
 
 def with_error(values: list[float], form: str) -> str:

@@ -154,12 +154,15 @@ def test_a_mean_has_its_standard_error() -> None:
 def test_the_table_shows_what_has_run(language: str) -> None:
     base, variant = variants_of("choices")[:2]
     lines = [finished(base, 1, 20.0), finished(variant, 1, 20.5)]
-    lines.append({**variant.facts(), "undisturbed": True, "target_tokens_per_second": 6300.4})
+    speed = {"undisturbed": True, "target_tokens_per_second": 6300.4, "threads": 2, "seconds": 30.2}
+    where = {"native bf16": "no", "processor": "a small one", "torch": "2.13", "commit": "abc", "date": "today"}
+    lines.append({**variant.facts(), **speed, **where})
     lines.append({**base.facts(), "undisturbed": False, "target_tokens_per_second": 1.0})
     rows = table("choices", lines, language).split("\n")
     assert rows[2] == "| `base` | 20.00 |  | 19.00 | 2.500 | 50.0 | 11.5 M |  |"
     assert rows[3] == f"| `{variant.name}` | 20.50 | +0.50 | 19.50 | 2.500 | 50.0 | 11.5 M | 6,300 |"
     assert rows[4] == ""
+    assert "fp32" in rows[-1] and "a small one" in rows[-1]
 
 
 @pytest.mark.parametrize(("language", "budget"), [("en", "6.6 epochs"), ("zh", "6.6 轮")])

@@ -454,6 +454,23 @@ def test_a_dropout_that_the_recipe_leaves_out_is_that_of_the_model_it_begins_wit
     assert (model.recipe.model.attention_dropout, model.origins["model.attention_dropout"]) == (0.0, "recipe")
 
 
+def test_positions_without_weights_may_be_exchanged_for_others_without(tiny_run: Path, tmp_path: Path) -> None:
+    other, watcher = tiny_run / "run", Watcher()
+    begun = {"init": str(other), "learning_rate": 1e-30, "epochs": 1}
+    added = recipe(model={"positions": "sinusoidal"}, training=begun)
+    run = train(added, run=tmp_path / "run", data=tiny_run, listener=watcher)
+    model, before = load_model(find_model(run)), load_model(other)
+    says = f"sinusoidal positions instead of the rotary ones of {other}: the weights have to get used to them"
+    assert says in watcher.messages
+    assert (model.recipe.model.positions, model.resolved.origins["model.positions"]) == ("sinusoidal", "recipe")
+    assert model.recipe.model.ff_dim == before.recipe.model.ff_dim
+    assert all(torch.equal(a, b) for a, b in zip(model.model.parameters(), before.model.parameters(), strict=True))
+
+    learned = recipe(model={"positions": "learned"}, training=begun)
+    with pytest.raises(RecipeError, match="model.positions = learned *the model .* has rotary"):
+        train(learned, run=tmp_path / "2", data=tiny_run)
+
+
 def test_weights_that_do_not_fit_are_refused_with_every_reason(tiny_run: Path, tmp_path: Path) -> None:
     init = str(tiny_run / "run")
     wrong = recipe(

@@ -33,6 +33,8 @@ TIED_TO_WEIGHTS = [
     *(f"tokenizer.{key}" for key in TokenizerConfig.model_fields),
 ]
 """Keys that a recipe and the model whose weights it begins with must agree on."""
+WITHOUT_WEIGHTS = {"sinusoidal", "scaled-sinusoidal", "rotary"}
+"""Positions that further training may exchange for one another, for none of them has anything to carry over."""
 
 
 def carried_over(resolved: Resolved[TranslationRecipe], listener: Listener) -> Vocabularies | None:
@@ -40,20 +42,27 @@ def carried_over(resolved: Resolved[TranslationRecipe], listener: Listener) -> V
     init, teachers = resolved.recipe.training.init, resolved.recipe.training.teachers
     if init is not None:
         listener.on_message(f"weights and vocabulary from {init}")
-        return of_another_model(resolved, init)
+        return of_another_model(resolved, init, listener)
     if teachers:
         listener.on_message(f"vocabulary from the teacher {teachers[0]}")
         return of_teacher(resolved, teachers[0])
     return None
 
 
-def of_another_model(resolved: Resolved[TranslationRecipe], init: str) -> Vocabularies:
+def of_another_model(resolved: Resolved[TranslationRecipe], init: str, listener: Listener) -> Vocabularies:
     """Another model's vocabularies and shape, under this recipe's other settings.
 
-    What the recipe itself says about the shape or the vocabulary must agree with the model; a dropout need not.
+    What the recipe itself says about the shape or the vocabulary must agree with the model; a dropout need not, nor
+    do positions that have no weights.
     """
     other, source, target = check_model(find_model(init))
     keys = [*TIED_TO_WEIGHTS, *(key for key in DROPOUTS if resolved.origins[key] == "default")]
+    ours, theirs = resolved.recipe.model.positions, other.recipe.model.positions
+    if resolved.origins["model.positions"] != "default" and ours != theirs and {ours, theirs} <= WITHOUT_WEIGHTS:
+        keys = [key for key in keys if key not in ("model.positions", "model.max_positions")]
+        listener.on_message(
+            f"{ours} positions instead of the {theirs} ones of {init}: the weights have to get used to them"
+        )
     problems = disagreements(resolved, other, keys, f"the model {init}", "weights cannot be carried over")
     problems += missing_tags(resolved.recipe, source, f"the model {init}")
     if problems:
