@@ -48,8 +48,8 @@ CAPTIONS = {
     "只比较双方都有的种子。± 是 {seeds} 个种子的标准误；没有 ± 的只有一个种子。签名 {signatures}。",
 }
 SPEEDS = {
-    "en": "Tokens a second: each alone for {seconds} seconds, {threads} threads, {precision}, {processor}, torch {torch}, "
-    "weft {commit}, {date}.",
+    "en": "Tokens a second: each alone for {seconds} seconds, {threads} threads, {precision}, {processor}, "
+    "torch {torch}, weft {commit}, {date}.",
     "zh": "词元数/秒：每个选项单独运行 {seconds} 秒，{threads} 线程，{precision}，{processor}，torch {torch}，"
     "weft {commit}，{date}。",
 }

@@ -467,7 +467,7 @@ def test_positions_without_weights_may_be_exchanged_for_others_without(tiny_run:
     assert all(torch.equal(a, b) for a, b in zip(model.model.parameters(), before.model.parameters(), strict=True))
 
     learned = recipe(model={"positions": "learned"}, training=begun)
-    with pytest.raises(RecipeError, match="model.positions = learned *the model .* has rotary"):
+    with pytest.raises(RecipeError, match=r"model.positions = learned +the model .* has rotary"):
         train(learned, run=tmp_path / "2", data=tiny_run)
 
 
