@@ -522,6 +522,20 @@ def test_a_table_that_a_person_added_beside_the_line_that_leaves_it_out_counts(r
     assert parse_rendered(text, Recipe, "x").recipe.training.averaging == Averaging(last=2)
 
 
+def test_what_one_machine_has_measured_is_no_wish_for_another(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(
+        DATA + "[training]\nthreads = 2  # measured\nlearning_rate = 2.0  # measured\nsave = false # measured once\n"
+    )
+    keys = {"training.threads", "training.save", "training.every"}
+    again = read_recipe(path, Recipe, of_the_machine=keys)
+    assert (again.recipe.training.threads, again.origins["training.threads"]) == ("auto", "default")
+    assert again.recipe.training.learning_rate == 2.0 and not again.recipe.training.save
+    assert read_recipe(path, Recipe).recipe.training.threads == 2
+    given = read_recipe(path, Recipe, ["training.threads=3"], of_the_machine=keys)
+    assert given.origins["training.threads"] == "command line"
+
+
 def test_a_rendered_recipe_that_was_damaged_is_refused_like_any_other():
     with pytest.raises(RecipeError, match="line 1"):
         parse_rendered("seed = \n", Recipe, "config.toml")

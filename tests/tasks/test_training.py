@@ -21,7 +21,7 @@ from weft.errors import CorpusError, RecipeError, RunError, Stopped, WeftError, 
 from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
 from weft.tasks import first_model, training
-from weft.tasks.corpora import read_all
+from weft.tasks.corpora import find_recipe, read_all
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.tasks.preparation import prepare
 from weft.tasks.recipes import TranslationRecipe
@@ -398,6 +398,22 @@ def test_a_run_goes_on_with_the_threads_of_the_machine_that_it_goes_on_on(
     train(given, run=run, data=tiny_run, overrides=["training.threads=2"])
     written = (run / "checkpoints" / "step-8" / "config.toml").read_text(encoding="utf-8")
     assert "\nthreads = 2  # command line\n" in written
+
+
+def test_a_run_repeated_by_its_config_asks_the_machine_for_threads_and_precision_again(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    given = recipe(training={"precision": "auto", "epochs": 1})
+    run = train(given, run=tmp_path / "run", data=tiny_run)
+    config = tmp_path / "elsewhere.toml"
+    text, count = re.subn(
+        r"\nthreads = \d+  # measured\n", "\nthreads = 77  # measured\n", (run / "config.toml").read_text()
+    )
+    config.write_text(text)
+    found, *_ = find_recipe(config, run=None, data=None, overrides=())
+    assert count == 1 and found.recipe.training.threads is None and found.recipe.training.precision == "auto"
+    ours, theirs = found.recipe.model, load_model(run).recipe.model
+    assert ours == theirs and found.origins["model.ff_dim"] == "recipe"
 
 
 def test_a_signal_that_ends_the_processes_that_prepare_pairs_has_stopped_the_run(

@@ -5,7 +5,7 @@ It knows no key itself: the model of the settings is handed in. Everything that 
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from weft.config.diagnosis import diagnose, found
 from weft.config.keys import all_keys, near
 from weft.config.settings import Settings, without_lists
-from weft.config.toml import DEEPEST, KeyPath, line_numbers, read_toml, write_key, write_value
+from weft.config.toml import DEEPEST, KeyPath, line_numbers, read_toml, statements, write_key, write_value
 from weft.errors import Problem, RecipeError, UsageError
 
 R = TypeVar("R", bound=Settings)
@@ -50,13 +50,20 @@ class Difference:
     new: Any
 
 
-def read_recipe(path: str | Path, model: type[R], overrides: Sequence[str] = ()) -> Resolved[R]:
+def read_recipe(
+    path: str | Path, model: type[R], overrides: Sequence[str] = (), *, of_the_machine: Collection[str] = ()
+) -> Resolved[R]:
     """Read a TOML file, change it by the overrides (`KEY=VALUE`) and check it against a model.
 
-    Raises UsageError if there is no such file, and RecipeError with all the problems of its content and the overrides.
+    Where the file is what rendering.py wrote, those keys `of_the_machine` that it calls measured are left out again:
+    what was measured on one machine is no wish for the next. Raises UsageError if there is no such file, and
+    RecipeError with all the problems of its content and the overrides.
     """
     text = _read_text(Path(path))
-    return resolve(parse_toml(text, path), model, path, overrides, text=text)
+    document = parse_toml(text, path)
+    if of_the_machine:
+        document = _without_measured(document, text, of_the_machine)
+    return resolve(document, model, path, overrides, text=text)
 
 
 def resolve(
@@ -240,6 +247,15 @@ def _with_value(document: Mapping[str, Any], path: tuple[str, ...], value: Any) 
         return dict(document), f"`{name}` is no table but {found(table)}; set it as a whole"
     inner, clash = _with_value(table, tuple(rest), value)
     return {**document, name: inner}, clash
+
+
+def _without_measured(document: dict[str, Any], text: str, keys: Collection[str]) -> dict[str, Any]:
+    """A document without those values of these keys, each in a table, behind which its text says `# measured`."""
+    measured = {(*s.table, *s.content) for s in statements(text) if s.comment == "measured"}
+    for table, name in (key.split(".") for key in keys):
+        if (table, name) in measured:
+            document = {**document, table: {key: value for key, value in document[table].items() if key != name}}
+    return document
 
 
 def _with_tables(document: Mapping[str, Any], model: type[Settings]) -> dict[str, Any]:

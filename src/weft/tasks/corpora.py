@@ -14,7 +14,7 @@ from weft.data.preparation import problems_of
 from weft.errors import CorpusError, Problem, UsageError
 from weft.files import naming_unreadable, read_bytes, sha256
 from weft.metrics.translation import sacre_bleu
-from weft.tasks.recipes import RECIPES, TranslationRecipe
+from weft.tasks.recipes import OF_THE_MACHINE, RECIPES, TranslationRecipe
 from weft.tasks.teachers import teacher_digests
 from weft.training.task import Listener
 
@@ -55,7 +55,7 @@ def find_recipe(
             raise UsageError("a recipe that is no file needs a run folder: run=...")
         resolved, home, name = resolve(recipe, model, "the recipe", overrides), Path(), ""
     else:
-        resolved = read_recipe(recipe, model, overrides)
+        resolved = read_recipe(recipe, model, overrides, of_the_machine=OF_THE_MACHINE)
         home, name = Path(recipe).parent, Path(recipe).stem
     return (
         cast(Resolved[TranslationRecipe], resolved),

@@ -15,6 +15,9 @@ from weft.text.tokenizer import TokenizerConfig
 from weft.text.vocabulary import MASK
 from weft.training.config import TrainingConfig
 
+OF_THE_MACHINE = {"training.precision", "training.threads"}
+"""Keys that the machine decides where the recipe leaves them to it: anew when a run goes on, perhaps on another one."""
+
 
 class TranslationRecipe(Settings):
     task: Literal["translation"] = "translation"

@@ -54,7 +54,7 @@ from weft.tasks.model_folder import (
     save_model,
 )
 from weft.tasks.preparation import other_batches, prepare, prepared_for
-from weft.tasks.recipes import TranslationRecipe
+from weft.tasks.recipes import OF_THE_MACHINE, TranslationRecipe
 from weft.tasks.teachers import load_teachers
 from weft.tasks.translation import TranslationTask, Translator, tag_ids
 from weft.tasks.trial import TranslationTrainer, try_out
@@ -72,8 +72,6 @@ from weft.training.trainer import Trainer
 
 LIMITS = {*FITTED, "training.patience", "training.trials"}
 """Keys that say how long a run trains. They may be raised when it goes on, and lowered where it is finished."""
-OF_THE_MACHINE = {"training.precision", "training.threads"}
-"""Keys that the machine decides where the recipe leaves them to it: anew when a run goes on, perhaps on another one."""
 MAY_CHANGE = {*LIMITS, *OF_THE_MACHINE, "training.most_skipped", "training.divergence"}
 """Keys that may be changed when a run goes on: these, and those that say when it gives up."""
 
