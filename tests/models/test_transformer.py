@@ -503,6 +503,12 @@ def test_heads_that_do_not_divide_the_width_are_refused_with_the_nearest_that_do
         TransformerConfig(model_dim=model_dim, num_heads=num_heads)
 
 
+@pytest.mark.parametrize(("key", "value"), [("model_dim", 10**12 + 1), ("num_heads", 10**12)])
+def test_a_size_out_of_bounds_is_refused_before_anything_is_made_to_fit_it(key, value):
+    with pytest.raises(ValidationError, match="less than or equal to"):
+        TransformerConfig.model_validate({key: value})
+
+
 @pytest.mark.parametrize(
     ("model_dim", "num_heads", "advice"), [(512, 6, "try 4 or 8"), (24, 8, "try 2 or 3"), (40, 8, "try 4 or 5")]
 )

@@ -174,6 +174,20 @@ def test_how_a_run_came_out_is_recorded(tiny_run: Path, tmp_path: Path) -> None:
     assert too_late.endswith(f", {duration(last['used_seconds'])} too long")
 
 
+def test_a_sitting_that_was_killed_in_its_ending_leaves_one_outcome_with_the_longer_time(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    run = train(recipe(), run=tmp_path / "run", data=tiny_run, budget=f"{SECONDS}s")
+    log, state = run / "metrics.jsonl", run / "run.json"
+    used = rows(run)[-1]["used_seconds"]
+    longer = log.read_text(encoding="utf-8").replace(f'"used_seconds": {used}', f'"used_seconds": {used + 1000}')
+    log.write_text(longer, encoding="utf-8")
+    state.write_text(state.read_text(encoding="utf-8").replace("true", "false"), encoding="utf-8")
+    train(recipe(), run=run, data=tiny_run, budget=f"{SECONDS}s")
+    outcomes = [row for row in rows(run) if "budget_seconds" in row]
+    assert [row["used_seconds"] for row in outcomes] == [pytest.approx(used + 1000)]
+
+
 def test_the_same_budget_goes_on_with_the_steps_that_were_chosen(
     tiny_run: Path, tmp_path: Path, slow_machine: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,22 @@ def test_a_finished_run_and_a_changed_recipe_are_refused_as_training_would(tiny_
         plan(recipe(epochs=2, label_smoothing=0.2), run=run, data=tiny_run, seconds=None)
 
 
+def test_a_folder_that_training_would_refuse_is_not_planned_for(tiny_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+    for run, why in ((tmp_path, "is no run: it holds mine.txt"), (tmp_path / "mine.txt", "it is a file")):
+        with pytest.raises(RunError, match=why):
+            plan(recipe(), run=run, data=tiny_run, seconds=None)
+
+
+def test_pairs_that_come_more_than_once_an_epoch_are_counted_apart(tiny_run: Path, tmp_path: Path) -> None:
+    once = plan(recipe(), run=tmp_path / "run", data=tiny_run, seconds=None)
+    weighted = recipe()
+    weighted["data"]["train"] = [{"path": "train.tsv", "weight": 3}]
+    thrice = plan(weighted, run=tmp_path / "run", data=tiny_run, seconds=None)
+    assert (thrice.pairs, thrice.pairs_an_epoch) == (once.pairs, 3 * once.pairs)
+    assert f"{once.pairs:,} for training ({3 * once.pairs:,} an epoch), " in thrice.table()
+
+
 # Memory
 
 

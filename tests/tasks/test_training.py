@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from weft.config import resolve
-from weft.errors import CorpusError, RecipeError, RunError, Stopped, WeftError, WorkerLost
+from weft.errors import CorpusError, ModelError, RecipeError, RunError, Stopped, WeftError, WorkerLost
 from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
 from weft.tasks import first_model, training
@@ -157,6 +157,38 @@ def test_more_epochs_go_on_and_fewer_change_nothing(tiny_run: Path, tmp_path: Pa
     assert content(run) == before  # finished is finished
 
 
+def test_a_run_keeps_its_epochs_where_the_recipe_no_longer_names_them(tiny_run: Path, tmp_path: Path) -> None:
+    given, watcher = recipe(training={"epochs": 1}), Watcher()
+    run = train(given, run=tmp_path / "run", data=tiny_run)
+    before = content(run)
+    del given["training"]["epochs"]
+    train(given, run=run, data=tiny_run, listener=watcher)
+    assert "is finished (step 2); raise training.epochs to go on" in watcher.messages[-1] and content(run) == before
+
+
+def test_a_key_that_was_left_to_weft_may_be_left_to_it_in_words(tiny_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        train(recipe(), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=2))
+    in_words = recipe(tokenizer={"source_script": "auto"})
+    train(in_words, run=tmp_path / "run", data=tiny_run)
+    assert status(tmp_path / "run").finished
+
+
+@pytest.mark.parametrize("change", [("rate_scale", 0.25), ("epoch", 7), ("validations_since_best", None)], ids=str)
+def test_a_place_in_the_run_that_somebody_has_changed_is_refused(
+    tiny_run: Path, tmp_path: Path, change: tuple[str, Any]
+) -> None:
+    run, (key, value) = tmp_path / "run", change
+    with pytest.raises(Stopped):
+        train(recipe(), run=run, data=tiny_run, listener=Watcher(signal_at=2))
+    file = run / "checkpoints" / "step-2" / "training.json"
+    state = json.loads(file.read_text(encoding="utf-8"))
+    state["progress"][key] = value
+    file.write_text(json.dumps(state), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"training\.json +was changed or damaged"):
+        train(recipe(), run=run, data=tiny_run)
+
+
 def test_a_run_under_way_cannot_be_made_shorter(tiny_run: Path, tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         train(recipe(training={"epochs": 3}), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=2))
@@ -203,6 +235,9 @@ def test_a_processor_that_can_only_imitate_bf16_is_named_before_hours_are_spent_
         ({"model": {"positions": "learned"}}, False),
         ({"tokenizer": {"source_size": 280}}, False),
         ({"model": {"dropout": 0.2}}, True),
+        ({"model": {"positions": "sinusoidal"}}, True),
+        ({"data": {"source": "en", "target": "zh"}}, False),
+        ({"data": {"train": [{"path": "train.tsv", "tag": "<bt>"}]}}, False),
     ],
     ids=str,
 )
@@ -485,6 +520,29 @@ def test_positions_without_weights_may_be_exchanged_for_others_without(tiny_run:
     learned = recipe(model={"positions": "learned"}, training=begun)
     with pytest.raises(RecipeError, match=r"model.positions = learned +the model .* has rotary"):
         train(learned, run=tmp_path / "2", data=tiny_run)
+
+
+def test_rotary_positions_are_refused_where_the_models_heads_are_oddly_wide(tiny_run: Path, tmp_path: Path) -> None:
+    odd = {"model_dim": 18, "num_heads": 2, "positions": "sinusoidal"}
+    other = train(recipe(model=odd, training={"epochs": 1}), run=tmp_path / "odd", data=tiny_run)
+    shapeless = {**recipe(training={"init": str(other), "epochs": 1}), "model": {"positions": "rotary"}}
+    watcher = Watcher()
+    with pytest.raises(RecipeError, match=r"positions = rotary +turns pairs, and the heads of the model .* are 9 wide"):
+        train(shapeless, run=tmp_path / "run", data=tiny_run, listener=watcher)
+    assert not any("get used to" in message for message in watcher.messages)
+
+
+def test_a_vocabulary_that_a_corpus_made_smaller_is_inherited_from_run_to_run(tiny_run: Path, tmp_path: Path) -> None:
+    asked = {"source_size": 5000, "target_size": 5000}
+    run = train(recipe(tokenizer=asked, training={"epochs": 1}), run=tmp_path / "0", data=tiny_run)
+    for generation in (1, 2):
+        begun = {"epochs": 1, "init": str(run)}
+        run = train(recipe(tokenizer=asked, training=begun), run=tmp_path / str(generation), data=tiny_run)
+    model = load_model(find_model(run))
+    assert model.source_tokenizer.vocab_size < 5000
+    assert model.resolved.origins["tokenizer.source_size"] == "corpus instead of 5000"
+    taught = {"epochs": 1, "teachers": [str(run)]}
+    train(recipe(tokenizer=asked, training=taught), run=tmp_path / "taught", data=tiny_run)
 
 
 def test_weights_that_do_not_fit_are_refused_with_every_reason(tiny_run: Path, tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def test_of_a_run_that_has_begun_what_is_left_is_counted() -> None:
 @pytest.mark.parametrize(
     ("text", "steps", "times"),
     [
+        ("100 steps", 0, 0),
         ("100 steps", 99, 1),
         ("100 steps", 100, 1),
         ("100 steps", 101, 2),
@@ -85,6 +86,10 @@ def test_of_a_run_that_has_begun_what_is_left_is_counted() -> None:
 )
 def test_what_is_due_is_counted_with_the_last_step(text: str, steps: int, times: int) -> None:
     assert times_due(interval(text), steps, seconds_per_step=0.5) == times
+
+
+def test_where_all_steps_are_done_nothing_is_due() -> None:
+    assert times_due(interval("12 steps"), 0, seconds_per_step=0.5, done=34) == 0
 
 
 def test_the_steps_that_fit_are_those_that_a_search_one_by_one_finds() -> None:

@@ -267,6 +267,24 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_was(tmp_path: Path
     assert names(tmp_path) == {"checkpoints", "README.md"} and names(tmp_path / "checkpoints") == {"mine"}
 
 
+@pytest.mark.parametrize("name", ["step-17", "step-1000.ckpt", ".git"])
+def test_checkpoints_that_no_run_json_names_are_refused_and_left_as_they_were(tmp_path: Path, name: str) -> None:
+    (tmp_path / "checkpoints" / name).mkdir(parents=True)
+    with pytest.raises(RunError, match=rf"holds {name}, but run\.json is gone.*--set training\.init="):
+        RunFolder(tmp_path).locked().__enter__()
+    assert names(tmp_path) == {"checkpoints"} and names(tmp_path / "checkpoints") == {name}
+
+
+def test_what_a_run_left_that_was_killed_before_it_had_begun_is_no_hindrance(tmp_path: Path) -> None:
+    for wreck in ("step-0", ".step-0.4711", ".abc_1234"):
+        (tmp_path / "checkpoints" / wreck).mkdir(parents=True)
+    run = RunFolder(tmp_path)
+    with run.locked():
+        run.clear()
+        save(run, 0, best=None)
+    assert names(run.checkpoints) == {"step-0"} and is_as_saved(run, 0)
+
+
 def test_many_that_come_at_once_enter_one_by_one(tmp_path: Path) -> None:
     inside, refused, most = [], [], []
 

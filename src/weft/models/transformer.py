@@ -85,7 +85,8 @@ class TransformerConfig(Settings):
             return values
         width, heads = (values.get(key, cls.model_fields[key].default) for key in ("model_dim", "num_heads"))
         unit = 2 if values.get("positions") == "rotary" else 1
-        if not isinstance(width, int) or not isinstance(heads, int) or heads < 1 or width % (unit * heads) == 0:
+        within_bounds = isinstance(width, int) and isinstance(heads, int) and 1 <= heads <= 256 and 8 <= width <= 8192
+        if not within_bounds or width % (unit * heads) == 0:
             return values
         if "num_heads" in values:
             return {**values, "model_dim": max(1, round(width / (8 * heads))) * 8 * heads}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from weft.config import Resolved, changed
 from weft.errors import RunError, UsageError
+from weft.files import write_atomically
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.trial import TranslationTrainer, Trial, fit_steps, run_seconds
 from weft.training.config import MOST_EPOCHS
@@ -126,11 +127,20 @@ def note_budget(trainer: TranslationTrainer, budget: Budget | None) -> None:
 
 
 def record_outcome(trainer: TranslationTrainer) -> None:
-    """Write into metrics.jsonl what a run with a budget has used of it so far, over all its sittings."""
+    """Write into metrics.jsonl what a run with a budget has used of it so far, over all its sittings.
+
+    A sitting that was killed behind this line, before the run was finished, has written one, whose place this takes.
+    """
     budget = trainer.identity.get("budget")
     if budget is not None:
         trainer.tick()
         used = budget["before_training"] + trainer.progress.seconds
+        path = trainer.run.path / "metrics.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        earlier = [line for line in lines if "budget_seconds" in json.loads(line)]
+        if earlier:
+            used = max(used, *(json.loads(line)["used_seconds"] for line in earlier))
+            write_atomically(path, "".join(line for line in lines if line not in earlier))
         row = {"step": trainer.progress.step, "budget_seconds": budget["seconds"], "used_seconds": round(used, 3)}
         trainer.run.append("metrics.jsonl", row)
 

@@ -38,7 +38,7 @@ from weft.tasks.training import (
     run_so_far,
     trainer_for_a_trial,
     what_ended,
-    with_chosen_epochs,
+    with_epochs,
 )
 from weft.tasks.trial import TranslationTrainer, Trial, run_seconds, target_tokens, times_due, try_out
 from weft.training.distributed import ALONE, SharedRunFolder
@@ -54,6 +54,8 @@ class Plan:
     run: str
     pairs: int
     """For training."""
+    pairs_an_epoch: int
+    """Those of a corpus with a weight count as often as they come."""
     valid_pairs: int
     """For validation."""
     batches: int
@@ -111,9 +113,10 @@ class Plan:
         by_epochs = f"{an_epoch} an epoch x {self.epochs:,} epochs"
         is_cut = self.steps < self.steps_per_epoch * self.epochs
         done = f"; {self.steps_done:,} steps are done" if self.steps_done else ""
+        repeated = f" ({self.pairs_an_epoch:,} an epoch)" if self.pairs_an_epoch != self.pairs else ""
         return [
             f"run          {self.run}",
-            f"pairs        {self.pairs:,} for training, {self.valid_pairs:,} for validation",
+            f"pairs        {self.pairs:,} for training{repeated}, {self.valid_pairs:,} for validation",
             f"batches      {self.batches:,} an epoch, {100 * self.padding:.1f} % padding",
             f"tokens       {self.target_tokens:,} target tokens an epoch, padding not counted",
             f"steps        {self.steps:,} {'(training.steps) of' if is_cut else '='} {by_epochs}{done}",
@@ -191,7 +194,8 @@ def plan(
     counts = multiply_adds_by_room(model.model, lengths[0], lengths[1] - 1)
     return Plan(
         run=str(run_path),
-        pairs=len(lengths[0]),
+        pairs=len(batches.sources),
+        pairs_an_epoch=len(lengths[0]),
         valid_pairs=len(corpora.valid),
         batches=trainer.batches_per_epoch,
         accumulate=trainer.config.accumulate,
@@ -225,12 +229,13 @@ def model_to_train(
 
     Pairs that the run has not prepared are prepared in the folder.
     """
+    run.refuse_other_folders()
     status, kept_in = run.status(), run.corpus
     if status is None:
         prepared = prepare(resolved, corpora, folder, listener, kept_in=kept_in)
         return first_model(prepared), prepared.store, 0
     given, chosen, state = run_so_far(run, status)
-    now = with_chosen_epochs(resolved, state)
+    now = with_epochs(resolved, given.recipe.training.epochs)
     check_same_data(state["data"], corpora, run, status)
     check_same_recipe(given, chosen, now, run, status)
     limit = what_ended(given.recipe.training, state)

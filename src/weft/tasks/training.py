@@ -20,6 +20,7 @@ from weft.config import (
     Resolved,
     changed,
     differences,
+    leaves,
     parse_rendered,
     render,
 )
@@ -58,7 +59,7 @@ from weft.tasks.recipes import OF_THE_MACHINE, TranslationRecipe
 from weft.tasks.teachers import load_teachers
 from weft.tasks.translation import TranslationTask, Translator, tag_ids
 from weft.tasks.trial import TranslationTrainer, try_out
-from weft.tasks.vocabularies import TIED_TO_WEIGHTS
+from weft.tasks.vocabularies import can_begin_with
 from weft.text.vocabulary import PADDING_ID
 from weft.training.averaging import Weights
 from weft.training.config import TrainingConfig
@@ -145,7 +146,7 @@ def train_translation(
                 trainer = begin(resolved, corpora, run, budget, listener)
         else:
             given, chosen, state = ranks.from_first(run_so_far, run, status)
-            now = with_chosen_epochs(resolved, state)
+            now = with_epochs(resolved, given.recipe.training.epochs)
             check_same_data(state["data"], corpora, run, status)
             check_same_recipe(given, chosen, now, run, status)
             budget = same_budget(state.get("budget"), budget, run)
@@ -185,14 +186,15 @@ def run_so_far(
     if missing := {"recipe", "data", "batches", "progress"} - state.keys():
         raise RunError(f"{run.checkpoint(status.last)} lacks {', '.join(sorted(missing))}; it was damaged")
     given = parse_rendered(state["recipe"], TranslationRecipe, run.checkpoint(status.last))
-    return with_chosen_epochs(given, state), read_config(run.checkpoint(status.last)), state
+    given = with_epochs(given, state.get("chosen_epochs", given.recipe.training.epochs))
+    return given, read_config(run.checkpoint(status.last)), state
 
 
-def with_chosen_epochs(resolved: Resolved[TranslationRecipe], state: Mapping[str, Any]) -> Resolved[TranslationRecipe]:
-    """The recipe with the epochs that the run of this state chose for its corpus, where the recipe leaves them out."""
-    if "chosen_epochs" not in state or resolved.origins["training.epochs"] != "default":
+def with_epochs(resolved: Resolved[TranslationRecipe], epochs: int) -> Resolved[TranslationRecipe]:
+    """The recipe with the epochs of a run that has begun, where it leaves them out."""
+    if resolved.origins["training.epochs"] != "default":
         return resolved
-    return changed(resolved, {"training.epochs": state["chosen_epochs"]}, "corpus")
+    return changed(resolved, {"training.epochs": epochs}, "corpus")
 
 
 def begin(
@@ -288,12 +290,12 @@ def model_so_far(
 ) -> TranslationModel:
     """The last checkpoint's model with the limits that the recipe gives now, and what this machine chooses.
 
-    The run keeps those in `keeps`, and those that its corpus chose and the recipe still leaves out.
+    The run keeps those in `keeps`, and its epochs where the recipe leaves them out.
     """
     model = run.ranks.from_first(load_model, run.checkpoint(status.last))
     before = model.resolved
     for key in MAY_CHANGE - keeps:
-        if (model.resolved.origins[key], resolved.origins[key]) == ("corpus", "default"):
+        if key == "training.epochs" and resolved.origins[key] == "default":
             continue
         value = getattr(resolved.recipe.training, key.split(".")[1])
         model.resolved = changed(model.resolved, {key: value}, resolved.origins[key])
@@ -315,7 +317,10 @@ def check_same_recipe(
 
     A key that was left open then and is not now must say what weft chose for it.
     """
-    was_open, is_open = ({key for key, origin in r.origins.items() if origin == "default"} for r in (given, now))
+    was_open, is_open = (
+        {key for key, value in leaves(r.recipe).items() if r.origins[key] == "default" or value == "auto"}
+        for r in (given, now)
+    )
     settled = was_open - is_open - MAY_CHANGE
     found = [
         *(d for d in differences(given, now) if d.key not in settled),
@@ -326,7 +331,7 @@ def check_same_recipe(
         changes += [d for d in found if d.key in LIMITS and (d.new or math.inf) < (d.old or math.inf)]
     if changes:
         listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
-        fits = not any(d.key in TIED_TO_WEIGHTS for d in changes)
+        fits = can_begin_with(chosen.recipe, now.recipe, {d.key for d in changes})
         raise RunError(
             f"{run.path} was begun with another recipe:\n{listed}\nundo the change, or "
             f"{new_run(run, status, from_weights=fits)}"
@@ -347,16 +352,17 @@ def check_same_data(
     """Refuse to go on with other files than the run began with."""
     if known == corpora.sha256:
         return
-    names = [
-        f"{part} {name}"
-        for part, files in corpora.sha256.items()
-        for name, digest in files.items()
-        if known.get(part, {}).get(name) != digest
-    ]
-    raise RunError(
-        f"{run.path} was trained on other data: changed since then: {', '.join(names) or 'the list of files'}; "
-        f"put the old files back, or {new_run(run, status)}"
+    before, now = (
+        {(part, name): digest for part, files in data.items() for name, digest in files.items()}
+        for data in (known, corpora.sha256)
     )
+    changes = {
+        "changed since then": [file for file in now if file in before and now[file] != before[file]],
+        "new": [file for file in now if file not in before],
+        "gone": [file for file in before if file not in now],
+    }
+    listed = "; ".join(f"{how}: {', '.join(map(' '.join, files))}" for how, files in changes.items() if files)
+    raise RunError(f"{run.path} was trained on other data: {listed}; put the old files back, or {new_run(run, status)}")
 
 
 def check_same_batches(known: str, trainer: TranslationTrainer) -> None:

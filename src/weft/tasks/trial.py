@@ -96,6 +96,8 @@ def run_seconds(steps: int, pace: Pace, validate: Interval, checkpoint: Interval
 
 def times_due(interval: Interval, steps: int, seconds_per_step: float, *, done: int = 0) -> int:
     """How often something happens that is due at this interval and once more after the last of these steps."""
+    if not steps:
+        return 0
     if interval.seconds is None:
         return math.ceil((done + steps) / interval.steps) - done // interval.steps
     return math.ceil(steps * seconds_per_step / max(interval.seconds, seconds_per_step))

@@ -4,7 +4,7 @@ A vocabulary is learned from a sample of the training pairs, read from a file th
 a teacher or from the model that training begins with. What is decided here is written into the recipe.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +35,9 @@ TIED_TO_WEIGHTS = [
 """Keys that a recipe and the model whose weights it begins with must agree on."""
 WITHOUT_WEIGHTS = {"sinusoidal", "scaled-sinusoidal", "rotary"}
 """Positions that further training may exchange for one another, for none of them has anything to carry over."""
+POSITIONS = {"model.positions", "model.max_positions"}
+SMALLER = "corpus instead of "
+"""The origin of a vocabulary's size that was asked for larger, which follows."""
 
 
 def carried_over(resolved: Resolved[TranslationRecipe], listener: Listener) -> Vocabularies | None:
@@ -57,17 +60,24 @@ def of_another_model(resolved: Resolved[TranslationRecipe], init: str, listener:
     """
     other, source, target = check_model(find_model(init))
     keys = [*TIED_TO_WEIGHTS, *(key for key in DROPOUTS if resolved.origins[key] == "default")]
-    ours, theirs = resolved.recipe.model.positions, other.recipe.model.positions
-    if resolved.origins["model.positions"] != "default" and ours != theirs and {ours, theirs} <= WITHOUT_WEIGHTS:
-        keys = [key for key in keys if key not in ("model.positions", "model.max_positions")]
+    shape = other.recipe.model
+    ours, theirs = resolved.recipe.model.positions, shape.positions
+    exchanged = (
+        resolved.origins["model.positions"] != "default" and ours != theirs and {ours, theirs} <= WITHOUT_WEIGHTS
+    )
+    keys = [key for key in keys if not (exchanged and key in POSITIONS)]
+    problems = disagreements(resolved, other, keys, f"the model {init}", "weights cannot be carried over")
+    problems += missing_tags(resolved.recipe, source, f"the model {init}")
+    if exchanged and ours == "rotary" and shape.model_dim % (2 * shape.num_heads):
+        what = f"turns pairs, and the heads of the model {init} are {shape.model_dim // shape.num_heads} wide"
+        problems.append(Problem("model.positions = rotary", f"{what}; leave the key out"))
+    if problems:
+        raise RecipeError(f"the recipe with training.init = {init}", problems)
+    if exchanged:
         listener.on_message(
             f"{ours} positions instead of the {theirs} ones of {init}: the weights have to get used to them"
         )
-    problems = disagreements(resolved, other, keys, f"the model {init}", "weights cannot be carried over")
-    problems += missing_tags(resolved.recipe, source, f"the model {init}")
-    if problems:
-        raise RecipeError(f"the recipe with training.init = {init}", problems)
-    return source, target, changed(resolved, {key: value_of(other.recipe, key) for key in keys}, "init")
+    return source, target, taken_over(resolved, other, keys, "init")
 
 
 def of_teacher(resolved: Resolved[TranslationRecipe], name: str) -> Vocabularies:
@@ -78,7 +88,24 @@ def of_teacher(resolved: Resolved[TranslationRecipe], name: str) -> Vocabularies
     problems += missing_tags(resolved.recipe, source, f"the teacher {name}")
     if problems:
         raise RecipeError("the recipe with training.teachers", problems)
-    return source, target, changed(resolved, {key: value_of(other.recipe, key) for key in keys}, "teacher")
+    return source, target, taken_over(resolved, other, keys, "teacher")
+
+
+def taken_over(
+    resolved: Resolved[TranslationRecipe], other: Resolved[TranslationRecipe], keys: Sequence[str], origin: str
+) -> Resolved[TranslationRecipe]:
+    """The recipe with another model's values of these keys; what its corpus has made smaller still says so."""
+    made_smaller = [key for key in keys if other.origins[key].startswith(SMALLER)]
+    resolved = changed(resolved, {key: value_of(other.recipe, key) for key in keys}, origin)
+    return Resolved(resolved.recipe, {**resolved.origins, **{key: other.origins[key] for key in made_smaller}})
+
+
+def can_begin_with(old: TranslationRecipe, new: TranslationRecipe, changes: Set[str]) -> bool:
+    """Whether training by a recipe that differs in these keys can begin with the weights of the old one."""
+    tied = {*TIED_TO_WEIGHTS, "data.source", "data.target"}
+    if {old.model.positions, new.model.positions} <= WITHOUT_WEIGHTS:
+        tied -= POSITIONS
+    return tied.isdisjoint(changes) and set(new.source_tags) <= set(old.source_tags)
 
 
 def with_language_choices(resolved: Resolved[TranslationRecipe]) -> Resolved[TranslationRecipe]:
@@ -140,7 +167,7 @@ def make_tokenizers(
         )
         if message is not None:
             listener.on_message(message)
-            origin = "corpus" if resolved.origins[f"tokenizer.{key}"] == "corpus" else f"corpus instead of {size}"
+            origin = "corpus" if resolved.origins[f"tokenizer.{key}"] == "corpus" else f"{SMALLER}{size}"
             both_given = settings.shared and settings.target_size is not None
             keys = ("source_size", "target_size") if both_given else (key,)
             resolved = changed(resolved, {f"tokenizer.{key}": tokenizer.vocab_size for key in keys}, origin)
@@ -201,7 +228,7 @@ def disagreements(
     problems = []
     for key in keys:
         ours, theirs = value_of(resolved.recipe, key), value_of(other.recipe, key)
-        agrees = ours in (theirs, "auto") or other.origins[key] == f"corpus instead of {ours}"
+        agrees = ours in (theirs, "auto") or other.origins[key] == f"{SMALLER}{ours}"
         if resolved.origins.get(key) not in ("default", "language") and not agrees:
             problems.append(Problem(f"{key} = {ours}", f"{whose} has {theirs}; {why}; leave the key out"))
     for side in ("source", "target"):

@@ -12,6 +12,7 @@ A checkpoint is staged beside its place, synced to the disk, and renamed into pl
 """
 
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -34,6 +35,8 @@ TENSORS, STATE = "training.safetensors", "training.json"
 SKIPPED = "skipped.jsonl"
 LOGS = ("metrics.jsonl", "samples.jsonl", SKIPPED)
 DIAGNOSIS = "doctor.json"
+WRECK = re.compile(r"\.step-\d+\.(\d+|removed)|\.[a-z0-9_]{8}")
+"""What a killed process can have left among the checkpoints: one half written or half removed, a temporary folder."""
 BEGUN = re.compile(r"lock|checkpoints|corpus|doctor\.json|(metrics|samples|skipped)\.jsonl|\..*\.partial")
 """What a run that was killed before its first checkpoint can have left, and what was prepared for it."""
 PREPARED = re.compile(r"(source|target)\.(ids|offsets)|lines|account\.json|manifest\.json|tokenizer\..*")
@@ -89,7 +92,7 @@ class RunFolder:
         `to_prepare` it.
         """
         with self._saying_what_was_not_read():
-            self._refuse_other_folders()
+            self.refuse_other_folders()
             made = [folder for folder in (self.checkpoints, self.path, *self.path.parents) if not folder.exists()]
             has_corpus, has_diagnosis = self.corpus.exists(), (self.path / DIAGNOSIS).exists()
         try:
@@ -120,12 +123,15 @@ class RunFolder:
     def _taken(self) -> RunError:
         return RunError(f"another process works in {self.path}; wait for it, or choose another --run")
 
-    def _refuse_other_folders(self) -> None:
+    def refuse_other_folders(self) -> None:
+        """Raises RunError for a folder that training would replace something in that is not a run's."""
         if self.corpus.is_dir() and (others := [n for n in os.listdir(self.corpus) if not PREPARED.fullmatch(n)]):
             raise RunError(
                 f"{self.corpus} is no prepared corpus: it holds {', '.join(sorted(others)[:5])}, which would be lost; "
                 "choose a new folder with --run"
             )
+        if self.path.exists() and not self.path.is_dir():
+            raise RunError(f"the run folder {self.path} cannot be written: it is a file; choose another --run")
         if not self.path.is_dir() or (self.path / "run.json").exists():
             return
         try:
@@ -134,6 +140,18 @@ class RunFolder:
             return
         if others:
             raise RunError(f"{self.path} is no run: it holds {', '.join(others[:5])}; choose a new folder with --run")
+        if self.checkpoints.is_dir():
+            self._refuse_lost_checkpoints(sorted(os.listdir(self.checkpoints)))
+
+    def _refuse_lost_checkpoints(self, names: list[str]) -> None:
+        """Where nothing says which checkpoint is the last, none is replaced but the one that every run begins with."""
+        if kept := [name for name in names if name != "step-0" and not WRECK.fullmatch(name)]:
+            raise RunError(
+                f"{self.checkpoints} holds {', '.join(kept[:5])}, but run.json is gone, which says where the run "
+                f"stands; put it back, or begin a new run: --run {self.path}-2, from these weights with "
+                f"--set training.init="
+                f"{self.checkpoints / kept[-1]}"
+            )
 
     def _vanish(self, made: list[Path]) -> None:
         """Remove the lock and these folders, innermost first, where they are empty.
@@ -184,7 +202,7 @@ class RunFolder:
         def write(folder: Path) -> None:
             write_model(folder)
             save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, folder / TENSORS)
-            sealed = {**state, "sha256": {TENSORS: sha256(folder / TENSORS)}}
+            sealed = {**state, "sha256": {TENSORS: sha256(folder / TENSORS), STATE: digest_of(state)}}
             (folder / STATE).write_text(json.dumps(sealed, indent=1), encoding="utf-8")
 
         with saying_what_was_not_written(self.path):
@@ -203,11 +221,14 @@ class RunFolder:
             tensors, state = load_file(folder / TENSORS), json.loads((folder / STATE).read_text(encoding="utf-8"))
             if not isinstance(state, dict):
                 raise ValueError("training.json holds no object")
-            is_sound = state.pop("sha256") == {TENSORS: sha256(folder / TENSORS)}
-        except (OSError, ValueError, KeyError, RecursionError, SafetensorError) as error:
+            seals = {STATE: None, **state.pop("sha256")}
+            found = {TENSORS: sha256(folder / TENSORS), STATE: digest_of(state)}
+            changed = [name for name in found if seals[name] not in (found[name], None)]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
             raise ModelError(folder, [Problem(f"{TENSORS} or {STATE}", f"cannot be read: {error}")]) from None
-        if not is_sound:
-            raise ModelError(folder, [Problem(TENSORS, f"was changed or damaged: its sha256 is not that in {STATE}")])
+        if changed:
+            what = f"was changed or damaged: its sha256 is not that in {STATE}"
+            raise ModelError(folder, [Problem(name, what) for name in changed])
         return tensors, state
 
     def sweep(self, keep: set[int | None]) -> None:
@@ -217,11 +238,11 @@ class RunFolder:
         """
         kept = {f"step-{step}" for step in keep}
         for folder in list(self.checkpoints.iterdir()):
-            if folder.name.startswith("step-") and folder.name not in kept:
+            if re.fullmatch(r"step-\d+", folder.name) and folder.name not in kept:
                 hidden = folder.with_name(f".{folder.name}.removed")
                 shutil.rmtree(hidden, ignore_errors=True)
                 folder = folder.rename(hidden)
-            if folder.name.startswith("."):
+            if WRECK.fullmatch(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
         for wreck in self.path.glob(".*.partial"):
             if wreck.is_dir():
@@ -259,6 +280,12 @@ class RunFolder:
             if path.exists():
                 kept = [line for line in path.read_bytes().split(b"\n") if line and step_of(line) <= step]
                 write_atomically(path, b"".join(line + b"\n" for line in kept).decode("utf-8"))
+
+
+def digest_of(state: dict[str, Any]) -> str:
+    """Of what a checkpoint's JSON says, in whatever order and with whatever white space."""
+    plain = json.loads(json.dumps(state))  # as it is read back: keys of numbers are strings
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def step_of(line: bytes) -> float:
