@@ -5,9 +5,10 @@
     read     each of them reads its side of train.tsv, and what it writes makes pairs for both directions: data
              diversification (Nguyen et al. 2020), read.zh-en.tsv and read.en-zh.tsv
     second   the recipes with SECOND, on all three files, from the weights of the first models
-    back     each of these turns what a person wrote in the language that it reads into sources for the other direction,
-             by beam search and by sampling (Edunov et al. 2018): back.zh-en.tsv and back.en-zh.tsv
-    train    the recipes as they stand, on train.tsv and back.NAME.tsv, from the weights of the second models
+    back     the second model en-zh turns the English side into Chinese sources for zh-en, by beam search and by
+             sampling (Edunov et al. 2018): back.zh-en.tsv
+    third    zh-en's recipe as it stands, on train.tsv and back.zh-en.tsv, from the weights of its second model; en-zh
+             gained too little from a third stage to be clearly better
     ship     the weights in int8 into src/weft/pretrained, with a card that says license, sources and scores
 
 A run that was stopped goes on. `--again` begins at `back`, with the models that ship in place of the second ones.
@@ -59,6 +60,8 @@ LINES = RESULTS / "shipped.jsonl"
 MODELS = ("zh-en", "en-zh")
 OTHER = {"zh-en": "en-zh", "en-zh": "zh-en"}
 """The opposite direction."""
+THIRD = {"zh-en"}
+"""The models that are trained in a third stage."""
 HELD_OUT = 500
 FIRST = [
     'data.train=["train.tsv"]',
@@ -90,11 +93,21 @@ ATTRIBUTION = """\
 The sentences are from [Tatoeba](https://tatoeba.org) and its contributors, licensed CC BY 2.0 FR, as selected and
 packed by [manythings.org/anki](https://www.manythings.org/anki/) (Mandarin and English); so is this model, which was
 made from them by training. `train.tsv` and `valid.tsv` are a cut of those pairs without any that share a sentence
-with the validation or test pairs of zh-en-50k, and with no sentence in both files. `back.zh-en.tsv` and
-`back.en-zh.tsv` have the English and the Chinese side of `train.tsv` as targets, and as their sources what earlier
-models of the other direction, which had seen nothing but these files either, made of them. `python -m bench.shipped`
+with the validation or test pairs of zh-en-50k, and with no sentence in both files. {others} `python -m bench.shipped`
 makes all of them again.
 """
+
+OTHERS = {
+    "zh-en": """\
+`back.zh-en.tsv` has the
+English side of `train.tsv` as targets, and as its sources what a model of the other direction, which had seen nothing
+but these files either, made of it.""",
+    "en-zh": """\
+`read.zh-en.tsv` and
+`read.en-zh.tsv` are the Chinese and the English sides of `train.tsv`, each with what a first model of that direction,
+trained on `train.tsv` alone, made of it.""",
+}
+"""What a card says of the files beside train.tsv."""
 
 
 def main() -> None:
@@ -132,10 +145,13 @@ def make(options: argparse.Namespace) -> None:
         return
     before = ships(options.work) if options.again else second(options)
     for name in options.only:
-        back(name, before[OTHER[name]], options.data, options.work)
-    for name in options.only:
-        overrides = [f"training.init={before[name]}", *options.set]
-        run = train(recipe_of(name), run=options.work / name, data=options.work, overrides=overrides)
+        run = before[name]
+        if name in THIRD:
+            back(name, before[OTHER[name]], options.data, options.work)
+            overrides = [f"training.init={run}", *options.set]
+            run = train(recipe_of(name), run=options.work / name, data=options.work, overrides=overrides)
+        elif options.again:
+            continue
         ship(name, run, options.work)
 
 
@@ -284,7 +300,7 @@ def ship(name: str, run: Path, work: Path) -> None:
         validation=None,
         evaluations=[evaluated.as_dict()],
     )
-    write_atomically(staged / CARD, with_license(card))
+    write_atomically(staged / CARD, with_license(card, name))
     if (size := sum(file.stat().st_size for file in staged.iterdir())) > LARGEST:
         raise SystemExit(f"{name} takes {size:,} bytes; a model in the repository may have {LARGEST:,}")
     PRETRAINED.mkdir(exist_ok=True)
@@ -313,12 +329,12 @@ def best_step(run: Path) -> int:
     return step
 
 
-def with_license(card: str) -> str:
+def with_license(card: str, name: str) -> str:
     """The card with the license and the sources of these models."""
     changes = {
         "license: unknown": "license: cc-by-2.0",
         "The licence of the weights follows from these files; put it into the header before you pass the model on.\n": (
-            ATTRIBUTION
+            ATTRIBUTION.format(others=OTHERS[name])
         ),
     }
     for old, new in changes.items():

@@ -32,7 +32,7 @@ def test_of_what_a_model_wrote_only_new_pairs_without_held_out_sentences_are_kep
 def test_the_card_says_license_and_sources() -> None:
     card = "---\nlicense: unknown\n---\n## Data\nThe licence of the weights follows from these files; put it into the "
     card += "header before you pass the model on.\n"
-    written = with_license(card)
+    written = with_license(card, "zh-en")
     assert "license: cc-by-2.0\n" in written and "tatoeba.org" in written and "unknown" not in written
 
 
