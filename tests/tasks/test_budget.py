@@ -174,6 +174,7 @@ def test_how_a_run_came_out_is_recorded(tiny_run: Path, tmp_path: Path) -> None:
     assert too_late.endswith(f", {duration(last['used_seconds'])} too long")
 
 
+@pytest.mark.usefixtures("slow_machine")
 def test_a_sitting_that_was_killed_in_its_ending_leaves_one_outcome_with_the_longer_time(
     tiny_run: Path, tmp_path: Path
 ) -> None:
