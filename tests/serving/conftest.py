@@ -36,6 +36,8 @@ class Echo(Translator):
     def __init__(self, translator: Translator) -> None:
         super().__init__(translator.model)
         self.calls: list[list[str]] = []
+        self.passed = 0
+        """Calls that the gate has let through."""
         self.settings: list[dict[str, Any]] = []
         self.gate = threading.Event()
         self.gate.set()
@@ -45,6 +47,7 @@ class Echo(Translator):
         self.settings.append(settings)
         time.sleep(self.pause)
         assert self.gate.wait(60)
+        self.passed += 1
         return [
             [Translation(text, text.upper() + "'" * place, -1.0 - place, -2.0) for place in range(best)]
             for text in texts

@@ -159,6 +159,7 @@ def test_a_client_that_leaves_frees_its_place_and_its_sentences(make_service: Ma
                 wait_until(lambda asked=asked: len(echo.calls) == asked)
             wait_until(lambda: not (service.house.in_flight or service.models.backlog["run"]))
             echo.gate.set()
+            wait_until(lambda asked=asked: echo.passed == asked)  # before the gate is closed to the next one
     assert len(echo.calls) == 2
 
 
