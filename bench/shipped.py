@@ -1,4 +1,4 @@
-"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; seven hours each on a core.
+"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; eleven hours of a core in all.
 
     cut      tatoeba-zh-en into train.tsv and valid.tsv, and the Tatoeba rows of zh-en-50k/valid.tsv beside them
     first    a model of each direction from train.tsv: recipes/tatoeba-zh-en.toml and tatoeba-en-zh.toml with FIRST
@@ -58,8 +58,7 @@ from weft.training.run_folder import RunStatus
 
 LINES = RESULTS / "shipped.jsonl"
 MODELS = ("zh-en", "en-zh")
-OTHER = {"zh-en": "en-zh", "en-zh": "zh-en"}
-"""The opposite direction."""
+OPPOSITE = {"zh-en": "en-zh", "en-zh": "zh-en"}
 THIRD = {"zh-en"}
 """The models that are trained in a third stage."""
 HELD_OUT = 500
@@ -80,7 +79,7 @@ SECOND = [
     "model.dropout=0.2",
     "training.epochs=10",
 ]
-"""... and the second ones. Rotary positions came when these were trained; the last stage exchanges them."""
+"""... and the second ones. Both were trained before weft had rotary positions; the third stage takes these instead."""
 SAMPLES = 4
 """Of each sentence that is turned back, beside the best answer."""
 SAMPLING = ["decoding.method=sample", "decoding.top_k=10"]
@@ -93,15 +92,15 @@ ATTRIBUTION = """\
 The sentences are from [Tatoeba](https://tatoeba.org) and its contributors, licensed CC BY 2.0 FR, as selected and
 packed by [manythings.org/anki](https://www.manythings.org/anki/) (Mandarin and English); so is this model, which was
 made from them by training. `train.tsv` and `valid.tsv` are a cut of those pairs without any that share a sentence
-with the validation or test pairs of zh-en-50k, and with no sentence in both files. {others} `python -m bench.shipped`
-makes all of them again.
+with the validation or test pairs of zh-en-50k, and with no sentence in both files. {made_files} \
+`python -m bench.shipped` makes all of them again.
 """
 
-OTHERS = {
+MADE_FILES = {
     "zh-en": """\
 `back.zh-en.tsv` has the
-English side of `train.tsv` as targets, and as its sources what a model of the other direction, which had seen nothing
-but these files either, made of it.""",
+English side of `train.tsv` as targets, and as its sources what the model `en-zh` made of it, which had seen nothing but
+`train.tsv` and what earlier models had made of that.""",
     "en-zh": """\
 `read.zh-en.tsv` and
 `read.en-zh.tsv` are the Chinese and the English sides of `train.tsv`, each with what a first model of that direction,
@@ -115,12 +114,16 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("WEFT_DATA"), help="left out: WEFT_DATA")
     parser.add_argument("--work", type=Path, default=Path("runs/shipped"), help="where the cut and the runs lie")
     parser.add_argument("--only", nargs="+", choices=list(MODELS), default=list(MODELS))
-    parser.add_argument("--again", action="store_true", help="go on from the models that ship")
+    parser.add_argument("--again", action="store_true", help="go on from the models that ship, in a new --work")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the recipe")
     parser.add_argument("--against", type=Path, metavar="RUN", help="train nothing, score this run on the same rows")
     parser.add_argument("--table", action="store_true", help="train nothing, print what the models score")
     parser.add_argument("--docs", action="store_true", help="also put that into the docs")
     options = parser.parse_args()
+    if options.again:
+        options.only = [name for name in options.only if name in THIRD]
+        if not options.only:
+            parser.error(f"--again is for {', '.join(THIRD)}, which has a third stage")
     if not options.table:
         if options.data is None:
             parser.error("say where tatoeba-zh-en and zh-en-50k lie: --data DIR, or WEFT_DATA in the environment")
@@ -147,11 +150,9 @@ def make(options: argparse.Namespace) -> None:
     for name in options.only:
         run = before[name]
         if name in THIRD:
-            back(name, before[OTHER[name]], options.data, options.work)
+            back(name, before[OPPOSITE[name]], options.data, options.work)
             overrides = [f"training.init={run}", *options.set]
             run = train(recipe_of(name), run=options.work / name, data=options.work, overrides=overrides)
-        elif options.again:
-            continue
         ship(name, run, options.work)
 
 
@@ -334,7 +335,7 @@ def with_license(card: str, name: str) -> str:
     changes = {
         "license: unknown": "license: cc-by-2.0",
         "The licence of the weights follows from these files; put it into the header before you pass the model on.\n": (
-            ATTRIBUTION.format(others=OTHERS[name])
+            ATTRIBUTION.format(made_files=MADE_FILES[name])
         ),
     }
     for old, new in changes.items():

@@ -267,12 +267,39 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_was(tmp_path: Path
     assert names(tmp_path) == {"checkpoints", "README.md"} and names(tmp_path / "checkpoints") == {"mine"}
 
 
-@pytest.mark.parametrize("name", ["step-17", "step-1000.ckpt", ".git"])
-def test_checkpoints_that_no_run_json_names_are_refused_and_left_as_they_were(tmp_path: Path, name: str) -> None:
-    (tmp_path / "checkpoints" / name).mkdir(parents=True)
-    with pytest.raises(RunError, match=rf"holds {name}, but run\.json is gone.*--set training\.init="):
+@pytest.mark.parametrize(
+    ("found", "offered"), [({"step-9", "step-17"}, "step-17"), ({"step-1000.ckpt"}, None), ({".git"}, None)], ids=str
+)
+def test_checkpoints_that_no_run_json_names_are_refused_and_left_as_they_were(
+    tmp_path: Path, found: set[str], offered: str | None
+) -> None:
+    for name in found:
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+    with pytest.raises(RunError, match=r"but there is no run\.json") as refused:
         RunFolder(tmp_path).locked().__enter__()
-    assert names(tmp_path) == {"checkpoints"} and names(tmp_path / "checkpoints") == {name}
+    weights = str(refused.value).partition("training.init=")[2]
+    assert weights == ("" if offered is None else str(tmp_path / "checkpoints" / offered))
+    assert names(tmp_path) == {"checkpoints"} and names(tmp_path / "checkpoints") == found
+
+
+@pytest.mark.parametrize("seal", ["training.safetensors", "training.json"])
+@pytest.mark.parametrize("value", [None, "0" * 64], ids=["null", "another"])
+def test_a_seal_that_does_not_fit_is_refused_by_the_name_of_its_file(
+    run: RunFolder, seal: str, value: str | None
+) -> None:
+    file = run.checkpoint(1) / "training.json"
+    state = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**state, "sha256": {**state["sha256"], seal: value}}), encoding="utf-8")
+    with pytest.raises(ModelError, match=rf"{seal} +was changed or damaged"):
+        run.load(1)
+
+
+def test_a_checkpoint_of_the_time_when_only_tensors_were_sealed_is_still_read(run: RunFolder) -> None:
+    file = run.checkpoint(1) / "training.json"
+    state = json.loads(file.read_text(encoding="utf-8"))
+    del state["sha256"]["training.json"]
+    file.write_text(json.dumps(state), encoding="utf-8")
+    assert is_as_saved(run, 1)
 
 
 def test_what_a_run_left_that_was_killed_before_it_had_begun_is_no_hindrance(tmp_path: Path) -> None:

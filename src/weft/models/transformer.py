@@ -34,13 +34,17 @@ from weft.layers.positions import LearnedPositions, SinusoidalPositions
 if TYPE_CHECKING:
     from weft.models.transformer_session import Packed, TransformerSession
 
+LEAST_WIDTH, MOST_WIDTH = 8, 8192
+"""Of a layer."""
+MOST_HEADS = 256
+
 
 class TransformerConfig(Settings):
     kind: Literal["transformer"] = "transformer"
     """The architecture."""
-    model_dim: int = Field(default=256, ge=8, le=8192)
+    model_dim: int = Field(default=256, ge=LEAST_WIDTH, le=MOST_WIDTH)
     """Width of the embeddings and of every layer's input and output."""
-    num_heads: int = Field(default=8, ge=1, le=256)
+    num_heads: int = Field(default=8, ge=1, le=MOST_HEADS)
     """Attention heads a layer; must divide model_dim."""
     encoder_layers: int = Field(default=4, ge=1, le=96)
     """Layers that read the source."""
@@ -85,9 +89,10 @@ class TransformerConfig(Settings):
             return values
         width, heads = (values.get(key, cls.model_fields[key].default) for key in ("model_dim", "num_heads"))
         unit = 2 if values.get("positions") == "rotary" else 1
-        within_bounds = isinstance(width, int) and isinstance(heads, int) and 1 <= heads <= 256 and 8 <= width <= 8192
-        if not within_bounds or width % (unit * heads) == 0:
+        if not isinstance(width, int) or not isinstance(heads, int):
             return values
+        if not (LEAST_WIDTH <= width <= MOST_WIDTH and 1 <= heads <= MOST_HEADS) or width % (unit * heads) == 0:
+            return values  # out of bounds nothing is fitted; the key's own check names them
         if "num_heads" in values:
             return {**values, "model_dim": max(1, round(width / (8 * heads))) * 8 * heads}
         fitting = fitting_heads(width, unit)

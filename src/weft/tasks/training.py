@@ -350,12 +350,12 @@ def check_same_data(
     known: Mapping[str, Mapping[str, str]], corpora: Corpora, run: RunFolder, status: RunStatus
 ) -> None:
     """Refuse to go on with other files than the run began with."""
-    if known == corpora.sha256:
-        return
     before, now = (
         {(part, name): digest for part, files in data.items() for name, digest in files.items()}
         for data in (known, corpora.sha256)
     )
+    if before == now:
+        return
     changes = {
         "changed since then": [file for file in now if file in before and now[file] != before[file]],
         "new": [file for file in now if file not in before],

@@ -35,6 +35,8 @@ TENSORS, STATE = "training.safetensors", "training.json"
 SKIPPED = "skipped.jsonl"
 LOGS = ("metrics.jsonl", "samples.jsonl", SKIPPED)
 DIAGNOSIS = "doctor.json"
+STEP = re.compile(r"step-\d+")
+"""The name of a checkpoint."""
 WRECK = re.compile(r"\.step-\d+\.(\d+|removed)|\.[a-z0-9_]{8}")
 """What a killed process can have left among the checkpoints: one half written or half removed, a temporary folder."""
 BEGUN = re.compile(r"lock|checkpoints|corpus|doctor\.json|(metrics|samples|skipped)\.jsonl|\..*\.partial")
@@ -92,7 +94,7 @@ class RunFolder:
         `to_prepare` it.
         """
         with self._saying_what_was_not_read():
-            self.refuse_other_folders()
+            self._refuse_other_folders()
             made = [folder for folder in (self.checkpoints, self.path, *self.path.parents) if not folder.exists()]
             has_corpus, has_diagnosis = self.corpus.exists(), (self.path / DIAGNOSIS).exists()
         try:
@@ -124,7 +126,11 @@ class RunFolder:
         return RunError(f"another process works in {self.path}; wait for it, or choose another --run")
 
     def refuse_other_folders(self) -> None:
-        """Raises RunError for a folder that training would replace something in that is not a run's."""
+        """Raises RunError for a folder in which training would replace what is not a run's."""
+        with self._saying_what_was_not_read():
+            self._refuse_other_folders()
+
+    def _refuse_other_folders(self) -> None:
         if self.corpus.is_dir() and (others := [n for n in os.listdir(self.corpus) if not PREPARED.fullmatch(n)]):
             raise RunError(
                 f"{self.corpus} is no prepared corpus: it holds {', '.join(sorted(others)[:5])}, which would be lost; "
@@ -136,22 +142,25 @@ class RunFolder:
             return
         try:
             others = sorted(name for name in os.listdir(self.path) if not BEGUN.fullmatch(name))
-        except FileNotFoundError:  # gone since the line above, with the process that had made it
+            checkpoints = sorted(os.listdir(self.checkpoints)) if self.checkpoints.is_dir() else []
+        except FileNotFoundError:  # gone since the lines above, with the process that had made it
             return
         if others:
             raise RunError(f"{self.path} is no run: it holds {', '.join(others[:5])}; choose a new folder with --run")
-        if self.checkpoints.is_dir():
-            self._refuse_lost_checkpoints(sorted(os.listdir(self.checkpoints)))
+        self._refuse_lost_checkpoints(checkpoints)
 
     def _refuse_lost_checkpoints(self, names: list[str]) -> None:
         """Where nothing says which checkpoint is the last, none is replaced but the one that every run begins with."""
-        if kept := [name for name in names if name != "step-0" and not WRECK.fullmatch(name)]:
-            raise RunError(
-                f"{self.checkpoints} holds {', '.join(kept[:5])}, but run.json is gone, which says where the run "
-                f"stands; put it back, or begin a new run: --run {self.path}-2, from these weights with "
-                f"--set training.init="
-                f"{self.checkpoints / kept[-1]}"
-            )
+        lost = [name for name in names if name != "step-0" and not WRECK.fullmatch(name)]
+        if not lost:
+            return
+        advice = f"put it back, or begin a new run: --run {self.path}-2"
+        if steps := [int(name.removeprefix("step-")) for name in lost if STEP.fullmatch(name)]:
+            advice += f", from the last weights with --set training.init={self.checkpoint(max(steps))}"
+        raise RunError(
+            f"{self.checkpoints} holds {', '.join(lost[:5])}, but there is no run.json, which says where the run "
+            f"stands; {advice}"
+        )
 
     def _vanish(self, made: list[Path]) -> None:
         """Remove the lock and these folders, innermost first, where they are empty.
@@ -221,10 +230,11 @@ class RunFolder:
             tensors, state = load_file(folder / TENSORS), json.loads((folder / STATE).read_text(encoding="utf-8"))
             if not isinstance(state, dict):
                 raise ValueError("training.json holds no object")
-            seals = {STATE: None, **state.pop("sha256")}
+            seals = state.pop("sha256")
             found = {TENSORS: sha256(folder / TENSORS), STATE: digest_of(state)}
-            changed = [name for name in found if seals[name] not in (found[name], None)]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
+            seals.setdefault(STATE, found[STATE])  # a checkpoint of the time when only the tensors were sealed
+            changed = [name for name in found if seals[name] != found[name]]
+        except (OSError, ValueError, KeyError, AttributeError, RecursionError, SafetensorError) as error:
             raise ModelError(folder, [Problem(f"{TENSORS} or {STATE}", f"cannot be read: {error}")]) from None
         if changed:
             what = f"was changed or damaged: its sha256 is not that in {STATE}"
@@ -238,7 +248,7 @@ class RunFolder:
         """
         kept = {f"step-{step}" for step in keep}
         for folder in list(self.checkpoints.iterdir()):
-            if re.fullmatch(r"step-\d+", folder.name) and folder.name not in kept:
+            if STEP.fullmatch(folder.name) and folder.name not in kept:
                 hidden = folder.with_name(f".{folder.name}.removed")
                 shutil.rmtree(hidden, ignore_errors=True)
                 folder = folder.rename(hidden)
