@@ -43,7 +43,31 @@ def test_a_quota_is_the_least_that_the_group_and_those_above_it_grant(
 
 def test_without_control_groups_nothing_limits(tmp_path: Path) -> None:
     assert cpu_quota(tmp_path / "none", tmp_path) is None
-    assert cpu_quota(*control_groups(tmp_path, {}, member="4:cpu:/old\n")) is None
+    assert cpu_quota(*control_groups(tmp_path, {}, member="4:memory:/old\n1:cpu:/old\n0::/\n")) is None
+    assert cpu_quota(*control_groups(tmp_path, {}, member="nonsense\n")) is None
+
+
+@pytest.mark.parametrize(
+    ("quotas", "cores"),
+    [
+        ({"cpu/jobs/mine": "150000"}, 2),
+        ({"cpu/jobs/mine": "-1"}, None),
+        ({"cpu/jobs/mine": "400000", "cpu/jobs": "300000", "cpu": "-1"}, 3),  # the parent grants less
+        ({"cpu": "100000"}, 1),  # a container sees its own group as the root
+        ({"cpu/jobs/other": "100000", "memory/jobs/mine": "100000"}, None),
+    ],
+)
+@pytest.mark.parametrize("controllers", ["cpu", "cpu,cpuacct", "cpuacct,cpu"])
+def test_the_older_control_groups_have_a_hierarchy_for_each_controller(
+    tmp_path: Path, quotas: dict[str, str], cores: int | None, controllers: str
+) -> None:
+    for group, quota in quotas.items():
+        folder = tmp_path / "hierarchy" / group
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cpu.cfs_quota_us").write_text(f"{quota}\n", encoding="ascii")
+        (folder / "cpu.cfs_period_us").write_text("100000\n", encoding="ascii")
+    (tmp_path / "cgroup").write_text(f"4:memory:/jobs/mine\n1:{controllers}:/jobs/mine\n0::/\n", encoding="ascii")
+    assert cpu_quota(tmp_path / "cgroup", tmp_path / "hierarchy") == cores
 
 
 def test_threads_are_torchs_choice_but_no_more_than_the_cores_that_may_be_used(monkeypatch) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import hashlib
+import math
 import os
 import platform
 import sys
@@ -119,26 +120,42 @@ def usable_cores() -> int:
 
 
 def cpu_quota(memberships: Path, hierarchy: Path) -> int | None:
-    """The cores that a Linux control group of version 2 grants, rounded up; None where nothing limits them.
+    """The cores that Linux control groups grant this process, rounded up; None where nothing limits them.
 
-    A line of `memberships` reads 0::/some/group; every group on the way up to the root of the `hierarchy` may have a
-    cpu.max such as "200000 100000" (microseconds of computing in so many microseconds) or "max 100000".
+    Every group on the way up to the root of a hierarchy may limit those below it. Version 2 has one hierarchy, named
+    by a line of `memberships` such as 0::/some/group; version 1 has one for each controller, mounted in a folder of its
+    name, as in 4:cpu,cpuacct:/some/group. A container may see its own group as the root.
     """
     try:
         lines = memberships.read_text(encoding="ascii").splitlines()
     except (OSError, UnicodeError):
         return None
-    name = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/")
-    group = hierarchy / name.lstrip("/")
     quotas = []
-    for folder in [group, *group.parents]:
-        if not folder.is_relative_to(hierarchy):
-            break
-        with contextlib.suppress(OSError, ValueError):
-            granted, period = (folder / "cpu.max").read_text(encoding="ascii").split()
-            if granted != "max":
-                quotas.append(-(-int(granted) // int(period)))
-    return max(1, min(quotas)) if quotas else None
+    for controllers, name in (line.split(":", 2)[1:] for line in lines if line.count(":") >= 2):
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root, read_quota = (hierarchy / "cpu", quota_of_v1) if controllers else (hierarchy, quota_of_v2)
+        group = root / name.lstrip("/")
+        quotas += [read_quota(folder) for folder in (group, *group.parents) if folder.is_relative_to(root)]
+    return min((max(1, math.ceil(quota)) for quota in quotas if quota is not None), default=None)
+
+
+def quota_of_v2(group: Path) -> float | None:
+    """Cores by its cpu.max: "200000 100000", microseconds of computing in so many microseconds, or "max 100000"."""
+    with contextlib.suppress(OSError, ValueError):
+        granted, period = (group / "cpu.max").read_text(encoding="ascii").split()
+        return None if granted == "max" else int(granted) / int(period)
+    return None
+
+
+def quota_of_v1(group: Path) -> float | None:
+    """Cores by its two files of such microseconds; -1 is no limit."""
+    with contextlib.suppress(OSError, ValueError):
+        granted, period = (
+            int((group / f"cpu.cfs_{what}_us").read_text(encoding="ascii")) for what in ("quota", "period")
+        )
+        return None if granted < 0 else granted / period
+    return None
 
 
 def keep_memory_pages() -> bool:
