@@ -136,7 +136,8 @@ class Features:
     def expected_matches(self, weights: Float[np.ndarray, " texts"]) -> Float[np.ndarray, " texts"]:
         """The mean over all texts, by their weights, of the clipped matches of each text with them."""
         share = np.bincount(self.number, weights=weights[self.text])
-        return np.bincount(self.text, weights=share[self.number], minlength=self.texts)
+        expected = np.bincount(self.text, weights=share[self.number], minlength=self.texts)
+        return expected.astype(float)  # of no n-gram at all, NumPy sums integers
 
 
 def number_features(ngrams_by_text: Iterable[Iterable[str | tuple[str, ...]]]) -> Features:
