@@ -2,6 +2,7 @@
 # make test    install with the development tools, then run the tests
 # make check   format, lint, types, floors
 # make audit   known weaknesses of what is installed, and a list of it; asks the package index
+# make clean   removes the environment and the starter corpus; what was trained stays in runs/
 # make lock    pins the packages of a release by version and sha256 (deploy/requirements.txt); asks the package index
 # make bench-training bench-parts bench-choices bench-precision bench-sizes bench-pieces bench-augmentation
 # make bench-large
@@ -86,4 +87,4 @@ install: .venv/installed
 	touch $@
 
 clean:
-	rm -rf .venv runs starter
+	rm -rf .venv starter

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from bench.machine import (
     RESULTS,
+    SEPARATORS,
     Line,
     append_line,
     circumstances,
@@ -208,9 +209,9 @@ def page(session: list[Line], language: str) -> str:
     caption = CAPTIONS[language].format(
         **{key: session[0][key] for key in ("threads", "processor", "commit", "date")},
         rounds=max(line["round"] for line in session),
-        versions=", ".join(f"{NAMES[name]} {version}" for name, version in versions.items()),
+        versions=SEPARATORS[language].join(f"{NAMES[name]} {version}" for name, version in versions.items()),
         others=f"{max(line['others_cpu'] or 0.0 for line in session):.0%}",
-        signature=", ".join(f"`{signature}`" for signature in signatures),
+        signature=SEPARATORS[language].join(f"`{signature}`" for signature in signatures),
     )
     return "\n\n".join([*parts, caption])
 

@@ -20,6 +20,8 @@ RESULTS = ROOT / "bench" / "results"
 
 LANGUAGES = ("en", "zh")
 """Of the docs."""
+SEPARATORS = {"en": ", ", "zh": "、"}
+"""Between the members of a list."""
 WIDTHS = {"cpu": 2048, "cuda": 8192}
 """Of the square matrices whose product counts as the most that a device can do."""
 

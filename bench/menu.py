@@ -268,7 +268,7 @@ ASKED = {
     "zh": {
         "probabilities": ("参考译文的概率", "每个子词的困惑度 {perplexity}"),
         "alternatives": (
-            "参考译文第一个词之后的五个备选",
+            "参考译文第一个词之后的五个其他选择",
             "{references:,} 句中有 {among_five:,} 句，参考译文的第二个词在其中",
         ),
         "memory": (

@@ -149,7 +149,7 @@ SEARCHES = {
 RUNS = {
     "en": "`{recipe}`: {epochs:.0f} epochs, {steps:,} steps{unfinished}, the weights of step {best_step:,}; "
     "{parameters:,} parameters; seed {seed}; {cores} cores, {processor}, torch {torch}, weft {commit}, {date}.",
-    "zh": "`{recipe}`：{epochs:.0f} 个轮次，{steps:,} 步{unfinished}，取第 {best_step:,} 步的权重；"
+    "zh": "`{recipe}`：{epochs:.0f} 轮，{steps:,} 步{unfinished}，取第 {best_step:,} 步的权重；"
     "{parameters:,} 个参数；种子 {seed}；{cores} 核，{processor}，torch {torch}，weft {commit}，{date}。",
 }
 UNFINISHED = {"en": " (not to its end)", "zh": "（没有训练到底）"}

@@ -355,6 +355,20 @@ AGAINST = {
     "chosen on all of valid.tsv, these rows among them.",
     "zh": "没有大小的不随 weft 附带：它还学过 zh-en-50k 里的对话，权重是在整个 valid.tsv 上选定的，其中包括这些句子。",
 }
+NOTES = {
+    "en": {
+        "signature": "`{model}`: `{signature}`",
+        "made": "`{model}` {date}, weft {commit}, {processor}",
+        "between": "; ",
+        "by": "{made}; `python -m bench.shipped`.",
+    },
+    "zh": {
+        "signature": "`{model}`：`{signature}`",
+        "made": "`{model}` {date}，weft {commit}，{processor}",
+        "between": "；",
+        "by": "{made}；`python -m bench.shipped`。",
+    },
+}
 
 
 def table(lines: list[Line], language: str) -> str:
@@ -370,13 +384,14 @@ def table(lines: list[Line], language: str) -> str:
         ]
         for line in lines
     ]
+    note = NOTES[language]
     signatures = [
-        f"`{line['model']}`: `{line['scores'][metric]['signature']}`"
+        note["signature"].format(model=line["model"], signature=line["scores"][metric]["signature"])
         for line in lines
         for metric in ("sacrebleu", "chrf")
     ]
-    made = ", ".join(f"`{line['model']}` {line['date']}, weft {line['commit']}" for line in lines)
-    notes = [*signatures, f"{made}; {lines[-1]['processor']}; `python -m bench.shipped`."]
+    made = note["between"].join(note["made"].format(**line) for line in lines)
+    notes = [*signatures, note["by"].format(made=made)]
     if any(line["bytes"] is None for line in lines):
         notes.append(AGAINST[language])
     return markdown_table(HEADERS[language], rows) + "\n\n" + "\\\n".join(notes)

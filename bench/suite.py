@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from bench.machine import ROOT, Line, fill_page, markdown_table, read_lines, say
+from bench.machine import ROOT, SEPARATORS, Line, fill_page, markdown_table, read_lines, say
 
 HEADERS = {"en": ["test", "what is done", "what was found", "passed"], "zh": ["测试", "做什么", "结果", "通过"]}
 YES = {"en": {True: "yes", False: "**no**"}, "zh": {True: "是", False: "**否**"}}
@@ -102,5 +102,5 @@ class Suite:
             rows.append([module.NAME, *told, YES[language][line["passed"]]])
         caption = self.captions[language]
         fields = {name for _, name, _, _ in string.Formatter().parse(caption) if name}
-        values = {name: ", ".join(sorted({str(line[name]) for _, line in tested})) for name in fields}
+        values = {name: SEPARATORS[language].join(sorted({str(line[name]) for _, line in tested})) for name in fields}
         return f"{markdown_table(HEADERS[language], rows, text_columns=4)}\n\n{caption.format(**values)}"

@@ -4,7 +4,7 @@ import math
 import statistics
 from typing import Any
 
-from bench.machine import ROOT, Line, markdown_table
+from bench.machine import ROOT, SEPARATORS, Line, markdown_table
 from bench.variants import variants_of
 
 from weft.figures.line_chart import Series, line_chart
@@ -149,7 +149,7 @@ CURVES = {
         "x": "step",
         "y": "nats a target token",
     },
-    "zh": {"title": "{variants} 的训练损失", "mean": "，{seeds} 个种子的平均", "x": "步", "y": "每个目标词元的奈特数"},
+    "zh": {"title": "{variants} 的训练损失", "mean": "，{seeds} 个种子的平均", "x": "步", "y": "每个目标词元的 nat 数"},
 }
 
 
@@ -158,13 +158,13 @@ def draw_curves(name: str, lines: list[Line], language: str) -> str:
     runs = {v.name: [line["curve"] for line in lines if v.owns_run(line)] for v in variants_of(name)}
     drawn = {variant: curves for variant, curves in runs.items() if curves}
     words = CURVES[language]
-    title, seeds = words["title"].format(variants=", ".join(drawn)), min(map(len, drawn.values()))
+    title, seeds = words["title"].format(variants=SEPARATORS[language].join(drawn)), min(map(len, drawn.values()))
     if seeds > 1:
         title += words["mean"].format(seeds=seeds)
     series = [Series(variant, *mean_curve(curves)) for variant, curves in drawn.items()]
     path = ROOT / "docs" / "figures" / f"{name}-{language}.svg"
     path.parent.mkdir(exist_ok=True)
-    svg = line_chart(series, title=title, x_label=words["x"], y_label=words["y"])
+    svg = line_chart(series, title=title, x_label=words["x"], y_label=words["y"], language=language)
     path.write_text(svg, encoding="utf-8")
     return f"![{title}](../figures/{path.name})"
 

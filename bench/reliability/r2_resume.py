@@ -19,8 +19,8 @@ from weft.tasks.training import Silent, train
 
 NAME = "R2"
 DOES = {
-    "en": "one go against {breaks} breaks, within epochs too: fp32, bf16, accumulation, a mean of the weights, plateau "
-    "with trials, Muon with layer dropout",
+    "en": "one go against {breaks} breaks, within epochs too: fp32, bf16, accumulation, a moving average of the "
+    "weights, plateau with trials, Muon with layer dropout",
     "zh": "一次跑完，对比中断 {breaks} 次再继续（也在一轮中间）：fp32、bf16、梯度累积、权重滑动平均、plateau-trials、"
     "Muon 加层 dropout",
 }

@@ -190,16 +190,28 @@ def test_a_legend_that_does_not_fit_beside_the_title_takes_rows_and_no_two_entri
     assert len(looks) == 8  # colors repeat, the pair of color and dashes does not
 
 
-def test_the_picture_is_told_to_those_who_cannot_see_it():
-    chart = draw(Series("validation", [1000, 2000], [4.0, 2.375]), Series("training", [], []))
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        (
+            "en",
+            "Line chart of nats by step. validation: 2 points, lowest 2.375 at 2,000, highest 4 at 1,000, last 2.375. "
+            "training: no data.",
+        ),
+        (
+            "zh",
+            "折线图：nats随step的变化。validation：2 个点，最低 2.375（在 2,000），最高 4（在 1,000），最后 2.375。"
+            "training：没有数据。",
+        ),
+    ],
+)
+def test_the_picture_is_told_to_those_who_cannot_see_it(language, expected):
+    chart = draw(Series("validation", [1000, 2000], [4.0, 2.375]), Series("training", [], []), language=language)
     assert chart.attrib["role"] == "img"
     title, description = chart.attrib["aria-labelledby"].split()
     told = {element.get("id"): element.text for element in chart.iter() if element.get("id")}
     assert told[title] == "Loss"
-    assert told[description] == (
-        "Line chart of nats by step. validation: 2 points, lowest 2.375 at 2,000, highest 4 at 1,000, last 2.375. "
-        "training: no data."
-    )
+    assert told[description] == expected
 
 
 def test_names_are_text_and_never_markup():

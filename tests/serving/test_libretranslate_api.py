@@ -223,12 +223,12 @@ def test_a_translation_that_loops_is_searched_again_and_flagged(
 
     def looping(texts: list[str], best: int, **settings: Any) -> list[list[Translation]]:
         asked.append(settings)
-        text = "the end" if settings["no_repeat_ngram"] else "the cat " * 20
+        text = "one" if settings["no_repeat_ngram"] else "the cat " * 20
         return [[Translation(source, text, 0.0, 0.0)] for source in texts]
 
     monkeypatch.setattr(echo, "translate_n_best", looping)
     found = translate(make_app(service), q="猫")
-    assert found == {"translatedText": "the end", "flags": ["repetition"]}
+    assert found == {"translatedText": "one", "flags": ["repetition"]}
     assert [settings["no_repeat_ngram"] for settings in asked] == [0, 3]
     assert 'weft_flagged_total{flag="repetition",model="run"} 1.0' in service.house.metrics.written().decode()
 

@@ -10,7 +10,7 @@ import pytest
 from weft.decoding.search import DecodingConfig
 from weft.serving.batching import Abandoned, Worker
 from weft.serving.models import ServedModel
-from weft.serving.translating import Wish, changes_for, repeats_itself, search, translate
+from weft.serving.translating import Wish, changes_for, flags_of, repeats_itself, search, translate
 from weft.tasks.translation import Translator, load_translator
 
 
@@ -40,6 +40,14 @@ def test_several_answers_need_a_beam_of_as_many() -> None:
 )
 def test_what_says_the_same_four_times_in_a_row_repeats_itself(text: str, repeats: bool) -> None:
     assert repeats_itself(text) == repeats
+
+
+@pytest.mark.parametrize("bound", [{"max_length_ratio": 1.0, "max_length_extra": 3}, {"max_length": 4}])
+def test_what_is_as_long_as_its_maximum_is_flagged(random_model: Any, bound: dict[str, Any]) -> None:
+    translator, config = Translator(random_model), DecodingConfig(**bound)
+    source, text = "我有", "I have two apples and one"  # one piece, and more than four
+    assert flags_of(source, text, config, translator) == {"length"}
+    assert flags_of(source, "I", config, translator) == frozenset()
 
 
 def test_a_search_ends_at_the_step_at_which_its_client_has_gone(random_model: Any) -> None:

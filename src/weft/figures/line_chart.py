@@ -43,11 +43,13 @@ def line_chart(
     from_zero: bool = False,
     lowest: str | None = None,
     highest: str | None = None,
+    language: str = "en",
 ) -> str:
     """One chart as an SVG string that stands inline in HTML or alone in a file.
 
     `from_zero` makes a linear y axis contain 0. `lowest` and `highest` name the series whose lowest or highest point is
-    marked, its value and x written beside it. `width` and `height` are in pixels; the SVG shrinks with its container.
+    marked, its value and x written beside it. `language`, "en" or "zh", is that of the description for those who do not
+    see the chart. `width` and `height` are in pixels; the SVG shrinks with its container.
     """
     lines = [_Line(one.name, index, _points(one, log_y)) for index, one in enumerate(series)]
     marks = [
@@ -57,7 +59,7 @@ def line_chart(
         if line.name == name and line.drawable
     ]
     everything = [point for line in lines for point in line.drawable]
-    description = _describe(lines, x_label, y_label)
+    description = _describe(lines, x_label, y_label, language)
 
     legend = _legend([line for line in lines if len(lines) > 1 and line.drawable], title, width)
     top, bottom = 52.0 + legend.extra_height, height - 36.0
@@ -351,16 +353,47 @@ def _minus(number: str) -> str:
     return number.replace("-", "−")
 
 
-def _describe(lines: Sequence[_Line], x_label: str, y_label: str) -> str:
-    parts = [f"Line chart of {y_label} by {x_label}."]
+@dataclass(frozen=True)
+class _Description:
+    chart: str
+    line: str
+    point: str
+    points: str
+    no_data: str
+    space: str
+
+
+_DESCRIPTIONS = {
+    "en": _Description(
+        chart="Line chart of {y} by {x}.",
+        line="{name}: {points}, lowest {low} at {low_x}, highest {high} at {high_x}, last {last}.",
+        point="{count} point",
+        points="{count} points",
+        no_data="{name}: no data.",
+        space=" ",
+    ),
+    "zh": _Description(
+        chart="折线图：{y}随{x}的变化。",
+        line="{name}：{points}，最低 {low}（在 {low_x}），最高 {high}（在 {high_x}），最后 {last}。",
+        point="{count} 个点",
+        points="{count} 个点",
+        no_data="{name}：没有数据。",
+        space="",
+    ),
+}
+
+
+def _describe(lines: Sequence[_Line], x_label: str, y_label: str, language: str) -> str:
+    words = _DESCRIPTIONS[language]
+    parts = [words.chart.format(x=x_label, y=y_label)]
     for line in lines:
         points = line.drawable
         if not points:
-            parts.append(f"{line.name}: no data.")
+            parts.append(words.no_data.format(name=line.name))
             continue
         low, high = min(points, key=lambda point: point[1]), max(points, key=lambda point: point[1])
-        parts.append(
-            f"{line.name}: {len(points):,} point{'s' if len(points) > 1 else ''}, lowest {_number(low[1])} at "
-            f"{_number(low[0])}, highest {_number(high[1])} at {_number(high[0])}, last {_number(points[-1][1])}."
-        )
-    return " ".join(parts)
+        numbers = {"low": low[1], "low_x": low[0], "high": high[1], "high_x": high[0], "last": points[-1][1]}
+        count = (words.points if len(points) > 1 else words.point).format(count=f"{len(points):,}")
+        shown = {key: _number(value) for key, value in numbers.items()}
+        parts.append(words.line.format(name=line.name, points=count, **shown))
+    return words.space.join(parts)

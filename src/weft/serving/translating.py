@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+import torch
+
 from weft.decoding.search import DecodingConfig
 from weft.serving.batching import Abandoned, Job
 from weft.serving.models import ServedModel
@@ -211,11 +213,12 @@ def flags_of(source: str, text: str, config: DecodingConfig, translator: Transla
     if repeats_itself(text) and not repeats_itself(source):
         flags.add("repetition")
     model = translator.model
-    pieces = len(model.target_tokenizer.encode([text])[0])
-    if pieces > LONGEST_EXTRA:  # what is shorter was not cut by any maximum of here
-        source_pieces = len(model.source_tokenizer.encode([source])[0])
-        if pieces >= source_pieces * config.max_length_ratio + config.max_length_extra:
-            flags.add("length")
+    pieces, source_pieces = (
+        len(tokenizer.encode([one])[0])
+        for tokenizer, one in ((model.target_tokenizer, text), (model.source_tokenizer, source))
+    )
+    if pieces >= config.max_lengths(torch.tensor([source_pieces])).item():
+        flags.add("length")
     return frozenset(flags)
 
 
