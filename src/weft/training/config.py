@@ -37,6 +37,9 @@ class TrainingConfig(Settings):
     always fp32."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """Several processes (torchrun) hold the whole model each (ddp), or deal it out among themselves (fsdp)."""
+    compile: bool = False
+    """Have torch write kernels for the layers when training begins (torch.compile); needs a C++ compiler, on a GPU
+    Triton."""
     threads: int | None = Field(default=None, ge=1, le=1024)
     """Of a matrix product on a CPU; left out: as many as this process may use. More or fewer round differently."""
     optimizer: Literal["sgd", "adam", "adamw", "adafactor", "muon"] = "adamw"

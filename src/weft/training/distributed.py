@@ -35,6 +35,7 @@ from torch.distributed import PrefixStore, TCPStore  # pyright: ignore[reportPri
 
 from weft.errors import FailedElsewhere, LostTouch, MemoryRanOut, MissingExtraError, UsageError, WeftError
 from weft.runtime import choose_device, derive_seed
+from weft.training.compilation import compile_layers
 from weft.training.heartbeat import BEAT, LONGEST_SILENCE, Heartbeat, Store
 from weft.training.losses import Loss
 from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors, restore_optimizer
@@ -338,14 +339,22 @@ class Learner(Protocol[GivenBatch]):
 
 
 def make_learner(
-    parallel: Literal["ddp", "fsdp"], ranks: Ranks, model: Model, task: Task[Model, Batch], device: torch.device
+    parallel: Literal["ddp", "fsdp"],
+    ranks: Ranks,
+    model: Model,
+    task: Task[Model, Batch],
+    device: torch.device,
+    *,
+    compiles: bool = False,
 ) -> Learner[Batch]:
     """By the recipe's `training.parallel`; a process that is alone has nobody to deal its model out to."""
     if parallel == "ddp" or ranks.size == 1:
+        if compiles:
+            compile_layers(model, device)
         return Replica(ranks, model, task)
     from weft.training.sharding import Shards  # what it imports takes half a second
 
-    return Shards(ranks, model, task, device)
+    return Shards(ranks, model, task, device, compiles=compiles)
 
 
 class Replica(Generic[Model, Batch]):

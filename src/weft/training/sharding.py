@@ -16,6 +16,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from weft.training.compilation import compile_layers, layers_of
 from weft.training.distributed import Ranks
 from weft.training.losses import Loss
 from weft.training.run_folder import optimizer_tensors, restore_optimizer
@@ -37,11 +38,15 @@ class Shards(Generic[Model, Batch]):
 
     can_split = False
 
-    def __init__(self, ranks: Ranks, model: Model, task: Task[Model, Batch], device: torch.device) -> None:
+    def __init__(
+        self, ranks: Ranks, model: Model, task: Task[Model, Batch], device: torch.device, *, compiles: bool
+    ) -> None:
         assert ranks.prompt is not None  # a model is dealt out among several
         self.ranks, self.model = ranks, model
         self.mesh = DeviceMesh.from_group(ranks.prompt, device.type)
         dealt = copy.deepcopy(model, {id(ranks.common): ranks.common})  # whose layers are drawn with the same numbers
+        if compiles:
+            compile_layers(dealt, device)
         self.with_loss = WithLoss(dealt, task)
         for module in [*layers_of(dealt), self.with_loss]:
             unit = fully_shard(module, mesh=self.mesh)
@@ -122,11 +127,6 @@ class WithLoss(nn.Module):
     def forward(self, batch: Any) -> tuple[Tensor, Tensor, Tensor, int]:
         loss = self.task.loss(self.model, batch)
         return loss.total, loss.nll, loss.correct, loss.tokens
-
-
-def layers_of(model: nn.Module) -> list[nn.Module]:
-    """The modules in a model's lists of modules: what computes one after the other."""
-    return [layer for module in model.modules() if isinstance(module, nn.ModuleList) for layer in module]
 
 
 def rows_of(tensor: DTensor) -> Tensor:

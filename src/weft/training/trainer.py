@@ -82,7 +82,7 @@ class Trainer(Generic[Model, Batch]):
         self.horizon = config.horizon(self.steps_per_epoch, model_dim)
         self.validation_interval = Interval(config.validate_every, self.steps_per_epoch)
         self.checkpoint_interval = Interval(config.checkpoint_every or config.validate_every, self.steps_per_epoch)
-        self.learner = make_learner(config.parallel, ranks, model, task, device)
+        self.learner = make_learner(config.parallel, ranks, model, task, device, compiles=config.compile)
         self.optimizer = make_optimizer(
             self.learner.moved,
             config.optimizer,

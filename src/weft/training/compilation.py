@@ -1,0 +1,55 @@
+"""A model's layers as kernels that torch writes for them (torch.compile; Ansel et al. 2024, "PyTorch 2").
+
+A layer is compiled by itself, not the model as a whole: layers of one kind share what was written for the first, the
+lengths of a batch stay open, and a model that is dealt out (sharding.py) still comes together layer by layer.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weft.errors import UsageError
+
+BACKEND = "inductor"
+
+
+def layers_of(model: nn.Module) -> list[nn.Module]:
+    """The modules in a model's lists of modules: what computes one after the other."""
+    return [layer for module in model.modules() if isinstance(module, nn.ModuleList) for layer in module]
+
+
+def compile_layers(model: nn.Module, device: torch.device) -> None:
+    """Let the layers compute with compiled kernels while the model is trained; else they compute as ever, since each
+    validation would cost more in compiling than it gains.
+
+    Raises UsageError where torch finds no compiler for this device.
+    """
+    refuse_without_compiler(device)
+    for layer in layers_of(model):
+        layer.forward = InTraining(layer)  # type: ignore[method-assign]
+
+
+class InTraining:
+    """A layer's forward pass, compiled where the layer is in training."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        self.layer, self.plain = layer, layer.forward
+        self.compiled = torch.compile(layer.forward, dynamic=True, backend=BACKEND)
+
+    def __call__(self, *inputs: Tensor) -> Any:
+        return (self.compiled if self.layer.training else self.plain)(*inputs)
+
+
+def refuse_without_compiler(device: torch.device) -> None:
+    """Compile the smallest thing there is; a compiler may be missing, or there but broken."""
+    try:
+        torch.compile(lambda x: x + 1, backend=BACKEND)(torch.zeros(1, device=device))
+    except Exception as error:  # of torch, of the compiler, of Triton: no family of their own
+        why = str(getattr(error, "inner_exception", error)).strip() or type(error).__name__
+        reason = why.splitlines()[0]
+        needed = "a C++ compiler" if device.type == "cpu" else "Triton and a C compiler"
+        raise UsageError(
+            f"training.compile = true needs {needed} that works here, and torch says: {reason}; install it, or leave "
+            "training.compile out"
+        ) from error

@@ -1,0 +1,104 @@
+"""Layers that torch compiles compute what the plain ones do; what torch makes of them is torch's own affair."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, fx, nn
+
+from weft.errors import UsageError
+from weft.training import compilation
+from weft.training.compilation import compile_layers, refuse_without_compiler
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """One for each call of what was compiled: by a compiler that leaves everything as it is, so takes no minute."""
+    found: list[str] = []
+
+    def compiler(graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., object]:
+        def compiled(*given: Tensor) -> object:
+            found.append(type(graph).__name__)
+            return graph.forward(*given)
+
+        return compiled
+
+    monkeypatch.setattr(compilation, "BACKEND", compiler)
+    yield found
+    torch.compiler.reset()
+
+
+class Stack(nn.Module):
+    """Layers one after the other. The tests' own, since torch cannot look through the checks of shapes on weft's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.layers = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8)) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def outputs_and_gradients(model: nn.Module, x: Tensor) -> list[Tensor]:
+    model.zero_grad()
+    outputs = model(x)
+    outputs.square().mean().backward()
+    return [outputs, *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # which torch's compiler asks for
+def test_outputs_and_gradients_are_those_of_the_plain_layers_at_any_length(calls: list[str]) -> None:
+    plain, compiled = Stack(), Stack()
+    compile_layers(compiled, CPU)
+    calls.clear()
+    for length in (5, 9, 12):
+        x = torch.randn(3, length, 8)
+        for one, other in zip(*(outputs_and_gradients(model, x) for model in (plain, compiled)), strict=True):
+            torch.testing.assert_close(one, other)
+    assert len(calls) == 3 * 3  # three layers, three lengths
+
+
+def test_what_validates_and_translates_is_not_compiled(calls: list[str]) -> None:
+    compiled = Stack().eval()
+    compile_layers(compiled, CPU)
+    calls.clear()
+    with torch.inference_mode():
+        compiled(torch.randn(2, 5, 8))
+    assert not calls
+
+
+def test_a_compiled_model_has_the_names_of_a_plain_one(calls: list[str]) -> None:
+    compiled = Stack()
+    compile_layers(compiled, CPU)
+    assert compiled.state_dict().keys() == Stack().state_dict().keys()
+
+
+def test_a_compiler_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., object]:
+        raise RuntimeError("No working C++ compiler found")
+
+    monkeypatch.setattr(compilation, "BACKEND", broken)
+    with pytest.raises(UsageError, match=r"needs a C\+\+ compiler that works here, .*No working C\+\+ compiler found"):
+        refuse_without_compiler(CPU)
+
+
+@pytest.mark.slow
+def test_a_run_with_torchs_own_kernels_learns_what_one_without_does(tmp_path: Path, tiny_run: Path) -> None:
+    def losses(name: str, *settings: str) -> list[float]:
+        changes = [part for setting in ("model.dropout=0", *settings) for part in ("--set", setting)]
+        run = tmp_path / name
+        command = [sys.executable, "-m", "weft", "train", "tiny.toml", "--run", str(run), *changes]
+        subprocess.run(command, check=True, capture_output=True, cwd=tiny_run)
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        return [line["loss"] for line in lines if "loss" in line]
+
+    assert losses("compiled", "training.compile=true") == pytest.approx(losses("plain"), rel=1e-5)
