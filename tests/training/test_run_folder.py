@@ -268,10 +268,10 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_was(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("found", "offered"), [({"step-9", "step-17"}, "step-17"), ({"step-1000.ckpt"}, None), ({".git"}, None)], ids=str
+    ("found", "offered"), [(["step-9", "step-17"], "step-17"), (["step-1000.ckpt"], None), ([".git"], None)], ids=str
 )
 def test_checkpoints_that_no_run_json_names_are_refused_and_left_as_they_were(
-    tmp_path: Path, found: set[str], offered: str | None
+    tmp_path: Path, found: list[str], offered: str | None
 ) -> None:
     for name in found:
         (tmp_path / "checkpoints" / name).mkdir(parents=True)
@@ -279,7 +279,7 @@ def test_checkpoints_that_no_run_json_names_are_refused_and_left_as_they_were(
         RunFolder(tmp_path).locked().__enter__()
     weights = str(refused.value).partition("training.init=")[2]
     assert weights == ("" if offered is None else str(tmp_path / "checkpoints" / offered))
-    assert names(tmp_path) == {"checkpoints"} and names(tmp_path / "checkpoints") == found
+    assert names(tmp_path) == {"checkpoints"} and names(tmp_path / "checkpoints") == set(found)
 
 
 @pytest.mark.parametrize("seal", ["training.safetensors", "training.json"])
