@@ -261,6 +261,13 @@ CORPORA = [
     Case("an empty file", TRAIN, 1, ("train.tsv", "the file is empty"), corpus("")),
     Case("only a header", TRAIN, 1, ("train.tsv", "holds no sentence pair"), corpus("zh\ten\n")),
     Case(
+        "commas in place of tabs",
+        TRAIN,
+        1,
+        ("train.tsv: line 1", "has no tab: zh,en", "tabs, not by commas"),
+        corpus("zh,en\n一,one\n"),
+    ),
+    Case(
         "no column of that name",
         TRAIN,
         1,

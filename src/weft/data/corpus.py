@@ -250,6 +250,8 @@ def group_files(names: Sequence[str]) -> list[CorpusEntry]:
             entries.append(CorpusEntry(path=name))
         else:
             texts.append(name)
+    if tables := [name for name in texts if name.removesuffix(".gz").lower().endswith(".csv")]:
+        raise UsageError(f"{tables[0]}: {NOT_BY_COMMAS}")
     if len(texts) % 2:
         raise UsageError(
             f"{texts[-1]} has no partner: files of pairs end with .tsv, .jsonl or .json (.gz too); any other name is a "
@@ -418,11 +420,17 @@ def read_header(lines: Iterator[bytes], reading: Reading) -> list[str]:
     return [name.strip() for name in found[0][1].split("\t")]
 
 
+NOT_BY_COMMAS = "weft reads cells divided by tabs, not by commas; save the table as tab-separated text (.tsv)"
+
+
 def find_columns(columns: Columns, header: list[str], reading: Reading) -> list[int] | None:
     """Places of the source and target columns in the header, or None with a problem noted."""
     names = [columns.source, *target_names(columns)]
     missing = [name for name in dict.fromkeys(names) if name not in header]
     if missing:
+        if len(names) > len(header) == 1 and ("," in header[0] or ";" in header[0]):
+            reading.add(1, f"has no tab: {header[0][:100]}; {NOT_BY_COMMAS}")
+            return None
         found = ", ".join(header)[:100]
         wanted = " and ".join(f"`{name}`" for name in missing)
         reading.add(1, f"no column {wanted}; the header names: {found}; {reading.column_hint}")
