@@ -193,7 +193,9 @@ def table(session: list[Line], language: str) -> str:
         **{key: trained[0][key] for key in ("seconds", "threads", "processor", "commit", "date")},
         torch=SEPARATORS[language].join(sorted({line["torch"] for line in trained})),
         rounds=max(line["round"] for line in trained),
-        peaks=SEPARATORS[language].join(f"{p} {statistics.median(by.values()):,.0f} GFLOP/s" for (_, p), by in peaks.items()),
+        peaks=SEPARATORS[language].join(
+            f"{p} {statistics.median(by.values()):,.0f} GFLOP/s" for (_, p), by in peaks.items()
+        ),
         others=f"{max(others):.0%}" if others else "?",
     )
     return f"{markdown_table(HEADERS[language], rows, text_columns=2)}\n\n{caption}"

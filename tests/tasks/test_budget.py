@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from weft.errors import RunError, Stopped, UsageError
 from weft.tasks import training
 from weft.tasks.budget import LEAVING, LONGEST_TRIAL, SAFETY, Budget, describe_outcome, duration
+from weft.tasks.defaults import size_for
 from weft.tasks.model_folder import load_model
 from weft.tasks.training import Silent, train
 from weft.tasks.trial import Pace, Trial
@@ -155,10 +157,24 @@ def test_a_budget_becomes_steps_that_are_written_down_as_measured(tiny_run: Path
 
 @pytest.mark.usefixtures("slow_machine")
 def test_a_run_with_a_budget_is_the_run_with_these_steps_bit_for_bit(tiny_run: Path, tmp_path: Path) -> None:
-    fitted = train(recipe(), run=tmp_path / "fitted", data=tiny_run, budget=f"{SECONDS}s")
+    fitted = train(recipe(epochs=1), run=tmp_path / "fitted", data=tiny_run, budget=f"{SECONDS}s")
     given = train(recipe(steps=STEPS, epochs=100), run=tmp_path / "given", data=tiny_run)
     names = ["model.safetensors", f"checkpoints/step-{STEPS}/training.safetensors"]
     assert [(fitted / name).read_bytes() == (given / name).read_bytes() for name in names] == [True, True]
+
+
+@pytest.mark.usefixtures("slow_machine")
+def test_a_model_whose_size_is_open_is_made_for_the_budget_and_goes_on_with_it(tiny_run: Path, tmp_path: Path) -> None:
+    run, budget, watcher = tmp_path / "run", f"{SECONDS}s", Watcher(signal_at=3)
+    given = {**recipe(), "model": {"num_heads": 2}}
+    with pytest.raises(Stopped):
+        train(given, run=run, data=tiny_run, budget=budget, listener=watcher)
+    assert any(re.search(r"time for 4\.5 of \d+ epochs; chosen in place of that: ", text) for text in watcher.messages)
+    train(given, run=run, data=tiny_run, budget=budget)
+    model = load_model(run)
+    assert model.model.config.model_dim < size_for(42).model_dim
+    assert {model.resolved.origins[f"model.{key}"] for key in ("model_dim", "ff_dim", "dropout")} == {"budget"}
+    assert steps_of(run) == list(range(1, STEPS + 1))
 
 
 @pytest.mark.usefixtures("slow_machine")

@@ -11,7 +11,7 @@ import pytest
 
 from weft.config import Resolved, changed, read_recipe, resolve
 from weft.errors import RecipeError, RunError, Stopped
-from weft.tasks.defaults import OWN_RATES, TABLE, Size, choose_open_settings, size_for
+from weft.tasks.defaults import OWN_RATES, TABLE, Size, choose_open_settings, choose_smaller, size_for
 from weft.tasks.model_folder import read_config
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.training import Silent, train
@@ -107,6 +107,43 @@ def test_a_width_that_is_given_changes_the_rate_by_its_root() -> None:
     size = size_for(50_000)
     given = recipe(model={"model_dim": 4 * size.model_dim}, training={"optimizer": "adamw"})
     assert choose_open_settings(given, 50_000)["training.learning_rate"] == pytest.approx(size.learning_rate / 2)
+
+
+# What a budget changes of that
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: str(row.pairs))
+def test_with_time_for_all_epochs_a_size_is_what_it_was(row: Size) -> None:
+    assert row.hurried(1.0) == row
+
+
+def test_with_time_for_a_64th_of_the_epochs_width_and_layers_are_halved() -> None:
+    hurried = size_for(5_000).hurried(1 / 64)  # parameters and tokens have an 8th each, and an 8th is 1/2 * 1/2 ** 2
+    assert (hurried.layers, hurried.model_dim, hurried.dropout) == (2, 128, 0.11)  # 3 / 2 and 0.3 / 64 ** 0.25, rounded
+    assert hurried.learning_rate == pytest.approx(1.5e-3 * 2**0.5)
+    assert (hurried.epochs, hurried.vocabulary, hurried.batch_tokens) == (100, 2_000, 2_048)
+
+
+def smaller(given: Resolved[TranslationRecipe], epochs: float) -> dict[str, Any]:
+    chosen = changed(given, choose_open_settings(given, 5_000), "corpus").recipe
+    return choose_smaller(given, chosen, 5_000, epochs)
+
+
+def test_a_budget_that_leaves_a_64th_of_the_epochs_changes_the_model_and_nothing_else() -> None:
+    assert smaller(recipe(), 100 / 64) == {
+        **{"model.model_dim": 128, "model.num_heads": 2, "model.ff_dim": 512, "model.dropout": 0.11},
+        **{"model.encoder_layers": 2, "model.decoder_layers": 2, "training.learning_rate": 0.0042},
+    }
+
+
+def test_half_of_the_epochs_are_enough() -> None:
+    assert smaller(recipe(), 50) == {} != smaller(recipe(), 49)
+
+
+def test_a_model_whose_size_is_given_stays_as_it_is_whatever_the_budget() -> None:
+    sizes = {"model_dim": 256, "encoder_layers": 3, "decoder_layers": 3, "ff_dim": 1024, "dropout": 0.3}
+    assert smaller(recipe(model=sizes, training={"learning_rate": 1e-3}), 1) == {}
+    assert smaller(recipe(training={"init": "zh-en"}), 1) == {}
 
 
 @pytest.mark.parametrize(("optimizer", "factor"), [("adam", 1), ("adamw", 1), ("muon", 2)])

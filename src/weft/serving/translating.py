@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-import torch
-
 from weft.decoding.search import DecodingConfig
 from weft.serving.batching import Abandoned, Job
 from weft.serving.models import ServedModel
@@ -209,6 +207,8 @@ LETTER = re.compile(r"[^\W\d_]")
 
 def flags_of(source: str, text: str, config: DecodingConfig, translator: Translator) -> Flags:
     """`repetition`: four times the same in a row, unless the source does so too; `length`: as long as it could be."""
+    import torch
+
     flags = set()
     if repeats_itself(text) and not repeats_itself(source):
         flags.add("repetition")

@@ -20,12 +20,12 @@ The numbers are weft's own; `make bench-sizes` measures them.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from weft.config import Resolved
+from weft.config import Resolved, leaves
 from weft.models.transformer import TransformerConfig, fitting_heads
 from weft.tasks.recipes import TranslationRecipe
 from weft.training.config import TrainingConfig
@@ -46,6 +46,23 @@ class Size:
     learning_rate: float
     """Of Adam and AdamW at this width."""
     epochs: int
+
+    def hurried(self, share: float) -> "Size":
+        """What suits as many pairs where time is short: for `share` of the epochs with the model of this size.
+
+        Of what can be computed, half the orders of magnitude go to parameters and half to tokens (Hoffmann et al. 2022,
+        "Training Compute-Optimal Large Language Models"): layers * width ** 2 shrinks with the root of the share. What
+        is seen more seldom is also known by heart later, and needs less dropout.
+        """
+        factor = share ** (1 / 6)
+        width = to_step(self.model_dim * factor, HEAD_DIM)
+        return replace(
+            self,
+            layers=max(1, round(self.layers * factor)),
+            model_dim=width,
+            dropout=round(self.dropout * share**0.25, 2),
+            learning_rate=self.learning_rate * math.sqrt(self.model_dim / width),
+        )
 
 
 # fmt: off
@@ -71,6 +88,14 @@ OWN_RATES = {"sgd": 0.3, "adafactor": 0.02}
 NOAM_FACTOR = 1.0
 """As in Vaswani et al. 2017, equation 3, which has none."""
 
+HURRIES_BELOW = 0.5
+"""Share of the epochs below which a budget asks for a smaller model."""
+OF_THE_MODEL = frozenset(
+    {f"model.{key}" for key in ("model_dim", "num_heads", "encoder_layers", "decoder_layers", "ff_dim", "dropout")}
+    | {"model.positions", "training.optimizer", "training.learning_rate"}
+)
+"""Keys that are chosen together with the model's size."""
+
 SIZE_MATTERS = (
     "the fewer the pairs, the fewer pieces and parameters they can fill, the sooner they are known by heart, and the "
     "more often they must be seen"
@@ -83,13 +108,14 @@ REASONS = {
 """Of choices that are the same at every size."""
 
 
-def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int) -> dict[str, Any]:
-    """Dotted key -> value for everything that this recipe leaves open and the number of pairs decides.
+def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int, share: float = 1.0) -> dict[str, Any]:
+    """Dotted key -> value for everything that this recipe leaves open and the number of pairs decides; and the time,
+    where it suffices for a `share` of the epochs alone.
 
     What the recipe gives stays, and the rest is chosen to go with it. Another model's weights (`training.init`) leave
     nothing open but a rate of another kind than the one that stands in `[training]`.
     """
-    recipe, size = resolved.recipe, size_for(pairs)
+    recipe, size = resolved.recipe, size_for(pairs).hurried(share)
     is_open = {key for key, origin in resolved.origins.items() if origin == "default"}
     to_choose = is_open - set(keys_without_use(recipe, is_open))
     width = width_for(recipe.model, size, is_open)
@@ -191,14 +217,38 @@ def two_digits(number: float) -> float:
     return float(f"{number:.1e}")
 
 
-def describe(settings: dict[str, Any], pairs: int) -> str:
-    """The message that says what was chosen, and why."""
+def choose_smaller(
+    resolved: Resolved[TranslationRecipe], chosen: TranslationRecipe, pairs: int, epochs: float
+) -> dict[str, Any]:
+    """Dotted key -> value for what is chosen otherwise than in `chosen` where a budget leaves time for so many epochs
+    of that; nothing where they are most of those that it asks for, or the recipe leaves the model's size to nobody."""
+    share = epochs / chosen.training.epochs
+    if share >= HURRIES_BELOW:
+        return {}
+    settings = choose_open_settings(resolved, pairs, share)
+    before = leaves(chosen)
+    return {key: value for key, value in settings.items() if key in OF_THE_MODEL and value != before[key]}
+
+
+def describe_smaller(settings: dict[str, Any], epochs: float, wanted: int) -> str:
+    """The message that says what was chosen for a budget, and why."""
+    return (
+        f"time for {epochs:.2g} of {wanted:,} epochs; chosen in place of that: {in_tables(settings)} (a smaller model "
+        "sees the pairs more often in the same time)"
+    )
+
+
+def in_tables(settings: dict[str, Any]) -> str:
     tables: dict[str, list[str]] = {}
     for key, value in settings.items():
         table, _, name = key.partition(".")
         tables.setdefault(table, []).append(f"{name} = {value}")
-    chosen = "; ".join(f"[{table}] {', '.join(values)}" for table, values in tables.items())
+    return "; ".join(f"[{table}] {', '.join(values)}" for table, values in tables.items())
+
+
+def describe(settings: dict[str, Any], pairs: int) -> str:
+    """The message that says what was chosen, and why."""
     why = [REASONS[item] for item in settings.items() if item in REASONS]
     if any(item not in REASONS for item in settings.items()):
         why.insert(0, SIZE_MATTERS)
-    return f"left open by the recipe and chosen for {pairs:,} training pairs: {chosen} ({'; '.join(why)})"
+    return f"left open by the recipe and chosen for {pairs:,} training pairs: {in_tables(settings)} ({'; '.join(why)})"

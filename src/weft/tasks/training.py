@@ -42,6 +42,7 @@ from weft.tasks.budget import (
     with_fitting_steps,
 )
 from weft.tasks.corpora import Corpora, find_recipe, read_all
+from weft.tasks.defaults import choose_smaller, describe_smaller
 from weft.tasks.evaluation import evaluate
 from weft.tasks.first_model import first_model, with_machine_choices
 from weft.tasks.model_card import model_card
@@ -54,7 +55,7 @@ from weft.tasks.model_folder import (
     read_config,
     save_model,
 )
-from weft.tasks.preparation import other_batches, prepare, prepared_for
+from weft.tasks.preparation import Prepared, other_batches, prepare, prepared_for
 from weft.tasks.recipes import OF_THE_MACHINE, TranslationRecipe
 from weft.tasks.teachers import load_teachers
 from weft.tasks.translation import TranslationTask, Translator, tag_ids
@@ -209,7 +210,7 @@ def begin(
     prepared = run.ranks.from_first(prepare, resolved, corpora, run.corpus, listener)
     model = run.ranks.from_first(first_model, prepared)
     if budget is not None:
-        model.resolved = fitted(model, prepared.store, corpora, run, budget, listener)
+        model = fitted(resolved, prepared, model, corpora, run, budget, listener)
     trainer = make_trainer(model, prepared.store, corpora, resolved, run, listener)
     diagnosis = json.dumps(prepared.account.diagnosis, ensure_ascii=False) + "\n"
     run.ranks.from_first(write_atomically, run.path / DIAGNOSIS, diagnosis)
@@ -219,9 +220,33 @@ def begin(
 
 
 def fitted(
+    resolved: Resolved[TranslationRecipe],
+    prepared: Prepared,
+    model: TranslationModel,
+    corpora: Corpora,
+    run: SharedRunFolder,
+    budget: Budget,
+    listener: Listener,
+) -> TranslationModel:
+    """The model with the steps that a budget has time for; or, where these are few and its size was left open, a
+    smaller one with more of them."""
+    ranks, wanted = run.ranks, prepared.resolved.recipe
+    with_steps, epochs = fitted_steps(model, prepared.store, corpora, run, budget, listener)
+    smaller = choose_smaller(resolved, wanted, prepared.account.clean, epochs)
+    if smaller:
+        listener.on_message(describe_smaller(smaller, epochs, wanted.training.epochs))
+        hurried = replace(prepared, resolved=changed(prepared.resolved, smaller, "budget"))
+        model = ranks.from_first(first_model, hurried)
+        with_steps, _ = fitted_steps(model, prepared.store, corpora, run, budget, listener)
+    model.resolved = with_steps
+    return model
+
+
+def fitted_steps(
     model: TranslationModel, store: Store, corpora: Corpora, run: SharedRunFolder, budget: Budget, listener: Listener
-) -> Resolved[TranslationRecipe]:
-    """The model's recipe with the steps that a budget has time for, by a trial on a copy of the model."""
+) -> tuple[Resolved[TranslationRecipe], float]:
+    """The model's recipe with the steps that a budget has time for, by a trial on a copy of the model; and how many
+    epochs these are."""
     began, ranks = time.monotonic(), run.ranks
     on_a_copy = replace(model, model=copy.deepcopy(model.model))
     with trainer_for_a_trial(on_a_copy, store, corpora, Silent(), beside=run.checkpoints, ranks=ranks) as trainer:
@@ -230,12 +255,14 @@ def fitted(
         trial = try_out(trainer, corpora.valid, seconds=budget.trial_seconds, is_trained=is_trained)
         left = budget.seconds - budget.spent() - making
         resolved = ranks.from_first(with_fitting_steps, model.resolved, trial, trainer, left)
+        steps_per_epoch = trainer.steps_per_epoch
     steps = resolved.recipe.training.steps
+    assert steps is not None  # they were just fitted
     listener.on_message(
         f"{steps:,} steps fit into {duration(budget.seconds)}: {trial.pace.step:.3f} s a step, "
         f"{trial.pace.validation:.1f} s a validation, by a trial of {trial.steps} steps"
     )
-    return resolved
+    return resolved, steps / steps_per_epoch
 
 
 @contextmanager
