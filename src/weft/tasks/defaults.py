@@ -221,8 +221,8 @@ def choose_smaller(
     resolved: Resolved[TranslationRecipe], chosen: TranslationRecipe, pairs: int, epochs: float
 ) -> dict[str, Any]:
     """Dotted key -> value for what is chosen otherwise than in `chosen` where a budget leaves time for so many epochs
-    of that; nothing where they are most of those that it asks for, or the recipe leaves the model's size to nobody."""
-    share = epochs / chosen.training.epochs
+    of that; nothing where they are most of the table's, or where the recipe leaves nothing of the model open."""
+    share = epochs / size_for(pairs).epochs
     if share >= HURRIES_BELOW:
         return {}
     settings = choose_open_settings(resolved, pairs, share)
@@ -230,11 +230,11 @@ def choose_smaller(
     return {key: value for key, value in settings.items() if key in OF_THE_MODEL and value != before[key]}
 
 
-def describe_smaller(settings: dict[str, Any], epochs: float, wanted: int) -> str:
+def describe_smaller(settings: dict[str, Any], pairs: int, epochs: float) -> str:
     """The message that says what was chosen for a budget, and why."""
     return (
-        f"time for {epochs:.2g} of {wanted:,} epochs; chosen in place of that: {in_tables(settings)} (a smaller model "
-        "sees the pairs more often in the same time)"
+        f"that is {epochs:.2g} of the {size_for(pairs).epochs:,} epochs that suit as many pairs; chosen in place of "
+        f"it: {in_tables(settings)} (a smaller model sees the pairs more often in the same time)"
     )
 
 

@@ -230,11 +230,11 @@ def fitted(
 ) -> TranslationModel:
     """The model with the steps that a budget has time for; or, where these are few and its size was left open, a
     smaller one with more of them."""
-    ranks, wanted = run.ranks, prepared.resolved.recipe
+    ranks, pairs = run.ranks, prepared.account.clean
     with_steps, epochs = fitted_steps(model, prepared.store, corpora, run, budget, listener)
-    smaller = choose_smaller(resolved, wanted, prepared.account.clean, epochs)
+    smaller = choose_smaller(resolved, prepared.resolved.recipe, pairs, epochs)
     if smaller:
-        listener.on_message(describe_smaller(smaller, epochs, wanted.training.epochs))
+        listener.on_message(describe_smaller(smaller, pairs, epochs))
         hurried = replace(prepared, resolved=changed(prepared.resolved, smaller, "budget"))
         model = ranks.from_first(first_model, hurried)
         with_steps, _ = fitted_steps(model, prepared.store, corpora, run, budget, listener)
