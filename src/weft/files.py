@@ -186,6 +186,12 @@ def staged_beside(path: Path) -> Path:
     return path.with_name(f".{digest}.{os.getpid()}.partial{path.suffix if path.suffix == '.gz' else ''}")
 
 
+def clear_staged(path: Path) -> None:
+    """Delete what processes that died have left of staged files for this path; the caller keeps other writers out."""
+    for staged in path.parent.glob(staged_beside(path).name.replace(f".{os.getpid()}.", ".*.")):
+        clear_away(staged)
+
+
 def clear_away(staged: Path) -> None:
     """Delete what is left of a staged file. What went wrong before, if anything, is what is to be told."""
     with suppress(OSError):

@@ -189,6 +189,17 @@ def test_decoding_settings_come_over_and_can_be_changed(import_once, folder_of, 
     assert model.resolved.origins["model.ff_dim"] == "import"
 
 
+def test_lengths_and_repetitions_come_over_as_transformers_counts_them(folder_of, tmp_path: Path) -> None:
+    folder = folder_of("marian-shared")
+    path = folder / "generation_config.json"
+    said = {"min_length": 9, "no_repeat_ngram_size": 2, "repetition_penalty": 1.5}
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **said}), encoding="utf-8")
+    import_model(folder, tmp_path / "model", source="zh", target="en")
+    decoding = load_model(tmp_path / "model").recipe.decoding
+    assert decoding.min_length == 8  # transformers counts the token that a translation begins with
+    assert (decoding.no_repeat_ngram, decoding.repetition_penalty) == (2, 1.5)
+
+
 def test_a_language_tag_is_a_tag_of_weft(import_once) -> None:
     """What OPUS-MT writes >>cmn_Hans<< before a text is <cmn_Hans> as data.tag, and no text becomes it."""
     imported = import_once("marian-shared")

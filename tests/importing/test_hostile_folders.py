@@ -126,13 +126,16 @@ MARIAN_SETTINGS = {
     "d_model": ("16", "should be a valid integer"),
     "model_type": ("bart", "weft imports marian"),
     "bad_words_ids": ([[1, 2]], "several pieces"),
+    "do_sample": (True, "weft imports models that search"),
+    "num_beam_groups": (2, "decoding.diverse_groups"),
 }
+OF_GENERATION = {"bad_words_ids", "do_sample", "num_beam_groups"}
 
 
 @pytest.mark.parametrize("key", MARIAN_SETTINGS)
 def test_what_weft_has_no_form_for_is_refused_by_name(key: str, folder_of: FolderOf, tmp_path: Path) -> None:
     folder, (value, reason) = folder_of("marian-shared"), MARIAN_SETTINGS[key]
-    change_json(folder / ("generation_config.json" if key == "bad_words_ids" else "config.json"), **{key: value})
+    change_json(folder / ("generation_config.json" if key in OF_GENERATION else "config.json"), **{key: value})
     ((where, what),) = set(refused(folder, tmp_path))
     assert key in where and reason in what
 

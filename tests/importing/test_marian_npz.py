@@ -130,7 +130,7 @@ def test_probabilities_are_those_of_ctranslate2s_own_converter(
     norm: str, tie: bool, make: Make, tmp_path: Path
 ) -> None:
     ctranslate2 = pytest.importorskip("ctranslate2")
-    folder = make(norm, tie)
+    folder = make(norm, tie, decoder={"allow-unk": True})  # else Marian's decoder takes it out of the probabilities
 
     class Converter(ctranslate2.converters.MarianConverter):
         def _load(self) -> Any:
@@ -160,6 +160,17 @@ def test_probabilities_are_those_of_ctranslate2s_own_converter(
         model.target_tokenizer.decode([[i for i in model.target_tokenizer.ids_of(f.hypotheses[0]) if i]]) for f in found
     ]
     assert [t.text for t in ours] == [text.strip() for (text,) in written]
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_unknown_pieces_are_written_only_where_marian_would(allowed: bool, make: Make, tmp_path: Path) -> None:
+    folder = make("post", True, decoder={"allow-unk": True} if allowed else {})
+    arrays = dict(np.load(folder / "model.npz"))
+    arrays["decoder_ff_logit_out_b"][0, 1] = 50  # of <unk>
+    np.savez(folder / "model.npz", **arrays)
+    import_model(folder, tmp_path / "ours", source="zh", target="en")
+    (found,) = Translator(load_model(tmp_path / "ours"), torch.device("cpu")).translate(["我有"], max_length=5)
+    assert ("⁇" in found.text) == allowed
 
 
 @pytest.mark.parametrize("width", [8, 16, 512])

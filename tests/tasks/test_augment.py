@@ -78,6 +78,15 @@ def test_back_translation_puts_what_the_model_wrote_on_the_source_side(model: Pa
     assert rows(text.with_name("bt.tsv")) == [["en", "zh"], *expected]
 
 
+def test_a_card_that_somebody_wrote_in_another_encoding_is_read_as_far_as_it_goes(
+    model: Path, text: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(model, tmp_path / "copy")
+    (tmp_path / "copy" / "README.md").write_bytes(b"---\n---\n caf\xe9\n")
+    self_train(tmp_path / "copy", text, tmp_path / "st.tsv", max_ratio=99)
+    assert (tmp_path / "st.tsv").exists()
+
+
 def test_self_training_puts_it_on_the_target_side(model: Path, text: Path) -> None:
     self_train(model, text, text.with_name("st.tsv"), max_ratio=99)
     expected = [[sentence, answer] for answer, sentence in zip(answers(model), SENTENCES, strict=True)]

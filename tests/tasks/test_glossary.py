@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import CorpusError, UsageError
-from weft.tasks.glossary import Glossary, constraint_of, phrases_of, read_glossary, space_of
+from weft.tasks.glossary import Glossary, constraint_of, continuing_pieces, phrases_of, read_glossary, space_of
 from weft.text.kinds import train_tokenizer
 from weft.text.tokenizer import Kind
 
@@ -55,6 +55,31 @@ def test_a_text_may_hold_any_number_of_terms() -> None:
 def test_a_term_of_which_a_normalization_leaves_nothing_is_found_nowhere() -> None:
     glossary = Glossary([("\x01", "X"), ("猫", "cat")], ("zh", "en")).normalized(lambda text: text.strip("\x01"))
     assert glossary.found_in("你好") == [] and [term.source for term in glossary.found_in("猫")] == ["猫"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("我在MAIN街住。", []),
+        ("他有AIDS。", []),
+        ("他研究AI。", ["ai"]),
+        ("用AI写的", ["ai"]),
+        ("第13章", []),
+        ("第3章", ["3"]),
+    ],
+)
+def test_latin_words_and_numbers_are_whole_words_among_chinese_too(text: str, expected: list[str]) -> None:
+    glossary = Glossary([("AI", "artificial intelligence"), ("3", "three"), ("写", "write")], ("zh", "en"))
+    assert [term.source for term in glossary.found_in(text) if term.source != "写"] == expected
+
+
+def test_vowel_signs_belong_to_their_word() -> None:
+    glossary = Glossary([("कम", "less")], ("hi", "en"))
+    assert glossary.found_in("कमी है") == [] and [term.source for term in glossary.found_in("कम है")] == ["कम"]
+    texts = ["कमी है और कम काम", "मीना की किताब"] * 9
+    tokenizer, _ = train_tokenizer(texts, kind="characters", vocab_size=300, language="hi")
+    going_on = continuing_pieces(tokenizer, "characters", "hi")
+    assert {tokenizer.encode(["की"])[0][-1], tokenizer.encode(["म"])[0][-1]} <= going_on
 
 
 def test_a_term_with_several_lines_has_several_translations_to_choose_from() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from weft.errors import RunError, UsageError, WeftError
+from weft.files import staged_beside
 from weft.tasks import growing_file
 from weft.tasks.growing_file import GrowingFile
 
@@ -115,6 +116,26 @@ def test_what_was_written_behind_the_last_chunk_is_cut_off(tmp_path: Path) -> No
         file.write("三\tthr".encode())
     grow(path)
     assert path.read_text(encoding="utf-8") == WHOLE
+
+
+def test_beginning_anew_deletes_no_file_of_somebody_else(tmp_path: Path) -> None:
+    path = tmp_path / "bt.tsv"
+    path.write_text("precious", encoding="utf-8")
+    with (
+        pytest.raises(UsageError, match="exists, and nothing says how it was made"),
+        GrowingFile(path, MADE_OF).opened(anew=True),
+    ):
+        raise AssertionError
+    assert path.read_text(encoding="utf-8") == "precious" and names(tmp_path) == {"bt.tsv"}
+
+
+def test_what_a_killed_process_was_writing_of_the_manifest_is_cleared_away(tmp_path: Path) -> None:
+    path = tmp_path / "bt.tsv"
+    grow(path, chunks=1)
+    mine = staged_beside(tmp_path / "bt.tsv.json")
+    mine.with_name(mine.name.replace(f".{os.getpid()}.", ".999999.")).write_text("{", encoding="utf-8")
+    grow(path)
+    assert names(tmp_path) == {"bt.tsv", "bt.tsv.json"}
 
 
 def test_without_its_chunks_it_begins_anew(tmp_path: Path) -> None:

@@ -105,6 +105,12 @@ def test_similar_sentences_come_with_how_similar_they_are(memory: TranslationMem
     assert [match.similarity for match in memory.similar("我有两个苹果。", best=1)] == [1.0]
 
 
+def test_a_sentence_as_similar_as_is_asked_for_is_found() -> None:
+    memory = TranslationMemory([("a b c d e f g h i j", "x")], ("en", "zh"), str)
+    (match,) = memory.similar("a 1 2 3 4 5 6 7 8 9", least=0.1)  # in floating point 1 - 9 / 10 is less than that
+    assert match.similarity == pytest.approx(0.1)
+
+
 def test_the_same_sentences_in_another_order_are_the_same_memory(memory: TranslationMemory) -> None:
     by_source = sorted(PAIRS, key=lambda pair: normalize(pair[0]), reverse=True)  # a stable order
     assert by_source != PAIRS and TranslationMemory(by_source, ("zh", "en"), normalize).digest == memory.digest

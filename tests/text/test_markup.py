@@ -202,3 +202,9 @@ def test_no_mark_comes_to_stand_inside_a_phrase_that_is_kept_whole() -> None:
     ):
         (part,) = take_apart(source)
         assert put_back(part.text, part.marks, translation, ["peking university"]) == expected
+
+
+def test_of_two_phrases_that_overlap_neither_is_torn_apart() -> None:
+    part = take_apart("$<b></b>--><i>{name}</a></pre>你好")[-1]
+    written = put_back(part.text, part.marks, "a b c d, e f 3 g. a b c d, e f 3 g. ", ["a b c", "b c d"])
+    assert written.count("a b c d") == 2

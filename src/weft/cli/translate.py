@@ -84,7 +84,8 @@ def translate(
             metavar="N",
             min=1,
             max=1024,
-            help="Up to N translations a line, best first: number of the line, score, translation.",
+            help="Up to N translations a line, best first, samples as they were drawn: number of the line, score, "
+            "translation.",
             show_default=False,
         ),
     ] = None,

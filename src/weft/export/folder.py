@@ -26,6 +26,7 @@ from weft.tasks.model_folder import (
     tokenizer_files,
     write_manifest,
 )
+from weft.tasks.model_summary import read_card
 from weft.tasks.translation import Translator, load_translator
 from weft.text.chinese import is_chinese
 from weft.text.kinds import pieces_of
@@ -80,7 +81,7 @@ def export_model(
 
     def write(staged: Path) -> None:
         write_export(staged, model, export)
-        card = (source / CARD).read_text(encoding="utf-8") if (source / CARD).is_file() else ""
+        card = read_card(source)
         if sample.sources:
             agreements.extend(compare(native, load_exported(staged), sample.sources, sample.references))
             say(report(export, sample, agreements))

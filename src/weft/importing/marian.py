@@ -103,6 +103,12 @@ class GenerationConfig(BaseModel):
     num_beams: int = Field(default=1, ge=1)
     length_penalty: float = 1.0
     bad_words_ids: list[list[int]] | None = None
+    min_length: int = Field(default=0, ge=0)
+    """Tokens with the one that a translation begins with, and without </s>."""
+    no_repeat_ngram_size: int = Field(default=0, ge=0)
+    repetition_penalty: float = Field(default=1.0, gt=0)
+    do_sample: bool = False
+    num_beam_groups: int = 1
 
 
 def read_marian(folder: Path) -> Foreign:
@@ -163,6 +169,10 @@ def refusals(config: MarianConfig, generation: GenerationConfig) -> Iterator[Pro
             yield Problem(f"{CONFIG}: {what}", "is true, which transformers' own Marian does not compute either")
     if not config.static_position_embeddings:
         yield Problem(f"{CONFIG}: static_position_embeddings", "is false; only sinusoids can be taken over")
+    if generation.do_sample:
+        yield Problem("do_sample", "is true; weft imports models that search, set decoding.method afterwards")
+    if generation.num_beam_groups != 1:
+        yield Problem("num_beam_groups", f"is {generation.num_beam_groups}; set decoding.diverse_groups afterwards")
     if any(len(words) != 1 for words in generation.bad_words_ids or ()):
         yield Problem("bad_words_ids", "forbids words of several pieces, which weft does not")
 
@@ -259,6 +269,9 @@ def described(
             "decoding.beam_size": generation.num_beams,
             "decoding.length_penalty": "fixed",
             "decoding.length_power": generation.length_penalty,
+            "decoding.min_length": max(0, generation.min_length - 1),
+            "decoding.no_repeat_ngram": generation.no_repeat_ngram_size,
+            "decoding.repetition_penalty": generation.repetition_penalty,
         },
         source=vocabularies[0],
         target=vocabularies[1],

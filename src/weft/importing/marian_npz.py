@@ -75,6 +75,7 @@ class DecoderConfig(Said):
     beam_size: int = Field(default=12, ge=1, alias="beam-size")
     normalize: float = 0.0
     word_penalty: float = Field(default=0.0, alias="word-penalty")
+    allow_unk: bool = Field(default=False, alias="allow-unk")
 
 
 class MarianSettings(Said):
@@ -298,7 +299,7 @@ def described(
         tensors=tensors,
         files=files,
         order=sines_first(settings.dim_emb),
-        never=frozenset({target.padding}),
+        never=frozenset({target.padding} if decoder.allow_unk else {target.padding, target.unknown}),
     )
 
 

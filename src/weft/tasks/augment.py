@@ -26,7 +26,8 @@ from weft.files import sha256
 from weft.tasks.evaluation import on_one_line
 from weft.tasks.growing_file import GrowingFile
 from weft.tasks.model_card import recorded_files
-from weft.tasks.model_folder import CARD, MANIFEST, find_model, load_model
+from weft.tasks.model_folder import MANIFEST, find_model, load_model
+from weft.tasks.model_summary import read_card
 from weft.tasks.translation import Translator, load_translator
 from weft.text.normalization import is_blank, normalize
 from weft.training.signals import stop_on_signal
@@ -199,8 +200,7 @@ def on_sides(text: str, answer: str, answer_is: Literal["source", "target"]) -> 
 def refuse_held_out(reader: Reader, texts: Texts) -> None:
     """What models are chosen or tested by must not be trained on, not even in another's words."""
     for folder in reader.folders:
-        card = (folder / CARD).read_text(encoding="utf-8") if (folder / CARD).is_file() else ""
-        name = recorded_files(card, "valid").get(texts.sha256)
+        name = recorded_files(read_card(folder), "valid").get(texts.sha256)
         if name is not None:
             raise UsageError(
                 f"{texts.file} is what the model {folder} was validated on ({name}); pairs made of it would leak into "

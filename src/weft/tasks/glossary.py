@@ -11,6 +11,7 @@ letter case; of two that overlap in a text, such as Beijing and Beijing Universi
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from weft.metrics.language import is_written_without_spaces
 from weft.text.kinds import pieces_of
 from weft.text.tokenizer import Kind, Tokenizer
 from weft.text.word_ranges import BYTE, SPELLING_IN_BYTES, text_of
+from weft.text.words import mark_ranges
 
 ANCHORS = ("。", "，", ".", "a")
 """Texts behind which a term is cut into pieces, to see how it is cut where no space stands before it."""
@@ -33,6 +35,23 @@ class Term:
 
     source: str
     targets: tuple[str, ...]
+
+
+WRITTEN_WITH_SPACES = "0-9A-Za-z\u00c0-\u024f\u0370-\u03ff\u0400-\u04ff"
+"""Digits and letters (Latin, Greek, Cyrillic) that make words in a language without spaces too, as the inside of a
+character class."""
+
+
+def whole_words(terms: Sequence[str], language: str) -> str:
+    """A pattern that finds the first of the terms that stands at a place, but none within a longer word."""
+    if not is_written_without_spaces(language):
+        letter = rf"[\w{mark_ranges()}]"  # vowel signs belong to words
+        return rf"(?<!{letter})(?:{'|'.join(map(re.escape, terms))})(?!{letter})"
+    letter = f"[{WRITTEN_WITH_SPACES}]"
+    begins = {term: re.match(letter, term) is not None for term in terms}
+    ended = {term: re.escape(term) + (f"(?!{letter})" if re.match(letter, term[-1]) else "") for term in terms}
+    apart, anywhere = ("|".join(ended[term] for term in terms if begins[term] is wanted) for wanted in (True, False))
+    return "|".join(filter(None, (f"(?<!{letter})(?:{apart})" if apart else "", anywhere)))
 
 
 class Glossary:
@@ -47,10 +66,9 @@ class Glossary:
             targets[key] = tuple(dict.fromkeys((*targets.get(key, ()), " ".join(target.split()))))
         self.terms = {key: Term(key, of_term) for key, of_term in targets.items()}
         longest_first = sorted(self.terms, key=lambda key: (-len(key), key))
-        alternatives = "|".join(map(re.escape, longest_first))
-        bounded = alternatives if is_written_without_spaces(languages[0]) else rf"(?<!\w)(?:{alternatives})(?!\w)"
         # At every place the longest term that begins there, also where it overlaps the one before.
-        self.pattern = re.compile(rf"(?=({bounded}))") if longest_first else None
+        found = whole_words(longest_first, languages[0])
+        self.pattern = re.compile(rf"(?=({found}))") if longest_first else None
 
     @property
     def digest(self) -> str:
@@ -143,15 +161,16 @@ def space_of(tokenizer: Tokenizer, language: str) -> Phrase:
 
 
 def continuing_pieces(tokenizer: Tokenizer, kind: Kind, language: str) -> frozenset[int]:
-    """The pieces that behind a letter go on with its word: letters and digits without a space before them, and bytes,
-    which may be parts of letters. None in a language without spaces, nor where each piece is a word."""
+    """The pieces that behind a letter go on with its word: letters, vowel signs and digits without a space before them,
+    and bytes, which may be parts of letters. None in a language without spaces, nor where each piece is a word."""
     if is_written_without_spaces(language) or kind == "words":
         return frozenset()
 
     def goes_on(piece: str) -> bool:
         if kind in SPELLING_IN_BYTES and BYTE.fullmatch(piece):
             return True
-        return text_of(piece, kind, "a")[:1].isalnum()
+        first = text_of(piece, kind, "a")[:1]
+        return first.isalnum() or (first != "" and unicodedata.category(first)[0] == "M")
 
     return frozenset(number for number, piece in enumerate(pieces_of(tokenizer, kind)) if goes_on(piece))
 

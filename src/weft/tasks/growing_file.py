@@ -19,7 +19,7 @@ from typing import Any
 
 import weft
 from weft.errors import RunError, UsageError, WeftError
-from weft.files import clear_away, hold_alone, sha256, sync, write_atomically
+from weft.files import clear_away, clear_staged, hold_alone, sha256, sync, write_atomically
 
 
 @dataclass
@@ -55,8 +55,9 @@ class GrowingFile:
         """
         with self._locked(), self._unfinished() as self._file:
             try:
-                if anew:
-                    self.manifest.unlink(missing_ok=True)
+                clear_staged(self.manifest)
+                if anew and self._read_manifest() is not None:  # without one it is somebody else's file
+                    self.manifest.unlink()
                     self.path.unlink(missing_ok=True)
                 self._find_state()
                 yield

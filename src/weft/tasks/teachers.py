@@ -14,6 +14,7 @@ from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS
 from weft.tasks.model_card import recorded_files
 from weft.tasks.model_folder import CARD, MANIFEST, TranslationModel, find_model, load_model
+from weft.tasks.model_summary import read_card
 from weft.tasks.recipes import TranslationRecipe
 from weft.training.task import Listener
 
@@ -37,10 +38,10 @@ def load_teachers(student: TranslationModel, valid: Mapping[str, str], listener:
     for name in student.recipe.training.teachers:
         folder = find_model(name)
         teacher = load_model(folder)
-        card = (folder / CARD).read_text(encoding="utf-8") if (folder / CARD).is_file() else None
-        if card is None:
+        card = read_card(folder)
+        if not card:
             listener.on_message(f"the teacher {name} has no {CARD}, so nothing tells what it was trained on")
-        reasons = [*misfits(teacher, student), *known_already(card or "", valid)]
+        reasons = [*misfits(teacher, student), *known_already(card, valid)]
         problems += [Problem(name, reason) for reason in reasons]
         teacher.model.eval().requires_grad_(False)
         teacher.model.compute_dtype = PRECISIONS[student.recipe.training.precision]

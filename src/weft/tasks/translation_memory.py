@@ -91,7 +91,7 @@ class TranslationMemory:
             if len(found) >= best and bounds[number] < nlargest(best, found)[-1][0] - 1e-9:
                 break
             similarity = 1 - pattern.distance(self.tokens_of(keys[number])) / int(longest[number])
-            if similarity >= least:
+            if similarity >= least - 1e-9:  # 1 - 9 / 10 is a little less than 0.1
                 found.append((similarity, -number))
         ranked = [(similarity, keys[-number]) for similarity, number in nlargest(best, found)]
         matches = [

@@ -249,16 +249,26 @@ def places_of(
 
     What begins goes a little to the left and what closes to the right, so that an element keeps a word.
     """
-    anchors = list(anchors_of(source, target))
+    anchors, whole = list(anchors_of(source, target)), joined_where_they_overlap(spans)
     last = 0
     for mark in marks:
         exact = interpolate(anchors, source.place_of(mark.place))
         place = ceil(exact) if mark.is_closing else floor(exact) if mark.leans else floor(exact + Fraction(1, 2))
-        for begin, end in spans:
+        for begin, end in whole:
             if begin < place < end:
                 place = end if mark.is_closing else begin
         last = max(last, place)
         yield last
+
+
+def joined_where_they_overlap(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in their order, none of which begins within the one before."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if joined and begin < joined[-1][1]:
+            begin, end = joined[-1][0], max(end, joined.pop()[1])
+        joined.append((begin, end))
+    return joined
 
 
 def anchors_of(source: Words, target: Words) -> Iterator[tuple[int, int]]:
