@@ -22,6 +22,12 @@ assert not any(name.partition(".")[0] == "weft" for name in sys.modules), "weft 
 install_import_hook(MODULES_WITH_SHAPES, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The journeys first, which take longest, so that no core waits for another in the end."""
+    items.sort(key=lambda item: "journeys" not in item.path.parts)
+
+
 def pytest_configure() -> None:
     """CTranslate2 reads its environment once, when it is imported: here perhaps by a test instead of by weft."""
     from weft.engines.ctranslate2 import choose_products
