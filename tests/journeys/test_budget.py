@@ -29,8 +29,10 @@ num_heads = 2
 encoder_layers = 1
 decoder_layers = 1
 ff_dim = 64
+dropout = 0.1
 [training]
 epochs = 1
+learning_rate = 2e-3
 batch_tokens = 1024
 validate_every = "200 steps"
 [decoding]
