@@ -111,8 +111,9 @@ def test_an_empty_hypothesis_scores_zero():
     assert (bleu.brevity_penalty, bleus(bleu)) == (0.0, [0.0] * 4)
 
 
-def test_a_blank_further_reference_is_none_at_all():
-    with_gap = course_bleu(["a b", "c"], [["a b c d", "c d"], ["", None]], "en")
+@pytest.mark.parametrize("blank", ["", " ", "\u200b \u200b"])
+def test_a_blank_further_reference_is_none_at_all(blank):
+    with_gap = course_bleu(["a b", "c"], [["a b c d", "c d"], [blank, None]], "en")
     without = course_bleu(["a b", "c"], [["a b c d", "c d"]], "en")
     assert with_gap == without
 

@@ -354,7 +354,7 @@ def _faults(evaluation: Line) -> str:
 
 def _how_intervals(evaluation: Line) -> str:
     found = next((score["interval"] for score in evaluation.get("scores", {}).values() if score.get("interval")), {})
-    confidence = _number(found.get("confidence"), ".3g")
+    confidence = _number(found.get("confidence"), "g")
     return f"intervals: {confidence} confidence, {_text(found.get('signature'))}" if confidence else ""
 
 

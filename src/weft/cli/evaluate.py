@@ -123,7 +123,7 @@ def evaluate(
         if latex is not None:
             write_atomically(latex, "\n\n".join(table.latex() for table in tables) + "\n")
         if html is not None:
-            name = " + ".join(Path(model).name for model in models)
+            name = " + ".join(Path(model).name or Path(model).resolve().name for model in models)
             page = page_of_tables("weft evaluation", name, str(data), tables, made_by="weft evaluate")
             write_atomically(html, page)
     for requirement in requirements:

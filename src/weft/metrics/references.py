@@ -1,13 +1,14 @@
 """Brings hypotheses and any number of reference sets together, sentence by sentence. Knows no metric.
 
 References come in sets, as sacreBLEU takes them: `references[k][i]` is the k-th translation of sentence i. Not every
-sentence has to be in every set: None or a blank string says that the set lacks this sentence. Left in as an empty
-reference of length zero, it would lower the reference lengths behind the brevity penalty and the edit rate.
+sentence has to be in every set: None or a string without a visible character says that the set lacks it. Left in as an
+empty reference of length zero, it would lower the reference lengths behind the brevity penalty and the edit rate.
 """
 
 from collections.abc import Sequence
 
 from weft.errors import CorpusError, Problem, UsageError
+from weft.text.normalization import is_blank
 
 ReferenceSets = Sequence[Sequence[str | None]]
 
@@ -23,7 +24,9 @@ def references_by_sentence(hypotheses: Sequence[str], references: ReferenceSets)
     if any(isinstance(reference_set, str) for reference_set in references):
         raise UsageError("references come in sets, one sequence of sentences for each; wrap a single set in a list")
     _check_lengths(hypotheses, references)
-    by_sentence = [tuple(line for line in lines if line and line.strip()) for lines in zip(*references, strict=True)]
+    by_sentence = [
+        tuple(line for line in lines if line and not is_blank(line)) for lines in zip(*references, strict=True)
+    ]
     without = [index for index, lines in enumerate(by_sentence, start=1) if not lines]
     if without:
         raise CorpusError(

@@ -236,7 +236,7 @@ class Comparison:
             "system",
             "score",
             "difference",
-            f"{self.confidence:.3g} interval",
+            f"{self.confidence:g} interval",
             "p (bootstrap)",
             "p (randomization)",
         )

@@ -147,7 +147,7 @@ def describe_intervals(scores: Scores) -> str:
     found = next((score.interval for score in scores.scores if score.interval is not None), None)
     if found is None:
         return f"none: {too_few(scores.sentences) or 'not asked for'}"
-    return f"{found.confidence:.3g} confidence, {found.signature}"
+    return f"{found.confidence:g} confidence, {found.signature}"
 
 
 def evaluate(translator: Translator, pairs: ParallelText, **decoding: Any) -> EvaluatedSet:

@@ -78,7 +78,7 @@ def find_faults(
 
     The first reference of each sentence is examined as the translations are.
     """
-    first = [next(filter(str.strip, lines)) for lines in zip(*references, strict=True)]
+    first = [next(line for line in lines if not is_blank(line)) for lines in zip(*references, strict=True)]
     return Faults(
         faults_of(hypotheses, sources, references, first, languages),
         faults_of(first, sources, references, first, languages),

@@ -23,6 +23,7 @@ from weft.tasks.evaluation import EvaluatedSet, describe_data, describe_decoding
 from weft.tasks.faults import find_faults, percent
 from weft.text.chinese import is_chinese
 from weft.text.language import code_of
+from weft.text.normalization import is_blank
 
 JOINED = "two sentences joined"
 NOISE_SEED = 1
@@ -142,8 +143,10 @@ def in_twos(texts: Sequence[str], language: str) -> list[str]:
 
 def complete(references: Sequence[Sequence[str]]) -> list[list[str]]:
     """Sets without blanks, where a sentence lacks a reference its first one: half of a joined reference is none."""
-    first = [next(filter(str.strip, lines)) for lines in zip(*references, strict=True)]
-    return [[line if line.strip() else other for line, other in zip(lines, first, strict=True)] for lines in references]
+    first = [next(line for line in lines if not is_blank(line)) for lines in zip(*references, strict=True)]
+    return [
+        [other if is_blank(line) else line for line, other in zip(lines, first, strict=True)] for lines in references
+    ]
 
 
 def noise_table(found: Sequence[UnderNoise], clean: EvaluatedSet, seed: int = NOISE_SEED) -> Table:
