@@ -11,7 +11,15 @@ import torch
 from torch import Tensor
 
 from weft.decoding.beam import beam_search
-from weft.decoding.constraints import Constraint, Demands, Phrase, Standing, constrained_beam_search, overlap
+from weft.decoding.constraints import (
+    Constraint,
+    Demands,
+    Joins,
+    Phrase,
+    Standing,
+    constrained_beam_search,
+    overlap,
+)
 from weft.decoding.length import Scoring
 from weft.decoding.rules import MinimumLength, Ruled
 from weft.decoding.search import DecodingConfig, search
@@ -66,6 +74,9 @@ def searched(
     return constrained_beam_search(steps, *lengths, constraints, beam_size=beam_size, **IDS, **settings)
 
 
+BEFORE_1 = Joins(earlier=frozenset(range(9)), later=frozenset({1}))
+"""Piece 1 goes on with the word before it."""
+
 CONSTRAINTS: list[list[Constraint]] = [
     [((3,),)],
     [((3, 3),)],
@@ -105,7 +116,7 @@ def is_followed(tokens: tuple[int, ...], phrase: tuple[int, ...], continuing: in
 @pytest.mark.parametrize("constraints", [[((3,),)], [((0, 3),)], [((3,),), ((0,),)], [((3, 1),)]])
 def test_the_best_of_all_sequences_in_which_no_phrase_is_gone_on_with(constraints: list[Constraint]) -> None:
     """Piece 1 would go on with a word: 3 1 is another word than 3."""
-    (hypotheses,) = searched([constraints], beam_size=108, vocab_size=4, most=4, best=3, continuing={1})
+    (hypotheses,) = searched([constraints], beam_size=108, vocab_size=4, most=4, best=3, joins=BEFORE_1)
     allowed = [
         tokens
         for length in range(5)
@@ -116,17 +127,40 @@ def test_the_best_of_all_sequences_in_which_no_phrase_is_gone_on_with(constraint
     assert [hypothesis.tokens for hypothesis in hypotheses] == expected
 
 
+def test_the_best_of_all_sequences_in_which_the_phrase_goes_on_with_no_word_before_it() -> None:
+    """0 3 is another word than 3; but where nothing else fits any more, the last piece may be such a 3."""
+    joins = Joins(earlier=frozenset({0}), later=frozenset({3}))
+    (hypotheses,) = searched([[((3,),)]], beam_size=108, vocab_size=4, most=4, best=40, joins=joins)
+    allowed = [
+        tokens
+        for length in range(5)
+        for tokens in itertools.product((0, 1, 3), repeat=length)
+        if any(tokens[i] == 3 and tokens[i - 1 : i] != (0,) for i in range(length)) or tokens[3:] == (3,)
+    ]
+    expected = sorted(allowed, key=lambda tokens: -model_sum(0, tokens, 4))[:40]
+    assert [hypothesis.tokens for hypothesis in hypotheses] == expected
+
+
+def test_behind_a_phrase_that_ends_no_word_anything_may_follow() -> None:
+    """Such as C++: a sign is at its end, so no letter goes on with its word."""
+    joins = Joins(earlier=frozenset({0}), later=frozenset({1}))
+    demands = Demands([((0, 3),), ((3, 0),)], joins)
+    assert not demands.after((0, 3), frozenset()).is_closed and demands.after((3, 0), frozenset()).is_closed
+    assert demands.after((0, 3), frozenset(), following=1).met == {0}
+    assert demands.after((3, 0), frozenset(), following=1).met == frozenset()
+
+
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_longer_word_in_a_given_beginning_does_not_meet_the_phrase_that_it_begins_with(beam_size: int) -> None:
     """Piece 1 would go on with a word: in the beginning 0 0 is that of a longer one."""
     (found,) = searched(
-        [[((3, 0),), ((0, 0),)]], beam_size=beam_size, vocab_size=5, prefixes=[(3, 0, 0, 1)], continuing={1}
+        [[((3, 0),), ((0, 0),)]], beam_size=beam_size, vocab_size=5, prefixes=[(3, 0, 0, 1)], joins=BEFORE_1
     )
     assert contains(found[0].tokens[4:], (0, 0))
 
 
 def test_where_a_space_is_a_piece_a_phrase_begins_behind_one_or_at_the_beginning() -> None:
-    demands = Demands([((5, 3, 4),)], {3, 4}, space=(5,))
+    demands = Demands([((5, 3, 4),)], Joins(frozenset({3, 4}), frozenset({3, 4})), space=(5,))
     assert demands.at_first.wanted == {3, 5} and demands.at_first.owed == 2
     assert demands.after((3, 4), frozenset()).met == {0}
     assert demands.after((4, 3, 4), frozenset()).met == frozenset()
@@ -137,9 +171,9 @@ def test_where_a_space_is_a_piece_a_phrase_begins_behind_one_or_at_the_beginning
 def test_words_that_are_the_beginnings_of_other_demanded_words_are_met_where_there_is_room(most: int) -> None:
     constraints: list[Constraint] = [((3,),), ((3, 1),), ((0, 3, 1),)]  # each alone would be gone on with in the next
     for beam_size in (1, 3, 20):
-        (found,) = searched([constraints[:2]], beam_size=beam_size, vocab_size=4, most=most, continuing={1})
+        (found,) = searched([constraints[:2]], beam_size=beam_size, vocab_size=4, most=most, joins=BEFORE_1)
         assert meets(found[0].tokens, constraints[:2]) and not is_followed(found[0].tokens, (3,), 1)
-    (tight,) = searched([constraints], beam_size=3, vocab_size=4, most=6, continuing={1})
+    (tight,) = searched([constraints], beam_size=3, vocab_size=4, most=6, joins=BEFORE_1)
     assert meets(tight[0].tokens, constraints)
 
 
@@ -241,14 +275,21 @@ def test_standing_by_hand() -> None:
     assert (lost.met, lost.owed) == (frozenset(), 3)
 
 
-def standing_by_looking_at_all(demands: Demands, tokens: Phrase, met: frozenset[int], may_close: bool) -> Standing:
+def standing_by_looking_at_all(demands: Demands, tokens: Phrase, met: frozenset[int], apart: bool) -> Standing:
     """The plain form of `Demands.after`, which leaves out what the newest piece cannot change."""
+    joins = demands.joins
+
+    def is_inside(written: int) -> bool:
+        around = tokens[-written - 1 :][:2]
+        return apart and len(tokens) > written and around[0] in joins.earlier and around[1] in joins.later
+
     met_now = {
         number
         for number, phrases in enumerate(demands.constraints)
-        if number not in met and any(tokens[-len(phrase) :] == phrase for phrase in phrases)
+        if number not in met
+        and any(tokens[-len(phrase) :] == phrase and not is_inside(len(phrase)) for phrase in phrases)
     }
-    is_closed = may_close and bool(met_now) and bool(demands.continuing)
+    is_closed = apart and bool(met_now) and tokens[-1] in joins.earlier and bool(demands.continuing)
     met |= met_now
     owed, begun, wanted = 0, 0, set()
     for number, phrases in enumerate(demands.constraints):
@@ -257,7 +298,7 @@ def standing_by_looking_at_all(demands: Demands, tokens: Phrase, met: frozenset[
         left = shortest = min(map(len, phrases))
         for phrase in phrases:
             written = overlap(tokens, phrase)
-            if is_closed and phrase[written] in demands.continuing:
+            if written and (is_inside(written) or (is_closed and phrase[written] in demands.continuing)):
                 written = 0
             left = min(left, len(phrase) - written)
             wanted |= {phrase[0], phrase[written]}
@@ -274,11 +315,11 @@ def test_a_standing_is_that_of_looking_at_all_phrases() -> None:
 
     for _ in range(2000):
         constraints = [tuple(drawn(4) for _ in range(draw.randint(1, 3))) for _ in range(draw.randint(1, 4))]
-        demands = Demands(constraints, frozenset(draw.sample(range(3, 9), 3)))
+        demands = Demands(constraints, Joins(*(frozenset(draw.sample(range(3, 9), 3)) for _ in range(2))))
         met = frozenset(number for number in range(len(constraints)) if draw.random() < 0.3)
-        for tokens, may_close in itertools.product([(), drawn(3), drawn(9), drawn(9)], [True, False]):
-            found = demands.after(tokens, met, may_close=may_close)
-            assert found == standing_by_looking_at_all(demands, tokens, met, may_close)
+        for tokens, apart in itertools.product([(), drawn(3), drawn(9), drawn(9)], [True, False]):
+            found = demands.after(tokens, met, apart=apart)
+            assert found == standing_by_looking_at_all(demands, tokens, met, apart)
 
 
 @pytest.mark.parametrize(

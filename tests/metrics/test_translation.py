@@ -69,6 +69,21 @@ def test_ter_of_chinese_counts_characters():
     assert "norm:yes|punct:yes|asian:yes" in score.signature
 
 
+@pytest.mark.parametrize("language", ["th", "lao", "km_KH", "mya_Mymr", "bo", "dz"])
+def test_languages_without_spaces_are_scored_by_characters(language):
+    """A sentence that is one word would be all right or all wrong."""
+    scores = score_translations(["กขคง จ"], [["กขคฉจ"]], language)
+    assert scores["bleu_1"].value == pytest.approx(4 / 5) and "unit:character" in scores["bleu_1"].signature
+    assert scores["ter"].value == 20.0 and scores["ter"].signature.endswith("|unit:character")
+    assert "|tok:char|" in scores["sacrebleu"].signature and scores["sacrebleu"].detail["hypothesis_length"] == 5
+    with pytest.raises(UsageError, match=r"one word; use char$"):
+        tokenizer_for(language, "13a")
+
+
+def test_an_empty_sentence_without_spaces_is_no_word():
+    assert ter(["", "กข"], [["ก", "กข"]], "th").detail == {"edits": 1, "reference_length": 3}
+
+
 def test_chrf_by_hand_on_two_letters():
     # unigrams: one of two match on each side; bigrams: none of one. Means 1/4 and 1/4, so F is 1/4 for every beta.
     assert chrf(["ab"], [["ac"]]).value == pytest.approx(25.0)

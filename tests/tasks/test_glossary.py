@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import CorpusError, UsageError
-from weft.tasks.glossary import Glossary, constraint_of, continuing_pieces, phrases_of, read_glossary, space_of
+from weft.tasks.glossary import Glossary, constraint_of, joins_of, phrases_of, read_glossary, space_of
 from weft.text.kinds import train_tokenizer
 from weft.text.tokenizer import Kind
 
@@ -73,13 +73,27 @@ def test_latin_words_and_numbers_are_whole_words_among_chinese_too(text: str, ex
     assert [term.source for term in glossary.found_in(text) if term.source != "写"] == expected
 
 
+def test_terms_of_thai_are_found_anywhere() -> None:
+    glossary = Glossary([("แมว", "cat")], ("th", "en"))
+    assert [term.source for term in glossary.found_in("ฉันรักแมวของฉัน")] == ["แมว"]
+
+
 def test_vowel_signs_belong_to_their_word() -> None:
     glossary = Glossary([("कम", "less")], ("hi", "en"))
     assert glossary.found_in("कमी है") == [] and [term.source for term in glossary.found_in("कम है")] == ["कम"]
     texts = ["कमी है और कम काम", "मीना की किताब"] * 9
     tokenizer, _ = train_tokenizer(texts, kind="characters", vocab_size=300, language="hi")
-    going_on = continuing_pieces(tokenizer, "characters", "hi")
-    assert {tokenizer.encode(["की"])[0][-1], tokenizer.encode(["म"])[0][-1]} <= going_on
+    joins = joins_of(tokenizer, "characters", "hi")
+    assert {tokenizer.encode(["की"])[0][-1], tokenizer.encode(["म"])[0][-1]} <= joins.later & joins.earlier
+
+
+@pytest.mark.parametrize("kind", ["bpe", "characters"])
+def test_in_chinese_words_go_on_between_latin_letters_alone(kind: Kind) -> None:
+    tokenizer, _ = train_tokenizer(["他研究AI，住在MAIN街。"] * 9, kind=kind, vocab_size=300, language="zh")
+    joins = joins_of(tokenizer, kind, "zh")
+    inside, han, behind_a_space = (tokenizer.encode([text])[0] for text in ("街N", "街", "街 N"))
+    assert inside[-1] in joins.later & joins.earlier and not {*han} & (joins.later | joins.earlier)
+    assert behind_a_space[len(han)] not in joins.later
 
 
 def test_a_term_with_several_lines_has_several_translations_to_choose_from() -> None:

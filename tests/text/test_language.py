@@ -2,11 +2,11 @@
 
 import pytest
 
-from weft.data.measures import counts_characters, script_of
-from weft.metrics.language import is_written_without_spaces, main_language
+from weft.data.measures import SCRIPTS_OF_LANGUAGES, script_of
+from weft.metrics.language import main_language
 from weft.text.chinese import is_chinese
 from weft.text.detokenization import detokenize
-from weft.text.language import TWO_LETTERS, code_of
+from weft.text.language import TWO_LETTERS, WITHOUT_SPACES, code_of, is_written_without_spaces
 from weft.text.sentence_splitting import joins_without_space, split_sentences
 from weft.text.sentencepiece_model import has_many_characters
 
@@ -43,7 +43,14 @@ def test_codes_of_three_letters_have_the_rules_of_their_language() -> None:
     assert detokenize("我 爱 你 。", "zho_Hans") == "我爱你。"
     assert detokenize("qu' il", "fra") == "qu'il" and detokenize("„ so “ ist es", "ger") == "„so“ ist es"
     for language in ("jpn", "zho", "cmn_Hant"):
-        assert joins_without_space(language) and is_written_without_spaces(language) and counts_characters(language)
+        assert joins_without_space(language) and is_written_without_spaces(language)
         assert has_many_characters(f"eng+{language}")
     assert is_chinese("chi") and is_chinese("yue") and not is_chinese("jpn")
     assert has_many_characters("kor") and main_language("kor") == "ko" and script_of("mkd") == ("cyrillic",)
+
+
+def test_what_is_written_in_han_characters_has_no_spaces_nor_have_thai_and_its_neighbours() -> None:
+    in_han = {code for code, scripts in SCRIPTS_OF_LANGUAGES.items() if scripts[0] == "han"}
+    assert in_han | {"th", "lo", "km", "my", "bo", "dz"} == WITHOUT_SPACES
+    assert all(map(is_written_without_spaces, ("tha_Thai", "mya", "khm", "yue-HK")))
+    assert not any(map(is_written_without_spaces, ("ko", "vi")))

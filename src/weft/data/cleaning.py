@@ -17,6 +17,7 @@ from weft.config import Settings
 from weft.data import measures
 from weft.data.keys import keys_of
 from weft.text.chinese import converter, is_chinese
+from weft.text.language import is_written_without_spaces
 
 
 class CleaningConfig(Settings):
@@ -94,7 +95,7 @@ def is_too_long(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
 
 
 def is_out_of_proportion(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
-    units = [1.0 if measures.counts_characters(language) else USUAL_RATIO for language in pairs.languages]
+    units = [1.0 if is_written_without_spaces(language) else USUAL_RATIO for language in pairs.languages]
     source, target = (unit * lengths for unit, lengths in zip(units, pairs.lengths, strict=True))
     return np.maximum(source, target) > config.max_ratio * np.minimum(source, target) + SLACK
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from weft.data.numerals import ENGLISH_NUMBERS, missing_numbers, numbers_in
 from weft.text.chinese import converter, is_chinese
-from weft.text.language import code_of
+from weft.text.language import code_of, is_written_without_spaces
 from weft.text.words import mark_ranges
 
 # Characters
@@ -65,11 +65,6 @@ LANGUAGES_BY_SCRIPTS: dict[tuple[str, ...], str] = {
 SCRIPTS_OF_LANGUAGES = {code: scripts for scripts, codes in LANGUAGES_BY_SCRIPTS.items() for code in codes.split()}
 """What a language is written in, the commonest first; one that is not listed may be written in ANY."""
 
-WITHOUT_SPACES = frozenset(["th", "km", "lo", "my", "bo", "dz"]) | frozenset(
-    code for code, scripts in SCRIPTS_OF_LANGUAGES.items() if scripts[0] == "han"
-)
-"""Languages whose words stand together, so that a length is one of characters; Korean has spaces."""
-
 # Valid in Traditional text too, though OpenCC writes them otherwise there by default.
 IN_BOTH_SCRIPTS = frozenset(
     "吃游床台秘里准干群峰唇伙岩痴皂占夸雇后几只面云系斗丑才冲出向回困家志念愿朱周姜曲术柜板梁涂"
@@ -95,11 +90,6 @@ BITS = {kind: np.uint32(1 << place) for place, kind in enumerate(KINDS)}
 def script_of(language: str) -> tuple[str, ...]:
     """The scripts that a language is written in, by its code: zh, zh-Hant, en, pt_BR."""
     return SCRIPTS_OF_LANGUAGES.get(code_of(language), (ANY,))
-
-
-def counts_characters(language: str) -> bool:
-    """Whether the length of a text is one of characters rather than of words."""
-    return code_of(language) in WITHOUT_SPACES
 
 
 def count_characters(texts: Sequence[str]) -> dict[str, NDArray[np.int64]]:
@@ -182,7 +172,7 @@ def length(counts: dict[str, NDArray[np.int64]], language: str) -> NDArray[np.in
 
     White space and punctuation count nowhere.
     """
-    if not counts_characters(language):
+    if not is_written_without_spaces(language):
         return counts["words"]
     letters = sum(of_script(counts, script) for script in script_of(language))
     others = counts["letters"] - letters

@@ -7,9 +7,10 @@ the banks, the furthest first: a hypothesis that has paid for a rare word by its
 that have.
 
 Nothing is written after which the constraints could not be met within the maximum length, and no hypothesis ends that
-owes one: the phrases are guaranteed. Behind a phrase that has just met a constraint no piece may follow that would go
-on with its last word: `camp` is not met by `camping`, in a given beginning neither. The price is a loop in Python over
-what is compared.
+owes one: the phrases are guaranteed. Each is words of its own: behind a phrase that has just met a constraint no piece
+may follow that would go on with its last word, and one that goes on with the word before it meets none. `camp` is not
+met by `camping` nor, where words stand together, `AI` by `MAIN`, in a given beginning neither. The price is a loop in
+Python over what is compared.
 """
 
 from collections import defaultdict
@@ -30,6 +31,21 @@ Constraint = tuple[Phrase, ...]
 """Phrases of which one has to appear, none of them empty."""
 
 
+@dataclass(frozen=True)
+class Joins:
+    """Where a word goes on from one piece to the next: at each of `later` right behind one of `earlier`."""
+
+    earlier: Set[int] = frozenset()
+    later: Set[int] = frozenset()
+
+    def begins_inside(self, tokens: Phrase, start: int) -> bool:
+        """Whether what begins at this place goes on with the word before it."""
+        return start > 0 and tokens[start] in self.later and tokens[start - 1] in self.earlier
+
+
+NO_JOINS = Joins()
+
+
 def constrained_beam_steps(
     step_function: StepFunction,
     max_lengths: Int[Tensor, " sentences"],
@@ -44,13 +60,13 @@ def constrained_beam_steps(
     patience: float = 1.0,
     best: int = 1,
     prefixes: Sequence[Sequence[int]] = (),
-    continuing: Set[int] = frozenset(),
+    joins: Joins = NO_JOINS,
     space: Phrase = (),
 ) -> Searching[list[list[Hypothesis]]]:
     """As `beam_search`, with the constraints of each sentence met by all its hypotheses, behind the prefix that they
-    begin with where prefixes are given. None of the pieces `continuing` follows a phrase right where it meets a
-    constraint, unless a phrase begins with it or the maximum length leaves no room for anything else. Where a `space`
-    is a piece by itself, phrases begin with it, and it counts as written before the first piece.
+    begin with where prefixes are given. No word goes on (`joins`) behind a phrase right where it meets a constraint,
+    unless another phrase begins there, nor into one, unless the maximum length leaves no room for anything else. Where
+    a `space` is a piece by itself, phrases begin with it, and it counts as written before the first piece.
 
     Raises ValueError where a maximum length leaves no room for both.
     """
@@ -58,7 +74,7 @@ def constrained_beam_steps(
         max_lengths.tolist(), source_lengths.tolist(), constraints, prefixes or [()] * len(constraints), strict=True
     )
     beams = [
-        Beam(number, int(most), int(source), Demands(tuple(of_sentence), continuing, space), tuple(prefix))
+        Beam(number, int(most), int(source), Demands(tuple(of_sentence), joins, space), tuple(prefix))
         for number, (most, source, of_sentence, prefix) in enumerate(given)
     ]
     for beam in beams:
@@ -114,12 +130,9 @@ class Demands:
     hypothesis stands with the others does not depend on its pieces.
     """
 
-    def __init__(
-        self, constraints: Sequence[Constraint], continuing: Set[int] = frozenset(), space: Phrase = ()
-    ) -> None:
-        self.constraints, self.space = constraints, space
-        self.going_on = continuing
-        self.continuing = continuing - {phrase[0] for phrases in constraints for phrase in phrases}
+    def __init__(self, constraints: Sequence[Constraint], joins: Joins = NO_JOINS, space: Phrase = ()) -> None:
+        self.constraints, self.joins, self.space = constraints, joins, space
+        self.continuing = joins.later - {phrase[0] for phrases in constraints for phrase in phrases}
         self.shortest = [min(map(len, phrases)) for phrases in constraints]
         self.ending: dict[int, list[tuple[int, Phrase]]] = defaultdict(list)
         """Phrases by their last piece, each with the number of its constraint; `holding`: by each of the others."""
@@ -133,22 +146,30 @@ class Demands:
         self.at_first = self.after((), frozenset())
 
     def after(
-        self, tokens: Phrase, met: frozenset[int], *, may_close: bool = True, following: int | None = None
+        self, tokens: Phrase, met: frozenset[int], *, apart: bool = True, following: int | None = None
     ) -> Standing:
         """Where a hypothesis stands with these tokens; `met` was met without the last of them. `following` is the next
-        piece, where that is given."""
+        piece, where that is given. Not `apart`, phrases may be parts of words."""
         tokens = (*self.space, *tokens)
         ending, holding = (each.get(tokens[-1], []) if tokens else [] for each in (self.ending, self.holding))
-        met_now = {number for number, phrase in ending if number not in met and tokens[-len(phrase) :] == phrase}
-        if following in self.going_on:
+        met_now = {
+            number
+            for number, phrase in ending
+            if number not in met
+            and tokens[-len(phrase) :] == phrase
+            and not (apart and self.joins.begins_inside(tokens, len(tokens) - len(phrase)))
+        }
+        goes_on = bool(met_now) and tokens[-1] in self.joins.earlier
+        if goes_on and following in self.joins.later:
             met_now.clear()
-        is_closed = may_close and bool(met_now) and bool(self.continuing)
+        is_closed = apart and goes_on and bool(met_now) and bool(self.continuing)
         met |= met_now
         owed, firsts = self.not_begun(met)
         begun, gone_on_with = 0, set()
         for number, phrase in holding:
             written = overlap(tokens, phrase) if number not in met else 0
-            if written and not (is_closed and phrase[written] in self.continuing):
+            is_inside = written and apart and self.joins.begins_inside(tokens, len(tokens) - written)
+            if written and not is_inside and not (is_closed and phrase[written] in self.continuing):
                 begun = max(begun, self.shortest[number] - (len(phrase) - written))
                 gone_on_with.add(phrase[written])
         return Standing(met, owed - begun, firsts | gone_on_with, is_closed)  # only one of them can be gone on with
@@ -245,8 +266,8 @@ class Beam:
                 tokens, room = (*before.tokens, candidate.token), self.max_length - len(before.tokens) - 1
                 following = next(iter(self.prefix[len(tokens) :]), None)
                 met, standing = standing.met, self.demands.after(tokens, standing.met, following=following)
-                if standing.owed > room and standing.is_closed:
-                    standing = self.demands.after(tokens, met, may_close=False)
+                if standing.owed > room:
+                    standing = self.demands.after(tokens, met, apart=False, following=following)
                 if standing.owed > room:
                     continue
             elif standing.owed:

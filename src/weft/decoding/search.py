@@ -1,6 +1,6 @@
 """Which search, with which settings: one config, one function, whatever the model."""
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from weft.config import FieldProblem, FieldProblems, Settings
 from weft.decoding.beam import beam_steps
-from weft.decoding.constraints import Constraint, Phrase, constrained_beam_steps, pieces_needed
+from weft.decoding.constraints import NO_JOINS, Constraint, Joins, Phrase, constrained_beam_steps, pieces_needed
 from weft.decoding.coverage import Coverage
 from weft.decoding.diverse import diverse_beam_steps
 from weft.decoding.greedy import greedy_steps
@@ -150,7 +150,7 @@ def search_steps(
     seeds: Sequence[int] = (),
     prefixes: Sequence[Sequence[int]] = (),
     constraints: Sequence[Sequence[Constraint]] = (),
-    continuing: Set[int] = frozenset(),
+    joins: Joins = NO_JOINS,
     space: Phrase = (),
     observe: Callable[[StepFunction, Tensor], StepFunction] | None = None,
 ) -> Searching[list[list[Hypothesis]]]:
@@ -160,7 +160,7 @@ def search_steps(
     `source_lengths` counts pieces without </s>; `step_function` holds config.rows(best) rows a sentence, or one for
     each of its seeds, and can write `longest` pieces, or any number where it is None. `prefixes`, where they are given,
     are the pieces that each sentence's hypotheses begin with, and `constraints` the phrases that have to appear in
-    them, which beam search alone can promise; `continuing` are the pieces that would go on with a phrase's last word,
+    them, which beam search alone can promise; `joins` tell where a word goes on, since phrases are words of their own,
     and `space` is the one that words have before them where it is a piece by itself.
     `observe` is given what the search is about to ask, with all rules, and
     the maximum lengths; what it returns is asked instead (beam_tree.py).
@@ -213,7 +213,7 @@ def search_steps(
                 source_lengths,
                 constraints,
                 prefixes=prefixes,
-                continuing=continuing,
+                joins=joins,
                 space=space,
                 **beam,
             )

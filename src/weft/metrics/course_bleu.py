@@ -10,9 +10,10 @@ c is the length of all hypotheses, r the sum of each sentence's closest referenc
 There is no smoothing: where some p_n is zero, or no hypothesis is long enough for an n-gram, BLEU-N is 0.0. Values are
 from 0 to 1.
 
-A unit is a white-space word, with its punctuation and case; in Chinese and Japanese it is one character, every one that
-is not white space: each Han character, each punctuation mark, each Latin letter and each digit. `ignore_punctuation`
-takes every character of the Unicode categories P* out of both sides before that, so "Taiwan." and "Taiwan" agree.
+A unit is a white-space word, with its punctuation and case; in a language without spaces between words, such as Chinese
+or Thai, it is one character, every one that is not white space: each Han character, each punctuation mark, each Latin
+letter and each digit. `ignore_punctuation` takes every character of the Unicode categories P* out of both sides before
+that, so "Taiwan." and "Taiwan" agree.
 """
 
 import math
@@ -21,9 +22,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.metrics.language import is_written_without_spaces
+from weft.metrics.language import main_language
 from weft.metrics.references import ReferenceSets, count_references, references_by_sentence
 from weft.metrics.score import Score
+from weft.text.language import is_written_without_spaces
 
 MAX_ORDER = 4
 
@@ -73,7 +75,7 @@ def course_bleu(
 ) -> CourseBleu:
     """The courses' BLEU of a corpus against reference sets (see `references_by_sentence`, also for the errors)."""
     by_sentence = references_by_sentence(hypotheses, references)
-    by_character = is_written_without_spaces(language)
+    by_character = is_written_without_spaces(main_language(language))
     matches, totals = [0] * MAX_ORDER, [0] * MAX_ORDER
     hypothesis_length = reference_length = 0
     for hypothesis, lines in zip(hypotheses, by_sentence, strict=True):

@@ -1,4 +1,4 @@
-"""What a metric has to know of a language: how its code is read, and whether white space divides its words.
+"""How a metric reads the code of a language.
 
 Does not look at the text: what is said to be English is scored as English.
 """
@@ -23,8 +23,3 @@ def main_language(code: str) -> str:
             f"{code!r} is not a language code; write a code of two or three letters, such as en, zh or zh-TW"
         )
     return "zh" if is_chinese(code) else code_of(code)
-
-
-def is_written_without_spaces(code: str) -> bool:
-    """Whether the text is to be counted by characters, because no white space divides its words."""
-    return main_language(code) in {"zh", "ja"}

@@ -17,9 +17,10 @@ from sacrebleu.metrics.ter import TER
 
 from weft.errors import UsageError, WeftError
 from weft.metrics.course_bleu import MAX_ORDER, course_bleu, exact_match
-from weft.metrics.language import is_written_without_spaces, main_language
+from weft.metrics.language import main_language
 from weft.metrics.references import ReferenceSets, references_by_sentence
 from weft.metrics.score import Score, Scores
+from weft.text.language import is_written_without_spaces
 
 TOKENIZERS = ("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none")
 """Those of sacrebleu that need no network; the two with MeCab need a library of their own."""
@@ -27,6 +28,7 @@ TOKENIZERS = ("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none")
 _DOWNLOADING = frozenset({"spm", "flores101", "flores200", "spBLEU-1K"})
 _BY_WHITE_SPACE = frozenset({"13a", "intl"})
 _OWN_TOKENIZER = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+_SPLIT_BY_TERCOM = frozenset({"zh", "ja"})
 
 
 def score_translations(
@@ -81,13 +83,21 @@ def chrf(hypotheses: Sequence[str], references: ReferenceSets) -> Score:
 def ter(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> Score:
     """Corpus translation edit rate in edits per 100 words of the references; lower is better.
 
-    In Chinese and Japanese the words are single characters: tercom splits them only where it also normalizes.
+    In a language without spaces the words are single characters. Those of Chinese and Japanese tercom splits by itself,
+    but only where it also normalizes; those of Thai and the like are split here, which the signature says.
     """
-    splits = is_written_without_spaces(language)
+    main = main_language(language)
+    splits = main in _SPLIT_BY_TERCOM
+    apart = is_written_without_spaces(main) and not splits
     metric = TER(normalized=splits, asian_support=splits)
-    result = metric.corpus_score(hypotheses, _sacrebleu_sets(hypotheses, references))
+    lines, *sets = (
+        [line and " ".join(line) if apart else line for line in texts]
+        for texts in (hypotheses, *_sacrebleu_sets(hypotheses, references))
+    )
+    result = metric.corpus_score(lines, sets)
     detail = {"edits": result.num_edits, "reference_length": result.ref_length}
-    return Score("ter", result.score, "edits in 100 words", metric.get_signature().format(), detail)
+    signature = metric.get_signature().format() + ("|unit:character" if apart else "")
+    return Score("ter", result.score, "edits in 100 words", signature, detail)
 
 
 @dataclass(frozen=True)
@@ -119,13 +129,14 @@ def sentence_scores(
 
 
 def tokenizer_for(language: str, tokenizer: str | None = None) -> str:
-    """The sacreBLEU tokenizer of a target language, or `tokenizer` if it suits: zh, ja-mecab, ko-mecab, else 13a.
+    """The sacreBLEU tokenizer of a target language, or `tokenizer` if it suits: zh, ja-mecab, ko-mecab, char for
+    Thai and others that have no spaces between words, else 13a.
 
     UsageError for one that is unknown, that downloads its model, or that looks for white space between the words of a
     language that has none.
     """
     main = main_language(language)
-    own = _OWN_TOKENIZER.get(main, "13a")
+    own = _OWN_TOKENIZER.get(main, "char" if is_written_without_spaces(main) else "13a")
     if tokenizer is None:
         return own
     if tokenizer in _DOWNLOADING:
@@ -138,7 +149,7 @@ def tokenizer_for(language: str, tokenizer: str | None = None) -> str:
     if tokenizer in _BY_WHITE_SPACE and is_written_without_spaces(main):
         raise UsageError(
             f"the tokenizer {tokenizer} cannot score {language}, which has no spaces between words: a sentence "
-            f"would count as one word; use {own} or char"
+            f"would count as one word; use {' or '.join(dict.fromkeys((own, 'char')))}"
         )
     return tokenizer
 

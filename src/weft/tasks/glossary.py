@@ -2,7 +2,7 @@
 
     Glossary        reads the terms, and finds those that stand in a text
     phrases_of      the ways in which a term may stand among the pieces of a translation
-    continuing_pieces   what must not follow it, lest it be part of a longer word
+    joins_of        where pieces make a longer word, of which it must be no part
 
 What makes sure that a term appears is the search (decoding/constraints.py). A term is found as it is written, in any
 letter case; of two that overlap in a text, such as Beijing and Beijing University, the longer one counts.
@@ -11,16 +11,15 @@ letter case; of two that overlap in a text, such as Beijing and Beijing Universi
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from weft.data.corpus import CorpusEntry, Layout, Reading, open_files
-from weft.decoding.constraints import Constraint, Phrase
+from weft.decoding.constraints import Constraint, Joins, Phrase
 from weft.errors import UsageError
-from weft.metrics.language import is_written_without_spaces
 from weft.text.kinds import pieces_of
+from weft.text.language import is_written_without_spaces
 from weft.text.tokenizer import Kind, Tokenizer
 from weft.text.word_ranges import BYTE, SPELLING_IN_BYTES, text_of
 from weft.text.words import mark_ranges
@@ -160,19 +159,23 @@ def space_of(tokenizer: Tokenizer, language: str) -> Phrase:
     return tuple(both[len(left) : len(both) - len(right)])
 
 
-def continuing_pieces(tokenizer: Tokenizer, kind: Kind, language: str) -> frozenset[int]:
-    """The pieces that behind a letter go on with its word: letters, vowel signs and digits without a space before them,
-    and bytes, which may be parts of letters. None in a language without spaces, nor where each piece is a word."""
-    if is_written_without_spaces(language) or kind == "words":
-        return frozenset()
-
-    def goes_on(piece: str) -> bool:
-        if kind in SPELLING_IN_BYTES and BYTE.fullmatch(piece):
-            return True
-        first = text_of(piece, kind, "a")[:1]
-        return first.isalnum() or (first != "" and unicodedata.category(first)[0] == "M")
-
-    return frozenset(number for number, piece in enumerate(pieces_of(tokenizer, kind)) if goes_on(piece))
+def joins_of(tokenizer: Tokenizer, kind: Kind, language: str) -> Joins:
+    """Where a word goes on from one piece to the next: from a letter, vowel sign or digit to another without a space
+    before it. In a language without spaces only letters that make words there too count; in others also bytes, which
+    may be parts of letters. Nowhere where each piece is a word."""
+    if kind == "words":
+        return Joins()
+    has_spaces = not is_written_without_spaces(language)
+    letter = re.compile(rf"[^\W_]|[{mark_ranges()}]" if has_spaces else f"[{WRITTEN_WITH_SPACES}]")
+    earlier, later = set(), set()
+    for number, piece in enumerate(pieces_of(tokenizer, kind)):
+        is_byte = has_spaces and kind in SPELLING_IN_BYTES and BYTE.fullmatch(piece) is not None
+        text = text_of(piece, kind, "a")
+        if is_byte or letter.fullmatch(text[-1:]):
+            earlier.add(number)
+        if is_byte or letter.fullmatch(text[:1]):
+            later.add(number)
+    return Joins(earlier, later)
 
 
 def is_spellable(term: str, tokenizer: Tokenizer) -> bool:

@@ -25,7 +25,7 @@ from weft.data.batching import Batch, PairBatches
 from weft.data.corpus import ParallelText
 from weft.data.encoding import encode_pairs
 from weft.data.sentences import Sentences
-from weft.decoding.constraints import Constraint, Phrase
+from weft.decoding.constraints import NO_JOINS, Constraint, Joins, Phrase
 from weft.decoding.ensemble import Ensemble
 from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
 from weft.decoding.search import DecodingConfig, refuse_constraints, search_steps
@@ -43,7 +43,7 @@ from weft.runtime import (
     keep_memory_pages,
     side_by_side,
 )
-from weft.tasks.glossary import Glossary, Term, constraint_of, continuing_pieces, space_of
+from weft.tasks.glossary import Glossary, Term, constraint_of, joins_of, space_of
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.tasks.translation_memory import TranslationMemory
 from weft.text.growing import settled_part
@@ -280,10 +280,10 @@ class Translator:
             yield rest
 
     @cached_property
-    def continuing(self) -> frozenset[int]:
-        """The target pieces that would go on with a word: no demanded term is followed by one."""
+    def joins(self) -> Joins:
+        """Where a word goes on from one target piece to the next: no demanded term is a part of one."""
         recipe = self.model.recipe
-        return continuing_pieces(self.model.target_tokenizer, recipe.tokenizer.kind, recipe.data.target)
+        return joins_of(self.model.target_tokenizer, recipe.tokenizer.kind, recipe.data.target)
 
     @cached_property
     def space(self) -> Phrase:
@@ -342,7 +342,7 @@ class Translator:
             seeds=seeds,
             prefixes=[demands.prefixes[index] for index in indices] if demands.prefixes else (),
             constraints=[demands.constraints[index] for index in indices],
-            continuing=self.continuing if any(demands.constraints) else frozenset(),
+            joins=self.joins if any(demands.constraints) else NO_JOINS,
             space=self.space if any(demands.constraints) else (),
         )
         return [list(chain(*found[first : first + copies]))[:hypotheses] for first in range(0, len(found), copies)]

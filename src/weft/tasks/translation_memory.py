@@ -28,7 +28,7 @@ from jaxtyping import Int
 from weft.data.corpus import CorpusEntry, Layout, Reading, Row, open_files
 from weft.data.tmx import read_tmx
 from weft.errors import Problem
-from weft.metrics.language import is_written_without_spaces
+from weft.text.language import is_written_without_spaces
 from weft.text.normalization import is_blank
 
 LEAST = 0.7

@@ -8,6 +8,14 @@ def code_of(language: str) -> str:
     return TWO_LETTERS.get(code, code)
 
 
+def is_written_without_spaces(language: str) -> bool:
+    """Whether no white space divides the words of a language, so that its texts are counted by characters."""
+    return code_of(language) in WITHOUT_SPACES
+
+
+WITHOUT_SPACES = frozenset(["zh", "yue", "wuu", "lzh", "ja", "th", "lo", "km", "my", "bo", "dz"])
+"""Korean has spaces."""
+
 PAIRS = (
     "aar:aa abk:ab afr:af aka:ak alb:sq als:sq amh:am ara:ar arb:ar arg:an arm:hy asm:as ava:av ave:ae aym:ay "
     "ayr:ay aze:az azj:az bak:ba bam:bm baq:eu bel:be ben:bn bis:bi bod:bo bos:bs bre:br bul:bg bur:my cat:ca "

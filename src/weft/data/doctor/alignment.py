@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.doctor.lexicon import MOST_TOKENS, Explanation, Lexicon, learn, sums
-from weft.data.measures import counts_characters, tokens
+from weft.data.measures import tokens
+from weft.text.language import is_written_without_spaces
 
 HELD_OUT = 10
 """One pair in so many sets the limits instead of the lexicon."""
@@ -441,7 +442,7 @@ ENDINGS = frozenset("。！？!?.…；;:：\"'”’»」』）)~")
 
 def cut_text(text: str, language: str, share: float) -> str:
     """The first `share` of a text, in whole words where the language has spaces."""
-    if counts_characters(language):
+    if is_written_without_spaces(language):
         return text[: math.ceil(share * len(text))]
     words = text.split()
     return " ".join(words[: max(1, math.ceil(share * len(words)))])
