@@ -127,3 +127,31 @@ def test_what_cannot_be_compared_is_one_clear_error(
 def test_with_a_model_the_languages_are_not_said_again(weft: Weft, place: Path, tiny_run: Path) -> None:
     code, out, error = weft("compare", "a.txt", str(tiny_run / "run"), "--data", "test.tsv", *LANGUAGES)
     assert (code, out) == (2, "") and "a model says itself which languages" in error
+
+
+@pytest.fixture
+def other_reader(tiny_run: Path, place: Path) -> str:
+    """The model of tiny_run, as of a recipe that reads files without a header and undoes spaced words."""
+    from weft.config import changed
+    from weft.tasks.model_folder import TranslationModel, find_model, load_model, save_model
+
+    trained = load_model(find_model(tiny_run / "run"))
+    resolved = changed(trained.resolved, {"data.header": False, "data.detokenize": True}, "a test")
+    (place / "other").mkdir()
+    tokenizers = trained.source_tokenizer, trained.target_tokenizer
+    save_model(place / "other", TranslationModel(resolved, trained.model, *tokenizers), "")
+    return "other"
+
+
+def test_models_that_would_read_other_sentences_are_not_compared(
+    weft: Weft, place: Path, tiny_run: Path, other_reader: str
+) -> None:
+    model = str(tiny_run / "run")
+    for command in (("compare", model, other_reader), ("evaluate", "--model", model, "--model", other_reader)):
+        code, out, error = weft(*command, "--data", "test.tsv")
+        assert (code, out) == (2, "")
+        assert f"data.detokenize is false for {model}, true for other" in error
+        for key, values in (("columns", '["zh", "en"] for'), ("header", "true for"), ("detokenize", "false for")):
+            assert f"data.{key} is {values} {model}" in error and f"--set data.{key}=..." in error
+        settings = ("--set", "data.header=true", "--set", "data.detokenize=false", "--set", "decoding.method=greedy")
+        assert weft(*command, "--data", "test.tsv", *settings)[0] == 0

@@ -98,7 +98,7 @@ def compare(
 
     refuse_unusable(comet)
     translators = load_models(names, overrides or [])
-    config = pairs_config(translators, str(data), source, target, columns, header)
+    config = pairs_config(names, translators, str(data), source, target, columns, header)
     bleu_metric(config.target, None)  # raises before hours of translation
     pairs, training = read_pairs(data, train or [], config)
     made = make_systems(names, translators, pairs)
@@ -155,6 +155,7 @@ def load_models(names: Sequence[str], overrides: list[str]) -> list["Translator 
 
 
 def pairs_config(
+    names: Sequence[str],
     translators: Sequence["Translator | None"],
     data: str,
     source: str | None,
@@ -162,11 +163,15 @@ def pairs_config(
     columns: str | None,
     header: bool | None,
 ) -> "DataConfig":
-    """How the pairs are read: as the models read theirs, which must all translate the same languages; without a model
-    as the command line says."""
-    from weft.data.corpus import CorpusEntry, DataConfig
+    """How the pairs are read: as the models read theirs, which must all do it alike and translate the same languages;
+    without a model as the command line says."""
+    from weft.data.corpus import CorpusEntry, DataConfig, common_reading
 
-    models = [translator.model.recipe.data for translator in translators if translator is not None]
+    models = [
+        (name, translator.model.recipe.data)
+        for name, translator in zip(names, translators, strict=True)
+        if translator is not None
+    ]
     if not models:
         layout = layout_of(source, target, columns, header, [CorpusEntry(path=data)], USAGE)
         files = (data,)
@@ -184,10 +189,10 @@ def pairs_config(
             f"{', '.join(named)}: a model says itself which languages it translates and how to read pairs; to read "
             "others set data.columns or data.header by --set"
         )
-    languages = {(model.source, model.target): f"{model.source} to {model.target}" for model in models}
+    languages = {(model.source, model.target): f"{model.source} to {model.target}" for _, model in models}
     if len(languages) > 1:
         raise UsageError(f"the models translate other languages: {'; '.join(languages.values())}")
-    return models[0]
+    return common_reading(models, data)
 
 
 def read_pairs(data: Path, train: Sequence[str], config: "DataConfig") -> tuple["ParallelText", "ParallelText | None"]:

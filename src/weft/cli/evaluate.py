@@ -74,7 +74,7 @@ def evaluate(
     refuse_places(outputs, [data])
 
     from weft.analysis.page import page_of_tables
-    from weft.data.corpus import read_corpora
+    from weft.data.corpus import common_reading, read_corpora
     from weft.metrics.comet import refuse_unusable
     from weft.metrics.translation import bleu_metric
     from weft.tasks.evaluation import evaluate as evaluate_translator
@@ -87,7 +87,8 @@ def evaluate(
     bleu_metric(translator.model.recipe.data.target, None)  # raises before hours of translation
     named = None if methods is None else parse_methods(methods, translator.model.resolved)
     refuse_methods(translator, named or {})
-    pairs = read_corpora([str(data)], translator.model.recipe.data, Path())
+    recipes = zip(models, (member.recipe.data for member in translator.members), strict=True)
+    pairs = read_corpora([str(data)], common_reading(list(recipes), str(data)), Path())
     tables: list[Table] = []
     if named is not None:
         several = {

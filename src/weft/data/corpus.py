@@ -192,6 +192,32 @@ def read_corpora(entries: Sequence[str | CorpusEntry], config: DataConfig, root:
     )
 
 
+def common_reading(configs: Sequence[tuple[str, DataConfig]], name: str) -> DataConfig:
+    """How all of these, by whose names they are, read the file of pairs of this name; raises UsageError with every key
+    in which they differ: they would be judged by different sentences."""
+    ways = [
+        {
+            "columns": [(columns := named_columns(name, config)).source, *target_names(columns)],
+            "header": is_jsonl(name) or config.header,
+            "empty_sides": config.empty_sides,
+            "detokenize": config.detokenize,
+        }
+        for _, config in configs
+    ]
+    found, keys = [], []
+    for key in ways[0]:
+        values = [json.dumps(way[key], ensure_ascii=False) for way in ways]
+        if len(set(values)) > 1:
+            whose = [f"{value} for {model}" for value, (model, _) in zip(values, configs, strict=True)]
+            found.append(f"data.{key} is {', '.join(whose)}")
+            keys.append(f"--set data.{key}=...")
+    if found:
+        raise UsageError(
+            f"the models read pairs in different ways: {'; '.join(found)}; choose one for all by {' '.join(keys)}"
+        )
+    return configs[0][1]
+
+
 def read_monolingual(path: Path, column: str) -> list[str]:
     """The sentences of a text file, one a line, or those under `column` in a TSV with a header or a JSONL; .gz too.
 
@@ -345,14 +371,19 @@ def open_files(
 
 def columns_of(name: str, layout: DataConfig | Layout, reading: Reading) -> Columns:
     """Those of a file of pairs; raises CorpusError where source and target are the same one."""
-    columns = Columns(source=layout.source, target=layout.target)
-    if not layout.header and not is_jsonl(name):
-        columns = Columns(source="1", target="2")
-    columns = layout.columns or columns
+    columns = named_columns(name, layout)
     if columns.source in target_names(columns):
         reading.add(1, f"source and target are one column, `{columns.source}`; {reading.column_hint}")
         reading.raise_problems()
     return columns
+
+
+def named_columns(name: str, layout: DataConfig | Layout) -> Columns:
+    if layout.columns is not None:
+        return layout.columns
+    if layout.header or is_jsonl(name):
+        return Columns(source=layout.source, target=layout.target)
+    return Columns(source="1", target="2")
 
 
 def open_pairs(path: Path, columns: Columns, has_header: bool, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
