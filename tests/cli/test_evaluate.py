@@ -213,3 +213,32 @@ def test_with_few_sentences_the_table_says_why_there_are_no_intervals(evaluate: 
 def test_what_cannot_be_evaluated_is_one_clear_error(evaluate: Weft, arguments: tuple[str, ...], says: str) -> None:
     exit_code, out, error = evaluate(*arguments)
     assert (exit_code, out) == (2, "") and says in error
+
+
+def test_no_output_replaces_a_part_of_a_model_or_run(evaluate: Weft, tiny_run: Path) -> None:
+    shutil.copytree(tiny_run / "run", "copy")
+    parts = [
+        "run.json",
+        "metrics.jsonl",
+        "scores.json",
+        "config.toml",
+        "manifest.json",
+        "model.safetensors",
+        "README.md",
+    ]
+    before = {part: (Path("copy") / part).read_bytes() for part in parts}
+    for part in parts:
+        for option in ("--json", "--output", "--html"):
+            exit_code, out, error = evaluate(option, f"copy/{part}")
+            assert (exit_code, out) == (2, "")
+            assert f"{option} copy/{part} would overwrite a part of copy; name another file" in error
+    assert {part: (Path("copy") / part).read_bytes() for part in parts} == before
+    for _ in range(2):  # what an evaluation wrote may be written again
+        assert evaluate("--json", "copy/test.json", "--set", "decoding.method=greedy")[0] == 0
+
+
+def test_results_that_nobody_would_see_are_refused(evaluate: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.cli.outputs.sys.stdout", None)
+    for json_file in ((), ("--json", "-")):
+        exit_code, _, error = evaluate(*json_file)
+        assert exit_code == 2 and "there is no standard output; name a file by --json" in error

@@ -29,7 +29,7 @@ def answer(text: str, greets: bool) -> str:
     return " ".join(filter(None, (ENGLISH.get(part, "") for part in parts)))
 
 
-def measure(greets: bool) -> tuple[dict[str, UnderNoise], EvaluatedSet]:
+def measure(greets: bool, longest: int = 99) -> tuple[dict[str, UnderNoise], EvaluatedSet]:
     pairs = ParallelText(SOURCES, [(reference,) for reference in REFERENCES], {"test.tsv": "0" * 64})
     scores = Scores(5, (sacre_bleu(REFERENCES, [REFERENCES], "en"), chrf(REFERENCES, [REFERENCES])))
     clean = EvaluatedSet(
@@ -44,7 +44,12 @@ def measure(greets: bool) -> tuple[dict[str, UnderNoise], EvaluatedSet]:
         languages=("zh", "en"),
         requirements=[],
     )
-    found = measure_noise(lambda texts: [answer(text, greets) for text in texts], pairs, clean)
+    found = measure_noise(
+        lambda texts: [answer(text, greets) for text in texts],
+        lambda texts: [len(text) <= longest for text in texts],
+        pairs,
+        clean,
+    )
     return {one.kind: one for one in found}, clean
 
 
@@ -99,7 +104,32 @@ def test_the_table_begins_with_the_clean_scores_and_names_the_worst_sentence() -
     ],
 )
 def test_a_greeting_is_taken_off_and_nothing_else(text: str, language: str, expected: str) -> None:
-    assert without_greeting(text, language) == expected
+    assert without_greeting(text, "", language) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "clean", "expected"),
+    [
+        ("Hello, Tom, hello.", "Hello, Tom.", "Hello, Tom."),
+        ("Hello, hello, Tom.", "Hello, Tom.", "Hello, Tom."),
+        ("Hello, Tom.", "Hello, Tom.", "Hello, Tom."),
+        ("Hello, how are you, Tom?", "How are you, Tom?", "How are you, Tom?"),
+        ("Hello, I have three.", "I have three.", "I have three."),
+    ],
+)
+def test_the_greeting_of_the_sentence_itself_stays(text: str, clean: str, expected: str) -> None:
+    assert without_greeting(text, clean, "en") == expected
+
+
+def test_what_noise_makes_too_long_is_left_out_and_counted() -> None:
+    found, clean = measure(greets=True, longest=9)  # a greeting makes three characters more
+    assert "greeting before" in found and found["typos"].too_long == 0
+    greeted = found["greeting before"]
+    assert (greeted.changed, greeted.too_long) == (1, 4)
+    assert greeted.loss("chrf") == pytest.approx(0.0) and greeted.as_dict()["too_long"] == greeted.too_long
+    assert JOINED not in found  # nothing of it can be read
+    table = noise_table(list(found.values()), clean)
+    assert "too long for the model by greeting before, left out: 4" in table.notes
 
 
 def test_the_last_of_an_odd_number_stays_alone() -> None:

@@ -8,8 +8,9 @@ import typer
 
 from weft.cli.lines import open_input, read_texts
 from weft.cli.options import only_model
+from weft.cli.outputs import refuse_place
 from weft.errors import UsageError
-from weft.files import refuse_replacing, write_atomically
+from weft.files import write_atomically
 
 
 def analyze(
@@ -60,7 +61,7 @@ def analyze(
         raise UsageError("give either sentences or --input, not both")
     if html == Path("-"):
         raise UsageError("--html is a page to open; name a file, such as --html explained.html")
-    refuse_replacing("--html", html, [input_file])
+    refuse_place("--html", html, [input_file])
     from weft.analysis.explanation_report import as_html, as_text
     from weft.tasks.explanation import explain, refuse_unexplainable
     from weft.tasks.exported import load_for

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.evaluate import check_confidence, refuse_places
+from weft.cli.evaluate import check_confidence
+from weft.cli.lines import shown_in_the_end
 from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of, refuse_beside
+from weft.cli.outputs import refuse_places
 from weft.errors import CorpusError, Problem, RecipeError, UsageError
 from weft.files import write_atomically
 
@@ -115,15 +117,15 @@ def compare(
         content = compared.as_dict(show)
     as_json = json_format.dumps(content, indent=1, ensure_ascii=False) + "\n"
     writers: list[tuple[Path | None, Callable[[], str]]] = [
+        (json if json != Path("-") else None, lambda: as_json),
         (markdown, lambda: as_markdown(compared, show)),
         (latex, lambda: as_latex(compared)),
         (html, lambda: as_html(compared, show)),
-        (json if json != Path("-") else None, lambda: as_json),
     ]
-    for path, write in writers:
-        if path is not None:
-            write_atomically(path, write())
-    typer.echo(as_json.removesuffix("\n") if json == Path("-") else as_text(compared, show))
+    with shown_in_the_end(as_json.rstrip() if json == Path("-") else as_text(compared, show)):
+        for path, write in writers:
+            if path is not None:
+                write_atomically(path, write())
 
 
 def refuse_wrong_numbers(systems: Sequence[str], seeds: bool, against: Sequence[str]) -> None:

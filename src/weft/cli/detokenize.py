@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.lines import open_input, open_output, texts_as_they_come
+from weft.cli.outputs import refuse_place
 from weft.cli.tokenize import (
     InputOption,
     KindOption,
@@ -18,7 +19,6 @@ from weft.cli.tokenize import (
     tokenizer_of,
 )
 from weft.errors import CorpusError, Problem, UsageError
-from weft.files import refuse_replacing
 
 if TYPE_CHECKING:
     from weft.text.tokenizer import Tokenizer
@@ -38,7 +38,7 @@ def detokenize(
     """Join lines of pieces, with spaces between them, to sentences: what `weft tokenize` wrote becomes text again."""
     if text and input_file:
         raise UsageError("give either lines or --input, not both")
-    refuse_replacing("--output", output_file, [input_file, vocabulary])
+    refuse_place("--output", output_file, [input_file, vocabulary])
     tokenizer = tokenizer_of(model, side, vocabulary, kind, language)
     with open_input(text, input_file) as lines, open_output(output_file) as output:
         first = 1

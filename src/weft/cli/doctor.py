@@ -8,8 +8,9 @@ import typer
 
 from weft.cli.lines import shown_in_the_end
 from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of, refuse_beside
+from weft.cli.outputs import refuse_place
 from weft.errors import UsageError
-from weft.files import refuse_replacing, write_atomically
+from weft.files import write_atomically
 
 if TYPE_CHECKING:
     from weft.data.corpus import CorpusEntry, Layout
@@ -76,7 +77,7 @@ def doctor(
     if files[0].endswith(".toml"):
         if len(files) > 1 or any(value is not None for value in given.values()):
             raise UsageError(f"a recipe says itself which files it has and how to read them: weft doctor {files[0]}")
-        refuse_replacing("--json", json, [Path(files[0])])
+        refuse_place("--json", json, [Path(files[0])])
         parts, layout, root = corpus_of_recipe(files[0], data)
     else:
         from weft.data.corpus import group_files
@@ -130,7 +131,7 @@ def examine(
             held = [entry.model_copy(update=absolute(entry)) for entry in held]
         parts = {**parts, name: [*parts.get(name, ()), *held]} if held else parts
     inputs = [root / name for entries in parts.values() for entry in entries for name in file_names(entry)]
-    refuse_replacing("--json", json, inputs)
+    refuse_place("--json", json, inputs)
     if run is not None and not (run / "metrics.jsonl").is_file():
         raise UsageError(f"--report takes the folder of a run that has begun to train; {run} is none")
     diagnosis = examine(parts, layout, root, on_progress=lambda what: typer.echo(f"{what} ...", err=True))

@@ -1,16 +1,17 @@
 """`weft evaluate`: how good a model is on a file of pairs."""
 
 import json as json_format
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from weft.cli.lines import shown_in_the_end
+from weft.cli.outputs import refuse_places
 from weft.errors import UsageError
 from weft.errors import shown as escaped
-from weft.files import refuse_replacing, write_atomically
+from weft.files import write_atomically
 
 if TYPE_CHECKING:
     from weft.figures.table import Table
@@ -108,7 +109,7 @@ def evaluate(
             def translate(texts: Sequence[str]) -> list[str]:
                 return [translation.text for translation in translator.translate(texts)]
 
-            under = measure_noise(translate, pairs, result)
+            under = measure_noise(translate, translator.can_read, pairs, result)
             tables.append(noise_table(under, result))
             shown += f"\n\n{tables[-1].text()}"
             content["noise"] = [one.as_dict() for one in under]
@@ -138,14 +139,3 @@ def check_confidence(confidence: float) -> None:
         raise UsageError(
             f"--confidence is a share from 0.5 to below 1, such as 0.95, or 0 for none; got {confidence:g}"
         )
-
-
-def refuse_places(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:
-    """Raise UsageError, before the work, where an output cannot be written or would replace an input."""
-    for option, path in outputs.items():
-        refuse_replacing(option, path, inputs)
-        if path == Path("-") and option != "--json":
-            raise UsageError(f"{option} names a file; --json - prints to stdout")
-    named = [path.resolve() for path in outputs.values() if path not in (None, Path("-"))]
-    if len(set(named)) < len(named):
-        raise UsageError(f"{', '.join(outputs)} name one file twice; give each its own")

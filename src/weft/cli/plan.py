@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from weft.cli.options import DataRoot, Overrides, RecipeFile, RunFolder, finite
-from weft.files import refuse_replacing, write_atomically
+from weft.cli.outputs import refuse_place
+from weft.files import write_atomically
 
 
 def plan(
@@ -30,7 +31,7 @@ def plan(
     from weft.tasks.corpora import input_files
     from weft.tasks.plan import plan as plan_by_recipe
 
-    refuse_replacing("--json", json, input_files(recipe, data=data, overrides=overrides or ()))
+    refuse_place("--json", json, input_files(recipe, data=data, overrides=overrides or ()))
     planned = plan_by_recipe(
         recipe,
         run=run,

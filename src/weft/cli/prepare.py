@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from weft.cli.options import DataRoot, Overrides, RecipeFile, RunFolder
+from weft.cli.outputs import refuse_place
 from weft.errors import UsageError
-from weft.files import refuse_replacing, write_atomically
+from weft.files import write_atomically
 
 
 def prepare(
@@ -44,7 +45,7 @@ def prepare(
         raise UsageError(
             "give either --processes, for this machine, or --cluster, which uses all cores of its machines"
         )
-    refuse_replacing("--json", json, input_files(recipe, data=data, overrides=overrides or ()))
+    refuse_place("--json", json, input_files(recipe, data=data, overrides=overrides or ()))
     prepared, folder = prepare_run(
         recipe,
         run=run,

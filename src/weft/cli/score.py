@@ -10,11 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from weft.cli.evaluate import refuse_places
 from weft.cli.lines import shown_in_the_end
 from weft.cli.options import only_model
+from weft.cli.outputs import refuse_places
 from weft.errors import CorpusError, Problem, UsageError
-from weft.files import decode_lines, read_bytes, refuse_replacing, split_lines, write_atomically
+from weft.errors import shown as escaped
+from weft.files import decode_lines, read_bytes, split_lines, write_atomically
 
 
 def score(
@@ -96,7 +97,7 @@ def score_by_references(
 ) -> None:
     from weft.metrics.translation import score_translations
 
-    refuse_replacing("--json", json_file, [hypotheses, *references])
+    refuse_places({"--json": json_file}, [hypotheses, *references])
     hypothesis_lines, *reference_sets = _read_parallel([hypotheses, *references])
     scores = score_translations(hypothesis_lines, reference_sets, language, ignore_punctuation, tokenizer)
     give_scores(scores.table(), scores.as_dict(), json_file)
@@ -121,7 +122,7 @@ def give_scores(
 ) -> None:
     """The table, and beside it or instead of it JSON; the rows go to the output."""
     as_json = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    with shown_in_the_end(as_json.rstrip() if json_file == Path("-") else table):
+    with shown_in_the_end(as_json.rstrip() if json_file == Path("-") else escaped(table, len(table))):
         if output is not None:
             write_atomically(output, rows)
         if json_file is not None and json_file != Path("-"):

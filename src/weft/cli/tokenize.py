@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from weft.cli.lines import open_input, open_output, texts_as_they_come
+from weft.cli.outputs import refuse_place
 from weft.errors import UsageError
-from weft.files import refuse_replacing
 
 if TYPE_CHECKING:
     from weft.text.tokenizer import Tokenizer
@@ -56,7 +56,7 @@ def tokenize(
     """Cut sentences into pieces, a line of them each: the arguments, the lines of --input, or of standard input."""
     if text and input_file:
         raise UsageError("give either sentences or --input, not both")
-    refuse_replacing("--output", output_file, [input_file, vocabulary])
+    refuse_place("--output", output_file, [input_file, vocabulary])
     tokenizer = tokenizer_of(model, side, vocabulary, kind, language)
     with open_input(text, input_file) as lines, open_output(output_file) as output:
         for chunk in texts_as_they_come(lines, input_file):

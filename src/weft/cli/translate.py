@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
 import typer
 
 from weft.cli.lines import open_input, open_output, read_texts
+from weft.cli.outputs import refuse_place
 from weft.cli.start import without_collections
 from weft.errors import UsageError, shown
-from weft.files import refuse_replacing
 
 if TYPE_CHECKING:
     from weft.tasks.alternatives import Alternative
@@ -181,7 +181,7 @@ def translate(
     if memory_use == "force":
         refuse_together("--memory-use force shows no similar sentence", **{"memory-similarity": memory_similarity})
     similarity = SIMILARITY if memory_similarity is None else memory_similarity
-    refuse_replacing("--output", output_file, [input_file, glossary, memory])
+    refuse_place("--output", output_file, [input_file, glossary, memory])
     if is_bulk:  # oneDNN would keep what it compiled for a thousand shapes, a gigabyte; hardly one comes again
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     with without_collections():

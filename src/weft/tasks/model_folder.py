@@ -15,6 +15,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -34,7 +35,7 @@ from weft.text.kinds import SUFFIXES, load_tokenizer, pieces_of
 from weft.text.punctuation import Punctuation
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import PADDING_ID
-from weft.training.run_folder import RunFolder, RunStatus
+from weft.training.run_folder import DIAGNOSIS, LOGS, RunFolder, RunStatus
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, MANIFEST = "config.toml", "model.safetensors", "README.md", "manifest.json"
@@ -144,6 +145,16 @@ def model_files(folder: Path) -> list[str]:
     """The names of the files that are the model, among whatever else lies in the folder; sorted."""
     listed, _ = read_manifest(folder)
     return sorted({*listed, MANIFEST, *([CARD] if (folder / CARD).is_file() else [])})
+
+
+def parts_of(folder: Path) -> set[str]:
+    """The names of what weft itself has written into the folder of a model or a run, and reads again."""
+    names: set[str] = set()
+    if (folder / "run.json").is_file():
+        names |= {"run.json", "lock", "scores.json", CONFIG, DIAGNOSIS, *LOGS}
+    with suppress(ModelError):  # a run that is not finished has no manifest, and another folder may have a foreign one
+        names |= {*read_manifest(folder)[0], MANIFEST, CARD}
+    return names
 
 
 def load_weights(model: Transformer, folder: Path) -> None:

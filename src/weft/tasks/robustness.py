@@ -3,13 +3,13 @@
 Each kind of noise is compared with the clean translations of the same sentences against the same references, so that
 only the noise differs. A greeting in the source is not in the references: it is taken off the translations before they
 are scored, and what is left tells whether it derailed the rest. Two sentences joined are compared with their two
-translations joined.
+translations joined. What noise makes too long for the model is left out on both sides.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import compress, zip_longest
 from typing import Any
 
 import numpy as np
@@ -35,13 +35,17 @@ class UnderNoise:
 
     kind: str
     changed: int
-    """Sources that the noise made another text of."""
+    """Sources that the noise made another text of, and that the model can still read."""
+    too_long: int
+    """Sources that it cannot read any more."""
     clean: Scores
     noisy: Scores
     faulty: float
     """Share of the noisy sources' translations with a fault (faults.py)."""
     example: tuple[str, str]
     """The source whose translation lost most, and that translation."""
+    worst: float
+    """What that one lost in chrF."""
 
     def loss(self, score: str) -> float:
         return self.clean[score].value - self.noisy[score].value
@@ -50,6 +54,7 @@ class UnderNoise:
         return {
             "kind": self.kind,
             "changed": self.changed,
+            "too_long": self.too_long,
             "clean": self.clean.as_dict(),
             "noisy": self.noisy.as_dict(),
             "faulty": self.faulty,
@@ -59,11 +64,13 @@ class UnderNoise:
 
 def measure_noise(
     translate: Callable[[Sequence[str]], list[str]],
+    can_read: Callable[[Sequence[str]], list[bool]],
     pairs: ParallelText,
     clean: EvaluatedSet,
     seed: int = NOISE_SEED,
 ) -> list[UnderNoise]:
-    """Every kind of noise that the source language has; `clean` is the evaluation of the same pairs by what translates.
+    """Every kind of noise that the source language has; `clean` is the evaluation of the same pairs by what translates,
+    which translates the texts that it can read.
 
     A kind that changes none of the sources is left out.
     """
@@ -71,32 +78,44 @@ def measure_noise(
     found = []
     for kind in noises_of(source):
         sources = noisy(pairs.sources, kind, source, seed)
-        changed = sum(one != other for one, other in zip(pairs.sources, sources, strict=True))
-        if changed:
-            hypotheses = translate(sources)
-            if kind.startswith("greeting"):
-                hypotheses = [without_greeting(text, target) for text in hypotheses]
-            found.append(
-                compared(kind, changed, sources, hypotheses, clean.hypotheses, clean.references, clean.languages)
+        is_changed = [one != other for one, other in zip(pairs.sources, sources, strict=True)]
+        found.append(
+            compared(
+                kind, sources, is_changed, translate, can_read, clean.hypotheses, clean.references, clean.languages
             )
+        )
     if len(pairs) > 1:
         sources = in_twos(pairs.sources, source)
+        is_changed = [True] * (len(pairs) // 2) + [False] * (len(pairs) % 2)
         references = [in_twos(lines, target) for lines in complete(clean.references)]
         apart = in_twos(clean.hypotheses, target)
-        found.append(compared(JOINED, len(pairs) // 2, sources, translate(sources), apart, references, clean.languages))
-    return found
+        found.append(compared(JOINED, sources, is_changed, translate, can_read, apart, references, clean.languages))
+    return [one for one in found if one is not None]
 
 
 def compared(
     kind: str,
-    changed: int,
     sources: Sequence[str],
-    hypotheses: Sequence[str],
+    is_changed: Sequence[bool],
+    translate: Callable[[Sequence[str]], list[str]],
+    can_read: Callable[[Sequence[str]], list[bool]],
     clean: Sequence[str],
     references: list[list[str]],
     languages: tuple[str, str],
-) -> UnderNoise:
+) -> UnderNoise | None:
+    """These sources' translations against the clean ones of the same sentences; None where there is nothing to
+    compare."""
+    is_read = can_read(sources)
+    too_long = is_read.count(False)
+    sources, clean = list(compress(sources, is_read)), list(compress(clean, is_read))
+    references = [list(compress(lines, is_read)) for lines in references]
+    changed = sum(compress(is_changed, is_read))
+    if not changed:
+        return None
     target = languages[1]
+    hypotheses = translate(sources)
+    if kind.startswith("greeting"):
+        hypotheses = [without_greeting(text, other, target) for text, other in zip(hypotheses, clean, strict=True)]
     without, under = (
         Scores(len(texts), (sacre_bleu(texts, references, target), chrf(texts, references)))
         for texts in (clean, hypotheses)
@@ -107,7 +126,16 @@ def compared(
     ]
     worst = int(np.argmax(lost))
     faults = find_faults(hypotheses, sources, references, languages)
-    return UnderNoise(kind, changed, without, under, float(faults.any.mean()), (sources[worst], hypotheses[worst]))
+    return UnderNoise(
+        kind,
+        changed,
+        too_long,
+        without,
+        under,
+        float(faults.any.mean()),
+        (sources[worst], hypotheses[worst]),
+        lost[worst],
+    )
 
 
 GREETING = {
@@ -116,23 +144,43 @@ GREETING = {
 }
 
 
-def without_greeting(text: str, language: str) -> str:
-    """The translation without a greeting at its beginning or its end that a sign parts from the rest; of a language
-    other than Chinese and English as it is."""
+def without_greeting(text: str, clean: str, language: str) -> str:
+    """The translation without a greeting at its beginning or its end that a sign parts from the rest and that the clean
+    translation does not have there as well; of a language other than Chinese and English as it is."""
     code = "zh" if is_chinese(language) else code_of(language)
     if code not in GREETING:
         return text
+    for without_one in (without_greeting_before, without_greeting_after):
+        if count_greetings(text, code, without_one) > count_greetings(clean, code, without_one):
+            return without_one(text, code) or text
+    return text
+
+
+def count_greetings(text: str, code: str, without_one: Callable[[str, str], str | None]) -> int:
+    count = 0
+    while (rest := without_one(text, code)) is not None:
+        text, count = rest, count + 1
+    return count
+
+
+def without_greeting_before(text: str, code: str) -> str | None:
+    """The text without the greeting that it begins with, None where it begins with none or is nothing else."""
     words, signs = GREETING[code]
     before = re.match(rf"\s*(?:{words}){signs}", text, re.IGNORECASE)
-    if before and before.end() < len(text):
-        rest = text[before.end() :]
-        return rest[0].upper() + rest[1:]
+    if before is None or before.end() == len(text):
+        return None
+    rest = text[before.end() :]
+    return rest[0].upper() + rest[1:]
+
+
+def without_greeting_after(text: str, code: str) -> str | None:
+    """The same of the greeting that it ends with."""
+    words, _ = GREETING[code]
     after = re.search(rf"[，。！？、,.!?]\s*(?:{words})([，。！？,.!? ]*)$", text, re.IGNORECASE)
-    if after and after.start() > 0:
-        gap = text[after.start() : after.end()].lstrip()
-        ends = gap[0] if gap and gap[0] in "。！？.!?" else after[1].strip()
-        return text[: after.start()] + ends
-    return text
+    if after is None or not after.start():
+        return None
+    ends = text[after.start()] if text[after.start()] in "。！？.!?" else after[1].strip()
+    return text[: after.start()] + ends
 
 
 def in_twos(texts: Sequence[str], language: str) -> list[str]:
@@ -171,8 +219,9 @@ def noise_table(found: Sequence[UnderNoise], clean: EvaluatedSet, seed: int = NO
         *(
             f"lost most by {one.kind}: {one.example[0]} → {one.example[1] or '(nothing)'}"
             for one in found
-            if one.loss("chrf") > 0
+            if one.worst > 0
         ),
+        *(f"too long for the model by {one.kind}, left out: {one.too_long:,}" for one in found if one.too_long),
     ]
     header = ("noise", "sources changed", "sacreBLEU", "change", "chrF", "change", "faulty")
     return Table("Robustness", header, [(*unchanged, percent(float(clean.faults.any.mean()))), *rows], notes)

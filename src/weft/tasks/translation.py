@@ -253,6 +253,17 @@ class Translator:
         most = [LONGEST_SOURCE, *(member.recipe.data.max_length for member in self.members)]
         return min(most if places is None else [*most, places - tag_and_end])
 
+    def can_read(self, texts: Sequence[str]) -> list[bool]:
+        """Of each text whether it is short enough to be translated at once."""
+        places = self.longest_sentence()
+        fits = [True] * len(texts)
+        for member in self.members:
+            around = len(tag_ids(member.source_tokenizer, member.recipe.data.tag)) + 1  # </s>
+            most = LONGEST_SOURCE if places is None else min(LONGEST_SOURCE, places - around)
+            encoded = member.source_tokenizer.encode(texts)
+            fits = [fit and len(ids) <= most for fit, ids in zip(fits, encoded, strict=True)]
+        return fits
+
     def searches_at_once(self) -> int:
         """How many batches are translated at a time."""
         return min(SEARCHES_AT_ONCE, torch.get_num_threads()) if self.device.type == "cpu" else 1
