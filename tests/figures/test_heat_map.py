@@ -75,6 +75,11 @@ def test_names_are_text_whatever_they_hold() -> None:
     assert texts(figure, "name") == ["]]>", '"', "</svg>", "<script>", "a&b\N{REPLACEMENT CHARACTER}"]
 
 
+def test_joiners_and_unbreakable_spaces_are_text_too() -> None:
+    persian, hindi = "می\u200cخواهم", "क्\u200dष\xa0य"
+    assert {persian, hindi} <= {*texts(draw(rows=(persian, hindi)), "name")}
+
+
 def test_a_long_name_is_cut_and_told_in_full_on_hovering() -> None:
     figure = draw(rows=("x" * 100, "y"))
     assert any(name.endswith("…") and len(name) < 40 for name in texts(figure, "name"))

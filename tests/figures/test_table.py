@@ -46,4 +46,5 @@ def test_no_cell_breaks_a_line_or_begins_an_argument() -> None:
     table = Table("of b*_<i>", ("system", "chrF"), [("[y].txt", "1"), ("a\rb", "2")], ["lost\n\n# x"])
     markdown, latex = table.markdown(), table.latex()
     assert "### of b\\*\\_\\<i\\>" in markdown and "| a b | 2 |" in markdown and "- lost  # x" in markdown
+    assert Table("a", ("b",), [("A&amp;B ~~c~~ $x$",)]).markdown().endswith(r"| A\&amp;B \~\~c\~\~ \$x\$ |")
     assert "\n{}[y].txt & 1" in latex and "a b & 2" in latex

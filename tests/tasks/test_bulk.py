@@ -307,6 +307,19 @@ def test_another_input_is_refused_and_restart_begins_anew(
     assert read("out.txt") == expected and names() == {"in.txt", "out.txt"}
 
 
+def test_a_last_line_may_get_its_line_end(passages: PassageTranslator, model: Path, place: Path, expected: str) -> None:
+    lines = TEXT.splitlines(keepends=True)
+    Path("in.txt").write_text("".join(lines[:6]).removesuffix("\n"), encoding="utf-8")
+    with pytest.raises(Killed):
+        translate_file(passages, model, Path("in.txt"), Path("out.txt"), tell=stopping_after(2))
+    Path("in.txt").write_text(TEXT, encoding="utf-8")
+    for bound in (1, 1):  # stopped and gone on with once more behind it
+        with pytest.raises(Killed):
+            translate_file(passages, model, Path("in.txt"), Path("out.txt"), tell=stopping_after(bound))
+    assert translate_file(passages, model, Path("in.txt"), Path("out.txt")).lines == len(lines)
+    assert read("out.txt") == expected
+
+
 def test_a_last_line_that_was_continued_is_another_one(passages: PassageTranslator, model: Path, place: Path) -> None:
     Path("in.txt").write_text("我\n有\n书", encoding="utf-8")
     with pytest.raises(Killed):

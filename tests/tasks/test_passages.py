@@ -198,6 +198,17 @@ def test_the_best_of_a_passage_are_the_best_combinations_of_its_sentences(distin
     assert found[0] == passages.translate(["".join(texts)])[0]
 
 
+def test_drawn_translations_of_a_passage_stay_in_the_order_in_which_they_were_drawn(distinct_model: Path) -> None:
+    translator = load_translator(distinct_model, ["decoding.method=sample"])
+    passages = PassageTranslator(translator, "always")
+    texts = ["我来了。", "", "你呢？"]
+    (found,) = passages.translate_n_best(["我来了。你呢？"], 3)
+    first, _, second = translator.translate_n_best(texts, 3)
+    assert len({one.text for one in found}) == 3
+    assert [one.text for one in found] == [f"{one.text} {other.text}" for one, other in zip(first, second, strict=True)]
+    assert found[0].text == passages.translate(["我来了。你呢？"])[0].text
+
+
 def test_of_a_passage_that_is_one_sentence_they_are_its_own(distinct_model: Path) -> None:
     translator = load_translator(distinct_model)
     texts = ["我来了。你呢？", "", "书包"]

@@ -1,5 +1,6 @@
 """What every figure is made of: the frame of an SVG with its style in it, and text that is safe and fits."""
 
+import re
 import unicodedata
 import zlib
 from collections.abc import Sequence
@@ -43,4 +44,7 @@ def fit(text: str, width: float) -> str:
 
 def escaped(text: str) -> str:
     """For XML, and without the characters that XML forbids."""
-    return escape("".join(c if c.isprintable() or c == " " else "\N{REPLACEMENT CHARACTER}" for c in text))
+    return escape(FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

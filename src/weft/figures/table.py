@@ -1,5 +1,6 @@
 """A table of texts and figures, as plain text, Markdown, LaTeX or HTML. Does not know what the figures are."""
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -91,8 +92,10 @@ def padded(text: str, width: int, is_left: bool) -> str:
 
 def in_markdown(text: str) -> str:
     r"""With what Markdown would take for markup escaped; a table's cell ends at any bar, even one within `code`."""
-    flat = " ".join(text.splitlines())
-    return "".join(f"\\{character}" if character in r"\`*_<>|[]" else character for character in flat)
+    return MARKUP.sub(r"\\\g<0>", " ".join(text.splitlines()))
+
+
+MARKUP = re.compile(r"[\\`*_<>|\[\]~$]|&(?=[#\w])")
 
 
 def in_latex(text: str) -> str:

@@ -140,7 +140,7 @@ def translate_file(
             if place.lines:
                 say(f"going on behind line {place.lines:,}")
             with opened(source) as (raw, lines), answering(passages, form, cluster=cluster) as answers:
-                digest = read_again(lines, place, source, output)
+                place, digest = read_again(lines, place, source, output)
                 has_said = False
                 for done in answers(blocks(lines, source, place, digest)):
                     file.append(done.written, asdict(done.place))
@@ -222,21 +222,23 @@ def opened(path: Path) -> Iterator[tuple[BufferedReader, BufferedIOBase]]:
         yield raw, gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
 
 
-def read_again(file: BufferedIOBase, place: Place, source: Path, output: Path) -> "hashlib._Hash":
-    """Read up to the place, and return the digest so far; raises UsageError where something else lies there now."""
+def read_again(file: BufferedIOBase, place: Place, source: Path, output: Path) -> tuple[Place, "hashlib._Hash"]:
+    """Read up to the place, and return it with the digest so far; raises UsageError where something else lies there
+    now. A last line that had no line end may have got one."""
     digest = hashlib.sha256()
     left, last = place.bytes, b"\n"
     with naming_unreadable(source):
         while left and (data := file.read(min(left, READ_AT_ONCE))):
             digest.update(data)
             left, last = left - len(data), data[-1:]
-        ended_otherwise = last != b"\n" and file.read(1) != b""
-    if digest.hexdigest() != place.sha256 or ended_otherwise:
+        behind = file.read(1) if last != b"\n" else b""
+    if digest.hexdigest() != place.sha256 or behind not in (b"", b"\n"):
         raise UsageError(
             f"{source} has changed: its first {place.lines:,} lines, which are translated beside {output}, are others "
             "now; put the old ones back, or begin anew: --restart"
         )
-    return digest
+    digest.update(behind)
+    return Place(place.lines, place.bytes + len(behind), digest.hexdigest()), digest
 
 
 def blocks(

@@ -76,13 +76,16 @@ class PassageTranslator:
 
     def translate_n_best(self, texts: Sequence[str], best: int) -> list[list[Translation]]:
         """Up to `best` translations a text, best first. Of one that was taken apart these are combinations of the
-        translations of its sentences, those with the highest sums of scores."""
+        translations of its sentences, those with the highest sums of scores; where they are drawn, the first of each,
+        the second of each and so on."""
         passages = self.take_apart(texts)
         translate = self.translator.translate_n_best
         found = iter(translate(sentences_of(passages), best, glossary=self.glossary, memory=self.forced))
+        is_drawn = self.translator.decoding.method == "sample"
         several = []
         for text, passage in zip(texts, passages, strict=True):
-            combined = combinations([next(found) for _ in sentences_of([passage])], best)
+            of_sentences = [next(found) for _ in sentences_of([passage])]
+            combined = in_turn(of_sentences) if is_drawn else combinations(of_sentences, best)
             several.append([self._together(text, passage, iter(chosen)) for chosen in combined])
         return several
 
@@ -201,6 +204,13 @@ def combinations(of_sentences: Sequence[Sequence[Translation]], best: int) -> li
         longer = [(total + one.score, (*way, one)) for total, way in ways for one in translations]
         ways = nlargest(best, longer, key=lambda way: way[0]) if len(of_sentences) > 1 else longer
     return [way for _, way in ways]
+
+
+def in_turn(of_sentences: Sequence[Sequence[Translation]]) -> list[tuple[Translation, ...]]:
+    """The first translations of all sentences, the second ones and so on; one that has fewer, as from a memory, stays
+    with its last."""
+    most = max(map(len, of_sentences), default=1)
+    return [tuple(of_one[min(number, len(of_one) - 1)] for of_one in of_sentences) for number in range(most)]
 
 
 def with_marks(part: Part, pieces: Sequence[str], *, keeps_ends: bool) -> Passage:
