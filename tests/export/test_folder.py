@@ -374,8 +374,31 @@ def test_a_file_without_pairs_is_nothing_to_compare_on(tiny_run: Path, tmp_path:
 
 
 def test_other_verbs_say_that_an_export_is_no_model_of_weft_s(weft: Weft, exports: Callable[[str], Path]) -> None:
-    code, _, error = weft("models", "verify", str(exports("onnx")))
+    code, _, error = weft("models", "copy", str(exports("onnx")), "copied")
     assert code == 1 and "the model was exported for another engine: weft translate runs it" in error
+
+
+@pytest.mark.parametrize("engine", ENGINE_FILES)
+def test_an_export_is_listed_shown_and_verified(
+    weft: Weft, engine: str, exports: Callable[[str], Path], tiny_run: Path, tmp_path: Path
+) -> None:
+    folder = exports(engine)
+    _, original, _ = weft("models", "show", str(tiny_run / "run"), "--json")
+    for command in (("models", "list", str(folder.parent), "--json"), ("models", "show", str(folder), "--json")):
+        code, out, error = weft(*command)
+        assert (code, error) == (0, "")
+        found = json.loads(out)
+        found = found if isinstance(found, dict) else next(one for one in found if one["folder"] == str(folder))
+        assert found["state"] == f"exported for {engine}, fp32" and found["scores"]
+        for key in ("parameters", "source", "target", "recipe", "data"):
+            assert found[key] == json.loads(original)[key]
+        assert found["bytes"] > sum((folder / name).stat().st_size for name in ENGINE_FILES[engine])
+    code, out, _ = weft("models", "verify", str(folder))
+    assert code == 0 and {*ENGINE_FILES[engine]} <= {line.split("  ")[1] for line in out.splitlines()}
+    shutil.copytree(folder, tmp_path / "altered")
+    (tmp_path / "altered" / ENGINE_FILES[engine][0]).write_bytes(b"other")
+    code, _, error = weft("models", "verify", str(tmp_path / "altered"))
+    assert code == 1 and "its sha256 is not the manifest's" in error
 
 
 @pytest.mark.parametrize("engine", ENGINE_FILES)

@@ -62,10 +62,11 @@ def show(model: Model, as_json: Json = False) -> None:
 @app.command()
 def verify(model: Model) -> None:
     """Check that a model is whole and unaltered; print the sha256 of each file that its manifest lists."""
-    from weft.tasks.model_folder import check_model, find_model, read_manifest
+    from weft.tasks.exported import check_any
+    from weft.tasks.model_folder import find_model, read_manifest
 
     folder = find_model(model)
-    check_model(folder)
+    check_any(folder)
     for name, digest in read_manifest(folder)[0].items():
         typer.echo(f"{digest}  {name}")
     typer.echo(f"{folder} is whole", err=True)

@@ -35,6 +35,7 @@ from weft.tasks.model_folder import (
     TranslationModel,
     build_transformer,
     check_manifest,
+    check_model,
     find_model,
     load_tokenizers,
     read_config,
@@ -107,6 +108,14 @@ def load_exported(folder: Path, overrides: Sequence[str] = ()) -> "ExportedTrans
     Raises ModelError with all that is missing, altered or does not fit together, MissingExtraError without the
     engine's library, and RecipeError for settings that the engine cannot follow.
     """
+    export, model = check_exported(folder)
+    model.resolved = override(model.resolved, overrides, f"the recipe of {folder}", CHANGEABLE)
+    return ExportedTranslator(folder, export, model)
+
+
+def check_exported(folder: Path) -> tuple[Export, TranslationModel]:
+    """What an exported folder is, after everything in it was checked that is not the engine's to read; the weights are
+    on no device. Raises ModelError with all that is missing, altered or does not fit together."""
     export = read_export(folder)
     listed = check_manifest(folder, ENGINE_FILES[export.engine])
     resolved = read_config(folder)
@@ -116,8 +125,15 @@ def load_exported(folder: Path, overrides: Sequence[str] = ()) -> "ExportedTrans
     tokenizers = load_tokenizers(folder, resolved.recipe)
     with torch.device("meta"):  # its shape alone
         model = build_transformer(resolved.recipe, *(tokenizer.vocab_size for tokenizer in tokenizers)).eval()
-    resolved = override(resolved, overrides, f"the recipe of {folder}", CHANGEABLE)
-    return ExportedTranslator(folder, export, TranslationModel(resolved, model, *tokenizers))
+    return export, TranslationModel(resolved, model, *tokenizers)
+
+
+def check_any(folder: Path) -> None:
+    """Raise ModelError where a folder is no whole model, for weft's own engine or another."""
+    if engine_of(folder) == "native":
+        check_model(folder)
+    else:
+        check_exported(folder)
 
 
 def read_export(folder: Path) -> Export:

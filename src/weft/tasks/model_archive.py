@@ -20,6 +20,7 @@ from weft.files import clear_away, refuse_existing_folder, refuse_replacing, sta
 from weft.tasks.model_folder import (
     CARD,
     HOW_TO_CONVERT,
+    LARGEST_TEXT_FILE,
     MANIFEST,
     MOST_FILES,
     PICKLED,
@@ -37,6 +38,7 @@ MOST_GROWTH = 100
 """How many times its packed size a file may take. Text shrinks to a tenth, weights hardly at all."""
 LARGEST_DIRECTORY = 1 << 20
 """Bytes of the table of contents, which is read as a whole; that of the most files takes 40 KiB."""
+ENDLESS_CARD = f"is larger than {LARGEST_TEXT_FILE >> 10} KiB; a card is a page or two"
 CHUNK = 1 << 20
 TIME = (1980, 1, 1, 0, 0, 0)
 ENCRYPTED = 0x1 | 0x40 | 0x2000
@@ -57,6 +59,8 @@ def pack(name: str | Path, archive: Path) -> Path:
     refuse_replacing("the archive", archive, files)
     if (size := sum(file.stat().st_size for file in files)) > LARGEST_MODEL:
         raise ModelError(folder, [Problem("its files", f"take {size:,} bytes, more than {LARGEST_MODEL:,}")])
+    if folder / CARD in files and (folder / CARD).stat().st_size > LARGEST_TEXT_FILE:
+        raise ModelError(folder, [Problem(CARD, ENDLESS_CARD)])
     archive = archive.resolve()
     staged = staged_beside(archive)
     try:
@@ -159,6 +163,8 @@ def member_problems(member: zipfile.ZipInfo, archive_size: int) -> list[str]:
         problems.append("does not lie in the archive")
     if member.file_size > MOST_GROWTH * member.compress_size:
         problems.append(f"would grow from {member.compress_size:,} to {member.file_size:,} bytes")
+    if member.orig_filename == CARD and member.file_size > LARGEST_TEXT_FILE:
+        problems.append(ENDLESS_CARD)
     if member.orig_filename.endswith(PICKLED):
         problems.append(f"may hold a pickle: {HOW_TO_CONVERT}")
     return problems

@@ -13,6 +13,7 @@ from typing import Any
 from weft.errors import ModelError, shown
 from weft.tasks.model_folder import (
     CARD,
+    EXPORT,
     LARGEST_TEXT_FILE,
     MANIFEST,
     find_model,
@@ -41,7 +42,7 @@ class ModelSummary:
     name: str
     folder: Path
     state: str
-    """model, or what became of the run."""
+    """model, what became of the run, or the engine that it was exported for."""
     recipe: TranslationRecipe
     parameters: int
     size: int
@@ -128,6 +129,8 @@ class ModelSummary:
 def summarize(name: str | Path) -> ModelSummary:
     """What is known of the model that `name` means; raises UsageError or ModelError where there is none."""
     folder, run = find_model(name), Path(name)
+    if (folder / EXPORT).is_file():
+        return summarize_exported(str(name), folder)
     _, problems = read_manifest(folder)
     if problems:
         raise ModelError(folder, problems)
@@ -138,9 +141,28 @@ def summarize(name: str | Path) -> ModelSummary:
         state=state_of_run(run) if (run / "run.json").is_file() else "model",
         recipe=read_config(folder).recipe,
         parameters=sum(prod(shape) for shape, _ in weights.values()),
-        size=sum((folder / file).stat().st_size for file in model_files(folder)),
+        size=size_of(folder),
         card=read_card(folder),
     )
+
+
+def summarize_exported(name: str, folder: Path) -> ModelSummary:
+    from weft.tasks.exported import check_exported  # which needs the engines
+
+    export, model = check_exported(folder)
+    return ModelSummary(
+        name=name,
+        folder=folder,
+        state=f"exported for {export.engine}, {export.precision}",
+        recipe=model.recipe,
+        parameters=sum(parameter.numel() for parameter in model.model.parameters()),
+        size=size_of(folder),
+        card=read_card(folder),
+    )
+
+
+def size_of(folder: Path) -> int:
+    return sum((folder / file).stat().st_size for file in model_files(folder))
 
 
 def state_of_run(run: Path) -> str:
