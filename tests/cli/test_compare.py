@@ -83,6 +83,23 @@ def test_runs_of_several_seeds_have_a_mean_and_a_deviation(weft: Weft, place: Pa
     assert first["mean"]["chrf"] == pytest.approx(sum(values) / 2)
 
 
+def test_results_are_shown_also_where_a_file_cannot_be_written(
+    weft: Weft, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("weft.files.sync", full)
+    for command in (
+        ("compare", *FILES),
+        ("score", "--hypotheses", "b.txt", "--references", "a.txt", "--language", "en"),
+    ):
+        exit_code, out, error = weft(*command, "--json", "x.json")
+        assert exit_code == 1 and "x.json could not be written: No space left on device" in error
+        assert "chrF" in out or "chrf" in out
+        assert not Path("x.json").exists()
+
+
 # Refused
 
 
