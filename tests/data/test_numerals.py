@@ -1,5 +1,6 @@
 """Numbers are read in both writings, and only a number that the other side certainly lacks is missed."""
 
+import math
 import time
 
 import pytest
@@ -197,7 +198,7 @@ def test_a_run_of_digits_without_end_is_no_number_that_must_be_translated(digits
     "text",
     [
         *("12 ", "a-19 ", "3: 00 ", "twenty one ", "二十一个", "20世纪60年代"),
-        *("1,000,", "1.000.", "1万5千人有", "3⁄4 ", "二", "m² of land ", "三块五，"),
+        *("1,000,", "1.000.", "1万5千人有", "3⁄4 ", "二", "m² of land ", "三块五，", "hundred ", "one billion "),
     ],
 )
 def test_the_time_grows_with_the_length_alone(text: str) -> None:
@@ -223,6 +224,23 @@ def test_beside_a_language_whose_number_words_are_not_read_no_word_is_certain() 
     target = numbers_in("Zwei Männer und 15 Frauen, 30 Kinder", "de", of_pair=("en", "de"))
     assert source.certain == {30} and target.certain == {15, 30}
     assert missing_numbers(source, target) == []
+
+
+def test_beside_a_language_whose_number_words_are_not_read_no_scale_is_certain() -> None:
+    source = numbers_in("It cost 13.5 billion euros, 20 m dollars in 2019.", "en", of_pair=("en", "de"))
+    target = numbers_in("Es kostete 13,5 Milliarden Euro, 20 Mio. Dollar im Jahr 2019.", "de", of_pair=("en", "de"))
+    assert 2019 in source.certain & target.certain
+    assert missing_numbers(source, target) == []
+
+
+@pytest.mark.parametrize("word", ["hundred", "thousand", "billion", "nine hundred", "ninety nine", "zero hundred"])
+def test_a_row_of_numerals_without_end_is_read(word: str) -> None:
+    assert all(map(math.isfinite, numbers_in(f"{word} " * 1000, "en").possible))
+
+
+def test_a_hundred_hundred_are_two_numbers() -> None:
+    assert numbers_in("twelve hundred men", "en").certain == {1200}
+    assert {100, 200} <= numbers_in("two hundred hundred", "en").possible
 
 
 def test_an_ordinal_that_makes_no_number_with_the_numeral_before_it_stays_alone() -> None:

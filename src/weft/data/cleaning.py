@@ -17,12 +17,12 @@ from weft.config import Settings
 from weft.data import measures
 from weft.data.keys import keys_of
 from weft.text.chinese import converter, is_chinese
-from weft.text.language import is_written_without_spaces
+from weft.text.language import is_in_words_of_characters
 
 
 class CleaningConfig(Settings):
     min_length: int = Field(default=1, ge=0)
-    """Shortest side, in characters of Chinese or words of other languages; 0: also sides without any."""
+    """Shortest side, in characters of Chinese or Japanese or words of other languages; 0: also sides without any."""
     max_length: int = Field(default=200, ge=1)
     """Longest side, in the same."""
     max_ratio: float = Field(default=4.0, gt=1)
@@ -54,7 +54,7 @@ SAID_AGAIN = re.compile(
 )
 """A word or half of one twice (Beep beep, Haha), or anything three times."""
 USUAL_RATIO = 1.6
-"""Characters of Chinese for a word of a language with spaces: 1.56 in 47,500 pairs of Tatoeba and dialogue."""
+"""Characters of Chinese for a word of another language: 1.56 in 47,500 pairs of Tatoeba and dialogue."""
 SLACK = 4
 """Characters of Chinese (2.5 words) that a side may be longer than the ratio allows: of two short sentences one is
 easily twice as long."""
@@ -95,7 +95,7 @@ def is_too_long(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
 
 
 def is_out_of_proportion(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
-    units = [1.0 if is_written_without_spaces(language) else USUAL_RATIO for language in pairs.languages]
+    units = [1.0 if is_in_words_of_characters(language) else USUAL_RATIO for language in pairs.languages]
     source, target = (unit * lengths for unit, lengths in zip(units, pairs.lengths, strict=True))
     return np.maximum(source, target) > config.max_ratio * np.minimum(source, target) + SLACK
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from weft.data.numerals import ENGLISH_NUMBERS, missing_numbers, numbers_in
 from weft.text.chinese import converter, is_chinese
-from weft.text.language import code_of, is_written_without_spaces
+from weft.text.language import code_of, is_in_words_of_characters, is_written_without_spaces
 from weft.text.words import mark_ranges
 
 # Characters
@@ -167,16 +167,23 @@ def characters_of_one_script() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def length(counts: dict[str, NDArray[np.int64]], language: str) -> NDArray[np.int64]:
-    """The length of each text as its readers count: characters of Chinese, Japanese, Thai and the like, words of other
-    languages.
+    """The length of each text as its readers count: characters of Chinese and Japanese, words of other languages, which
+    are guessed from the letters where nothing divides them, as in Thai.
 
     White space and punctuation count nowhere.
     """
     if not is_written_without_spaces(language):
         return counts["words"]
     letters = sum(of_script(counts, script) for script in script_of(language))
-    others = counts["letters"] - letters
-    return letters + np.ceil((others + counts["digits"]) / 3).astype(np.int64)  # a Latin word is about one Chinese word
+    others = np.ceil((counts["letters"] - letters + counts["digits"]) / LETTERS_OF_A_FOREIGN_WORD)
+    own = letters if is_in_words_of_characters(language) else np.ceil(letters / LETTERS_OF_AN_UNDIVIDED_WORD)
+    return (own + np.maximum(others, 0)).astype(np.int64)
+
+
+LETTERS_OF_A_FOREIGN_WORD = 3
+LETTERS_OF_AN_UNDIVIDED_WORD = 4
+"""Letters of Thai, Lao, Khmer, Burmese and Tibetan for a word of English: 3.4 to 4.4 in the first article of the
+Universal Declaration of Human Rights."""
 
 
 def share_of_script(counts: dict[str, NDArray[np.int64]], language: str) -> NDArray[np.float64]:
@@ -225,7 +232,7 @@ MARKUP = re.compile(
 )
 
 REPETITION = re.compile(
-    r"([^\W_])(?<=\1\1)\1{6,}"
+    r"([^\W\d_])(?<=\1\1)\1{6,}"
     r"|\b(\w{2,20}+)(?:(?:[^\S\n]|[,.!?、，。！？])++\2\b){3,}"
     r"|(?=[\u4e00-\u9fff]{8})([\u4e00-\u9fff]{2,6})\3{3,}"
 )
@@ -261,8 +268,10 @@ def is_utf8_read_as_western(run: str, after: str) -> bool:
         good = len(data) if len(data.decode("utf-8")) < len(data) else 0
     except UnicodeDecodeError as error:
         good = error.start
+    if good == 3:
+        return run[0] not in LETTERS_BEFORE_SIGNS or not SIGNS_IN_A_ROW.issuperset(run[1:3])
     if good != 2:
-        return good > 2
+        return good > 3
     # One letter of two bytes is also how a capital, or a ß, stands before a sign: „zum Spaß“, BLESSÉ…
     follows = (run[2:] + after)[:1]
     return run[0] in FIRST_OF_LETTERS and (run[1] not in CLOSING_SIGNS or follows.isalpha())
@@ -272,6 +281,9 @@ FIRST_OF_LETTERS = "ÂÃÄÅÎÏÐÑ×ØÙ"
 """What the first bytes of Latin, Greek, Cyrillic, Hebrew and Arabic letters are read as."""
 CLOSING_SIGNS = "‘’“”…–—›»™•€²³"
 """What good text may have behind such a letter; „ and ‚ open, and stand for the second byte of ń and ł."""
+LETTERS_BEFORE_SIGNS = "àáâãäåæçèéêëìíîï"
+SIGNS_IN_A_ROW = frozenset("\u00a0«»‹›‘’“”„…–—°·")
+"""Of these good text has two behind such a letter, which would be the first byte of three: „Café“…, « là\u00a0»."""
 
 
 def western_byte(character: str) -> bytes:

@@ -48,9 +48,10 @@ def is_among(number: float, possible: frozenset[float]) -> bool:
 def numbers_in(text: str, language: str, of_pair: tuple[str, ...] = ()) -> Numbers:
     """The numbers in a text, in digits of any width or in words of Chinese or English.
 
-    Where one of the languages of the pair is neither, only numbers from 13 on, in digits, are certain: smaller ones are
-    often written as words, which are not read there.
+    Where one of the languages of the pair is neither, only numbers from 13 on, in digits without a scale behind them,
+    are certain: smaller ones are often written as words, and neither these nor scales (Milliarden) are read there.
     """
+    words_are_read = all(is_chinese(code) or is_english(code) for code in (language, *of_pair))
     if not text.isascii():
         text = SMALL_DIGITS.sub(in_line, text)
         text = converter("t2s").convert(unicodedata.normalize("NFKC", text))
@@ -59,13 +60,13 @@ def numbers_in(text: str, language: str, of_pair: tuple[str, ...] = ()) -> Numbe
     possible: set[float] = set()
     if FRACTION_SLASH in text:
         text = read_fractions(text, possible)
-    read_digits(text, certain, possible)
+    read_digits(text, certain, possible, scaled_too=words_are_read)
     in_digits = {number for number in certain if number > 12 and number == int(number)}
     if is_chinese(language):
         read_chinese(text, certain, possible)
     elif is_english(language):
         read_english(text, certain, possible)
-    if not all(is_chinese(code) or is_english(code) for code in (language, *of_pair)):
+    if not words_are_read:
         certain = in_digits
     return Numbers(frozenset(certain), frozenset(possible))
 
@@ -133,8 +134,8 @@ DECADE = re.compile(r"\s?世纪\s?(\d+)\s?年代")
 RANGES = frozenset(["-", " - ", "–", " – ", "~", " ~ ", "至", "到", " to ", " or "])
 
 
-def read_digits(text: str, certain: set[float], possible: set[float]) -> None:
-    """Add the numbers that are written in digits, with the scale behind them."""
+def read_digits(text: str, certain: set[float], possible: set[float], *, scaled_too: bool) -> None:
+    """Add the numbers that are written in digits, with the scale behind them; these are certain if `scaled_too`."""
     end, unit, last = 0, 1.0, 0.0  # of the number before
     for match in WRITTEN_IN_DIGITS.finditer(text):
         digits, scale = match["digits"], match["scale"]
@@ -163,7 +164,7 @@ def read_digits(text: str, certain: set[float], possible: set[float]) -> None:
         elif unit == 1 and times > 1 and between in RANGES:  # 4-5万
             certain.discard(last)
             possible.add(scaled(last, times))
-        if is_certain:
+        if is_certain and (times == 1 or scaled_too):
             certain.add(number)
         end, unit, last = match.end(), times, number
 
@@ -481,6 +482,9 @@ def english_value(row: list[str]) -> tuple[float, list[float]]:
     for word in row:
         if word in ENGLISH_SCALES:
             scale = ENGLISH_SCALES[word]
+            if scale == 100 and section >= 100:  # a hundred hundred is none
+                parts.append(total + section)
+                total, section = 0.0, 0.0
             if scale == 100:
                 section = (section or 1) * 100
             else:

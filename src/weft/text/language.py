@@ -13,7 +13,14 @@ def is_written_without_spaces(language: str) -> bool:
     return code_of(language) in WITHOUT_SPACES
 
 
-WITHOUT_SPACES = frozenset(["zh", "yue", "wuu", "lzh", "ja", "th", "lo", "km", "my", "bo", "dz"])
+def is_in_words_of_characters(language: str) -> bool:
+    """Whether a character is a word or half of one, as in Chinese and Japanese, so that it says something alone; where
+    letters spell words that nothing divides, as in Thai, it does not."""
+    return code_of(language) in IN_WORDS_OF_CHARACTERS
+
+
+IN_WORDS_OF_CHARACTERS = frozenset(["zh", "yue", "wuu", "lzh", "ja"])
+WITHOUT_SPACES = IN_WORDS_OF_CHARACTERS | {"th", "lo", "km", "my", "bo", "dz"}
 """Korean has spaces."""
 
 PAIRS = (

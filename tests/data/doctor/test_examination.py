@@ -191,6 +191,28 @@ def test_a_corpus_too_small_for_a_lexicon_is_checked_for_all_else_and_says_so(tm
     assert not diagnosis.has_errors
 
 
+THAI = dict(
+    zip(
+        "we they dog cat water rice eat drink see go house school book red big today".split(),
+        "เรา พวกเขา หมา แมว น้ำ ข้าว กิน ดื่ม เห็น ไป บ้าน โรงเรียน หนังสือ แดง ใหญ่ วันนี้".split(),
+        strict=True,
+    )
+)
+
+
+def test_right_pairs_of_a_language_whose_words_nothing_divides_are_not_called_strangers(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    sentences = [draw.sample(list(THAI), 6) for _ in range(600)]
+    (tmp_path / "a.th").write_text("".join("".join(map(THAI.__getitem__, words)) + "\n" for words in sentences))
+    (tmp_path / "a.en").write_text("".join(" ".join(words) + "\n" for words in sentences))
+    entries = {"train": [CorpusEntry(source="a.th", target="a.en")]}
+    diagnosis = examine(entries, Layout("th", "en"), tmp_path)
+    assert not kinds(diagnosis) & {"strangers", "unrelated", "length ratio"}
+    assert diagnosis.remarks == [
+        "no white space divides the words of th: not checked whether the sides translate each other"
+    ]
+
+
 def test_pairs_without_a_word_are_like_no_other(tmp_path: Path) -> None:
     rows = [("我走", "I go"), ("……", "..."), ("！", "!")]
     assert not kinds(diagnose(tmp_path, rows, test=[("……", "..."), ("你好", "hello")])) & {

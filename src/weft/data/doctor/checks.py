@@ -19,7 +19,7 @@ from weft.data.measures import (
     texts_with_mojibake,
 )
 from weft.text.chinese import converter, is_chinese
-from weft.text.language import is_written_without_spaces
+from weft.text.language import is_in_words_of_characters
 from weft.text.normalization import is_blank
 
 OWN_SCRIPT = 0.2
@@ -70,7 +70,7 @@ def check(
         found[kind] = np.union1d(*(texts_with(pattern, side) for side in texts))
     found["mojibake"] = np.union1d(*map(texts_with_mojibake, texts)).astype(np.int64)
     found["numbers"] = np.array(sorted(numbers), np.int64)
-    limits = [LONG_CHARACTERS if is_written_without_spaces(code) else LONG_WORDS for code in languages]
+    limits = [LONG_CHARACTERS if is_in_words_of_characters(code) else LONG_WORDS for code in languages]
     found["long"] = np.flatnonzero((lengths[0] > limits[0]) | (lengths[1] > limits[1]))
     chinese = [side for side, language in enumerate(languages) if is_chinese(language)]
     mixed = [scripts["traditional"][side] & scripts["simplified"][side] for side in chinese]

@@ -34,6 +34,7 @@ from weft.data.doctor.reading import CHUNK, Chunk, Fault, File
 from weft.data.keys import keys_of, pair_keys
 from weft.data.measures import tokens
 from weft.text.chinese import is_chinese
+from weft.text.language import is_in_words_of_characters, is_written_without_spaces
 
 SAMPLE = 50_000
 """The lexicon is learned from at least so many pairs, evenly spread, or from all."""
@@ -344,7 +345,16 @@ class Examination:
     # Read 2
 
     def check_alignment(self) -> None:
-        """What only the lexicon shows; for a corpus that is too small to learn one from, a remark."""
+        """What only the lexicon shows; where none can be learned, a remark that says why."""
+        undivided = [
+            code for code in self.languages if is_written_without_spaces(code) and not is_in_words_of_characters(code)
+        ]
+        if undivided:
+            self.remarks.append(
+                f"no white space divides the words of {' and '.join(undivided)}: "
+                "not checked whether the sides translate each other"
+            )
+            return
         sample, begin, end = (
             ([source for source, _ in pairs], [target for _, target in pairs])
             for pairs in (self.sample, self.first_pairs, self.last_pairs)
