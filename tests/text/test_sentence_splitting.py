@@ -52,6 +52,10 @@ LANGUAGES = st.sampled_from(["zh", "en", "de", "xx"])
         pytest.param("zh", "我用Node.js和1.苹果。|Yes?|是的.|你呢", id="points inside names and lists"),
         pytest.param("zh", "第一段\n\n|第二段。\n|第三段", id="paragraphs"),
         pytest.param("ja", "そうですか？|はい。|「ええ。」|行きます", id="Japanese"),
+        pytest.param("zh", "《谁动了我的奶酪？》是一本书。|我看过。", id="a title is no sentence"),
+        pytest.param("zh", "她用“你好吗？”来打招呼。|“你好吗？”|“我很好。”", id="a sentence goes on around a quotation"),
+        pytest.param("zh", "他写道：“第一。|第二。”|她笑了。", id="a quotation of several sentences ends as one"),
+        pytest.param("ja", "「本当ですか？」と聞いた。|「はい。」って言った。|『君の名は。』を見た。", id="Japanese quotations"),
         pytest.param("en", "He left. |She came! |Why? |No.", id="the usual ends"),
         pytest.param("en", "Mr. Smith met Dr. J. K. Lee of the U.S. Army. |Then he left.", id="titles and initials"),
         pytest.param("en", "Pets, e.g. Rex, i.e. a dog, cost 3.50 dollars. |See No. 5 and Fig. 3.", id="abbreviations"),
@@ -61,8 +65,15 @@ LANGUAGES = st.sampled_from(["zh", "en", "de", "xx"])
         pytest.param("en", "It ended. |(See p. 5.) |Good. |(I know.) |Bye.", id="brackets"),
         pytest.param("en", "1. First this. |2. Then that.", id="numbers of a list"),
         pytest.param("de", "Am 3. Mai kam z.B. Herr Dr. Mann. |Er ging am 12. Juni.", id="German"),
+        pytest.param("en", "He is Sammy Davis Jr. III of Acme Inc. London. |I have a Ph.D. You too?", id="behind names"),
+        pytest.param("de", "Es kostet 3 Mio. Euro und 2 Mrd. Dollar, s. Abs. 3 oben. |Gut.", id="German amounts"),
+        pytest.param("tr", "Ali 3. Sokakta oturuyor. |Ben de.", id="Turkish ordinals"),
         pytest.param("ru", "Это т.е. А. С. Пушкин. |Он ушёл.", id="Russian"),
+        pytest.param("ru", "Пришёл А.С. Пушкин. |Он ушёл.", id="Russian initials"),
+        pytest.param("el", "Ο Κ.Π. Καβάφης. |Ναι.", id="Greek initials"),
+        pytest.param("th", "ในปี พ.ศ. 2560 เขามา", id="Thai initials"),
         pytest.param("hi", "मैं हूँ। |तुम कौन हो? |ठीक।", id="Hindi"),
+        pytest.param("hi", "डॉ. शर्मा आए। |वे गए।", id="Hindi titles"),
         pytest.param("ar", "من أنت؟ |أنا هنا. |نعم.", id="Arabic"),
     ],
 )
@@ -118,7 +129,7 @@ def test_what_is_short_enough_is_not_cut() -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["(", ". ", "。”", "\u0301", "a.", " ", "\n ", "“！", "(a", "。", "Mr. ", "\x00", "\ud800", "…", "a,"],
+    ["(", ". ", "。”", "\u0301", "a.", " ", "\n ", "“！", "(a", "。", "Mr. ", "“。”", "a“。", "《", "A.", "\x00", "\ud800", "…", "a,"],
     ids=ascii,
 )
 def test_endless_text_of_any_kind_takes_a_moment(unit: str) -> None:

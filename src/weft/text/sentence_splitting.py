@@ -6,10 +6,12 @@ end, since two sentences in one part do less harm than a torn one. Knows nothing
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 from weft.text.detokenization import IDEOGRAM, UNSPACED
 from weft.text.language import code_of
+from weft.text.words import mark_ranges
 
 
 def split_sentences(text: str, language: str) -> list[str]:
@@ -117,7 +119,7 @@ def is_end(text: str, begin: int, found: re.Match[str], code: str) -> bool:
     before, after = text[max(begin, found.start() - 40) : found.start()], text[found.end() : found.end() + 16]
     if NEVER_FIRST.match(after) or (not gap and GOES_ON.match(after)):
         return False
-    if closing and not gap and IS_SAID.match(after):
+    if closing and not gap and (IS_SAID.match(after) or is_quoted_inside(text, begin, found)):
         return False
     if any(sign in CERTAIN_ENDS for sign in signs):
         return True
@@ -133,13 +135,36 @@ def is_end(text: str, begin: int, found: re.Match[str], code: str) -> bool:
 
 NEVER_FIRST = re.compile("[,，、;；:：%％)）」』”’·]")
 GOES_ON = re.compile("[…⋯~～—–-]")
-IS_SAID = re.compile(r"[^\s，。！？；：“”「」,.!?]{0,8}?[说說道问問喊叫答]")
-"""“你好！”他说。 is one sentence."""
+IS_SAID = re.compile(r"と|って|[^\s，。！？；：“”「」,.!?]{0,8}?[说說道问問喊叫答]")
+"""“你好！”他说。 and 「はい。」と答えた。 are one sentence."""
+
+
+def is_quoted_inside(text: str, begin: int, found: re.Match[str]) -> bool:
+    """Whether what closes here, without a space behind it, is a title or a quotation that the sentence goes on around:
+    《谁动了我的奶酪？》是一本书。 One that the sentence begins with, or that a colon or comma brings, is speech that ends it.
+    """
+    mark = found.end("closing") - 1
+    if text[mark] in CLOSING_TITLES:
+        return True
+    opening = OPENING_OF.get(text[mark])
+    if opening is None:
+        return False
+    opened = text.rfind(opening, max(begin, found.start() - LONGEST_QUOTATION), found.start())
+    before = text[max(begin, opened - LONGEST_OPENING) : max(begin, opened)].rstrip(BEFORE_QUOTATIONS)
+    return opened >= 0 and before != "" and before[-1] not in BRINGING_SPEECH
+
+
+CLOSING_TITLES = "》〉』"
+OPENING_OF = {"”": "“", "’": "‘", "»": "«", "›": "‹", "」": "「", "﹂": "﹁", "﹄": "﹃", '"': '"'}
+BEFORE_QUOTATIONS = " \t\u3000“‘«‹「『﹁﹃\"'"
+BRINGING_SPEECH = ":：,，—"
+LONGEST_QUOTATION, LONGEST_OPENING = 300, 8
+"""Characters that are looked through for what opens a quotation, and for what stands before that."""
 
 
 def is_abbreviation(before: str, after: str, code: str) -> bool:
     """Whether the period between these belongs to the word before it."""
-    found = LAST_WORD.search(before)
+    found = last_word().search(before)
     if found is None:
         return False
     word = found[0].casefold()
@@ -152,34 +177,48 @@ def is_abbreviation(before: str, after: str, code: str) -> bool:
         is_ordinal = code in WITH_ORDINALS and len(word) <= 2  # am 3. Mai
         return is_of_list or is_ordinal
     is_initial = len(word) == 1 and found[0] != "I" and not IDEOGRAM.match(word)  # J. Smith
-    return is_initial or SEVERAL_INITIALS.fullmatch(found[0]) is not None
+    return is_initial or are_initials(found[0].split("."))
 
 
-LAST_WORD = re.compile(r"[^\W_]+(?:\.[^\W_]+)*$")
-SEVERAL_INITIALS = re.compile(r"(?:[A-Z]\.)+[A-Z]")
-"""U.S, J.R.R: that the sentence goes on behind them is more frequent than that it ends."""
+def are_initials(letters: Sequence[str]) -> bool:
+    """U.S, J.R.R, А.С, พ.ศ: that the sentence goes on behind them is more frequent than that it ends."""
+    return len(letters) > 1 and all(
+        len(letter) == 1 and letter.isalpha() and not letter.islower() and not IDEOGRAM.match(letter)
+        for letter in letters
+    )
+
+
+@cache
+def last_word() -> re.Pattern[str]:
+    """A word with its accents and vowel signs, or several joined by periods: z.B."""
+    word = rf"[^\W_](?:[^\W_]|[{mark_ranges()}])*"
+    return re.compile(rf"{word}(?:\.{word})*$")
+
+
 
 BEFORE_NAMES: dict[str, frozenset[str]] = {
     code: frozenset(words.split())
     for code, words in {
         "en": "mr mrs ms mx dr prof rev hon gen col maj capt lt sgt cpl adm gov sen rep pres st mt ft messrs vs viz cf "
-        "e.g i.e al approx dept",
-        "de": "hr fr frl dipl ing bzw ca d.h z.b u.a usw vgl s.o s.u evtl ggf inkl max min str geb nr",
+        "e.g i.e al approx dept jr sr inc corp bros ltd ph.d",
+        "de": "hr fr frl dipl ing bzw ca d.h z.b u.a usw vgl s.o s.u evtl ggf inkl max min str geb nr mio mrd tsd sog "
+        "bspw",
         "fr": "mm mme mlle mgr me p.ex env av bd",
         "es": "sr sra srta sres dña ud uds av avda p.ej pág núm dra",
         "it": "sig sigg dott ing avv es pag art",
         "pt": "sr sra srta dra av ex pág núm exmo",
         "nl": "dhr mevr mw bijv nl d.w.z o.a",
         "ru": "гг ул им стр т.е т.к т.п проф акад руб тыс",
+        "hi": "डॉ श्री प्रो पं सु",
     }.items()
 }
 """By language, words whose period ends no sentence, whatever follows; the English ones are met in all."""
 BEFORE_NUMBERS = re.compile(
-    "nos?|nr|figs?|eqs?|vols?|pp|ch|chap|sect?|art|para?|ex|ed|tab|abb|bd|núm"
+    "nos?|nr|figs?|eqs?|vols?|pp|ch|chap|sect?|art|para?|ex|ed|tab|abb|abs|kap|bd|núm"
     "|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
 )
 """Words whose period ends no sentence where a number follows."""
-WITH_ORDINALS = {"de", "da", "no", "nb", "nn", "fi", "et", "lv", "cs", "sk", "sl", "hr", "sr", "hu", "pl", "is"}
+WITH_ORDINALS = {"de", "da", "no", "nb", "nn", "fi", "et", "lv", "cs", "sk", "sl", "hr", "sr", "hu", "pl", "is", "tr"}
 """Languages that write third as 3."""
 
 
