@@ -88,6 +88,13 @@ def test_every_sign_of_the_spacing_rules_is_one_that_the_library_cuts_out(sign: 
         "I'll be at O'Brien's at 5 o'clock in the U.S., p.m.",
         "Wait... what?! So do I. I do.",
         "AT & T * 2 = 4",
+        "L'amour, c'est l'histoire d'un été: aujourd'hui, qu'il…",
+        "Nell'arte dell'anno, c'è un'ora.",
+        "П’ять м'ячів: об’єкт.",
+        "Ankara'da Ali'nin 2019'dan beri.",
+        "„Ja“, sagte „er“ und ‚sie‘. “No” ‘no’",
+        "من أنت؟ نعم، هنا؛ لا۔",
+        "मैं हूँ। तुम॥",
         "x 你 y",
         "",
     ],
@@ -115,7 +122,7 @@ def test_other_spacing_becomes_the_usual_one(text: str, written: str) -> None:
     assert cut(PIPELINE, written, "nfc") == words
 
 
-@given(text=st.text(st.sampled_from("aI1 .,'\"-“”‘’（，。我好(/@$%:s\u0301\u0338>")))
+@given(text=st.text(st.sampled_from("aI1 .,'\"-“”‘’„‚（，。我好(/@$%:sпl\u0301\u0338>")))
 def test_what_is_joined_is_cut_into_the_same_words(text: str) -> None:
     words = cut(PIPELINE, text, "nfc")
     assert cut(PIPELINE, join(words, "nfc"), "nfc") == words
@@ -141,6 +148,11 @@ def test_a_word_that_cannot_be_spelled_is_exactly_one_unknown_one(tokenizer: Wor
 
 
 # Training
+
+
+def test_pieces_are_learned_from_text_with_a_lone_surrogate_in_another_script() -> None:
+    tokenizer, _ = train_wordpiece(["漢字 \ud800 漢字"], vocab_size=50, language="zh", script="simplified")
+    assert {"汉", "字"} <= set(tokenizer.vocabulary.tokens)
 
 
 def test_pieces_are_merged_by_frequency() -> None:

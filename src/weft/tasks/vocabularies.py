@@ -178,7 +178,7 @@ def make_tokenizers(
     if settings.shared:
         # Each side is converted as it will be when it is encoded; the pieces are then learned from what is seen.
         texts = [
-            normalize(convert_script(text, script), settings.normalization, punctuation)
+            convert_script(normalize(text, settings.normalization, punctuation), script)
             for side, (script, punctuation) in ((pairs.sources, source_form), (pairs.targets, target_form))
             for text in side
         ]

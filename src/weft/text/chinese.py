@@ -6,7 +6,7 @@ from typing import Literal
 
 import opencc
 
-from weft.text.language import code_of
+from weft.text.language import CHINESE_CODES, code_of
 
 HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 """Chinese characters, as the inside of a character class."""
@@ -14,7 +14,6 @@ IS_HAN = re.compile(f"[{HAN}]")
 
 Script = Literal["keep", "simplified", "traditional"]
 
-CHINESE_CODES = frozenset({"zh", "yue", "wuu", "lzh"})
 CONVERSIONS = {"simplified": "t2s", "traditional": "s2t"}
 
 

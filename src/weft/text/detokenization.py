@@ -8,7 +8,8 @@ of weft's own tokenizers.
 import re
 from functools import cache
 
-from weft.text.chinese import CHINESE_CODES, HAN
+from weft.text.chinese import HAN
+from weft.text.language import IN_WORDS_OF_CHARACTERS as UNSPACED
 from weft.text.language import code_of
 
 
@@ -130,12 +131,13 @@ JOINING_PERCENT = {"en", "zh", "ja", "ko"}
 def superfluous_space(code: str) -> re.Pattern[str]:
     """A space that a tokenizer put in, in the language of this code. Each pattern begins with a literal space, which
     makes the search quick; what stands before it is looked back at from behind it."""
-    low = ".,…" if code == "fr" else ".,;:!?…"
+    low = (".,…" if code == "fr" else ".,;:!?…") + "،؛؟۔।॥"
+    closes_low = "“" if code in LOW_QUOTING else ""
     opening = "(\\[{‘„¿¡" + ("" if code in LOW_QUOTING else "“") + ("" if code in REVERSING | {"fr"} else "«")
     closing = ")\\]}" + ("" if code in LOW_QUOTING else "”") + ("" if code in REVERSING | {"fr"} else "»")
     places = [
         # a sign at the end of a word, unless it begins a smiley or a number
-        rf"(?=(?![:;]\))[{low}]+(?![^\s\"'”’»)\]}}]))",
+        rf"(?=(?![:;]\))[{low}]+(?![^\s\"'”’»{closes_low})\]}}]))",
         f"(?<![(\\[{{] )(?=[{closing}])",
         f"(?<=[\\s\"'“‘(\\[][{opening}] )",
         f"(?<=^[{opening}] )",
@@ -165,7 +167,6 @@ CLIPPED = (
 # Languages without
 
 
-UNSPACED = CHINESE_CODES | {"ja"}
 KANA = "\u3041-\u30ff\u31f0-\u31ff"
 WIDE_SIGNS = "\u3001-\u3004\u3006\u3008-\u303f\uff01-\uff60“”‘’…—·"
 IDEOGRAM = re.compile(f"[{HAN}{KANA}]")

@@ -19,7 +19,8 @@ def is_in_words_of_characters(language: str) -> bool:
     return code_of(language) in IN_WORDS_OF_CHARACTERS
 
 
-IN_WORDS_OF_CHARACTERS = frozenset(["zh", "yue", "wuu", "lzh", "ja"])
+CHINESE_CODES = frozenset(["zh", "yue", "wuu", "lzh"])
+IN_WORDS_OF_CHARACTERS = CHINESE_CODES | {"ja"}
 WITHOUT_SPACES = IN_WORDS_OF_CHARACTERS | {"th", "lo", "km", "my", "bo", "dz"}
 """Korean has spaces."""
 

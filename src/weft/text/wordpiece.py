@@ -47,10 +47,27 @@ HAN_BLOCKS = (
     range(0x2F800, 0x2FA20),
 )
 CHINESE_SIGNS = "，。！？；：、（）《》〈〉「」『』【】〔〕·"
-OPENING, CLOSING = "([{“‘#$¿¡", ".,!?;:)]}”’…%"
+OPENING, CLOSING = "([{“‘„‚#$¿¡", ".,!?;:)]}”’…%،؛؟۔।॥"
+LOW_QUOTES = {"„": "“”", "‚": "‘’"}
+"""What closes „Ja“ and ‚ja‘."""
 JOINING = "-/_@‐‑–—"
 APOSTROPHES = "'’"
 AFTER_APOSTROPHE = {"s", "t", "d", "m", "ll", "re", "ve", "clock"}
+BEFORE_APOSTROPHE = frozenset(
+    "l d j c n m t s qu jusqu lorsqu puisqu quoiqu quelqu presqu aujourd entr dell all nell sull dall coll un nessun "
+    "alcun ciascun quest quell bell sant tutt mezz dov cos com anch".split()
+)
+"""Of French, Italian and Catalan, before a word that begins with a vowel or h: l'amour, dell'arte, quest'anno."""
+TURKISH_SUFFIXES = frozenset(
+    f"{buffer}{suffix}"
+    for buffer, suffixes in {
+        "": "da de ta te dan den tan ten ın in un ün lı li lu lü lar ler la le daki deki taki teki ca ce ça çe",
+        "n": "ın in un ün da de dan den daki deki",
+        "y": "a e ı i u ü la le",
+    }.items()
+    for suffix in suffixes.split()
+)
+"""Behind a name or a number: Ankara'da, Ali'nin, 2019'dan."""
 
 
 class WordPieceTokenizer(VocabularyTokenizer):
@@ -129,7 +146,7 @@ def train_wordpiece(
     cutter = bert_pipeline(Vocabulary(SPECIAL_PIECES))
     counts: Counter[str] = Counter()
     for text in texts:
-        unified = normalize(convert_script(text, script), normalization, punctuation)
+        unified = convert_script(normalize(text, normalization, punctuation), script)
         counts.update(cut(cutter, unified, normalization))
     if not counts:
         raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
@@ -239,8 +256,9 @@ def parts(words: Sequence[str], form: Normalization) -> Iterator[str]:
     """The words and the spaces between them. A straight quotation mark opens and closes by turns."""
     is_open = dict.fromkeys("\"'", False)
     before, opens = "", False
-    for place, word in enumerate(words):
-        after = words[place + 1] if place + 1 < len(words) else ""
+    roles = with_closing_quotes(words)
+    for place, (written, word) in enumerate(zip(words, roles, strict=True)):
+        after = roles[place + 1] if place + 1 < len(words) else ""
         is_quote = word == '"' or (word == "'" and not is_apostrophe(before, after))
         closes = is_quote and is_open[word]
         if is_quote:
@@ -250,18 +268,31 @@ def parts(words: Sequence[str], form: Normalization) -> Iterator[str]:
         elif is_quote:
             wants_space = not is_chinese_sign(before) and before not in OPENING
         else:
-            wants_space = space_between(words, place)
-        if place and (wants_space or not stays_apart(before, word, form)):
+            wants_space = space_between(roles, place)
+        if place and (wants_space or not stays_apart(words[place - 1], written, form)):
             yield " "
-        yield word
+        yield written
         before, opens = word, is_quote and not closes
+
+
+def with_closing_quotes(words: Sequence[str]) -> Sequence[str]:
+    """The words, with ” or ’ for the “ or ‘ that closes what „ or ‚ has opened, and opens elsewhere."""
+    if LOW_QUOTES.keys().isdisjoint(words):
+        return words
+    roles, closing = list(words), ""
+    for place, word in enumerate(words):
+        if word in LOW_QUOTES:
+            closing = LOW_QUOTES[word]
+        elif closing and word in closing:
+            roles[place], closing = closing[1], ""
+    return roles
 
 
 def space_between(words: Sequence[str], place: int) -> bool:
     """Whether a space comes before the word at this place, quotation marks aside.
 
     None next to a Chinese character or sign; none before what closes and after what opens; none around hyphens,
-    dashes, slashes, `_` and `@`; none inside 3.14, 10:30, 1,000, U.S., don't and o'clock. Else there is one.
+    dashes, slashes, `_` and `@`; none inside 3.14, 10:30, 1,000, U.S., don't, l'amour and o'clock. Else there is one.
     """
     if not place:
         return False
@@ -291,8 +322,20 @@ def is_in_number(earlier: str, sign: str, word: str) -> bool:
 
 
 def is_apostrophe(before: str, after: str) -> bool:
-    """Whether ' between these two is that of don't, of o'clock or of O'Brien."""
-    return before.isalnum() and (after.lower() in AFTER_APOSTROPHE or (before == "O" and after[:1].isupper()))
+    """Whether ' between these two is that of don't, of o'clock or of O'Brien; of l'amour, п'ять or Ankara'da."""
+    if not before.isalnum():
+        return False
+    if after.lower() in AFTER_APOSTROPHE or (before == "O" and after[:1].isupper()):
+        return True
+    if before.lower() in BEFORE_APOSTROPHE:
+        return unicodedata.normalize("NFD", after.lower())[:1] in tuple("aeiouyhœæ")
+    if is_cyrillic(before[-1]) and is_cyrillic(after[:1]):
+        return True
+    return after in TURKISH_SUFFIXES and (before[0].isupper() or before.isdecimal())
+
+
+def is_cyrillic(character: str) -> bool:
+    return "\u0400" <= character <= "\u052f"
 
 
 def are_initials(before: str, after: str) -> bool:
