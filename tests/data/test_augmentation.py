@@ -14,6 +14,7 @@ from weft.config import FieldProblems
 from weft.data.augmentation import (
     AugmentationConfig,
     PairNoise,
+    join,
     moved,
     other_casing,
     other_punctuation,
@@ -250,6 +251,12 @@ def test_joined_pairs_are_two_neighbors_of_one_corpus(tokenizer: CharacterTokeni
     assert with_joined_pairs(
         encoded, tokenizers, ("en", "en"), parts=[2, 3], **{**settings, "max_length": 4}
     ).kept.tolist() == [0, 1, 2, 4]
+
+
+def test_sentences_of_chinese_and_japanese_are_joined_without_a_space(tokenizer: CharacterTokenizer) -> None:
+    first, second = tokenizer.encode(["a.", "c."])
+    joined = {code: tokenizer.decode([join(first, second, tokenizer, code, frozenset())]) for code in ("zh", "ja", "en")}
+    assert joined == {"zh": ["a.c."], "ja": ["a.c."], "en": ["a. c."]}
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (0.5, 20), (1.0, 40)])

@@ -305,6 +305,14 @@ def test_all_that_is_wrong_with_all_files_is_said_at_once(problems: Callable[...
     ]
 
 
+def test_a_file_of_another_kind_is_not_read_to_its_end(
+    problems: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus, "LINES_AT_ONCE", 10)
+    monkeypatch.setattr(corpus, "MOST_PROBLEMS", 25)
+    assert len(problems({"a.jsonl": b"\n" * 1000}, "a.jsonl")) == 30
+
+
 # Where a pair comes from
 
 

@@ -46,6 +46,7 @@ def test_a_greeting_stands_before_the_text_or_before_the_sign_that_ends_it() -> 
 
 def test_sentences_are_joined_as_their_language_does() -> None:
     assert joined("你好。", "再见。", "zh") == "你好。再见。"
+    assert joined("はい。", "では。", "ja") == "はい。では。"
     assert joined("Hi.", "Bye.", "en") == "Hi. Bye."
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.data import corpus, preparation
+from weft.data import corpus
 from weft.data.cleaning import CleaningConfig
 from weft.data.corpus import CorpusEntry, DataConfig, TrainingCorpus
 from weft.data.doctor.findings import Example
@@ -154,7 +154,7 @@ def test_pairs_with_an_empty_side_are_dropped_and_counted_where_the_recipe_says_
 
 def test_reading_gives_up_on_a_file_of_another_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "LINES_AT_ONCE", 10)
-    monkeypatch.setattr(preparation, "MOST_PROBLEMS", 25)
+    monkeypatch.setattr(corpus, "MOST_PROBLEMS", 25)
     (tmp_path / "a.jsonl").write_text("no JSON\n" * 1000)
     with pytest.raises(CorpusError) as caught:
         cleaned(tmp_path, "a.jsonl")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.data import corpus
 from weft.data.corpus import Columns, CorpusEntry, Layout
 from weft.data.splitting import Split, split
 from weft.errors import CorpusError, UsageError
@@ -108,6 +109,15 @@ def test_two_sides_of_one_language_have_columns_of_their_own(tmp_path: Path) -> 
     split([CorpusEntry(path=str(tmp_path / "a.tsv"))], layout, tmp_path / "parts", {"valid": 2}, seed=1)
     header, *lines = (tmp_path / "parts" / "train.tsv").read_text(encoding="utf-8").splitlines()
     assert (header, len(lines)) == ("source\ttarget", 7)
+
+
+def test_a_file_of_another_kind_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "LINES_AT_ONCE", 10)
+    monkeypatch.setattr(corpus, "MOST_PROBLEMS", 25)
+    (tmp_path / "a.jsonl").write_text("no JSON\n" * 1000)
+    with pytest.raises(CorpusError) as raised:
+        split([CorpusEntry(path=str(tmp_path / "a.jsonl"))], ZH_EN, tmp_path / "parts", {"valid": 1}, seed=1)
+    assert len(raised.value.problems) == 30
 
 
 def test_every_line_that_is_wrong_is_named_and_nothing_is_written(tmp_path: Path) -> None:

@@ -203,7 +203,9 @@ def named_errors(published: Published) -> Iterator[None]:
         yield
     except KeyError:
         what = f"has no member {published.member}"
-    except (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        what = f"is damaged, perhaps cut off on its way: {error}; remove {published.path} and get it again"
+    except (OSError, ValueError, NotImplementedError, RuntimeError) as error:
         what = f"cannot be read: {error}"
     else:
         return

@@ -26,6 +26,8 @@ from weft.text.vocabulary import SPECIAL_PIECES
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 TAG = re.compile("<[A-Za-z][A-Za-z0-9_-]*>")
+MOST_PROBLEMS = 1000
+"""Lines that are wrong, with which reading gives up: a file of another kind need not be read to its end."""
 LINES_AT_ONCE = 10_000
 BYTES_AT_ONCE = 2**23
 """Lines of a piece, and the bytes at which it ends before."""
@@ -255,6 +257,8 @@ def read_entry(entry: CorpusEntry, name: str, config: DataConfig, root: Path) ->
                 dropped += 1
             else:
                 reading.add_empty(number, source)
+        if reading.has_enough:
+            break
     reading.raise_problems()
     if not sources:
         raise CorpusError(name, [Problem("the whole file", "holds no sentence pair")])
@@ -322,6 +326,11 @@ class Reading:
     def add_empty(self, number: int, source: str) -> None:
         side = "source" if is_blank(source) else "target"
         self.add(number, f'the {side} side is empty; fill it, remove it, or in a recipe set data.empty_sides = "drop"')
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether so much was wrong that reading on would tell nothing new."""
+        return len(self.problems) >= MOST_PROBLEMS
 
     def raise_problems(self) -> None:
         if self.problems:

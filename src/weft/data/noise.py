@@ -10,6 +10,7 @@ from random import Random
 
 from weft.data.augmentation import other_casing, other_punctuation
 from weft.text.chinese import convert_script, is_chinese
+from weft.text.sentence_splitting import joins_without_space
 
 SHARE = 0.1
 """How many of a text's letters typos and dropped characters hit; one at least."""
@@ -81,5 +82,5 @@ def noisy(texts: Sequence[str], kind: str, language: str, seed: int) -> list[str
 
 
 def joined(first: str, second: str, language: str) -> str:
-    """Two sentences as one text; of Chinese without a space between."""
-    return ("" if is_chinese(language) else " ").join((first, second))
+    """Two sentences as one text; of Chinese and Japanese without a space between."""
+    return ("" if joins_without_space(language) else " ").join((first, second))

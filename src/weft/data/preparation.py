@@ -37,8 +37,6 @@ from weft.data.workers import Each
 from weft.errors import CorpusError, Problem
 from weft.text.normalization import is_blank
 
-MOST_PROBLEMS = 1000
-"""Lines that are wrong, with which reading gives up: a file of another kind need not be read to its end."""
 MOST_EXAMPLES = 20
 """Removed pairs of each rule that are kept to be looked at."""
 
@@ -184,7 +182,7 @@ def clean(
     """Read the pairs of these entries and keep the good ones in the folder `scratch`; without `cleaning` all of them.
 
     `each` is `map`, or works in other processes (`workers`). Raises CorpusError that names every file and line that is
-    wrong, of a file the first MOST_PROBLEMS.
+    wrong, of a file the first corpus.MOST_PROBLEMS or somewhat more.
     """
     sources = as_entries(entries)
     removed, leaks, problems, rows = Removed(), Leaks(), [], [0] * len(sources)
@@ -245,7 +243,7 @@ def judged_pieces(judge: "Judge", entry: CorpusEntry, root: Path, each: Each) ->
     parse, pieces = open_entry(entry, judge.config, root, reading)
     for judged in each(partial(judge, parse), pieces):
         reading.problems += judged.problems
-        if len(reading.problems) >= MOST_PROBLEMS:
+        if reading.has_enough:
             break
         pairs += judged.read
         yield judged

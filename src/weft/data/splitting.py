@@ -162,6 +162,8 @@ def read(entry: CorpusEntry, layout: Layout) -> Iterator[list[tuple[str, str]]]:
     parse, pieces = open_files(entry, layout, Path(), reading)
     for piece in pieces:
         yield [(source, targets[0]) for _, source, targets in parse(piece, reading)]
+        if reading.has_enough:
+            break
     reading.raise_problems()
 
 

@@ -16,6 +16,7 @@ from xml.parsers import expat
 from weft.data.corpus import Reading, Row
 from weft.errors import CorpusError
 from weft.files import naming_unreadable, open_bytes
+from weft.text.language import code_of
 from weft.text.normalization import is_blank
 
 LARGEST = 2**30
@@ -179,4 +180,4 @@ class Units:
 def is_of(code: str, language: str) -> bool:
     """Whether a code such as zh-CN or EN_us names the language, or a form of it."""
     asked, given = (one.lower().replace("_", "-") for one in (language, code))
-    return given == asked or given.startswith(f"{asked}-")
+    return given == asked or given.startswith(f"{asked}-") or (asked.isalpha() and code_of(given) == code_of(asked))
