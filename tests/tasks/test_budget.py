@@ -4,7 +4,7 @@ import json
 import os
 import re
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +183,17 @@ def test_a_model_whose_size_is_open_is_made_for_the_budget_and_goes_on_with_it(t
     assert model.model.config.model_dim < size_for(42).model_dim
     assert {model.resolved.origins[f"model.{key}"] for key in ("model_dim", "ff_dim", "dropout")} == {"budget"}
     assert steps_of(run) == list(range(1, STEPS + 1))
+
+
+def test_where_not_one_step_of_the_usual_model_fits_a_smaller_one_is_tried(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paces = iter([replace(PACE, step=1000.0), PACE])
+    monkeypatch.setattr(training, "try_out", lambda *_, **__: Trial(next(paces), 3, 30.0, 1.0, 5, 1))
+    given = {**recipe(), "model": {"num_heads": 2}}
+    run = train(given, run=tmp_path / "run", data=tiny_run, budget=f"{SECONDS}s")
+    assert steps_of(run) == list(range(1, STEPS + 1))
+    assert load_model(run).model.config.model_dim < size_for(42).model_dim
 
 
 @pytest.mark.usefixtures("slow_machine")

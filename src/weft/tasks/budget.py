@@ -99,25 +99,35 @@ def same_budget(begun_with: Mapping[str, float] | None, now: Budget | None, run:
     return replace(now, began=now.began - begun_with["before_training"])
 
 
-def with_fitting_steps(
-    resolved: Resolved[TranslationRecipe], trial: Trial, trainer: TranslationTrainer, seconds: float
-) -> Resolved[TranslationRecipe]:
-    """The recipe with the steps, and the epochs for them, that fit into what is left of a budget.
+@dataclass(frozen=True)
+class Fit:
+    """What a trial says of a model and what is left of a budget."""
 
-    `trainer` is the one of the trial. Raises UsageError where not even one step fits.
-    """
+    steps: int
+    """As many as there is time for; 0 where not even one fits, ..."""
+    resolved: Resolved[TranslationRecipe]
+    """The model's recipe with these steps and the epochs for them, but without any where none fits."""
+    epochs: float
+    lack: str
+    """... and then what is missing."""
+
+
+def fit_to(resolved: Resolved[TranslationRecipe], trial: Trial, trainer: TranslationTrainer, seconds: float) -> Fit:
+    """The steps that fit into what is left of a budget; `trainer` is the one of the trial."""
     intervals = trainer.validation_interval, trainer.checkpoint_interval
     most = MOST_EPOCHS * trainer.steps_per_epoch
     steps = fit_steps((1 - SAFETY) * (seconds - LEAVING), trial.pace, *intervals, most=most)
     if steps == 0:
         least = sum(run_seconds(1, trial.pace, *intervals).values()) / (1 - SAFETY) + LEAVING
-        raise UsageError(
+        lack = (
             f"the budget leaves {duration(max(0, seconds))} for training, and one step with its validation, its "
             f"checkpoint and the last scores takes {duration(math.ceil(least))} here; give more time, or fewer "
             "validation pairs"
         )
-    epochs = math.ceil(steps / trainer.steps_per_epoch)
-    return changed(resolved, {"training.steps": steps, "training.epochs": epochs}, "measured")
+        return Fit(0, resolved, 0.0, lack)
+    epochs = steps / trainer.steps_per_epoch
+    settings = {"training.steps": steps, "training.epochs": math.ceil(epochs)}
+    return Fit(steps, changed(resolved, settings, "measured"), epochs, "")
 
 
 def note_budget(trainer: TranslationTrainer, budget: Budget | None) -> None:

@@ -27,19 +27,20 @@ from weft.config import (
 from weft.data.augmentation import PairNoise
 from weft.data.batching import Batch, PairBatches
 from weft.data.store import Store
-from weft.errors import RunError, WorkerLost
+from weft.errors import RunError, UsageError, WorkerLost
 from weft.files import sync, write_atomically
 from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS, choose_device, choose_threads, has_native_bf16, keep_memory_pages
 from weft.tasks.budget import (
     FITTED,
     Budget,
+    Fit,
     duration,
+    fit_to,
     note_budget,
     record_outcome,
     refuse_two_lengths,
     same_budget,
-    with_fitting_steps,
 )
 from weft.tasks.corpora import Corpora, find_recipe, read_all
 from weft.tasks.defaults import choose_smaller, describe_smaller
@@ -229,24 +230,25 @@ def fitted(
     listener: Listener,
 ) -> TranslationModel:
     """The model with the steps that a budget has time for; or, where these are few and its size was left open, a
-    smaller one with more of them."""
+    smaller one with more of them. Raises UsageError where not even one step fits."""
     ranks, pairs = run.ranks, prepared.account.clean
-    with_steps, epochs = fitted_steps(model, prepared.store, corpora, run, budget, listener)
-    smaller = choose_smaller(resolved, prepared.resolved.recipe, pairs, epochs)
+    fit = fitted_steps(model, prepared.store, corpora, run, budget, listener)
+    smaller = choose_smaller(resolved, prepared.resolved.recipe, pairs, fit.epochs)
     if smaller:
-        listener.on_message(describe_smaller(smaller, pairs, epochs))
+        listener.on_message(describe_smaller(smaller, pairs, fit.epochs))
         hurried = replace(prepared, resolved=changed(prepared.resolved, smaller, "budget"))
         model = ranks.from_first(first_model, hurried)
-        with_steps, _ = fitted_steps(model, prepared.store, corpora, run, budget, listener)
-    model.resolved = with_steps
+        fit = fitted_steps(model, prepared.store, corpora, run, budget, listener)
+    if not fit.steps:
+        raise UsageError(fit.lack)
+    model.resolved = fit.resolved
     return model
 
 
 def fitted_steps(
     model: TranslationModel, store: Store, corpora: Corpora, run: SharedRunFolder, budget: Budget, listener: Listener
-) -> tuple[Resolved[TranslationRecipe], float]:
-    """The model's recipe with the steps that a budget has time for, by a trial on a copy of the model; and how many
-    epochs these are."""
+) -> Fit:
+    """How many steps of the model a budget has time for, by a trial on a copy of it."""
     began, ranks = time.monotonic(), run.ranks
     on_a_copy = replace(model, model=copy.deepcopy(model.model))
     with trainer_for_a_trial(on_a_copy, store, corpora, Silent(), beside=run.checkpoints, ranks=ranks) as trainer:
@@ -254,15 +256,12 @@ def fitted_steps(
         is_trained = model.recipe.training.init is not None
         trial = try_out(trainer, corpora.valid, seconds=budget.trial_seconds, is_trained=is_trained)
         left = budget.seconds - budget.spent() - making
-        resolved = ranks.from_first(with_fitting_steps, model.resolved, trial, trainer, left)
-        steps_per_epoch = trainer.steps_per_epoch
-    steps = resolved.recipe.training.steps
-    assert steps is not None  # they were just fitted
+        fit = ranks.from_first(fit_to, model.resolved, trial, trainer, left)
     listener.on_message(
-        f"{steps:,} steps fit into {duration(budget.seconds)}: {trial.pace.step:.3f} s a step, "
+        f"{fit.steps:,} steps fit into {duration(budget.seconds)}: {trial.pace.step:.3f} s a step, "
         f"{trial.pace.validation:.1f} s a validation, by a trial of {trial.steps} steps"
     )
-    return resolved, steps / steps_per_epoch
+    return fit
 
 
 @contextmanager

@@ -140,8 +140,10 @@ IS_SAID = re.compile(r"と|って|[^\s，。！？；：“”「」,.!?]{0,8}?[
 
 
 def is_quoted_inside(text: str, begin: int, found: re.Match[str]) -> bool:
-    """Whether what closes here, without a space behind it, is a title or a quotation that the sentence goes on around:
-    《谁动了我的奶酪？》是一本书。 One that the sentence begins with, or that a colon or comma brings, is speech that ends it.
+    """Whether what closes here, without a space behind it, is a title or a quotation that the sentence goes on around.
+
+    《谁动了我的奶酪？》是一本书。 is one sentence; but a quotation that a sentence begins with, or that a colon or
+    comma brings, is speech that ends it.
     """
     mark = found.end("closing") - 1
     if text[mark] in CLOSING_TITLES:
@@ -193,7 +195,6 @@ def last_word() -> re.Pattern[str]:
     """A word with its accents and vowel signs, or several joined by periods: z.B."""
     word = rf"[^\W_](?:[^\W_]|[{mark_ranges()}])*"
     return re.compile(rf"{word}(?:\.{word})*$")
-
 
 
 BEFORE_NAMES: dict[str, frozenset[str]] = {

@@ -53,10 +53,11 @@ LOW_QUOTES = {"„": "“”", "‚": "‘’"}
 JOINING = "-/_@‐‑–—"
 APOSTROPHES = "'’"
 AFTER_APOSTROPHE = {"s", "t", "d", "m", "ll", "re", "ve", "clock"}
-BEFORE_APOSTROPHE = frozenset(
+ELIDED = (
     "l d j c n m t s qu jusqu lorsqu puisqu quoiqu quelqu presqu aujourd entr dell all nell sull dall coll un nessun "
-    "alcun ciascun quest quell bell sant tutt mezz dov cos com anch".split()
+    "alcun ciascun quest quell bell sant tutt mezz dov cos com anch"
 )
+BEFORE_APOSTROPHE = frozenset(ELIDED.split())
 """Of French, Italian and Catalan, before a word that begins with a vowel or h: l'amour, dell'arte, quest'anno."""
 TURKISH_SUFFIXES = frozenset(
     f"{buffer}{suffix}"
