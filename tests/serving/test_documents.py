@@ -190,6 +190,8 @@ def test_pipes_in_code_make_no_table() -> None:
         ('[a](b_(c)_d "e") [f](g)', "<x00>a</x01> <x02>f</x03>"),
         ("[a **b** `c`](d)", "<x00>a <x01>b</x02> {x03}</x04>"),
         ("[](a/b) c", "<x00></x01> c"),
+        ("[a](b 'c d') ![e](<f g.png>)", "<x00>a</x01> {x02}"),
+        ("[a](<b (c>) d", "<x00>a</x01> d"),
         ("a](b) [c", "a](b) [c"),
     ],
 )
@@ -201,6 +203,47 @@ def test_targets_of_links_are_not_translated(content: str, text: str) -> None:
 
 def test_the_lines_of_a_paragraph_are_one_text() -> None:
     assert read_document("a.md", b"one\ntwo\n\nthree\n").texts == ["one two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("<pre>\nline one\n\nline two\n</pre>\nb\n", ["b"]),
+        ("a\n<!-- c\n\nd -->\nb", ["a", "b"]),
+        ("<script>\nvar a;\n\nvar b;</SCRIPT>\nb", ["b"]),
+        ("> <style>a {}</style>\n> b", ["b"]),
+        ("<pre a=b>c</pre>\nb", ["b"]),
+        ("<prefix> b", ["<prefix> b"]),
+        ("<!-- never closed\n\nb", []),
+        ("+++\ntitle = 'x'\n+++\nb", ["b"]),
+    ],
+)
+def test_html_that_is_no_text_and_front_matter_stay(content: str, texts: list[str]) -> None:
+    document = read_document("a.md", content.encode())
+    assert document.texts == texts
+    assert document.write(texts).decode() == content
+
+
+@pytest.mark.parametrize(
+    "content", ["a  \nb\\\nc  \n", "- a  \n  b\n- c \n\nd\\", "# a  \nb\n", "a  \n    b\\\n    c\n"]
+)
+def test_a_hard_line_break_ends_a_text_and_stays(content: str) -> None:
+    document = read_document("a.md", content.encode())
+    assert document.texts == re.findall("[a-d]", content)
+    assert document.write(document.texts).decode() == content
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html", "a.srt"])
+def test_a_byte_order_mark_stays_and_is_no_text(name: str) -> None:
+    before = "\ufeff1\n00:00:01,000 --> 00:00:02,500\n" if name == "a.srt" else "\ufeff"
+    document = read_document(name, f"{before}one".encode())
+    assert [text.strip() for text in document.texts] == ["one"]
+    assert document.write(document.texts).decode() == f"{before}one"
+
+
+def test_a_mark_that_a_translation_has_twice_is_put_back_once() -> None:
+    inline = Inline.of([Original("<b>", "begin"), "a", Original("</b>", "end")])
+    assert inline.restore("<x00>A</x01><x00>") == ["", Original("<b>", "begin"), "A", Original("</b>", "end"), "<x00>"]
 
 
 def test_an_html_file_is_read_as_html() -> None:

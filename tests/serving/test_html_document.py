@@ -56,6 +56,7 @@ def written(page: str, answer: str | None = None) -> str:
         ),
         ("<p>one <svg a=b/ /> two</p><p>three <math/></p>four", "<p>ONE <svg a=b/ /> TWO</p><p>THREE <math/></p>FOUR"),
         ("<p>one <svg a=b/> two</svg> three</p>", "<p>ONE <svg a=b/> two</svg> THREE</p>"),
+        ("<p>a&nbsp;b \n c</p>", "<p>A\u00a0B C</p>"),
         ("", ""),
         ("<p></p> \n", "<p></p> \n"),
     ],

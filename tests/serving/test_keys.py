@@ -71,3 +71,10 @@ def test_no_key_is_added_to_a_file_of_something_else(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("# of the library\n", encoding="utf-8")
     add_key(tmp_path / "keys", key := make_key(), "a")
     assert read_keys(tmp_path / "keys").admit(key.encode())
+
+
+@pytest.mark.parametrize(("name", "file", "says"), [("\udcff", "keys", "is not UTF-8"), ("a", "k" * 300, "too long")])
+def test_a_name_that_cannot_be_written_is_refused(tmp_path: Path, name: str, file: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        add_key(tmp_path / file, "weft-x", name)
+    assert list(tmp_path.iterdir()) == []

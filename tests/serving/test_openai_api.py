@@ -35,6 +35,7 @@ def test_a_stream_has_a_chunk_a_sentence_and_an_end(app: Any) -> None:
     assert events[-1] == "[DONE]"
     chunks = [json.loads(event) for event in events[:-1]]
     assert [one["choices"][0]["delta"].get("content") for one in chunks] == ["一。", " 二。", "\n三。", None]
+    assert [one["choices"][0]["delta"].get("role") for one in chunks] == ["assistant", None, None, None]
     assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
 
 
@@ -59,6 +60,7 @@ def test_a_stream_has_one_choice(app: Any) -> None:
     refused = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "n": 2, "stream": True})
     assert (refused.status_code, "one choice" in refused.json()["error"]["message"]) == (400, True)
     assert ask(app, "POST", "/v1/chat/completions", json={**CHAT, "n": 1, "stream": True}).status_code == 200
+    assert ask(app, "POST", "/v1/chat/completions", json={**CHAT, "n": None, "stream": None}).status_code == 200
 
 
 def test_models_are_listed_and_shown(app: Any) -> None:

@@ -289,6 +289,17 @@ def test_confidence_underlines_words_by_their_probability(visit: Visit, address:
     expect(answer.locator(".word").first).to_have_attribute("data-doubt", "")
 
 
+def test_an_explanation_that_another_word_has_called_off_is_asked_for_again(visit: Visit) -> None:
+    page = visit()
+    answer = translate(page, LONG)
+    page.route("**/weft/explain", lambda route: None, times=1)  # it never comes
+    with page.expect_request("**/weft/explain"):
+        page.locator("#beam summary").click()
+    answer.locator(".word").last.click()
+    page.locator("#choices li button").first.click()
+    expect(page.locator("#beam .node").first).to_be_visible()
+
+
 def test_the_tree_of_the_search_is_drawn_and_folds(visit: Visit, address: str) -> None:
     page = visit()
     translate(page)

@@ -236,6 +236,19 @@ def test_a_signal_ends_the_process_after_what_was_begun_and_hup_loads_anew(tiny_
         assert "models loaded anew" in log and "苹果" not in log
 
 
+def test_an_end_that_cuts_off_a_stream_is_an_ordinary_end(tiny_run: Path) -> None:
+    with process("--model", str(tiny_run / "run"), "--max-seconds", "1", "--grace", "0") as (running, address):
+        long = {"q": "我有两个苹果。" * 20_000, "source": "zh", "target": "en"}
+        with httpx.stream("POST", f"{address}/weft/stream", json=long, timeout=20) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            running.send_signal(signal.SIGTERM)
+            with suppress(httpx.RemoteProtocolError):
+                assert sum(1 for _ in lines) < 20_000
+        assert running.wait(timeout=20) == 0
+        assert running.stderr is not None and "Traceback" not in running.stderr.read()
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal here")
 def test_a_hup_while_the_models_load_is_ignored(
     weft: Callable[..., tuple[int, str, str]], tiny_run: Path, monkeypatch: pytest.MonkeyPatch

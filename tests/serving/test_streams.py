@@ -1,8 +1,9 @@
 """Streams have the time of a document, and say so where it is over."""
 
 import asyncio
+import gc
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 import pytest
@@ -54,10 +55,50 @@ def test_a_chat_that_is_streamed_has_the_time_of_a_document_and_another_has_not(
     assert (whole.status_code, whole.json()["error"]["message"]) == (503, "the answer took longer than 0.2 s")
 
 
+@pytest.mark.parametrize(
+    ("path", "asked"), [("/weft/stream", TEXT), ("/v1/chat/completions", {**CHAT, "stream": True})]
+)
+def test_a_stream_whose_client_takes_no_more_leaves_the_queue_at_once(
+    make_service: MakeService, path: str, asked: dict[str, Any]
+) -> None:
+    service = make_service(seconds=0.2)
+    jobs: list[Any] = []
+    (model,) = service.models
+    submit = model.worker.submit
+    model.worker.submit = lambda job: (jobs.append(job), submit(job))[1]  # type: ignore[method-assign]
+    scope = {
+        **{"type": "http", "http_version": "1.1", "method": "POST", "scheme": "http", "root_path": ""},
+        **{"path": path, "raw_path": path.encode(), "query_string": b"", "client": ("127.0.0.1", 1)},
+        **{"server": ("127.0.0.1", 1), "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")]},
+    }
+
+    async def main() -> None:
+        bodies = [json.dumps(asked).encode()]
+
+        async def receive() -> Any:
+            if not bodies:
+                await asyncio.Event().wait()
+            return {"type": "http.request", "body": bodies.pop()}
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.body":
+                await asyncio.Event().wait()  # as where the other side's buffers are full
+
+        async with asyncio.timeout(10):
+            await make_app(service)(scope, receive, send)
+        assert [job.cancelled for job in jobs] == [True]
+
+    gc.disable()
+    try:
+        asyncio.run(main())
+    finally:
+        gc.enable()
+
+
 def test_items_that_are_always_ready_end_in_time_too_and_are_closed() -> None:
     closed = []
 
-    async def endless() -> AsyncIterator[int]:
+    async def endless() -> AsyncGenerator[int]:
         try:
             while True:
                 yield 1

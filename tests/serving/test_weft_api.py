@@ -4,14 +4,13 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.serving.conftest import MakeService, ask, echo_of
 
 from weft.errors import UsageError
-from weft.serving import models
+from weft.serving import models, weft_api
 from weft.serving.app import make_app
 from weft.serving.detection import Detector
 from weft.serving.keys import Keys, line_for
@@ -82,7 +81,25 @@ def test_what_goes_with_an_explained_text_has_a_bound_too(real_app: Any) -> None
         refused = ask(real_app, "POST", path, json={**asked, field: "I" * 1601})
         assert (refused.status_code, "at most 1600 characters" in refused.json()["error"]) == (400, True)
         refused = ask(real_app, "POST", path, json={**asked, field: "9" * 500})
-        assert (refused.status_code, "up to 256 pieces" in refused.json()["error"]) == (400, True)
+        most = 128 if field == "prefix" else 256
+        assert (refused.status_code, f"up to {most} pieces" in refused.json()["error"]) == (400, True)
+
+
+def test_alternatives_that_are_searched_for_one_by_one_are_the_same(
+    real_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"q": "我有两个苹果。", "source": "zh", "target": "en", "prefix": "I", "best": 4}
+    together = ask(real_app, "POST", "/weft/alternatives", json=asked).json()
+    monkeypatch.setattr(weft_api, "PIECES_AT_ONCE", 1)
+    apart = ask(real_app, "POST", "/weft/alternatives", json=asked).json()
+    assert [one["word"] for one in apart["alternatives"]] == [one["word"] for one in together["alternatives"]]
+    assert apart["alternatives"][0]["score"] == pytest.approx(together["alternatives"][0]["score"], abs=1e-4)
+
+
+def test_alternatives_are_not_found_for_a_text_of_endless_pieces(real_app: Any) -> None:
+    text = {"q": "😀" * 100, "prefix": "", "source": "zh", "target": "en"}
+    answer = ask(real_app, "POST", "/weft/alternatives", json=text)
+    assert answer.status_code == 400 and "up to 128 pieces of the model" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(("best", "status"), [(2.0, 200), (2.5, 400), ("2", 400)])
@@ -96,15 +113,15 @@ def test_alternatives_that_nobody_waits_for_any_more_are_given_up(
 ) -> None:
     ended = threading.Event()
 
-    def endless(*arguments: Any, after_step: Callable[[], None]) -> Any:
+    def endless(*arguments: Any) -> Any:
         try:
             while True:
-                after_step()
+                arguments[-1]()
                 time.sleep(0.001)
         finally:
             ended.set()
 
-    monkeypatch.setattr(tasks_alternatives, "find_alternatives", endless)
+    monkeypatch.setattr(tasks_alternatives, "find_beginnings", endless)
     app = make_app(make_service(seconds=0.1))
     asked = {"q": "一", "source": "zh", "target": "en", "prefix": "I"}
     assert ask(app, "POST", "/weft/alternatives", json=asked).status_code == 503

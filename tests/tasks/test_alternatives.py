@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from weft.errors import UsageError
-from weft.tasks.alternatives import find_alternatives, which_begin_words
+from weft.tasks.alternatives import complete, find_beginnings, which_begin_words
 from weft.tasks.model_folder import TranslationModel, build_transformer, find_model, load_model
 from weft.tasks.translation import Translator, changed_decoding, encode_sources, load_translator
 from weft.text.kinds import pieces_of
@@ -132,7 +132,8 @@ def test_what_is_raised_after_a_step_ends_it_wherever_it_is(wordy_model: Transla
 
         taken.clear()
         with suppress(InterruptedError):
-            find_alternatives(translator, TEXT, "I have", 3, config, after_step=after_step)
+            _, beginnings = find_beginnings(translator, TEXT, "I have", 3, config, after_step)
+            complete(translator, TEXT, beginnings, config, after_step)
         return len(taken)
 
     steps = steps_up_to(math.inf)

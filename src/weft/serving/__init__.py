@@ -17,6 +17,7 @@ A request goes down this list, and what it waits for comes back up:
     translating.py            texts become sentences, sentences translations, translations texts again
     models.py                 which models there are; another one in the place of one without losing a request
     batching.py               sentences of all requests meet in batches; one thread a model
+    room.py                   how much text is taken apart at once
 
     limits.py, keys.py, detection.py, metrics.py    what it is willing to do, who asks, in which language, how often
 

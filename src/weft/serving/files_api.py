@@ -3,7 +3,6 @@
 Translations lie in memory for some minutes, under a name that nobody can guess, and on no disk.
 """
 
-import asyncio
 import secrets
 import time
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from weft.serving.documents import FORMATS, MEDIA_TYPES, read_document, suffix_of, words_of
+from weft.serving.documents import FORMATS, MEDIA_TYPES, read_document, suffix_of, unpacked_size, words_of
 from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, refusals
 from weft.serving.reading import MULTIPART, checked, content_type, refuse_other_charset
 from weft.serving.refusals import Refused
@@ -96,12 +95,13 @@ def add_routes(app: FastAPI, service: Service) -> None:
         name, data, fields = await read_upload(request)
         asked = checked(fields, FileRequest, is_form=True)
         service.refuse_without_key(request, asked.api_key)
-        document = await asyncio.to_thread(read_document, name, data)
-        source = asked.source
-        if source == AUTO:
-            source = (await service.detect(words_of(document.texts)[:DETECTED_BY])).language
-        model = service.model_between(source, asked.target)
-        translated = await service.translate_document(model, document, Wish())
+        async with service.room_for_document(unpacked_size(name, data)):
+            document = await service.beside_all(read_document, name, data)
+            source = asked.source
+            if source == AUTO:
+                source = (await service.detect(words_of(document.texts)[:DETECTED_BY])).language
+            model = service.model_between(source, asked.target)
+            translated = await service.translate_document(model, document, Wish())
         link = request.url_for("download_file", name=shelf.put(translated, suffix_of(name)))
         return JSONResponse({"translatedFileUrl": str(link)})
 

@@ -65,10 +65,14 @@ def filled(run: Inline, translation: str) -> str:
     )
 
 
+WHITE_SPACE = re.compile(r"[ \t\n\f\r]+")
+"""What HTML takes for one space; a no-break space stays one."""
+
+
 def spaced(run: Sequence[Slice]) -> list[str | Inline]:
     """A run as a text between the white space around it; white space inside it is what it means, a space."""
     items = [
-        re.sub(r"\s+", " ", html.unescape(piece.raw)) if piece.kind == "text" else Original(piece.raw, role_of(piece))
+        WHITE_SPACE.sub(" ", html.unescape(piece.raw)) if piece.kind == "text" else Original(piece.raw, role_of(piece))
         for piece in run
     ]
     before = after = ""

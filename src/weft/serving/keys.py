@@ -53,8 +53,15 @@ def add_key(path: Path, key: str, name: str) -> None:
 
     Raises UsageError or ProblemsError for a file that is there and holds anything but keys, which a line would spoil.
     """
-    line = f"{line_for(key, name)}\n".encode()
-    if path.exists():
+    try:
+        line = f"{line_for(key, name)}\n".encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"the name {name!a} is not UTF-8; give another one") from None
+    try:
+        is_there = path.exists()
+    except OSError as error:
+        raise UsageError(f"{path} could not be looked at: {error.strerror}") from None
+    if is_there:
         digests_of(lines_of(path), path)
     try:
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)

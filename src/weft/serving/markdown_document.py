@@ -16,8 +16,16 @@ ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])(?:\s{1,4}(?!\s)|\s|$)")
 BEFORE = re.compile(r"(?:\s*(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,9}[.)]\s+))*\s*")
 """What of a block comes before its text."""
 FENCE = re.compile(r"(`{3,})[^`]*$|~{3,}")
+HTML_BLOCK = re.compile(
+    r" {0,3}(?:<(?P<tag>pre|script|style|textarea)(?=[\s>]|$)"
+    r"|(?P<comment><!--)|(?P<instruction><\?)|(?P<data><!\[CDATA\[))",
+    re.IGNORECASE,
+)
+"""What begins HTML that is not read as Markdown (CommonMark 0.31, section 4.6, kinds 1 to 3 and 5)."""
+ENDS_OF_HTML = {"tag": "</{}>", "comment": "-->", "instruction": "?>", "data": "]]>"}
 RULE = re.compile(r"\s*(?:[-=*_|:+]\s*){2,}|\s*\[[^\]]+\]:\s.*")
 """Rules, lines between the head and the body of a table, definitions of links."""
+FRONT_MATTER = ("---", "+++")
 UNDERLINE = re.compile(r"\s*(?:=+|-+)\s*")
 BORDER = re.compile(r"(?<!\\)\|")
 CODE_INDENT = 4
@@ -27,10 +35,9 @@ CODE_INDENT = 4
 def read_markdown(text: str) -> Document:
     reader = Reader()
     lines = lines_of(text)
-    has_front_matter = [line.strip() for line, _ in lines[:1]] == ["---"] and any(
-        closes(line, "---") for line, _ in lines[1:]
-    )
-    reader.closing = "---" if has_front_matter else None
+    fence = lines[0][0].strip() if lines else ""
+    if fence in FRONT_MATTER and any(closes(line, fence) for line, _ in lines[1:]):
+        reader.closing = fence
     for number, (line, end) in enumerate(lines):
         if not reader.goes_on_with_code(line, end, is_first=number == 0):
             reader.read(line, end)
@@ -53,8 +60,15 @@ class Reader:
     """What ends the code, or the front matter, that goes on."""
     is_quoted: bool = False
     """Whether the code stands in a quotation."""
+    html_end: str | None = None
+    """What ends the HTML that goes on."""
+    is_broken: bool = False
+    """Whether a hard line break has ended a text within a paragraph."""
 
     def goes_on_with_code(self, line: str, end: str, *, is_first: bool) -> bool:
+        if self.html_end is not None:
+            self.keep_html(line, end)
+            return True
         if self.is_quoted and not line.lstrip().startswith(">"):
             self.closing = None  # code ends where its quotation does
         if self.closing is None:
@@ -64,6 +78,11 @@ class Reader:
             self.closing = None
         return True
 
+    def keep_html(self, line: str, end: str) -> None:
+        self.parts += [line, end]
+        if self.html_end is not None and self.html_end in line.lower():
+            self.html_end = None
+
     def read(self, line: str, end: str) -> None:
         quotes = QUOTES.match(line)
         assert quotes is not None  # it may be empty
@@ -72,6 +91,12 @@ class Reader:
             self.finish()
             self.parts += [line, end]
             return
+        html = HTML_BLOCK.match(inner)
+        if html is not None and html.lastgroup is not None:
+            self.finish()
+            self.html_end = ENDS_OF_HTML[html.lastgroup].format((html["tag"] or "").lower())
+            self.keep_html(line, end)
+            return
         before = BEFORE.match(inner)
         assert before is not None
         fence = FENCE.match(inner, before.end())
@@ -79,9 +104,9 @@ class Reader:
         depth = quotes[0].count(">")
         if depth > self.depth:
             self.finish()  # no paragraph goes on in a quotation that begins
-        goes_on = bool(self.paragraph) and not before[0].strip()
+        goes_on = (bool(self.paragraph) or self.is_broken) and not before[0].strip()
         is_code = not goes_on and self.enter(inner, depth)
-        if is_code or (not self.paragraph and RULE.fullmatch(inner)) or UNDERLINE.fullmatch(inner):
+        if is_code or (not goes_on and RULE.fullmatch(inner)) or UNDERLINE.fullmatch(inner):
             self.finish()
             self.parts += [line, end]
         elif fence is not None and "#" not in before[0]:
@@ -96,14 +121,16 @@ class Reader:
                 self.parts += [*around_inline(inner[begin : found.start()]), "|"]
                 begin = found.end()
             self.parts += [*around_inline(inner[begin:]), end]
-        elif goes_on:
+        elif goes_on and self.paragraph:
             self.paragraph.append((inner, end))
+            self.finish_at_break()
         else:
             self.finish()
             self.parts.append(quotes[0] + before[0])
             self.paragraph = [(inner[before.end() :], end)]
             if "#" in before[0]:
                 self.finish()
+            self.finish_at_break()
 
     def enter(self, inner: str, depth: int) -> bool:
         """Leave the quotations and the items of lists that a block is not in, and enter those that it begins. Whether
@@ -122,10 +149,20 @@ class Reader:
             self.items.append(place)
         return False
 
+    def finish_at_break(self) -> None:
+        """A hard line break ends a text, as <br> does; the paragraph goes on with another one."""
+        line = self.paragraph[-1][0] if self.paragraph else ""
+        if line.endswith(("  ", "\\")):
+            self.finish()
+            self.is_broken = True
+
     def finish(self) -> None:
+        self.is_broken = False
         if self.paragraph:
-            text = " ".join(line.strip() for line, _ in self.paragraph)
-            self.parts += [inline_of(text), self.paragraph[-1][1]]
+            last, end = self.paragraph.pop()
+            words = last.removesuffix("\\").rstrip()
+            text = " ".join([*(line.strip() for line, _ in self.paragraph), words.lstrip()])
+            self.parts += [inline_of(text), last[len(words) :], end]
             self.paragraph = []
 
 
@@ -139,7 +176,10 @@ def around_inline(cell: str) -> list[str | Hole | Inline]:
 
 # What stands within a text
 
-TARGET = r"\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+\"[^\"]*\")?\)|\[[^\[\]\n]*\]"
+TARGET = (
+    r"\((?:<[^<>\n]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:\s+(?:\"[^\"]*\"|'[^']*'))?\)"
+    r"|\[[^\[\]\n]*\]"
+)
 IMAGE = rf"!\[[^\[\]\n]*\](?:{TARGET})"
 SPANS = re.compile(
     rf"(?P<code>\0+)|(?P<image>{IMAGE})"

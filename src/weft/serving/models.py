@@ -5,6 +5,7 @@ ones, and an old one ends with the last request that holds it.
 """
 
 import asyncio
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -76,6 +77,7 @@ class Models:
         self.observe = observe
         self.loaded = load(self.sources, observe)
         self.directions = {model.direction: model.id for model in reversed(self.loaded.values())}
+        self._workers = weakref.WeakSet(model.worker for model in self.loaded.values())
         self._reloading = asyncio.Lock()
         self._loader = ThreadPoolExecutor(1, "weft loads")
         """Of its own, since requests wait for the threads that they share."""
@@ -127,18 +129,40 @@ class Models:
         new = await loop.run_in_executor(self._loader, load, self.sources, self.observe)
         moved = [name for name, model in new.items() if model.direction != self.loaded[name].direction]
         if moved:
+            end(new)
             what = "translates between other languages than before; restart weft serve"
             raise UsageError(f"{', '.join(moved)}: {what}")
         self.loaded = new
+        self._workers.update(model.worker for model in new.values())
+
+    def close(self, seconds: float) -> None:
+        """Let the threads of all models end, those of earlier ones too, and wait for so long: Python aborts a process
+        that ends while one of them is at work."""
+        workers, ends = list(self._workers), time.monotonic() + seconds
+        for worker in workers:
+            worker.close()
+        for worker in workers:
+            worker.thread.join(max(0.0, ends - time.monotonic()))
 
 
 def load(sources: dict[str, Source], observe: Observe) -> dict[str, ServedModel]:
     models = {}
-    for name, source in sources.items():
-        translator = load_for(source.folder, source.overrides, source.engine)
-        models[name] = ServedModel(name, translator, Worker(name, partial(observe, name)))
-        weakref.finalize(models[name], models[name].worker.close)  # when no request holds the model any more
+    try:
+        for name, source in sources.items():
+            translator = load_for(source.folder, source.overrides, source.engine)
+            models[name] = ServedModel(name, translator, Worker(name, partial(observe, name)))
+            weakref.finalize(models[name], models[name].worker.close)  # when no request holds the model any more
+    except BaseException:
+        end(models)
+        raise
     return models
+
+
+def end(models: dict[str, ServedModel]) -> None:
+    """Let go of models that are not served after all: an error that is kept somewhere keeps what its frames hold."""
+    for model in models.values():
+        model.worker.close()
+    models.clear()
 
 
 def ids_of(sources: Sequence[Source]) -> list[str]:

@@ -7,12 +7,13 @@ direction that it was trained for. Tokens are pieces of the model's vocabularies
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import FastAPI, Request
 from pydantic import BaseModel, Field, StringConstraints, model_validator
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
 from weft.errors import WeftError
 from weft.serving.models import ServedModel
@@ -22,8 +23,8 @@ from weft.serving.refusals import Refused
 from weft.serving.refusals import body_of as refusal_body
 from weft.serving.requests import Whole
 from weft.serving.service import Service
-from weft.serving.streams import begin_stream, in_time
-from weft.serving.translating import Wish, stream
+from weft.serving.streams import Streamed, begin_stream, in_time
+from weft.serving.translating import Wish
 
 EVENTS = "text/event-stream"
 BEGAN = int(time.time())
@@ -79,8 +80,8 @@ def add_routes(app: FastAPI, service: Service) -> None:
     class ChatRequest(BaseModel):
         model: Annotated[str, Field(max_length=200, json_schema_extra={"enum": [model.id for model in models]})]
         messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=limits.texts)]
-        n: Annotated[Whole, Field(ge=1, le=1 + limits.alternatives)] = 1
-        stream: bool = False
+        n: Annotated[Whole, Field(ge=1, le=1 + limits.alternatives)] | None = None
+        stream: bool | None = None
 
     def described(model: ServedModel) -> dict[str, Any]:
         return {"id": model.id, "object": "model", "created": BEGAN, "owned_by": "weft"}
@@ -119,7 +120,8 @@ def add_routes(app: FastAPI, service: Service) -> None:
     )
     async def complete(request: Request) -> Response:
         asked = await read_request(request, ChatRequest)
-        if asked.stream and asked.n > 1:
+        places = asked.n or 1
+        if asked.stream and places > 1:
             raise Refused(400, "Invalid request: n: a stream has one choice; ask for more without stream")
         model = named(asked.model)
         content = next((each.content for each in reversed(asked.messages) if each.role == "user"), "")
@@ -127,22 +129,26 @@ def add_routes(app: FastAPI, service: Service) -> None:
         head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.id}
         if asked.stream:
             events = chunks(service, model, source, head, begin_stream(request))
-            return StreamingResponse(events, media_type=EVENTS)
-        (answer,) = await service.translate(model, [source], Wish(asked.n))
+            return Streamed(events, EVENTS)
+        (answer,) = await service.translate(model, [source], Wish(places))
         tokens = token_counts(model, source, answer.places)
         return JSONResponse(
             {
                 **head,
                 "object": "chat.completion",
-                "choices": [choice(number, "message", place) for number, place in enumerate(answer.places)],
+                "choices": [choice(number, place) for number, place in enumerate(answer.places)],
                 "usage": tokens,
             }
         )
 
 
-def choice(number: int, key: Literal["message", "delta"], text: str) -> dict[str, Any]:
-    content = {"role": "assistant", "content": text}
-    return {"index": number, key: content, "finish_reason": "stop" if key == "message" else None}
+def choice(number: int, text: str) -> dict[str, Any]:
+    return {"index": number, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+
+
+def change(delta: dict[str, str], finish_reason: str | None = None) -> list[dict[str, Any]]:
+    """The choices of an event of a stream. Clients join what comes under one name, so the role comes once."""
+    return [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
 
 
 def token_counts(model: ServedModel, source: str, places: tuple[str, ...]) -> dict[str, int]:
@@ -153,7 +159,7 @@ def token_counts(model: ServedModel, source: str, places: tuple[str, ...]) -> di
 
 async def chunks(
     service: Service, model: ServedModel, source: str, head: dict[str, Any], ends: float
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """One a sentence, until the time `ends`."""
 
     def event(data: dict[str, Any]) -> bytes:
@@ -162,14 +168,16 @@ async def chunks(
     service.count(model, [source])
     head = {**head, "object": "chat.completion.chunk"}
     try:
-        async for sentence in in_time(stream(model, source, Wish()), ends, service.house.limits):
-            service.count_flags(model, sentence.flags)
-            service.log_texts(model, [(sentence.source, sentence.text)])
-            yield event({**head, "choices": [choice(0, "delta", sentence.before + sentence.text)]})
+        async with aclosing(in_time(service.stream(model, source, Wish()), ends, service.house.limits)) as sentences:
+            async for sentence in sentences:
+                service.count_flags(model, sentence.flags)
+                service.log_texts(model, [(sentence.source, sentence.text)])
+                role = {} if sentence.index else {"role": "assistant"}
+                yield event({**head, "choices": change({**role, "content": sentence.before + sentence.text})})
     except WeftError as error:
         yield event(refusal_body(Refused(400, str(error)), "/v1/"))
     except Refused as refused:
         yield event(refusal_body(refused, "/v1/"))
     else:
-        yield event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        yield event({**head, "choices": change({}, "stop")})
     yield b"data: [DONE]\n\n"

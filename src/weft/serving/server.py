@@ -32,6 +32,8 @@ log = logging.getLogger("weft.serving")
 
 BACKLOG = 2048
 """Connections that wait to be taken, so that a moment's crowd is refused by us and not by the kernel."""
+LAST_BATCH_SECONDS = 10.0
+"""That a model's thread has to leave off a batch that nobody waits for any more."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,11 @@ class Address:
 def run(app: Application, service: Service, address: Address) -> None:
     """Serve until a signal says otherwise. Raises UsageError where the address cannot be listened on."""
     listener = listen(address)
-    with asyncio.Runner(loop_factory=partial(make_loop, service.house)) as runner:
-        runner.run(serve(make_server(app, service.house, address), service, listener))
+    try:
+        with asyncio.Runner(loop_factory=partial(make_loop, service.house)) as runner:
+            runner.run(serve(make_server(app, service.house, address), service, listener))
+    finally:
+        service.models.close(LAST_BATCH_SECONDS)
 
 
 def make_loop(house: House) -> asyncio.AbstractEventLoop:
@@ -160,10 +165,16 @@ def bound_port(server: uvicorn.Server) -> int:
     return server.servers[0].sockets[0].getsockname()[1]
 
 
+def is_no_cancellation(record: logging.LogRecord) -> bool:
+    """uvicorn writes a traceback for every answer that the end has cut off, after a line that counts them."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+
+
 def write_log_to_stderr(level: int = logging.INFO) -> None:
     """Of weft's own lines all, of uvicorn's those of errors."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.addFilter(is_no_cancellation)
     for name, least in (("weft.serving", level), ("uvicorn", logging.ERROR)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

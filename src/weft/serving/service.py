@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
 
 from starlette.requests import Request
 
@@ -14,8 +16,9 @@ from weft.serving.detection import Detection, Detector
 from weft.serving.documents import Document, words_of
 from weft.serving.html_document import read_html
 from weft.serving.models import Models, ServedModel
-from weft.serving.refusals import Refused, wrong_key
-from weft.serving.translating import Answer, Wish, translate
+from weft.serving.refusals import Refused, busy, wrong_key
+from weft.serving.room import Room
+from weft.serving.translating import Answer, StreamedSentence, Wish, stream, translate
 from weft.text.language import code_of
 
 log = logging.getLogger("weft.serving.texts")
@@ -31,12 +34,29 @@ NAMES = {
 """In English, as LibreTranslate's clients show them; another code is its own name."""
 
 
+AT_ONCE = 8
+"""Bodies as large as can be whose texts are in the house at once, taken apart."""
+PATIENCE = 0.5
+"""Share of the time for an answer that a text waits for room."""
+Value = TypeVar("Value")
+
+
 @dataclass(frozen=True)
 class Service:
     models: Models
     house: House
     detector: Detector
     logs_texts: bool = False
+    documents: Room = field(init=False)
+    """For files and streams, whose translation may take minutes, ..."""
+    texts: Room = field(init=False)
+    """... and for the texts of other requests."""
+    document_threads: ThreadPoolExecutor = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("documents", "texts"):
+            object.__setattr__(self, name, Room(AT_ONCE * self.house.limits.body_bytes))
+        object.__setattr__(self, "document_threads", ThreadPoolExecutor(2, "weft reads"))
 
     def refuse_without_key(self, request: Request, key: str | None) -> None:
         """For paths where the key may stand in the body: the one in the header was looked at before."""
@@ -79,11 +99,17 @@ class Service:
         """
         if model is None:
             return [Answer((text,)) for text in texts]
-        if form == "html":
-            return await self._translate_pages(model, texts, wish)
+        async with self._in_room(self.texts, sum(map(len, texts))):
+            if form == "html":
+                return await self._translate_pages(model, texts, wish)
+            return await self._translate(model, texts, wish, keeps_markup=form == "marked")
+
+    async def _translate(
+        self, model: ServedModel, texts: Sequence[str], wish: Wish, *, keeps_markup: bool
+    ) -> list[Answer]:
         self.count(model, texts)
         try:
-            answers = await translate(model, texts, wish, keeps_markup=form == "marked")
+            answers = await translate(model, texts, wish, keeps_markup=keeps_markup)
         except WeftError as error:
             raise Refused(400, str(error)) from None
         for answer in answers:
@@ -94,7 +120,7 @@ class Service:
     async def _translate_pages(self, model: ServedModel, pages: Sequence[str], wish: Wish) -> list[Answer]:
         documents = [await asyncio.to_thread(read_html, page) for page in pages]
         every = [text for document in documents for text in document.texts]
-        found = iter(await self.translate(model, every, wish, form="marked") if every else [])
+        found = iter(await self._translate(model, every, wish, keeps_markup=True) if every else [])
 
         def write() -> list[Answer]:
             answers = []
@@ -107,9 +133,37 @@ class Service:
 
         return await asyncio.to_thread(write)
 
+    async def stream(self, model: ServedModel, text: str, wish: Wish) -> AsyncGenerator[StreamedSentence]:
+        """The sentences of a text of any length, from when there is room for it."""
+        async with self.room_for_document(len(text)), aclosing(stream(model, text, wish)) as sentences:
+            async for sentence in sentences:
+                yield sentence
+
     async def translate_document(self, model: ServedModel | None, document: Document, wish: Wish) -> bytes:
-        answers = await self.translate(model, document.texts, wish, form="marked") if document.texts else []
-        return await asyncio.to_thread(document.write, [answer.text for answer in answers])
+        """Whoever read the document holds room for it."""
+        translated = document.texts
+        if model is not None and document.texts:
+            answers = await self._translate(model, document.texts, wish, keeps_markup=True)
+            translated = [answer.text for answer in answers]
+        return await self.beside_all(document.write, translated)
+
+    def room_for_document(self, size: int) -> AbstractAsyncContextManager[None]:
+        """Room for a file or a stream of so many bytes; raises Refused where there is none for a long time."""
+        return self._in_room(self.documents, size)
+
+    @asynccontextmanager
+    async def _in_room(self, room: Room, size: int) -> AsyncGenerator[None]:
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(room.taken(size, PATIENCE * self.house.limits.seconds))
+            except TimeoutError:
+                raise busy("other long texts are being worked on; try again soon") from None
+            yield
+
+    async def beside_all(self, work: Callable[..., Value], *arguments: Any) -> Value:
+        """What the work on a document comes to, done in a thread of documents: it may take seconds, which the threads
+        that all requests share have not."""
+        return await asyncio.get_running_loop().run_in_executor(self.document_threads, work, *arguments)
 
     def log_texts(self, model: ServedModel, pairs: Sequence[tuple[str, str]]) -> None:
         """Texts and their translations, where whoever runs the server wants them in the log."""

@@ -7,7 +7,7 @@ flagged.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -104,7 +104,7 @@ async def translate(
     return await beside_the_loop(texts, lambda: list(map(put_together, texts, passages, of_texts)))
 
 
-async def stream(model: ServedModel, text: str, wish: Wish) -> AsyncIterator[StreamedSentence]:
+async def stream(model: ServedModel, text: str, wish: Wish) -> AsyncGenerator[StreamedSentence]:
     """The sentences of a text of any length, in order, each as soon as it is translated."""
     (passage,) = await beside_the_loop([text], lambda: model.sentencewise.take_apart([text]))
     job = search_job(model, sentences_of([passage]), wish, grows=True)

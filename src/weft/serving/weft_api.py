@@ -2,12 +2,14 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
 from pydantic import BaseModel, Field, StringConstraints
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
 from weft.errors import WeftError
 from weft.serving.models import ServedModel
@@ -16,15 +18,21 @@ from weft.serving.reading import read_request
 from weft.serving.refusals import Refused
 from weft.serving.requests import Glossary, Key, ModelName, Term, Whole, codes_of, terms_of
 from weft.serving.service import AUTO, Service
-from weft.serving.streams import begin_stream, in_time
-from weft.serving.translating import StreamedSentence, Wish, call, stream
+from weft.serving.streams import Streamed, begin_stream, in_time
+from weft.serving.translating import StreamedSentence, Wish, call
 from weft.text.language import code_of
+from weft.text.tokenizer import Tokenizer
 
 log = logging.getLogger("weft.serving")
 
 NDJSON, EVENTS = "application/x-ndjson", "text/event-stream"
 MOST_PIECES = 256
-"""Of a translation that is given, or the beginning of one."""
+"""Of a translation that is given."""
+MOST_WITH_ALTERNATIVES = 128
+"""Of a text, and of the beginning of its translation: for each alternative a search runs to its end, and of a text that
+says nothing, such as a hundred emoji, as far as it may."""
+PIECES_AT_ONCE = 512
+"""So many pieces of source and prefix, over all alternatives, are searched for together; others come in between."""
 LONGER = 4
 """How many times the characters of an explained text its translation may have: English has about three for each of
 Chinese."""
@@ -117,8 +125,8 @@ def add_routes(app: FastAPI, service: Service) -> None:
         wish = Wish(terms=terms_of(asked.glossary))
         lines = streamed_lines(service, model, asked.q, wish, begin_stream(request))
         if EVENTS in request.headers.get("accept", ""):
-            return StreamingResponse(as_events(lines), media_type=EVENTS)
-        return StreamingResponse(as_ndjson(lines), media_type=NDJSON)
+            return Streamed(as_events(lines), EVENTS)
+        return Streamed(as_ndjson(lines), NDJSON)
 
     @app.post(
         "/weft/explain",
@@ -133,7 +141,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         service.refuse_without_key(request, asked.api_key)
         model = await model_of(asked)
         service.count(model, [asked.q])
-        refuse_long(model, asked.translation or "")
+        refuse_long(model.translator.model.target_tokenizer, asked.translation or "", MOST_PIECES)
         try:
             found = await call(
                 model,
@@ -156,23 +164,27 @@ def add_routes(app: FastAPI, service: Service) -> None:
         openapi_extra=body_of(AlternativesRequest),
     )
     async def alternatives(request: Request) -> Response:
-        from weft.tasks.alternatives import find_alternatives
+        from weft.tasks.alternatives import complete, find_beginnings, rank
 
         asked = await read_request(request, AlternativesRequest)
         service.refuse_without_key(request, asked.api_key)
         model = await model_of(asked)
         service.count(model, [asked.q])
-        refuse_long(model, asked.prefix)
-        translator = model.translator
+        translator, config = model.translator, model.translator.decoding
+        pieces = refuse_long(translator.model.source_tokenizer, asked.q, MOST_WITH_ALTERNATIVES)
+        pieces += refuse_long(translator.model.target_tokenizer, asked.prefix, MOST_WITH_ALTERNATIVES)
         try:
-            found = await call(
+            prefix, beginnings = await call(
                 model,
-                lambda after_step: find_alternatives(
-                    translator, asked.q, asked.prefix, asked.best, translator.decoding, after_step=after_step
-                ),
+                lambda after_step: find_beginnings(translator, asked.q, asked.prefix, asked.best, config, after_step),
             )
+            hypotheses = []
+            at_once = max(1, PIECES_AT_ONCE // (pieces + 1))
+            for part in (beginnings[first : first + at_once] for first in range(0, len(beginnings), at_once)):
+                hypotheses += await call(model, partial(complete, translator, asked.q, part, config))
         except WeftError as error:
             raise Refused(400, str(error)) from None
+        found = rank(translator, len(prefix), hypotheses, asked.best)
         words = [{"word": one.word, "text": one.text, "score": one.score} for one in found]
         return JSONResponse({"alternatives": words})
 
@@ -188,12 +200,13 @@ def add_routes(app: FastAPI, service: Service) -> None:
         return JSONResponse({"status": "reloaded"})
 
 
-def refuse_long(model: ServedModel, written: str) -> None:
-    """Raise Refused for what would keep the model from others for seconds: each piece takes a step, and each step looks
-    at all before it."""
-    pieces = len(model.translator.model.target_tokenizer.encode([written])[0])
-    if pieces > MOST_PIECES:
-        raise Refused(400, f"a translation may be given up to {MOST_PIECES} pieces of the model; this has {pieces:,}")
+def refuse_long(tokenizer: Tokenizer, text: str, most: int) -> int:
+    """How many pieces a text has. Raises Refused for what would keep the model from others for seconds: each piece
+    takes a step, and each step looks at all before it."""
+    pieces = len(tokenizer.encode([text])[0])
+    if pieces > most:
+        raise Refused(400, f"texts of up to {most} pieces of the model are looked into; one here has {pieces:,}")
+    return pieces
 
 
 async def reload_models(service: Service) -> None:
@@ -217,17 +230,18 @@ async def reload_models(service: Service) -> None:
 
 async def streamed_lines(
     service: Service, model: ServedModel | None, text: str, wish: Wish, ends: float
-) -> AsyncIterator[dict[str, Any]]:
+) -> AsyncGenerator[dict[str, Any]]:
     """What a line holds for each sentence, until the time `ends`; the last one may be an error."""
     if model is None:
         yield as_line(StreamedSentence(0, text, "", text, frozenset()))
         return
     service.count(model, [text])
     try:
-        async for sentence in in_time(stream(model, text, wish), ends, service.house.limits):
-            service.count_flags(model, sentence.flags)
-            service.log_texts(model, [(sentence.source, sentence.text)])
-            yield as_line(sentence)
+        async with aclosing(in_time(service.stream(model, text, wish), ends, service.house.limits)) as sentences:
+            async for sentence in sentences:
+                service.count_flags(model, sentence.flags)
+                service.log_texts(model, [(sentence.source, sentence.text)])
+                yield as_line(sentence)
     except (WeftError, Refused) as error:
         yield {"error": str(error)}
 
@@ -237,13 +251,15 @@ def as_line(sentence: StreamedSentence) -> dict[str, Any]:
     return {**line, "flags": sorted(sentence.flags)} if sentence.flags else line
 
 
-async def as_ndjson(lines: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
-    async for line in lines:
-        yield json.dumps(line, ensure_ascii=False).encode() + b"\n"
+async def as_ndjson(lines: AsyncGenerator[dict[str, Any]]) -> AsyncGenerator[bytes]:
+    async with aclosing(lines):
+        async for line in lines:
+            yield json.dumps(line, ensure_ascii=False).encode() + b"\n"
 
 
-async def as_events(lines: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+async def as_events(lines: AsyncGenerator[dict[str, Any]]) -> AsyncGenerator[bytes]:
     """Server-sent events; the last one is called `end`."""
-    async for line in lines:
-        yield b"data: " + json.dumps(line, ensure_ascii=False).encode() + b"\n\n"
+    async with aclosing(lines):
+        async for line in lines:
+            yield b"data: " + json.dumps(line, ensure_ascii=False).encode() + b"\n\n"
     yield b"event: end\ndata: {}\n\n"

@@ -41,36 +41,46 @@ class Alternative:
 
 
 def find_alternatives(
+    translator: Translator, text: str, prefix: str, best: int, config: DecodingConfig
+) -> list[Alternative]:
+    """The `best` alternatives behind `prefix`, the highest score first; none for a text without a visible character.
+
+    The first is at least as good as what the prefix is gone on with anyway. Raises UsageError for what cannot be.
+    """
+    prefix_ids, beginnings = find_beginnings(translator, text, prefix, best, config)
+    return rank(translator, len(prefix_ids), complete(translator, text, beginnings, config), best)
+
+
+def find_beginnings(
     translator: Translator,
     text: str,
     prefix: str,
     best: int,
     config: DecodingConfig,
-    *,
     after_step: Callable[[], None] = lambda: None,
-) -> list[Alternative]:
-    """The `best` alternatives behind `prefix`, the highest score first; none for a text without a visible character.
-
-    The first is at least as good as what the prefix is gone on with anyway. What `after_step` raises after a step of
-    the model ends the search. Raises UsageError for what cannot be.
-    """
+) -> tuple[list[int], list[list[int]]]:
+    """The pieces of `prefix`, and what the translations to choose from begin with: those alone and with each of the
+    most probable next words. What `after_step` raises after a step of the model ends the search."""
     if not 1 <= best <= MOST:
         raise UsageError(f"the number of alternatives is from 1 to {MOST}, found {best}")
     if config.method not in ("greedy", "beam"):
         raise UsageError(
             f'alternatives are a matter of greedy and beam search, found decoding.method = "{config.method}"'
         )
-    tokenizer = translator.model.target_tokenizer
-    (beginning,) = tokenizer.encode([prefix])
-    refuse_too_long([beginning])
+    (prefix_ids,) = translator.model.target_tokenizer.encode([prefix])
+    refuse_too_long([prefix_ids])
     if encode_sources(translator.model, [text]).lengths[0] <= 1:
-        return []
+        return prefix_ids, []
     # More than are asked for: different pieces may come to the same word.
-    words = find_words(translator, text, beginning, 2 * best, config, after_step)
-    forced = [beginning, *([*beginning, *(word or (END_ID,))] for word in words)]
+    words = find_words(translator, text, prefix_ids, 2 * best, config, after_step)
+    return prefix_ids, [prefix_ids, *([*prefix_ids, *(word or (END_ID,))] for word in words)]
+
+
+def rank(translator: Translator, prefix_length: int, hypotheses: Sequence[Hypothesis], best: int) -> list[Alternative]:
+    """The `best` of these translations, the highest score first, of those with the same next word the best one."""
     found: dict[str, Alternative] = {}
-    for hypothesis in complete(translator, text, forced, config, after_step):
-        word = first_word(translator, hypothesis.tokens[len(beginning) :])
+    for hypothesis in hypotheses:
+        word = first_word(translator, hypothesis.tokens[prefix_length:])
         whole = Alternative(word, translator._text(hypothesis.tokens), hypothesis.score, hypothesis.log_prob)
         if word not in found or whole.score > found[word].score:
             found[word] = whole
@@ -115,9 +125,11 @@ def complete(
     text: str,
     beginnings: Sequence[Sequence[int]],
     config: DecodingConfig,
-    after_step: Callable[[], None],
+    after_step: Callable[[], None] = lambda: None,
 ) -> list[Hypothesis]:
     """The best translation with each of these beginnings, in order."""
+    if not beginnings:
+        return []
     read = [encode_sources(member, [text] * len(beginnings)) for member in translator.members]
     demands = Demands([[] for _ in beginnings], [list(beginning) for beginning in beginnings])
     with translator._computing(config):

@@ -43,6 +43,7 @@ export class Insight {
     this.#asking.abort();
     this.#asking = new AbortController();
     [this.#text, this.#sentences] = [text, sentences];
+    for (const one of sentences) if (!one.explanation) one.explained = null; // what was asked for is called off
     this.#pointed++;
     this.#clearReadout();
     this.divideSource();
@@ -110,10 +111,13 @@ export class Insight {
 
   /** The explanation of a sentence, asked for once; anew where that failed. */
   #explained(sentence) {
-    sentence.explained ??= this.#explain(sentence).catch((error) => {
-      sentence.explained = null;
-      throw error;
-    });
+    if (!sentence.explained) {
+      const asked = this.#explain(sentence).catch((error) => {
+        if (sentence.explained === asked) sentence.explained = null;
+        throw error;
+      });
+      sentence.explained = asked;
+    }
     return sentence.explained;
   }
 
