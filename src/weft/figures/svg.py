@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-import zlib
 from collections.abc import Sequence
 from html import escape
 
@@ -14,16 +13,16 @@ def svg_figure(
 ) -> str:
     """An SVG string that stands inline in HTML or alone in a file, `width` by `height` pixels.
 
-    Screen readers get title and description. It shrinks with its container unless that would make it illegible.
+    Screen readers get title and description; no id is needed for it, so equal figures may stand on one page. It shrinks
+    with its container unless that would make it illegible.
     """
-    identity = f"figure-{zlib.crc32(f'{title} {description}'.encode(errors='replace')):08x}"
     style = ' style="max-width:100%;height:auto"' if shrinks else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="weft-figure" role="img" viewBox="0 0 {width:g} {height:g}" '
         f'width="{width:g}" height="{height:g}"{style} '
-        f'aria-labelledby="{identity}-title {identity}-desc">\n'
-        f'<title id="{identity}-title">{escaped(title)}</title>\n'
-        f'<desc id="{identity}-desc">{escaped(description)}</desc>\n'
+        f'aria-label="{escaped(f"{title}. {description}")}">\n'
+        f"<title>{escaped(title)}</title>\n"
+        f"<desc>{escaped(description)}</desc>\n"
         f"<style>{STYLE}</style>\n" + "\n".join(body) + "\n</svg>"
     )
 
