@@ -57,7 +57,7 @@ class ProblemsError(WeftError):
         count = len(self.problems)
         listed = [(shown(p.where, 200), shown(p.what, 5000)) for p in self.problems[: self.most_listed]]
         width = min(40, max((len(where) for where, _ in listed), default=0))
-        lines = [f"{self.subject} has {count} problem{'s' if count != 1 else ''}"]
+        lines = [f"{shown(self.subject, 1000)} has {count} problem{'s' if count != 1 else ''}"]
         lines += [f"  {where:<{width}}  {what}" for where, what in listed]
         if count > len(listed):
             lines.append(f"  ... and {count - len(listed)} more")

@@ -76,6 +76,15 @@ The beam, what follows from one hypothesis set in
     )
 
 
+def test_a_beam_that_branches_at_every_step_is_a_text_too(explained: Explanation) -> None:
+    beam, last = [Node(0, None, 0, 2, 0.0, "best")], 0
+    for step in range(1, 2000):
+        beam += [Node(2 * step - 1, last, step, 5, -0.1, "best"), Node(2 * step, last, step, 6, -0.2, "kept")]
+        last = 2 * step - 1
+    text = as_text(replace(explained, beam=tuple(beam), beam_pieces=("x",) * len(beam)))
+    assert sum(line.endswith(" x") for line in text.splitlines()) == len(beam)
+
+
 def test_without_occlusion_and_search_the_text_tells_the_rest(explained: Explanation) -> None:
     text = as_text(replace(explained, occlusion=(), beam=(), beam_pieces=()))
     assert "looks at" in text and "loses" not in text and "beam" not in text

@@ -299,6 +299,39 @@ def test_a_broken_file_is_named_and_the_former_report_stays(run, name, content):
     assert (run / "report.html").read_text(encoding="utf-8") == former
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("scores.json", "[1]"),
+        ("scores.json", '[{"data": null, "scores": null}]'),
+        ("scores.json", "[" * 100_000),
+        ("samples.jsonl", '{"samples": [1]}\n'),
+        ("samples.jsonl", '{"samples": null}\n'),
+        ("doctor.json", '{"files": [1]}'),
+        ("corpus/account.json", '{"removed": [1]}'),
+    ],
+)
+def test_json_of_another_shape_is_an_error_and_the_former_report_stays(run, name, content):
+    former = page(run)
+    (run / name).parent.mkdir(exist_ok=True)
+    (run / name).write_text(content)
+    with pytest.raises(RunError, match=r"JSON"):
+        write_report(run)
+    assert (run / "report.html").read_text(encoding="utf-8") == former
+
+
+@pytest.mark.parametrize("recipe", ["a = " + "[" * 10_000, "a = " + "1" * 5000])
+def test_a_recipe_that_cannot_be_read_is_shown_as_it_is(run, recipe):
+    (run / "config.toml").write_text(recipe)
+    assert recipe in page(run)
+
+
+def test_numbers_beyond_all_that_a_run_has_are_no_numbers(run):
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(f'{{"step": 3100, "loss": 1{"0" * 400}, "nll": 1e999}}\n')
+    assert headings(page(run))[0] == "Curves"
+
+
 def test_what_is_no_run_is_refused_with_what_was_expected(tmp_path):
     with pytest.raises(RunError, match=r"has no metrics.jsonl; expected a folder that `weft train` wrote"):
         write_report(tmp_path)

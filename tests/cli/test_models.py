@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -127,6 +128,23 @@ def test_a_list_is_also_json(weft: Weft, shipped: Path) -> None:
     assert rows[0] == summarize("en-zh").as_dict()
 
 
+def test_folders_however_deep_and_whatever_their_names_are_looked_into(
+    weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    copy_model(tiny_run, Path("here/\x1b]0;x\x07\n"))
+    deep = os.open("here", os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("a", dir_fd=deep)
+        deep, before = os.open("a", os.O_RDONLY, dir_fd=deep), deep
+        os.close(before)
+    os.close(deep)
+    exit_code, out, error = weft("models", "list", "here")
+    assert exit_code == 0 and out.startswith("here/\\x1b]0;x\\x07\\n ")
+    assert "a defect of weft" not in error
+    subprocess.run(["rm", "-rf", "here"], check=True)  # which Python's own, too, cannot do
+
+
 def test_prepared_pairs_of_a_run_that_has_not_begun_are_no_model(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_run / "run" / "corpus", tmp_path / "mine" / "corpus")
     assert weft("models", "list", str(tmp_path)) == (0, "", f"no model or run in {tmp_path}\n")
@@ -194,10 +212,13 @@ def test_a_card_that_people_wrote_is_shown_as_far_as_it_goes(weft: Weft, tiny_ru
 
 def test_a_card_that_is_made_to_take_forever_is_read_like_any_other(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
     folder = copy_model(tiny_run, tmp_path / "model")
-    (folder / "README.md").write_text("| a" + " | `a" * 40_000 + "\n" + "| a | 1.0 | `" * 10_000, encoding="utf-8")
-    begin = time.process_time()
-    assert weft("models", "show", str(folder))[0] == 0
-    assert time.process_time() - begin < 1
+    tables = "".join(f"{number}:\n| s | 1.0 | `x` |\n" for number in range(4000))
+    for card in ("| a" + " | `a" * 40_000 + "\n" + "| a | 1.0 | `" * 10_000, tables, f"| s | {'9' * 400}.0 | `x` |"):
+        (folder / "README.md").write_text(card, encoding="utf-8")
+        begin = time.process_time()
+        assert weft("models", "show", str(folder))[0] == 0
+        assert time.process_time() - begin < 1
+        assert "Infinity" not in weft("models", "show", str(folder), "--json")[1]
 
 
 # verify, pack, unpack

@@ -1,6 +1,7 @@
 """`weft export`: a folder that is whole, translates as the model does, and is refused where it could not."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from weft.export.parity import METHODS, Agreement
 from weft.files import sha256
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.tasks import exported
-from weft.tasks.exported import ENGINE_FILES, decoding_refusals, has_ended, load_exported, load_for
+from weft.tasks.exported import ENGINE_FILES, EXPORT, decoding_refusals, engine_of, has_ended, load_exported, load_for
 from weft.tasks.model_folder import CARD, MANIFEST, load_model, save_model
 from weft.tasks.translation import Translation, load_translator
 from weft.text.kinds import train_tokenizer
@@ -153,6 +154,20 @@ def test_a_folder_that_does_not_say_what_it_is_is_refused(
     (folder / "export.json").write_text(text)
     with pytest.raises(ModelError, match=r"has 1 problem\n +export\.json +cannot be read"):
         load_for(folder)
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_what_says_what_a_folder_is_must_be_a_plain_file(
+    kind: str, exports: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(exports("ctranslate2"), tmp_path / "export"))
+    (folder / EXPORT).unlink()
+    if kind == "link":
+        (folder / EXPORT).symlink_to("/dev/zero")
+    else:
+        os.mkfifo(folder / EXPORT)
+    with pytest.raises(ModelError, match="is a link or no plain file"):
+        engine_of(folder)
 
 
 def test_an_export_that_claims_another_engine_is_refused(exports: Callable[[str], Path], tmp_path: Path) -> None:

@@ -292,6 +292,8 @@ YAMLS = {
     "aliases of aliases": ("a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]", "has an alias"),
     "a list": ("- 1\n- 2", "no YAML mapping"),
     "brackets": ("x: " + "[" * 5000, "cannot be read"),
+    "a number in sixties": ("a: 1" + ":1" * 100_000, "a number of more than 100 characters"),
+    "a fraction in sixties": ("a: 1" + ":1" * 100_000 + ".5", "a number of more than 100 characters"),
     "no text": ("a: \x00", "cannot be read"),
     "nothing": ("", "no YAML mapping"),
 }

@@ -1,5 +1,6 @@
 """A rewritten SentencePiece model cuts every text as the original does, with a list of tokens that is not its own."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -130,6 +131,17 @@ def test_bpe_is_refused_pieces_that_it_does_not_have(trained: Trained) -> None:
 
 def test_names_that_weft_has_given_away_are_changed() -> None:
     assert [piece_of(token) for token in ("<s>", ">>cmn_Hans<<", "a", "</s>")] == ["<s_>", "<cmn_Hans>", "a", "</s_>"]
+
+
+def test_two_tokens_of_one_name_are_refused_however_many_others_there_are() -> None:
+    tokens = tuple(f"t{number}" for number in range(100_000))
+    of = vocabulary(
+        b"", ("<pad>", "<unk>", "<s>", "</s>", *tokens, ">>zz<<", "<zz>"), padding=0, unknown=1, begin=2, end=3
+    )
+    began = time.process_time()
+    with pytest.raises(ValueError, match="two tokens would both be called <zz>"):
+        arrange(of, [], ())
+    assert time.process_time() - began < 5
 
 
 def test_special_pieces_come_first_and_others_once(trained: Trained) -> None:

@@ -210,17 +210,16 @@ def in_lines(explained: Explanation) -> Iterator[str]:
         if node.state != "dropped":
             children.setdefault(node.parent, []).append(node)
 
-    def lines(node: Node, depth: int) -> Iterator[str]:
+    waiting = [(explained.beam[0], 0)]
+    while waiting:
+        node, depth = waiting.pop()
         pieces, last = [explained.beam_pieces[node.id]], node
         while len(following := children.get(last.id, [])) == 1:
             last = following[0]
             pieces.append(explained.beam_pieces[last.id])
         mark = {"best": "*", "finished": "+"}.get(last.state, " ")
         yield f"{mark} {minus(last.log_prob, 2):>7}  {'  ' * depth}{' '.join(pieces)}"
-        for child in sorted(following, key=lambda node: -node.log_prob):
-            yield from lines(child, depth + 1)
-
-    yield from lines(explained.beam[0], 0)
+        waiting += [(child, depth + 1) for child in sorted(following, key=lambda node: node.log_prob)]
     yield "* is the translation, + ended too; the figures are log-probabilities up to the end of a line"
 
 

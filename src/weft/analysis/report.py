@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from weft.analysis.page import page
-from weft.errors import RunError
+from weft.config.toml import read_toml
+from weft.errors import RunError, shown
 from weft.figures.line_chart import Series, line_chart
 from weft.files import write_atomically
 
@@ -52,7 +53,7 @@ class Run:
     def setting(self, table: str, key: str) -> str:
         """A value of the recipe as text, empty where the recipe does not say."""
         try:
-            values = tomllib.loads(self.recipe)
+            values = read_toml(self.recipe)
         except tomllib.TOMLDecodeError:
             return ""
         found = values.get(table, {}) if table else values
@@ -65,7 +66,14 @@ def write_report(run: Path) -> Path:
     Raises RunError where `run` is not a run folder, or where a file in it is broken by more than a torn last line.
     """
     run = Path(run)
-    page = _page(_read_run(run))
+    told = _read_run(run)
+    try:
+        page = _page(told)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise RunError(
+            f"{run} has no report: one of its JSON files holds something else than weft writes there "
+            f"({type(error).__name__}: {shown(str(error), 200)})"
+        ) from error
     write_atomically(run / "report.html", page)
     return run / "report.html"
 
@@ -104,7 +112,7 @@ def _read_lines(path: Path) -> list[Line]:
             continue
         try:
             line = json.loads(raw.decode("utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if number > len(whole):
                 break
             raise RunError(f"{path}, line {number} is not JSON; remove the line to have the report") from error
@@ -121,7 +129,7 @@ def _read_json(path: Path, kind: type, missing: Any) -> Any:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RunError(f"{path} is not JSON; move it away to have the report without it") from error
     if not isinstance(value, kind):
         expected = "an object" if kind is dict else "a list"
@@ -579,7 +587,11 @@ def _largest(lines: Sequence[Line], key: str) -> float | None:
 
 
 def _finite(values) -> list[float]:
-    return [value for value in values if isinstance(value, int | float) and math.isfinite(value)]
+    return [value for value in values if isinstance(value, int | float) and abs(value) <= LARGEST_SHOWN]
+
+
+LARGEST_SHOWN = 1e15
+"""Less than infinity; no number of a run is larger."""
 
 
 SECTIONS = [

@@ -33,6 +33,7 @@ from weft.importing.opening import (
     read_yaml,
 )
 from weft.importing.pieces import LANGUAGE_TAG, read_model
+from weft.text.vocabulary import MOST_TOKENS
 
 DECODER = "decoder.yml"
 SETTINGS = "special:model.yml"
@@ -215,7 +216,10 @@ def own_pieces(model: bytes) -> Iterator[str]:
 
 def listed_tokens(folder: Path, name: str) -> list[str]:
     """The tokens of a mapping from each to its id."""
-    found = parse_yaml(folder, name, read_text(folder, name), only_text=True)
+    text = read_text(folder, name)
+    if text.count("\n") > 2 * MOST_TOKENS:
+        raise ValueError(f"has {text.count(chr(10)):,} lines; a vocabulary has at most {MOST_TOKENS:,} tokens")
+    found = parse_yaml(folder, name, text, only_text=True)
     tokens = {int(number): token for token, number in found.items() if re.fullmatch(r"\d{1,9}", str(number))}
     if tokens.keys() != set(range(len(found))):
         raise ValueError(f"must number its {len(found):,} tokens 0, 1, 2, ..., each once")

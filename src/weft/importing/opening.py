@@ -20,6 +20,8 @@ from torch import Tensor
 
 from weft.errors import MissingExtraError, ModelError, Problem
 
+LONGEST_NUMBER = 100
+"""Characters of a number in YAML, which may count in sixties: that takes the square of its length."""
 LARGEST_SETTINGS, LARGEST_VOCABULARY, LARGEST_WEIGHTS = 1 << 20, 64 << 20, 8 << 30
 """Bytes of a file of each sort."""
 MOST_GROWTH = 100
@@ -88,6 +90,15 @@ def parse_yaml(folder: Path, name: str, text: str, *, only_text: bool = False) -
 
     base = yaml.BaseLoader if only_text else yaml.SafeLoader
     loader = type("LoaderWithoutAliases", (base,), {"compose_node": compose_node})
+
+    def construct_number(self: Any, node: Any) -> Any:
+        if len(node.value) > LONGEST_NUMBER:
+            raise yaml.YAMLError(f"it has a number of more than {LONGEST_NUMBER} characters")
+        return base.yaml_constructors[node.tag](self, node)
+
+    if not only_text:
+        for kind in ("int", "float"):
+            loader.add_constructor(f"tag:yaml.org,2002:{kind}", construct_number)
     with naming_unreadable(folder, name):
         found = loader(text).get_single_data()
         if not isinstance(found, dict):

@@ -12,6 +12,7 @@ so what a text is cut into, and what each piece means to the weights, stays the 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -73,7 +74,8 @@ def arrange(vocabulary: ForeignVocabulary, models: Sequence[Any], never: Iterabl
     pieces, rows = [*SPECIAL_PIECES, *names.values()], [*special, *names]
     known = set(pieces)
     if len(known) != len(pieces):
-        raise ValueError(f"two tokens would both be called {next(p for p in pieces if pieces.count(p) > 1)}")
+        ((most_frequent, _),) = Counter(pieces).most_common(1)
+        raise ValueError(f"two tokens would both be called {most_frequent}")
     forbidden = set(never)
     is_written = [row not in forbidden for row in rows]
     is_written[BEGIN_ID] = False  # where its row is another token's too, that one stands for it

@@ -140,6 +140,8 @@ def read_export(folder: Path) -> Export:
     """What an exported folder says that it is; raises ModelError where it says nothing that can be read."""
     path = folder / EXPORT
     try:
+        if path.is_symlink() or not path.is_file():
+            raise ValueError("it is a link or no plain file")
         if path.stat().st_size > LARGEST_TEXT_FILE:
             raise ValueError("it is too large")
         return Export(**json.loads(path.read_text(encoding="utf-8")))

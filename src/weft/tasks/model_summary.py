@@ -72,7 +72,7 @@ class ModelSummary:
         found, on = [], ""
         for line in self.card.splitlines():
             on = line.removesuffix(":") if line.endswith(":") else on
-            if row := re.fullmatch(r"\| (\S+) \| (-?\d+\.\d+) \| `([^`]+)` \|", line):
+            if row := re.fullmatch(r"\| (\S+) \| (-?\d{1,9}\.\d{1,9}) \| `([^`]+)` \|", line):
                 found.append({"on": on, "score": row[1], "value": float(row[2]), "signature": row[3]})
         return found
 
@@ -102,7 +102,8 @@ class ModelSummary:
         """For a list: name, languages, parameters, size, state, sacreBLEU."""
         bleu = next((f"sacrebleu {s['value']:.2f}" for s in self.scores if s["score"] == "sacrebleu"), "")
         parameters = f"{self.parameters:,} parameters"
-        return [self.name, shown(self.languages, 40), parameters, megabytes(self.size), self.state, bleu]
+        name = shown(self.name, 200).replace("\n", "\\n")
+        return [name, shown(self.languages, 40), parameters, megabytes(self.size), self.state, bleu]
 
     def text(self) -> str:
         """For a terminal: one thing a line, the scores as a table under what they were taken on."""
@@ -120,8 +121,11 @@ class ModelSummary:
         lines += [("data", f"{row['part']} {row['file']} (sha256 {row['sha256']})") for row in self.data]
         width = max(len(name) for name, _ in lines)
         written = [f"{name:<{width}}  {value}" for name, value in lines]
-        for on in dict.fromkeys(score["on"] for score in self.scores):
-            rows = [[s["score"], f"{s['value']:.4f}", s["signature"]] for s in self.scores if s["on"] == on]
+        tables: dict[str, list[list[str]]] = {}
+        for score in self.scores:
+            row = [score["score"], f"{score['value']:.4f}", score["signature"]]
+            tables.setdefault(score["on"], []).append(row)
+        for on, rows in tables.items():
             written += ["", on, *aligned(rows)]
         return shown("\n".join(written), LARGEST_TEXT_FILE)
 
@@ -183,16 +187,20 @@ def models_under(folder: Path) -> Iterator[Path]:
 
     A folder that cannot be looked into is among them: whoever asks about it learns why.
     """
-    try:
-        if (folder / "run.json").is_file() or ((folder / MANIFEST).is_file() and not (folder / "source.ids").is_file()):
-            yield folder  # the prepared pairs of a run that has not begun have a manifest, too
-            return
-        inside = [entry for entry in folder.iterdir() if not entry.name.startswith(".") and not entry.is_symlink()]
-    except OSError:
-        yield folder
-        return
-    for entry in sorted(entry for entry in inside if entry.is_dir()):
-        yield from models_under(entry)
+    waiting = [folder]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            has_manifest = (folder / MANIFEST).is_file()
+            # The prepared pairs of a run that has not begun have a manifest, too.
+            if (folder / "run.json").is_file() or (has_manifest and not (folder / "source.ids").is_file()):
+                yield folder
+                continue
+            inside = [entry for entry in folder.iterdir() if not entry.name.startswith(".") and not entry.is_symlink()]
+        except OSError:
+            yield folder
+            continue
+        waiting += sorted((entry for entry in inside if entry.is_dir()), reverse=True)
 
 
 def aligned(rows: list[list[str]]) -> list[str]:
