@@ -146,7 +146,7 @@ def test_good_text_is_no_mojibake(text: str) -> None:
     assert not has_mojibake(text)
 
 
-@pytest.mark.parametrize("text", ["it’s", "“so”", "a – b", "wait…", "– là", "é…", "中", "們"])
+@pytest.mark.parametrize("text", ["it’s", "“so”", "a – b", "wait…", "– là", "é…", "中", "們", "№ 5"])
 def test_one_sign_or_character_in_another_encoding_is_seen(text: str) -> None:
     assert has_mojibake(text.encode().decode("cp1252", "replace"))
 

@@ -197,6 +197,15 @@ def test_where_not_one_step_of_the_usual_model_fits_a_smaller_one_is_tried(
 
 
 @pytest.mark.usefixtures("slow_machine")
+def test_where_no_time_is_left_no_smaller_model_is_tried(tiny_run: Path, tmp_path: Path) -> None:
+    watcher = Watcher()
+    given = {**recipe(), "model": {"num_heads": 2}}
+    with pytest.raises(UsageError, match=r"the budget leaves [01]s for training"):
+        train(given, run=tmp_path / "run", data=tiny_run, budget="1s", listener=watcher)
+    assert not any("chosen in place of it" in message for message in watcher.messages)
+
+
+@pytest.mark.usefixtures("slow_machine")
 def test_how_a_run_came_out_is_recorded(tiny_run: Path, tmp_path: Path) -> None:
     run = train(recipe(), run=tmp_path / "run", data=tiny_run, budget=f"{SECONDS}s")
     last = rows(run)[-1]

@@ -54,8 +54,16 @@ LANGUAGES = st.sampled_from(["zh", "en", "de", "xx"])
         pytest.param("ja", "そうですか？|はい。|「ええ。」|行きます", id="Japanese"),
         pytest.param("zh", "《谁动了我的奶酪？》是一本书。|我看过。", id="a title is no sentence"),
         pytest.param("zh", "她用“你好吗？”来打招呼。|“你好吗？”|“我很好。”", id="around a quotation"),
+        pytest.param("zh", "网站称她为“第一个艺术家。”|人们示威。|她笑道“来了！”|他点头。", id="what speech ends"),
+        pytest.param(
+            "zh", "他进来……“你好！”|她站起来。|（小声）“走！”|1.“吃了吗？”|2.“吃了。”", id="what brings speech"
+        ),
+        pytest.param("zh", "『你好。』|他站起來。|『再見！』|她走了。", id="other quotation marks"),
+        pytest.param(
+            "ja", "「ありがとう！」|とても嬉しい。|店員「はい！」|客「ビール！」|店員「どうぞ。」", id="a play"
+        ),
         pytest.param("zh", "他写道：“第一。|第二。”|她笑了。", id="a quotation of several sentences ends as one"),
-        pytest.param("ja", "「本当ですか？」と聞いた。|「はい。」って言った。|『君の名は。』だ。", id="speech"),
+        pytest.param("ja", "「本当ですか？」と聞いた。|「はい。」って言った。|《君の名は。》だ。", id="speech"),
         pytest.param("en", "He left. |She came! |Why? |No.", id="the usual ends"),
         pytest.param("en", "Mr. Smith met Dr. J. K. Lee of the U.S. Army. |Then he left.", id="titles and initials"),
         pytest.param("en", "Pets, e.g. Rex, i.e. a dog, cost 3.50 dollars. |See No. 5 and Fig. 3.", id="abbreviations"),
@@ -66,6 +74,7 @@ LANGUAGES = st.sampled_from(["zh", "en", "de", "xx"])
         pytest.param("en", "1. First this. |2. Then that.", id="numbers of a list"),
         pytest.param("de", "Am 3. Mai kam z.B. Herr Dr. Mann. |Er ging am 12. Juni.", id="German"),
         pytest.param("en", "He is Sammy Davis Jr. III of Acme Inc. London. |Is it a Ph.D. Exam?", id="behind names"),
+        pytest.param("en", "He works at Apple Inc. |He likes it.", id="names at the end"),
         pytest.param("de", "Es kostet 3 Mio. Euro und 2 Mrd. Dollar, s. Abs. 3 oben. |Gut.", id="German amounts"),
         pytest.param("tr", "Ali 3. Sokakta oturuyor. |Ben de.", id="Turkish ordinals"),
         pytest.param("ru", "Это т.е. А. С. Пушкин. |Он ушёл.", id="Russian"),

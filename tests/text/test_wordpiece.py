@@ -88,10 +88,10 @@ def test_every_sign_of_the_spacing_rules_is_one_that_the_library_cuts_out(sign: 
         "I'll be at O'Brien's at 5 o'clock in the U.S., p.m.",
         "Wait... what?! So do I. I do.",
         "AT & T * 2 = 4",
-        "L'amour, c'est l'histoire d'un été: aujourd'hui, qu'il…",
-        "Nell'arte dell'anno, c'è un'ora.",
-        "П’ять м'ячів: об’єкт.",
-        "Ankara'da Ali'nin 2019'dan beri.",
+        "The film 'Alien' in 1979, an 'A' in maths, all 'over' now",
+        "Der Film 'Titanic' den wir; le film 'Titanic' de Cameron",
+        "Он сказал 'да' и ушёл.",
+        "„Er sagte: ‚Nein‘ und ging“, sagte er.",
         "„Ja“, sagte „er“ und ‚sie‘. “No” ‘no’",
         "من أنت؟ نعم، هنا؛ لا۔",
         "मैं हूँ। तुम॥",
@@ -101,6 +101,19 @@ def test_every_sign_of_the_spacing_rules_is_one_that_the_library_cuts_out(sign: 
 )
 def test_ordinary_text_keeps_its_spaces(text: str) -> None:
     assert join(cut(PIPELINE, text, "nfc"), "nfc") == text.replace("x 你 y", "x你y")
+
+
+@pytest.mark.parametrize(
+    ("languages", "text"),
+    [
+        ({"fr"}, "L'amour, c'est l'histoire d'un été: aujourd'hui, qu'il…"),
+        ({"it", "en"}, "Nell'arte dell'anno, c'è un'ora."),
+        ({"uk"}, "П’ять м'ячів: об’єкт."),
+        ({"tr"}, "Ankara'da Ali'nin 2019'dan beri."),
+    ],
+)
+def test_apostrophes_of_a_language_are_known(languages: set[str], text: str) -> None:
+    assert join(cut(PIPELINE, text, "nfc"), "nfc", languages) == text
 
 
 @pytest.mark.parametrize(
@@ -133,7 +146,9 @@ def test_what_is_joined_is_cut_into_the_same_words(text: str) -> None:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> WordPieceTokenizer:
-    return WordPieceTokenizer(Vocabulary((*SPECIAL_PIECES, "un", "##aff", "##able", "我", "有", ",", "##x")))
+    return WordPieceTokenizer(
+        Vocabulary((*SPECIAL_PIECES, "un", "##aff", "##able", "我", "有", ",", "##x")), language="en"
+    )
 
 
 def test_the_longest_pieces_from_the_left(tokenizer: WordPieceTokenizer) -> None:
@@ -173,7 +188,7 @@ def test_special_pieces_change_places_and_every_other_id_stays() -> None:
     file = ("[PAD]", "[unused1]", "我", "a", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##b", "，")
     vocabulary = bert_vocabulary(bert_file(*file), Path("vocab.txt"))
     assert vocabulary.tokens == (*SPECIAL_PIECES, "[unused1]", "我", "a", "[MASK]", "##b", "，")
-    tokenizer = WordPieceTokenizer(vocabulary)
+    tokenizer = WordPieceTokenizer(vocabulary, language="en")
     assert tokenizer.encode(["我ab，"]) == [[5, 6, 8, 9]]
     assert tokenizer.tag_id("[MASK]") == 7
     assert tokenizer.decode([[7, 5, 7, 9, 2, 3]]) == ["我，"]

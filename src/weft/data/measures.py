@@ -269,7 +269,8 @@ def is_utf8_read_as_western(run: str, after: str) -> bool:
     except UnicodeDecodeError as error:
         good = error.start
     if good == 3:
-        return run[0] not in LETTERS_BEFORE_SIGNS or not SIGNS_IN_A_ROW.issuperset(run[1:3])
+        are_signs = SIGNS_IN_A_ROW.issuperset(run[1:3]) and run[1] not in OPENING_SIGNS
+        return run[0] not in LETTERS_BEFORE_SIGNS or not are_signs
     if good != 2:
         return good > 3
     # One letter of two bytes is also how a capital, or a ß, stands before a sign: „zum Spaß“, BLESSÉ…
@@ -284,6 +285,7 @@ CLOSING_SIGNS = "‘’“”…–—›»™•€²³"
 LETTERS_BEFORE_SIGNS = "àáâãäåæçèéêëìíîï"
 SIGNS_IN_A_ROW = frozenset("\u00a0«»‹›‘’“”„…–—°·")
 """Of these good text has two behind such a letter, which would be the first byte of three: „Café“…, « là\u00a0»."""
+OPENING_SIGNS = "«‹„"
 
 
 def western_byte(character: str) -> bytes:

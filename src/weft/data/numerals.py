@@ -482,9 +482,10 @@ def english_value(row: list[str]) -> tuple[float, list[float]]:
     for word in row:
         if word in ENGLISH_SCALES:
             scale = ENGLISH_SCALES[word]
-            if scale == 100 and section >= 100:  # a hundred hundred is none
-                parts.append(total + section)
-                total, section = 0.0, 0.0
+            if scale == 100 and section >= 100:  # one hundred [and] two hundred are two numbers
+                tail = section % 100
+                parts.append(total + section - tail)
+                total, section = 0.0, tail
             if scale == 100:
                 section = (section or 1) * 100
             else:

@@ -157,8 +157,6 @@ def taken_weight(
         problems.append(Problem(name, f"has shape {list(tensor.shape)}, its settings make it {list(shape)}"))
     elif not tensor.is_floating_point():
         problems.append(Problem(name, f"is of type {tensor.dtype}; weights are floating point"))
-    elif tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
-        problems.append(Problem(name, "repeats a few numbers to its size; save it as a contiguous tensor"))
     elif not tensor.isfinite().all():
         problems.append(Problem(name, "has numbers that are NaN or infinite"))
     else:

@@ -109,6 +109,28 @@ class GenerationConfig(BaseModel):
     repetition_penalty: float = Field(default=1.0, gt=0)
     do_sample: bool = False
     num_beam_groups: int = 1
+    # What would change translations, and weft has no form for.
+    min_new_tokens: int | None = None
+    suppress_tokens: list[int] | None = None
+    begin_suppress_tokens: list[int] | None = None
+    forced_bos_token_id: int | list[int] | None = None
+    sequence_bias: Any = None
+    force_words_ids: Any = None
+    encoder_no_repeat_ngram_size: int | None = None
+    encoder_repetition_penalty: float | None = None
+
+
+NEUTRAL: dict[str, Any] = {
+    "min_new_tokens": 0,
+    "suppress_tokens": [],
+    "begin_suppress_tokens": [],
+    "forced_bos_token_id": None,
+    "sequence_bias": None,
+    "force_words_ids": None,
+    "encoder_no_repeat_ngram_size": 0,
+    "encoder_repetition_penalty": 1.0,
+}
+"""What such a key may say and change nothing."""
 
 
 def read_marian(folder: Path) -> Foreign:
@@ -173,6 +195,10 @@ def refusals(config: MarianConfig, generation: GenerationConfig) -> Iterator[Pro
         yield Problem("do_sample", "is true; weft imports models that search, set decoding.method afterwards")
     if generation.num_beam_groups != 1:
         yield Problem("num_beam_groups", f"is {generation.num_beam_groups}; set decoding.diverse_groups afterwards")
+    for key, neutral in NEUTRAL.items():
+        value = getattr(generation, key)
+        if value is not None and value != neutral:
+            yield Problem(f"{GENERATION}: {key}", f"is {value!r:.100}, which weft has no form for; remove it there")
     if any(len(words) != 1 for words in generation.bad_words_ids or ()):
         yield Problem("bad_words_ids", "forbids words of several pieces, which weft does not")
 

@@ -147,6 +147,8 @@ def oddities(name: str, tensor: Tensor) -> Iterator[Problem]:
         yield Problem(name, "is a sparse, nested, quantized or empty tensor; save it as a plain one")
     elif tensor.dtype not in PLAIN:
         yield Problem(name, f"is of type {tensor.dtype}; save it as float32")
+    elif tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
+        yield Problem(name, "repeats a few numbers to its size; save it as a contiguous tensor")
 
 
 def read_npz(folder: Path, name: str) -> dict[str, np.ndarray]:

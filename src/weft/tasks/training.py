@@ -33,6 +33,7 @@ from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS, choose_device, choose_threads, has_native_bf16, keep_memory_pages
 from weft.tasks.budget import (
     FITTED,
+    LEAVING,
     Budget,
     Fit,
     duration,
@@ -234,7 +235,7 @@ def fitted(
     ranks, pairs = run.ranks, prepared.account.clean
     fit = fitted_steps(model, prepared.store, corpora, run, budget, listener)
     smaller = choose_smaller(resolved, prepared.resolved.recipe, pairs, fit.epochs)
-    if smaller:
+    if smaller and budget.spent() + LEAVING < budget.seconds:
         listener.on_message(describe_smaller(smaller, pairs, fit.epochs))
         hurried = replace(prepared, resolved=changed(prepared.resolved, smaller, "budget"))
         model = ranks.from_first(first_model, hurried)

@@ -150,7 +150,11 @@ def make_tokenizers(
         if name is not None:
             vocabulary = bert_vocabulary(vocabularies[name], Path(name), tags)
             tokenizer = WordPieceTokenizer(
-                vocabulary, normalization=settings.normalization, script=script, punctuation=punctuation
+                vocabulary,
+                language=vocabulary_language(recipe, side),
+                normalization=settings.normalization,
+                script=script,
+                punctuation=punctuation,
             )
             resolved = with_size_of_vocabulary(resolved, key, tokenizer.vocab_size, name)
             return tokenizer

@@ -110,7 +110,9 @@ def read_tokenizer(
             )
         case "wordpiece":
             vocabulary = read_vocabulary(data, path)
-            return WordPieceTokenizer(vocabulary, normalization=normalization, punctuation=punctuation, script=script)
+            return WordPieceTokenizer(
+                vocabulary, language=language, normalization=normalization, punctuation=punctuation, script=script
+            )
         case "characters":
             vocabulary = read_characters(data, path)
             return CharacterTokenizer(vocabulary, normalization=normalization, punctuation=punctuation, script=script)

@@ -135,7 +135,9 @@ def is_end(text: str, begin: int, found: re.Match[str], code: str) -> bool:
 
 NEVER_FIRST = re.compile("[,，、;；:：%％)）」』”’·]")
 GOES_ON = re.compile("[…⋯~～—–-]")
-IS_SAID = re.compile(r"と|って|[^\s，。！？；：“”「」,.!?]{0,8}?[说說道问問喊叫答]")
+IS_SAID = re.compile(
+    r"と(?!ても|ころ|きどき|にかく|りあえず|もかく|うとう|つぜん)|って|[^\s，。！？；：“”「」,.!?]{0,8}?[说說道问問喊叫答]"
+)
 """“你好！”他说。 and 「はい。」と答えた。 are one sentence."""
 
 
@@ -149,19 +151,23 @@ def is_quoted_inside(text: str, begin: int, found: re.Match[str]) -> bool:
     if text[mark] in CLOSING_TITLES:
         return True
     opening = OPENING_OF.get(text[mark])
-    if opening is None:
+    if opening is None or text[found.end("signs") - 1] in POINTS:
         return False
     opened = text.rfind(opening, max(begin, found.start() - LONGEST_QUOTATION), found.start())
     before = text[max(begin, opened - LONGEST_OPENING) : max(begin, opened)].rstrip(BEFORE_QUOTATIONS)
-    return opened >= 0 and before != "" and before[-1] not in BRINGING_SPEECH
+    is_role = text[mark] == "」" and len(before) <= LONGEST_ROLE  # 店員「はい！」
+    return opened >= 0 and before != "" and not is_role and before[-1] not in BRINGING_SPEECH
 
 
-CLOSING_TITLES = "》〉』"
-OPENING_OF = {"”": "“", "’": "‘", "»": "«", "›": "‹", "」": "「", "﹂": "﹁", "﹄": "﹃", '"': '"'}
+POINTS = ".．。｡"
+"""After these a quotation at the end of a sentence ends it, whatever brings it."""
+CLOSING_TITLES = "》〉"
+OPENING_OF = {"”": "“", "’": "‘", "»": "«", "›": "‹", "」": "「", "』": "『", "﹂": "﹁", "﹄": "﹃", '"': '"'}
 BEFORE_QUOTATIONS = " \t\u3000“‘«‹「『﹁﹃\"'"
-BRINGING_SPEECH = ":：,，—"
-LONGEST_QUOTATION, LONGEST_OPENING = 300, 8
-"""Characters that are looked through for what opens a quotation, and for what stands before that."""
+BRINGING_SPEECH = ":：,，—;；…⋯.．、)）】］]道说說问問喊叫答"
+LONGEST_QUOTATION, LONGEST_OPENING, LONGEST_ROLE = 300, 8, 4
+"""Characters that are looked through for what opens a quotation, and for what stands before that; and of who speaks
+in a play."""
 
 
 def is_abbreviation(before: str, after: str, code: str) -> bool:
@@ -170,6 +176,8 @@ def is_abbreviation(before: str, after: str, code: str) -> bool:
     if found is None:
         return False
     word = found[0].casefold()
+    if word in MAY_END and FIRST_WORD.match(after):
+        return False
     if word in BEFORE_NAMES["en"] or word in BEFORE_NAMES.get(code, ()):
         return True
     if after[0].isdigit() and BEFORE_NUMBERS.fullmatch(word):
@@ -214,6 +222,12 @@ BEFORE_NAMES: dict[str, frozenset[str]] = {
     }.items()
 }
 """By language, words whose period ends no sentence, whatever follows; the English ones are met in all."""
+MAY_END = frozenset(["jr", "sr", "inc", "corp", "bros", "ltd", "ph.d", "mio", "mrd", "tsd"])
+"""Of these, words that stand at the end of a sentence too, where one of these follows."""
+FIRST_WORD = re.compile(
+    r"(?:I|You|He|She|It|We|They|The|An?|This|That|These|Those|There|But|And|So|If|In|On|At|What|How|Who|When|Where|Why"
+    r"|Ich|Du|Er|Sie|Es|Wir|Ihr|Der|Die|Das|Ein|Eine|Und|Aber|Dies|Diese|Im)\b"
+)
 BEFORE_NUMBERS = re.compile(
     "nos?|nr|figs?|eqs?|vols?|pp|ch|chap|sect?|art|para?|ex|ed|tab|abb|abs|kap|bd|núm"
     "|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"

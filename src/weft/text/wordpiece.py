@@ -10,12 +10,13 @@ import itertools
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.errors import CorpusError, MissingExtraError, ModelError, Problem
 from weft.text.chinese import Script, convert_script
+from weft.text.language import code_of
 from weft.text.normalization import Normalization, normalize
 from weft.text.punctuation import Punctuation, unify_punctuation
 from weft.text.sentencepiece_model import has_many_characters
@@ -50,6 +51,8 @@ CHINESE_SIGNS = "，。！？；：、（）《》〈〉「」『』【】〔〕
 OPENING, CLOSING = "([{“‘„‚#$¿¡", ".,!?;:)]}”’…%،؛؟۔।॥"
 LOW_QUOTES = {"„": "“”", "‚": "‘’"}
 """What closes „Ja“ and ‚ja‘."""
+ELIDING, SUFFIXING, DIVIDING = {"fr", "it", "ca", "oc"}, {"tr", "az"}, {"uk", "be"}
+"""Languages with l'amour, with Ankara'da, and with п'ять."""
 JOINING = "-/_@‐‑–—"
 APOSTROPHES = "'’"
 AFTER_APOSTROPHE = {"s", "t", "d", "m", "ll", "re", "ve", "clock"}
@@ -58,7 +61,7 @@ ELIDED = (
     "alcun ciascun quest quell bell sant tutt mezz dov cos com anch"
 )
 BEFORE_APOSTROPHE = frozenset(ELIDED.split())
-"""Of French, Italian and Catalan, before a word that begins with a vowel or h: l'amour, dell'arte, quest'anno."""
+"""Before a word that begins with a vowel or h: l'amour, dell'arte, quest'anno."""
 TURKISH_SUFFIXES = frozenset(
     f"{buffer}{suffix}"
     for buffer, suffixes in {
@@ -78,12 +81,14 @@ class WordPieceTokenizer(VocabularyTokenizer):
         self,
         vocabulary: Vocabulary,
         *,
+        language: str,
         normalization: Normalization = "nfc",
         punctuation: Punctuation = "keep",
         script: Script = "keep",
     ) -> None:
         super().__init__(vocabulary, normalization=normalization, punctuation=punctuation, script=script)
         self._spell = bert_pipeline(vocabulary)
+        self._languages = frozenset(map(code_of, language.split("+")))
 
     def normalize(self, text: str) -> str:
         spaced = self._spaced(text)
@@ -98,14 +103,14 @@ class WordPieceTokenizer(VocabularyTokenizer):
         return convert_script(spaced, self.script)
 
     def _spaced(self, text: str) -> str:
-        return join(cut(self._spell, text, self.normalization), self.normalization)
+        return join(cut(self._spell, text, self.normalization), self.normalization, self._languages)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         encoded = self._spell.encode_batch_fast([self.normalize(text) for text in texts], add_special_tokens=False)
         return [sentence.ids for sentence in encoded]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        return [join(self._words([int(i) for i in sentence]), self.normalization) for sentence in ids]
+        return [join(self._words([int(i) for i in sentence]), self.normalization, self._languages) for sentence in ids]
 
     def count_unknown(self, ids: Sequence[Sequence[int]]) -> tuple[int, int]:
         unknown = words = 0
@@ -155,7 +160,11 @@ def train_wordpiece(
     spellable = {word: count for word, count in sorted(counts.items()) if characters.issuperset(word)}
     tokens = learn_pieces(cutter, spellable, (*SPECIAL_PIECES, *tags), vocab_size)
     tokenizer = WordPieceTokenizer(
-        Vocabulary(tuple(tokens)), normalization=normalization, punctuation=punctuation, script=script
+        Vocabulary(tuple(tokens)),
+        language=language,
+        normalization=normalization,
+        punctuation=punctuation,
+        script=script,
     )
     return tokenizer, size_message(language, len(tokens), vocab_size)
 
@@ -248,19 +257,20 @@ def cut(pipeline: "HuggingFaceTokenizer", text: str, form: Normalization) -> lis
 # Spacing
 
 
-def join(words: Sequence[str], form: Normalization) -> str:
-    """One text of words as `cut` gives them, which is cut into the same words again."""
-    return "".join(parts(words, form))
+def join(words: Sequence[str], form: Normalization, languages: Set[str] = frozenset()) -> str:
+    """One text of words as `cut` gives them, which is cut into the same words again. Of some languages, by their codes
+    of two letters, the apostrophes are known; those of English always."""
+    return "".join(parts(words, form, languages))
 
 
-def parts(words: Sequence[str], form: Normalization) -> Iterator[str]:
+def parts(words: Sequence[str], form: Normalization, languages: Set[str]) -> Iterator[str]:
     """The words and the spaces between them. A straight quotation mark opens and closes by turns."""
     is_open = dict.fromkeys("\"'", False)
     before, opens = "", False
     roles = with_closing_quotes(words)
     for place, (written, word) in enumerate(zip(words, roles, strict=True)):
         after = roles[place + 1] if place + 1 < len(words) else ""
-        is_quote = word == '"' or (word == "'" and not is_apostrophe(before, after))
+        is_quote = word == '"' or (word == "'" and not is_apostrophe(before, after, languages))
         closes = is_quote and is_open[word]
         if is_quote:
             is_open[word] = not closes
@@ -269,7 +279,7 @@ def parts(words: Sequence[str], form: Normalization) -> Iterator[str]:
         elif is_quote:
             wants_space = not is_chinese_sign(before) and before not in OPENING
         else:
-            wants_space = space_between(roles, place)
+            wants_space = space_between(roles, place, languages)
         if place and (wants_space or not stays_apart(words[place - 1], written, form)):
             yield " "
         yield written
@@ -280,16 +290,16 @@ def with_closing_quotes(words: Sequence[str]) -> Sequence[str]:
     """The words, with ” or ’ for the “ or ‘ that closes what „ or ‚ has opened, and opens elsewhere."""
     if LOW_QUOTES.keys().isdisjoint(words):
         return words
-    roles, closing = list(words), ""
+    roles, closing = list(words), [""]
     for place, word in enumerate(words):
         if word in LOW_QUOTES:
-            closing = LOW_QUOTES[word]
-        elif closing and word in closing:
-            roles[place], closing = closing[1], ""
+            closing.append(LOW_QUOTES[word])
+        elif word in closing[-1] and closing[-1]:
+            roles[place] = closing.pop()[1]
     return roles
 
 
-def space_between(words: Sequence[str], place: int) -> bool:
+def space_between(words: Sequence[str], place: int, languages: Set[str]) -> bool:
     """Whether a space comes before the word at this place, quotation marks aside.
 
     None next to a Chinese character or sign; none before what closes and after what opens; none around hyphens,
@@ -304,12 +314,12 @@ def space_between(words: Sequence[str], place: int) -> bool:
     if before in OPENING or word in CLOSING or before in JOINING or word in JOINING:
         return False
     if word in APOSTROPHES:
-        return not is_apostrophe(before, after)
+        return not is_apostrophe(before, after, languages)
     if place == 1:
         return True
     earlier = words[place - 2]
     if before in APOSTROPHES:
-        return not is_apostrophe(earlier, word)
+        return not is_apostrophe(earlier, word, languages)
     if before in "”’" and word in OPENING and is_chinese_sign(earlier):
         return False
     return not is_in_number(earlier, before, word) and not (before == "." and are_initials(earlier, word))
@@ -322,21 +332,21 @@ def is_in_number(earlier: str, sign: str, word: str) -> bool:
     return sign in ".:" or (sign == "," and len(word) == 3 and len(earlier) <= 3)
 
 
-def is_apostrophe(before: str, after: str) -> bool:
-    """Whether ' between these two is that of don't, of o'clock or of O'Brien; of l'amour, п'ять or Ankara'da."""
+def is_apostrophe(before: str, after: str, languages: Set[str]) -> bool:
+    """Whether ' between these two is that of don't, of o'clock or of O'Brien; of l'amour, Ankara'da or п'ять."""
     if not before.isalnum():
         return False
     if after.lower() in AFTER_APOSTROPHE or (before == "O" and after[:1].isupper()):
         return True
-    if before.lower() in BEFORE_APOSTROPHE:
-        return unicodedata.normalize("NFD", after.lower())[:1] in tuple("aeiouyhœæ")
-    if is_cyrillic(before[-1]) and is_cyrillic(after[:1]):
+    begins = unicodedata.normalize("NFD", after.lower())[:1]
+    if languages & ELIDING and before.lower() in BEFORE_APOSTROPHE and begins in tuple("aeiouyhœæ"):
         return True
-    return after in TURKISH_SUFFIXES and (before[0].isupper() or before.isdecimal())
+    if languages & SUFFIXING and after in TURKISH_SUFFIXES and (before[0].isupper() or before.isdecimal()):
+        return True
+    return bool(languages & DIVIDING) and before[-1].lower() in CYRILLIC_CONSONANTS and begins in tuple("яюєіеё")
 
 
-def is_cyrillic(character: str) -> bool:
-    return "\u0400" <= character <= "\u052f"
+CYRILLIC_CONSONANTS = frozenset("бвгґджзйклмнпрстфхцчшщ")
 
 
 def are_initials(before: str, after: str) -> bool:
