@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -143,6 +144,20 @@ def test_folders_however_deep_and_whatever_their_names_are_looked_into(
     assert exit_code == 0 and out.startswith("here/\\x1b]0;x\\x07\\n ")
     assert "a defect of weft" not in error
     subprocess.run(["rm", "-rf", "here"], check=True)  # which Python's own, too, cannot do
+
+
+@pytest.mark.parametrize("verb", ["report {}", "models unpack {} out", "models list {}", "models show {}"])
+def test_a_name_that_is_too_long_is_no_defect_of_weft(verb: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "weft", *verb.format("n" * 300).split()]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert found.returncode in (1, 2) and found.stderr.startswith("weft: ") and "defect" not in found.stderr
+
+
+def test_weights_of_nothing_are_refused_before_they_are_digested(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
+    folder = copy_model(tiny_run, tmp_path / "model")
+    os.truncate(folder / "model.safetensors", 1 << 42)
+    exit_code, _, error = weft("models", "verify", str(folder))
+    assert exit_code == 1 and "model.safetensors" in error
 
 
 def test_prepared_pairs_of_a_run_that_has_not_begun_are_no_model(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from weft.cli.serve import serve
 from weft.cli.tokenize import tokenize
 from weft.cli.train import train
 from weft.cli.translate import translate
-from weft.errors import FailedElsewhere, WeftError, is_out_of_memory
+from weft.errors import FailedElsewhere, WeftError, is_out_of_memory, shown
 
 app = typer.Typer(
     help="Train, evaluate and use small translation models. Start with: weft corpus get starter",
@@ -63,6 +63,10 @@ def print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"weft {weft.__version__}")
         raise typer.Exit
+
+
+OF_A_PATH = frozenset([errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR, errno.EROFS])
+"""What is wrong with a path, or with the rights on it, and not with what weft does with it."""
 
 
 @app.callback()
@@ -102,6 +106,8 @@ def run() -> None:
             )
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             fail(f"{error.strerror}; make room and give the same command again", 1)
+        if isinstance(error, OSError) and error.errno in OF_A_PATH and error.filename is not None:
+            fail(f"{shown(os.fsdecode(error.filename), 300)} cannot be used: {error.strerror}", 1)
         fail(f"{type(error).__name__}: {error}\nThis is a defect of weft; `weft --debug ...` shows where.", 1)
 
 

@@ -29,6 +29,10 @@ ENCODER, STEP = "encoder.onnx", "step.onnx"
 FILES = (ENCODER, STEP)
 
 
+LARGEST_DIMENSION = 1 << 16
+"""Of the keys and values of one step, whose batch and time are open."""
+
+
 class OnnxEngine:
     """One exported model, on the CPU."""
 
@@ -37,10 +41,12 @@ class OnnxEngine:
         self.encoder = open_session(folder, ENCODER, threads)
         self.decoder = open_session(folder, STEP, threads)
         shapes = {tensor.name: tensor.shape for tensor in self.decoder.get_inputs()}
+        caches = {name: shape for name, shape in shapes.items() if name.startswith(("key_", "value_"))}
+        if any(isinstance(dim, int) and dim > LARGEST_DIMENSION for shape in caches.values() for dim in shape):
+            raise ModelError(folder, [Problem(STEP, "claims keys and values that no model of weft has")])
         self.no_caches = {
             name: np.zeros([dim if isinstance(dim, int) else 0 for dim in shape], dtype=np.float32)
-            for name, shape in shapes.items()
-            if name.startswith(("key_", "value_"))
+            for name, shape in caches.items()
         }
         from_encoder = {tensor.name for tensor in self.encoder.get_outputs()}
         results = {tensor.name: tensor.shape for tensor in self.decoder.get_outputs()}

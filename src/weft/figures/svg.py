@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from html import escape
+from itertools import accumulate, takewhile
 
 from weft.figures.theme import STYLE
 
@@ -36,9 +37,9 @@ def fit(text: str, width: float) -> str:
     """The text, or as much of its beginning as these pixels hold."""
     if text_width(text) <= width:
         return text
-    while text and text_width(text + "…") > width:
-        text = text[:-1]
-    return text + "…"
+    room = width - text_width("…")
+    widths = accumulate(map(text_width, text))
+    return text[: sum(1 for _ in takewhile(lambda taken: taken <= room, widths))] + "…"
 
 
 def escaped(text: str) -> str:

@@ -217,8 +217,8 @@ def own_pieces(model: bytes) -> Iterator[str]:
 def listed_tokens(folder: Path, name: str) -> list[str]:
     """The tokens of a mapping from each to its id."""
     text = read_text(folder, name)
-    if text.count("\n") > 2 * MOST_TOKENS:
-        raise ValueError(f"has {text.count(chr(10)):,} lines; a vocabulary has at most {MOST_TOKENS:,} tokens")
+    if text.count(":") > 2 * MOST_TOKENS:
+        raise ValueError(f"has {text.count(':'):,} colons; a vocabulary has at most {MOST_TOKENS:,} tokens")
     found = parse_yaml(folder, name, text, only_text=True)
     tokens = {int(number): token for token, number in found.items() if re.fullmatch(r"\d{1,9}", str(number))}
     if tokens.keys() != set(range(len(found))):
@@ -239,7 +239,7 @@ def tensors_of(arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:
             tensor = torch.nn.functional.pad(tensor.flatten(), (0, 1))
         elif found := re.fullmatch(r"(.+)_(W|b)([qkvo12])", name):
             name = f"{found[1]}.{found[3]}.{'weight' if found[2] == 'W' else 'bias'}"
-            tensor = tensor.T if found[2] == "W" else tensor.flatten()
+            tensor = tensor.T if found[2] == "W" and tensor.dim() == 2 else tensor.flatten()
         elif found := re.fullmatch(r"(.+)_ln_(scale|bias)(_pre)?", name):
             name, tensor = f"{found[1]}.norm.{'weight' if found[2] == 'scale' else 'bias'}", tensor.flatten()
         tensors[name] = tensor

@@ -118,11 +118,24 @@ def load_model(folder: Path) -> TranslationModel:
     return TranslationModel(resolved, model.eval(), source_tokenizer, target_tokenizer)
 
 
+LARGE_WEIGHTS = 1 << 30
+
+
+def size_of_file(path: Path) -> int:
+    """In bytes; 0 where there is none."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def check_model(folder: Path) -> tuple[Resolved[TranslationRecipe], Tokenizer, Tokenizer]:
     """Everything that must hold before memory is taken for the weights; returns what had to be read for it.
 
     Raises ModelError with all that is missing, altered or does not fit together.
     """
+    if size_of_file(folder / WEIGHTS) > LARGE_WEIGHTS:
+        read_header(folder)  # which tells a file of nothing before hours are spent on its digest
     listed = check_manifest(folder)
     resolved = read_config(folder)
     if unlisted := [name for name in tokenizer_names(resolved.recipe) if name not in listed]:
@@ -137,6 +150,8 @@ def read_config(folder: Path) -> Resolved[TranslationRecipe]:
     try:
         text = (folder / CONFIG).read_text(encoding="utf-8")
         return parse_rendered(text, TranslationRecipe, folder / CONFIG)
+    except OSError as error:
+        raise ModelError(folder, [Problem(CONFIG, f"cannot be read: {error.strerror}")]) from None
     except (RecipeError, UnicodeDecodeError) as error:
         raise ModelError(folder, [Problem(CONFIG, str(error))]) from None
 

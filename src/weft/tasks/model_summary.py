@@ -175,11 +175,14 @@ def state_of_run(run: Path) -> str:
 
 
 def read_card(folder: Path) -> str:
-    """The model card, empty where somebody has taken it away or made it endless."""
+    """The model card, empty where somebody has taken it away, made it endless or keeps it to himself."""
     path = folder / CARD
-    if not path.is_file() or path.stat().st_size > LARGEST_TEXT_FILE:
+    try:
+        if not path.is_file() or path.stat().st_size > LARGEST_TEXT_FILE:
+            return ""
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
         return ""
-    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def models_under(folder: Path) -> Iterator[Path]:
