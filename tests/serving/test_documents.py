@@ -215,22 +215,38 @@ def test_the_lines_of_a_paragraph_are_one_text() -> None:
         ("<pre a=b>c</pre>\nb", ["b"]),
         ("<prefix> b", ["<prefix> b"]),
         ("<!-- never closed\n\nb", []),
+        ("> <!-- open\n\na\n\nb", ["a", "b"]),
+        ("- a\n\n  <pre>\n  x\n\nb\n", ["a", "b"]),
+        ("<!-- note --> a\n<!--\nnote\n--> b", ["a", "b"]),
         ("+++\ntitle = 'x'\n+++\nb", ["b"]),
     ],
 )
-def test_html_that_is_no_text_and_front_matter_stay(content: str, texts: list[str]) -> None:
+def test_html_that_is_no_text_and_front_matter_stay_but_not_what_follows(content: str, texts: list[str]) -> None:
     document = read_document("a.md", content.encode())
     assert document.texts == texts
     assert document.write(texts).decode() == content
 
 
 @pytest.mark.parametrize(
-    "content", ["a  \nb\\\nc  \n", "- a  \n  b\n- c \n\nd\\", "# a  \nb\n", "a  \n    b\\\n    c\n"]
+    "content",
+    ["a  \nb\\\nc  \n", "- a  \n  b\n- c \n\nd\\", "# a  \nb\n", "a  \n    b\\\n    c\n", "a  \n    1. b\n    2. c\n"],
 )
 def test_a_hard_line_break_ends_a_text_and_stays(content: str) -> None:
     document = read_document("a.md", content.encode())
     assert document.texts == re.findall("[a-d]", content)
     assert document.write(document.texts).decode() == content
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("See [the  \nguide](https://x.y) now.", ["See <x00>the guide</x01> now."]),
+        ("Call `f(a,  \nb)` now.", ["Call {x00} now."]),
+        ("path C:\\\\\nb", ["path C:\\\\ b"]),
+    ],
+)
+def test_a_line_break_in_a_link_or_code_and_an_escaped_backslash_end_no_text(content: str, texts: list[str]) -> None:
+    assert read_document("a.md", content.encode()).texts == texts
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html", "a.srt"])
@@ -278,10 +294,24 @@ HOSTILE = [
     *("*", "_", "_a ", "~~", "`a", "| ", "> ", "> - ", "- ", "#", "{\\", "\0", "x0 *", "\n```\n", "1. "),
     *("[", "[a", "![", "![a", "![a](", "[a](", "[a]((", "[a](b ", '[a](b "', "[a](b(c)", "[a][", "[![", "[![a](b)"),
     *("[a](b)", "![a](b)", "[![a](b)](c)", "(b)", "``` ` ", "[a](`", "]", "](", "[a]: "),
+    *(
+        "![a](<b>)",
+        "[![a](<b>)",
+        "[a](<b",
+        "[a](<b> '",
+        "[a](<",
+        "<!--",
+        "<pre>",
+        "a  \n",
+        "[  \n",
+        "`  \n",
+        "a\\\n",
+        " ",
+    ),
 ]
 
 
-@pytest.mark.parametrize("begin", ["", "[a]("])
+@pytest.mark.parametrize("begin", ["", "[", "[a]("])
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_markdown_takes_no_longer_than_other(piece: str, begin: str) -> None:
     content = (begin + piece * (200_000 // len(piece))).encode()

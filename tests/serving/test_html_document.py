@@ -57,6 +57,7 @@ def written(page: str, answer: str | None = None) -> str:
         ("<p>one <svg a=b/ /> two</p><p>three <math/></p>four", "<p>ONE <svg a=b/ /> TWO</p><p>THREE <math/></p>FOUR"),
         ("<p>one <svg a=b/> two</svg> three</p>", "<p>ONE <svg a=b/> two</svg> THREE</p>"),
         ("<p>a&nbsp;b \n c</p>", "<p>A\u00a0B C</p>"),
+        ("<p>\u3000\u3000a\u00a0</p>", "<p>\u3000\u3000A\u00a0</p>"),
         ("", ""),
         ("<p></p> \n", "<p></p> \n"),
     ],

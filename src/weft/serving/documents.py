@@ -109,13 +109,18 @@ def read_document(name: str, data: bytes) -> Document:
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
+MOST_XML = 8 << 20
+"""Bytes of XML in a Word file that is read."""
+
+
 def unpacked_size(name: str, data: bytes) -> int:
     """About how many bytes of text are in a file, as far as its head says it: XML is about a quarter text."""
     if suffix_of(name) != ".docx":
         return len(data)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return sum(max(0, file.file_size) for file in archive.infolist()) // 4
+            size = sum(max(0, file.file_size) for file in archive.infolist() if file.filename.endswith(".xml"))
+            return min(size, MOST_XML) // 4
     except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
         return len(data)  # it is refused when it is read
 

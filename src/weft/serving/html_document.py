@@ -76,9 +76,9 @@ def spaced(run: Sequence[Slice]) -> list[str | Inline]:
         for piece in run
     ]
     before = after = ""
-    if isinstance(items[0], str) and run[0].raw[:1].isspace():
+    if isinstance(items[0], str) and WHITE_SPACE.fullmatch(run[0].raw[:1]):
         before, items[0] = " ", items[0].lstrip(" ")
-    if isinstance(items[-1], str) and run[-1].raw[-1:].isspace():
+    if isinstance(items[-1], str) and WHITE_SPACE.fullmatch(run[-1].raw[-1:]):
         after, items[-1] = " ", items[-1].rstrip(" ")
     return [before, Inline.of(items), after]
 

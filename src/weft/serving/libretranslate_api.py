@@ -107,7 +107,12 @@ def add_routes(app: FastAPI, service: Service) -> None:
             for index, answer in zip(indices, found, strict=True):
                 answers[index] = answer
 
-        await asyncio.gather(*(fill(code, indices) for code, indices in groups.items()))
+        filling = [asyncio.create_task(fill(code, indices)) for code, indices in groups.items()]
+        try:
+            await asyncio.gather(*filling)
+        finally:  # where one was refused, nobody waits for the others
+            for one in filling:
+                one.cancel()
         body = translated(answers, detected, wants_alternatives=asked.alternatives > 0)
         return JSONResponse(body if isinstance(asked.q, list) else {key: each[0] for key, each in body.items()})
 

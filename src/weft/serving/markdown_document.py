@@ -6,6 +6,7 @@ line again.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from weft.serving.documents import Document, Hole, Inline, Original, around, lines_of, with_holes
@@ -66,9 +67,10 @@ class Reader:
     """Whether a hard line break has ended a text within a paragraph."""
 
     def goes_on_with_code(self, line: str, end: str, *, is_first: bool) -> bool:
-        if self.html_end is not None:
+        if self.html_end is not None and not self.leaves_container(line):
             self.keep_html(line, end)
             return True
+        self.html_end = None
         if self.is_quoted and not line.lstrip().startswith(">"):
             self.closing = None  # code ends where its quotation does
         if self.closing is None:
@@ -78,10 +80,23 @@ class Reader:
             self.closing = None
         return True
 
+    def leaves_container(self, line: str) -> bool:
+        """Whether a line ends the quotation or the item of a list that HTML stands in, and the HTML with it."""
+        if self.is_quoted and not line.lstrip().startswith(">"):
+            return True
+        columns = line.expandtabs(CODE_INDENT)
+        indent = len(columns) - len(columns.lstrip())
+        return not self.is_quoted and bool(self.items) and bool(columns.strip()) and indent < self.items[-1]
+
     def keep_html(self, line: str, end: str) -> None:
-        self.parts += [line, end]
-        if self.html_end is not None and self.html_end in line.lower():
-            self.html_end = None
+        """Keep a line up to the end of the HTML; what follows there is text."""
+        assert self.html_end is not None
+        found = re.search(re.escape(self.html_end), line, re.IGNORECASE)
+        if found is None:
+            self.parts += [line, end]
+            return
+        self.html_end = None
+        self.parts += [line[: found.end()], *around_inline(line[found.end() :]), end]
 
     def read(self, line: str, end: str) -> None:
         quotes = QUOTES.match(line)
@@ -94,6 +109,8 @@ class Reader:
         html = HTML_BLOCK.match(inner)
         if html is not None and html.lastgroup is not None:
             self.finish()
+            self.enter(inner, quotes[0].count(">"))
+            self.is_quoted = ">" in quotes[0]
             self.html_end = ENDS_OF_HTML[html.lastgroup].format((html["tag"] or "").lower())
             self.keep_html(line, end)
             return
@@ -141,7 +158,7 @@ class Reader:
             self.depth, self.items = depth, []
         while self.items and indent < self.items[-1]:
             self.items.pop()
-        if not self.paragraph and indent - (self.items[-1] if self.items else 0) >= CODE_INDENT:
+        if not (self.paragraph or self.is_broken) and indent - (self.items[-1] if self.items else 0) >= CODE_INDENT:
             return True
         place = 0
         while (item := ITEM.match(columns, place)) is not None:
@@ -152,7 +169,8 @@ class Reader:
     def finish_at_break(self) -> None:
         """A hard line break ends a text, as <br> does; the paragraph goes on with another one."""
         line = self.paragraph[-1][0] if self.paragraph else ""
-        if line.endswith(("  ", "\\")):
+        is_break = line.endswith("  ") or (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        if is_break and not has_open_span(self.paragraph):
             self.finish()
             self.is_broken = True
 
@@ -166,6 +184,22 @@ class Reader:
             self.paragraph = []
 
 
+def has_open_span(paragraph: Sequence[tuple[str, str]]) -> bool:
+    """Whether a link or code has begun in these lines, near their end, and not ended."""
+    near, size = [], 0
+    for line, _ in reversed(paragraph):
+        near.append(line)
+        size += len(line)
+        if size > LONGEST_SPAN:
+            break
+    text = masked("\n".join(reversed(near)))
+    return text.rfind("[") > text.rfind("]") or "`" in text
+
+
+LONGEST_SPAN = 1000
+"""Characters before a line break in which a link or code that goes on behind it is looked for."""
+
+
 def closes(line: str, closing: str) -> bool:
     return line.strip().startswith(closing) and not line.strip().strip(closing[0])
 
@@ -177,7 +211,7 @@ def around_inline(cell: str) -> list[str | Hole | Inline]:
 # What stands within a text
 
 TARGET = (
-    r"\((?:<[^<>\n]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:\s+(?:\"[^\"]*\"|'[^']*'))?\)"
+    r"\((?:<[^<>\n]*>|(?!<)[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:\s+(?:\"[^\"]*\"|'[^']*'))?\)"
     r"|\[[^\[\]\n]*\]"
 )
 IMAGE = rf"!\[[^\[\]\n]*\](?:{TARGET})"

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.errors import MissingExtraError
-from weft.serving.documents import Document, Inline, Original
+from weft.serving.documents import MOST_XML, Document, Inline, Original
 from weft.serving.refusals import Refused
 
-MOST_FILES, MOST_BYTES, MOST_XML, MOST_TAGS = 2000, 64 << 20, 8 << 20, 500_000
+MOST_FILES, MOST_BYTES, MOST_TAGS = 2000, 64 << 20, 500_000
 """Inside the archive, unpacked. XML has bounds of its own, since its tree takes many times its bytes: one in bytes, and
 one on the number of its tags and attributes together."""
 CHUNK = 1 << 16
