@@ -35,7 +35,11 @@ QUIET = 0.05
 def main() -> None:
     options = parse_options()
     grid, path = GRIDS[options.grid], RESULTS / f"{options.grid}.jsonl"
-    variants = [v for v in variants_of(options.grid) if not options.only or v.name in options.only]
+    variants = [
+        v
+        for v in variants_of(options.grid)
+        if (not options.only or v.name in options.only) and (not options.pairs or v.pairs in options.pairs)
+    ]
     refuse_wrong_recipes(variants)
     failed = 0
     if options.speed:
@@ -58,6 +62,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.choices", description="What each choice gains or costs.")
     parser.add_argument("grid", nargs="?", default="choices", choices=GRIDS)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these variants; left out: all")
+    parser.add_argument("--pairs", nargs="+", type=int, help="with corpora of these sizes; left out: all of the grid")
     parser.add_argument("--seeds", nargs="+", type=int, help="left out: the grid's")
     parser.add_argument(
         "--data", type=Path, default=os.environ.get("WEFT_DATA"), help="folder of zh-en-50k; left out: WEFT_DATA"
@@ -74,6 +79,8 @@ def parse_options() -> argparse.Namespace:
     if options.data is None and not options.table:
         parser.error("say where zh-en-50k lies: --data DIR, or WEFT_DATA in the environment")
     names = GRIDS[options.grid]["variants"]
+    if unknown := set(options.pairs or ()) - set(GRIDS[options.grid]["pairs"]):
+        parser.error(f"the grid has no corpora of {', '.join(map(str, sorted(unknown)))} pairs")
     if unknown := set(options.only or ()) - names.keys():
         parser.error(f"the grid has no {', '.join(sorted(unknown))}; it has: {', '.join(names)}")
     return options
