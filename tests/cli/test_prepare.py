@@ -56,7 +56,11 @@ def test_a_signal_ends_it_at_once_and_nothing_is_left_behind(
             with suppress(ProcessLookupError):
                 (os.killpg if is_for_all else os.kill)(process.pid, number)
             time.sleep(0.05)
-        _, error = process.communicate(timeout=30)
+        try:
+            _, error = process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     if times == 1:  # a second one may come when there is nothing left to end but Python
         assert process.returncode == 3
         assert error.splitlines()[-1] == "weft: stopped while pairs were prepared; the same command begins anew"

@@ -71,9 +71,11 @@ def workers(processes: int) -> Iterator[Each]:
 
 
 def begin_worker() -> None:
-    """Leave Ctrl-C to the process that gives out the work, and end when it does, however it ends."""
+    """Leave signals to the process that gives out the work, and end when it does, however it ends: one that was ended
+    while it writes an answer would leave that process reading half of it for ever."""
     gc.set_threshold(CONTAINERS_BETWEEN_COLLECTIONS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
 
