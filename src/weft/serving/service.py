@@ -41,7 +41,7 @@ PATIENCE = 0.5
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Service:
     models: Models
     house: House
@@ -54,9 +54,8 @@ class Service:
     document_threads: ThreadPoolExecutor = field(init=False)
 
     def __post_init__(self) -> None:
-        for name in ("documents", "texts"):
-            object.__setattr__(self, name, Room(AT_ONCE * self.house.limits.body_bytes))
-        object.__setattr__(self, "document_threads", ThreadPoolExecutor(2, "weft reads"))
+        self.documents, self.texts = (Room(AT_ONCE * self.house.limits.body_bytes) for _ in range(2))
+        self.document_threads = ThreadPoolExecutor(2, "weft reads")
 
     def refuse_without_key(self, request: Request, key: str | None) -> None:
         """For paths where the key may stand in the body: the one in the header was looked at before."""

@@ -9,8 +9,7 @@ import re
 from functools import cache
 
 from weft.text.chinese import HAN
-from weft.text.language import IN_WORDS_OF_CHARACTERS as UNSPACED
-from weft.text.language import code_of
+from weft.text.language import IN_WORDS_OF_CHARACTERS, code_of
 
 
 def detokenize(text: str, language: str) -> str:
@@ -22,9 +21,9 @@ def detokenize(text: str, language: str) -> str:
     code = code_of(language)
     if "&" in text or "@ " in text or "##" in text or "B-" in text or "b-" in text:
         text = ESCAPED.sub(unescape, text)
-    if code in UNSPACED and IDEOGRAM.search(text):
+    if code in IN_WORDS_OF_CHARACTERS and IDEOGRAM.search(text):
         return joined_words(text) if SEGMENTED.search(text) else text
-    return joined_signs(text, "en" if code in UNSPACED else code)
+    return joined_signs(text, "en" if code in IN_WORDS_OF_CHARACTERS else code)
 
 
 ESCAPES = {

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
-from weft.text.detokenization import IDEOGRAM, UNSPACED
-from weft.text.language import code_of
+from weft.text.detokenization import IDEOGRAM
+from weft.text.language import code_of, is_in_words_of_characters
 from weft.text.words import mark_ranges
 
 
@@ -52,7 +52,7 @@ def cut_to_length(text: str, is_short_enough: Callable[[str], bool]) -> list[str
 
 def joins_without_space(language: str) -> bool:
     """Whether sentences of this language follow each other without a space."""
-    return code_of(language) in UNSPACED
+    return is_in_words_of_characters(language)
 
 
 # Where sentences end
@@ -221,7 +221,7 @@ BEFORE_NAMES: dict[str, frozenset[str]] = {
         "hi": "डॉ श्री प्रो पं सु",
     }.items()
 }
-"""By language, words whose period ends no sentence, whatever follows; the English ones are met in all."""
+"""By language, words whose period ends no sentence, but see MAY_END; the English ones are met in all."""
 MAY_END = frozenset(["jr", "sr", "inc", "corp", "bros", "ltd", "ph.d", "mio", "mrd", "tsd"])
 """Of these, words that stand at the end of a sentence too, where one of these follows."""
 FIRST_WORD = re.compile(
