@@ -28,7 +28,7 @@ from weft.config import Resolved, read_recipe
 from weft.data.batching import Batch
 from weft.layers.attention import MultiHeadAttention, attend_explicit
 from weft.layers.dropout import BYTE_VALUES, Dropout
-from weft.runtime import choose_threads, keep_memory_pages
+from weft.runtime import choose_threads, keep_memory_pages, keep_programs
 from weft.tasks.corpora import read_all
 from weft.tasks.first_model import first_model
 from weft.tasks.preparation import prepare
@@ -62,6 +62,7 @@ def parse_options() -> argparse.Namespace:
 
 def measure(data: Path) -> None:
     keep_memory_pages()
+    keep_programs()
     recipe = cast(Resolved[TranslationRecipe], read_recipe(ROOT / "bench" / "base.toml", TranslationRecipe, ()))
     corpora = read_all(recipe.recipe, data, Silent())
     with tempfile.TemporaryDirectory() as folder:
@@ -117,10 +118,17 @@ def plain_dropout() -> Iterator[None]:
         dropped = F.dropout(x, self.probability, self.training)
         return dropped if onto is None else onto + dropped
 
+    def rectify_and_drop(x: Tensor, probability: float) -> Tensor:
+        return F.dropout(F.relu(x), probability)
+
     def bernoulli(x: Tensor, dropped: int) -> Tensor:
         return torch.empty_like(x).bernoulli_(1 - dropped / BYTE_VALUES)
 
-    with patch.object(Dropout, "forward", forward), patch("weft.layers.attention.kept_mask", bernoulli):
+    with (
+        patch.object(Dropout, "forward", forward),
+        patch("weft.layers.feed_forward.rectify_and_drop", rectify_and_drop),
+        patch("weft.layers.attention.kept_mask", bernoulli),
+    ):
         yield
 
 

@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from weft.errors import UsageError
-from weft.layers.positions import LearnedPositions, RotaryPositions, SinusoidalPositions, sinusoids
+from weft.layers.positions import (
+    LearnedPositions,
+    RotaryPositions,
+    SinusoidalPositions,
+    Turn,
+    rotations,
+    sinusoids,
+    turn_explicit,
+)
 
 ADDED = {"sinusoidal": SinusoidalPositions, "learned": lambda model_dim: LearnedPositions(200, model_dim)}
 
@@ -146,6 +154,20 @@ def test_rotations_of_bf16_are_rounded_once():
     turned = RotaryPositions(8)(x)
     assert turned.dtype == torch.bfloat16
     assert torch.equal(turned, RotaryPositions(8)(x.float()).bfloat16())
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_a_turn_by_halves_is_the_equation_and_so_is_its_gradient(precision):
+    cosine, sine = rotations(5, 8)
+    # keys as attention has them: every second row of a projection that holds the values too
+    keys = torch.randn(2, 5, 2, 3, 8, dtype=precision)[:, :, 0].transpose(1, 2).requires_grad_()
+    above = torch.randn(2, 3, 5, 8, dtype=precision)
+    turned = Turn.apply(keys, cosine, sine)
+    gradient = torch.autograd.grad(turned, keys, above)[0]
+    precise = keys.detach().float().requires_grad_()  # whose gradient is not rounded term by term
+    expected = turn_explicit(precise, cosine, sine)
+    torch.testing.assert_close(turned, expected.to(precision))
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected, precise, above.float())[0].to(precision))
 
 
 def test_heads_of_odd_width_cannot_be_turned():

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from weft.errors import UsageError
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.training.config import TrainingConfig
-from weft.training.muon import ITERATIONS, Muon, orthogonalized
+from weft.training.muon import ITERATIONS, Muon, alike, lying, orthogonalized
 from weft.training.optimizers import MOMENTUM, OPTIMIZER_KEYS, WEIGHT_DECAY, Both, hidden_matrices, make_optimizer
 
 DEFAULTS: dict[str, Any] = {
@@ -135,13 +135,13 @@ def test_muon_in_fp32_multiplies_each_singular_value_by_the_polynomial_and_nothi
     shape: tuple[int, int],
 ) -> None:
     torch.manual_seed(6)
-    matrix = torch.randn(shape, dtype=torch.float64)
-    u, singular, v = torch.linalg.svd(matrix, full_matrices=False)
-    singular /= singular.square().sum().sqrt()
+    matrices = torch.stack([lying(matrix) for matrix in torch.randn(3, *shape, dtype=torch.float64)])
+    u, singular, v = torch.linalg.svd(matrices, full_matrices=False)
+    singular /= singular.square().sum(-1, keepdim=True).sqrt()
     for _ in range(ITERATIONS):
         singular = 3.4445 * singular - 4.7750 * singular**3 + 2.0315 * singular**5
     torch.testing.assert_close(
-        orthogonalized(matrix.float(), torch.float32).double(), u * singular @ v, rtol=0, atol=1e-5
+        orthogonalized(matrices.float()).double(), u * singular[:, None] @ v, rtol=0, atol=1e-5
     )
 
 
@@ -158,6 +158,28 @@ def test_muon_in_bf16_is_torchs_own_to_the_bit(shape: tuple[int, int]) -> None:
         muon.step()
         torchs.step()
     assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_muon_moves_matrices_side_by_side_as_each_alone(
+    precision: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tall and wide ones of one shape in stacks of no more than have room, and one of another shape."""
+    torch.manual_seed(8)
+    shapes = [(8, 24), (24, 8)] * 5 + [(8, 8)]
+    monkeypatch.setattr("weft.training.muon.STACK", 4 * 8 * 24)
+    together, apart = ([nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
+    settings: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.03, "precision": precision}
+    optimizers = [Muon(together, **settings), *(Muon([matrix], **settings) for matrix in apart)]
+    for _ in range(3):
+        for mine, alone in zip(together, apart, strict=True):
+            mine.grad = alone.grad = torch.randn(mine.shape)
+        for optimizer in optimizers:
+            optimizer.step()
+    sizes = [len(group) for group in alike(together)]
+    assert sizes == [4, 4, 2, 1]
+    for mine, alone in zip(together, apart, strict=True):
+        torch.testing.assert_close(mine, alone, rtol=0, atol=1e-6 if precision == torch.float32 else 2e-3)
 
 
 def test_muon_leaves_alone_what_has_no_gradient() -> None:

@@ -192,7 +192,8 @@ class MultiHeadAttention(nn.Module):
     def project_memory(
         self, memory: Float[Tensor, "batch key model"], offset: int = 0
     ) -> tuple[Float[Tensor, "batch heads key head_dim"], Float[Tensor, "batch heads key head_dim"]]:
-        key, value = self.key_value(memory).unflatten(-1, (2, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        both = self.key_value(memory).chunk(2, dim=-1)
+        key, value = (each.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for each in both)
         return (key if self.rotary is None else self.rotary(key, offset)), value
 
     def combine(

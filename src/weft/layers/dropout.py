@@ -59,7 +59,11 @@ def scale_kept(
 ) -> Float[Tensor, "*shape"]:
     """onto + x * kept * 256 / (256 - dropped) in one pass; the scale is taken in fp32 whatever x is."""
     base = x.new_zeros(()) if onto is None else onto
-    return torch.addcmul(base, x, kept, value=BYTE_VALUES / max(1, BYTE_VALUES - dropped))  # of all: 256 * 0
+    return torch.addcmul(base, x, kept, value=scale_of_kept(dropped))
+
+
+def scale_of_kept(dropped: int) -> float:
+    return BYTE_VALUES / max(1, BYTE_VALUES - dropped)  # of all: 256 * 0
 
 
 class DropByBytes(torch.autograd.Function):
@@ -78,10 +82,33 @@ class DropByBytes(torch.autograd.Function):
         return scale_kept(above, kept, ctx.dropped), above if ctx.is_added else None, None, None  # type: ignore[attr-defined]
 
 
+class RectifyAndDrop(torch.autograd.Function):
+    """Dropout of relu(x), whose gradient is that of `above` where anything came out: no mask is kept for it."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, dropped: int) -> Tensor:
+        out = scale_kept(F.relu(x), kept_mask(x, dropped), dropped)
+        ctx.save_for_backward(out)
+        ctx.dropped = dropped  # type: ignore[attr-defined]
+        return out
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        (out,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        gradient = torch.ops.aten.threshold_backward(gradients[0], out, 0)
+        return gradient.mul_(scale_of_kept(ctx.dropped)), None  # type: ignore[attr-defined]
+
+
 def drop_explicit(x: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shape"]:
     """Dropout in the words of the paper: a Bernoulli mask, then the scale."""
     mask = torch.bernoulli(torch.full_like(x, 1 - probability))
     return x * mask / (1 - probability)
+
+
+def rectify_and_drop(x: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shape"]:
+    """`drop_by_bytes` of relu(x), with the same mask."""
+    dropped = dropped_values(probability)
+    return RectifyAndDrop.apply(x, dropped) if dropped else F.relu(x)
 
 
 class Dropout(nn.Module):

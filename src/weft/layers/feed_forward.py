@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.layers.dropout import Dropout
+from weft.layers.dropout import Dropout, rectify_and_drop
 from weft.layers.linear import Linear
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu, "gelu": F.gelu, "silu": F.silu}
@@ -45,7 +45,10 @@ class FeedForward(nn.Module):
             nn.init.xavier_uniform_(matrix)
 
     def forward(self, x: Float[Tensor, "batch time model"]) -> Float[Tensor, "batch time model"]:
-        return self.narrow(self.dropout(self.activate(self.widen(x))))
+        widened = self.widen(x)
+        if self.activation is F.relu and not self.is_gated and self.training and x.device.type == "cpu":
+            return self.narrow(rectify_and_drop(widened, self.dropout.probability))
+        return self.narrow(self.dropout(self.activate(widened)))
 
     def activate(self, x: Float[Tensor, "*batch widened"]) -> Float[Tensor, "*batch ff"]:
         if not self.is_gated:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 
 from weft.errors import UsageError
 from weft.layers.initialization import draw_normal
@@ -94,8 +95,39 @@ class RotaryPositions(nn.Module):
             with torch.inference_mode(False):  # a table made in inference mode could not be kept for a backward pass
                 self.turns = turns = rotations(2 * end, x.size(-1)).to(turns.device)
         cosine, sine = turns[:, offset:end]
-        other = x.roll(x.size(-1) // 2, dims=-1)  # the other coordinate of each plane
-        return (x * cosine + other * sine).to(x.dtype)
+        return Turn.apply(x, cosine, sine) if x.device.type == "cpu" else turn_explicit(x, cosine, sine)
+
+
+def turn_explicit(
+    x: Float[Tensor, "*batch time head_dim"], cosine: Float[Tensor, "time head_dim"], sine: Float[Tensor, "time head_dim"]
+) -> Float[Tensor, "*batch time head_dim"]:
+    """Equation (34): x * cosine + other * sine, where `other` holds the other coordinate of each plane."""
+    other = x.roll(x.size(-1) // 2, dims=-1)
+    return (x * cosine + other * sine).to(x.dtype)
+
+
+class Turn(torch.autograd.Function):
+    """The same half by half, which takes no copy of x in another order, and its gradient: the turn back."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+        ctx.save_for_backward(cosine, sine)
+        return turn_by_halves(x, cosine, sine)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        cosine, sine = ctx.saved_tensors  # type: ignore[attr-defined]
+        return turn_by_halves(gradients[0], cosine, -sine), None, None
+
+
+def turn_by_halves(
+    x: Float[Tensor, "*batch time head_dim"], cosine: Float[Tensor, "time head_dim"], sine: Float[Tensor, "time head_dim"]
+) -> Float[Tensor, "*batch time head_dim"]:
+    precise = x.to(torch.promote_types(x.dtype, cosine.dtype))
+    turned = precise * cosine
+    for own, other, share in zip(turned.chunk(2, -1), reversed(precise.chunk(2, -1)), sine.chunk(2, -1), strict=True):
+        own.addcmul_(other, share)
+    return turned.to(x.dtype)
 
 
 def rotations(length: int, head_dim: int) -> Float[Tensor, "2 length head_dim"]:

@@ -21,7 +21,7 @@ from weft.data.batching import Batch, PairBatches
 from weft.data.store import Store
 from weft.errors import RunError
 from weft.models.cost import PRODUCTS_IN_AN_UPDATE, multiply_adds_by_room, parameters_by_room
-from weft.runtime import keep_memory_pages
+from weft.runtime import keep_memory_pages, keep_programs
 from weft.tasks.budget import FITTED, duration
 from weft.tasks.corpora import Corpora, find_recipe, read_all
 from weft.tasks.first_model import first_model
@@ -173,6 +173,7 @@ def plan(
     """
     listener = listener or Silent()
     keep_memory_pages()
+    keep_programs()
     began = time.monotonic()
     resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
     corpora = read_all(resolved.recipe, data_root, listener)

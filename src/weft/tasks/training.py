@@ -30,7 +30,7 @@ from weft.data.store import Store
 from weft.errors import RunError, UsageError, WorkerLost
 from weft.files import sync, write_atomically
 from weft.models.transformer import Transformer
-from weft.runtime import PRECISIONS, choose_device, choose_threads, has_native_bf16, keep_memory_pages
+from weft.runtime import PRECISIONS, choose_device, choose_threads, has_native_bf16, keep_memory_pages, keep_programs
 from weft.tasks.budget import (
     FITTED,
     LEAVING,
@@ -138,6 +138,7 @@ def train_translation(
     Raises Stopped when a signal asks for it, RunError where the folder belongs to another recipe or its data changed.
     """
     keep_memory_pages()
+    keep_programs()
     if budget is not None:
         refuse_two_lengths(resolved)
     run = SharedRunFolder(run_path, ranks)

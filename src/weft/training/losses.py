@@ -127,7 +127,7 @@ class BlockedCrossEntropy(torch.autograd.Function):
     `weight`, which is as large as some blocks and would be read and written for each.
     """
 
-    block, stretch = 256, 1024
+    block, stretch = 256, 4096
     """Tokens at a time on a CPU: with some thousand pieces a block of fp32 logits stays in the processor's cache."""
 
     gpu_block = 4096
@@ -148,7 +148,7 @@ class BlockedCrossEntropy(torch.autograd.Function):
         tokens, vocab_size = len(labels), weight.size(0)
         block, stretch = BlockedCrossEntropy.sizes(hidden.device)
         low = weight.to(hidden.dtype)
-        hidden_sum, mean_row = hidden.sum(0, dtype=torch.float32), low.mean(0, dtype=torch.float32)
+        hidden_sum, mean_row = hidden.sum(0, dtype=torch.float32), weight.mean(0, dtype=torch.float32)
         total = -smoothing * (hidden_sum @ mean_row)
         nll, correct = torch.zeros_like(total), torch.zeros_like(total)
         hidden_gradient = torch.empty_like(hidden)
@@ -273,7 +273,7 @@ class BlockedGuidedCrossEntropy(torch.autograd.Function):
         block, stretch = (size // passes for size in BlockedCrossEntropy.sizes(hidden.device))
         from_labels = 1.0 if teaching is None else 1 - teaching.share
         low = weight.to(hidden.dtype)
-        hidden_sum, mean_row = hidden.sum((0, 1), dtype=torch.float32), low.mean(0, dtype=torch.float32)
+        hidden_sum, mean_row = hidden.sum((0, 1), dtype=torch.float32), weight.mean(0, dtype=torch.float32)
         total = -from_labels * smoothing * (hidden_sum @ mean_row)
         nll, correct = torch.zeros_like(total), torch.zeros_like(total)
         hidden_gradient = torch.empty_like(hidden)

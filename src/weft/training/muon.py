@@ -5,7 +5,8 @@ as in fp32, five sixths of a training's time. Here the precision is the caller's
 the bit, which a test shows.
 """
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
 SMALLEST_NORM = 1e-7
 """Of a gradient that is divided by its norm."""
+STACK = 1 << 20
+"""Numbers in matrices that are multiplied side by side. One of a small model's is too small to occupy all threads."""
 
 
 class Muon(torch.optim.Optimizer):
@@ -37,31 +40,47 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
-            rate, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
-            for matrix in group["params"]:
-                if matrix.grad is None:
-                    continue
-                state = self.state[matrix]
-                if not state:
-                    state["momentum_buffer"] = torch.zeros_like(matrix)
-                mean = state["momentum_buffer"].lerp_(matrix.grad, 1 - momentum)
-                direction = orthogonalized(matrix.grad.lerp(mean, momentum), self.precision)  # as Nesterov looks ahead
-                matrix.mul_(1 - rate * decay)
-                matrix.add_(direction, alpha=-rate * 0.2 * max(matrix.shape) ** 0.5)
+            rate, decay = group["lr"], group["weight_decay"]
+            for matrices in alike([matrix for matrix in group["params"] if matrix.grad is not None]):
+                ahead = [lying(self.look_ahead(matrix, group["momentum"])).to(self.precision) for matrix in matrices]
+                for matrix, direction in zip(matrices, orthogonalized(torch.stack(ahead)), strict=True):
+                    matrix.mul_(1 - rate * decay)
+                    lying(matrix).add_(direction, alpha=-rate * 0.2 * max(matrix.shape) ** 0.5)
+
+    def look_ahead(self, matrix: nn.Parameter, momentum: float) -> Float[Tensor, "rows columns"]:
+        """The gradient along the mean of all so far, as Nesterov takes it; the mean is brought up to date."""
+        state = self.state[matrix]
+        if not state:
+            state["momentum_buffer"] = torch.zeros_like(matrix)
+        assert matrix.grad is not None
+        return matrix.grad.lerp(state["momentum_buffer"].lerp_(matrix.grad, 1 - momentum), momentum)
 
 
-def orthogonalized(matrix: Float[Tensor, "rows columns"], precision: torch.dtype) -> Float[Tensor, "rows columns"]:
-    """Nearly U V^T where the matrix is U S V^T: its singular values become some between 0.7 and 1.2.
+def alike(matrices: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
+    """Groups of one shape, lying, and of at most STACK numbers, unless one matrix has more."""
+    by_shape = defaultdict[tuple[int, ...], list[nn.Parameter]](list)
+    for matrix in matrices:
+        by_shape[tuple(lying(matrix).shape)].append(matrix)
+    for (rows, columns), group in by_shape.items():
+        most = max(1, STACK // (rows * columns))
+        for begin in range(0, len(group), most):
+            yield group[begin : begin + most]
+
+
+def lying(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, "shorter longer"]:
+    """The matrix with its longer side across, itself or transposed; no copy."""
+    return matrix.T if matrix.size(0) > matrix.size(1) else matrix
+
+
+def orthogonalized(matrices: Float[Tensor, "stack shorter longer"]) -> Float[Tensor, "stack shorter longer"]:
+    """Nearly U V^T of each matrix U S V^T: its singular values become some between 0.7 and 1.2.
 
     A polynomial a x + b x^3 + c x^5 of the matrix is one of its singular values, and this one, taken five times, lifts
     even small ones. With their gram matrix on the shorter side its products are the smallest.
     """
     a, b, c = COEFFICIENTS
-    is_tall = matrix.size(0) > matrix.size(1)
-    x = matrix.to(precision)
-    x = x.T if is_tall else x
-    x = x / x.norm().clamp(min=SMALLEST_NORM)  # no singular value is above 1
+    x = matrices / matrices.flatten(1).norm(dim=1).clamp(min=SMALLEST_NORM)[:, None, None]  # no singular value is above 1
     for _ in range(ITERATIONS):
-        gram = x @ x.T
-        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x.T if is_tall else x
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x
