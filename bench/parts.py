@@ -1,7 +1,7 @@
 """What each fast part of a training step is worth: `make bench-parts`, or `python -m bench.parts`.
 
-The steps of bench/base.toml, on the same batches of zh-en-50k, as they are and with one fast part at a time replaced by
-its plain form, which computes the same thing. The forms take turns, round after round; a ratio is that of the medians
+The steps of bench/base.toml with rotary positions, on the same batches of zh-en-50k, as they are and with one fast part
+at a time replaced by its plain form, which computes the same thing. The forms take turns, round after round; a ratio is that of the medians
 of the times. Each form is a line of bench/results/parts.jsonl; `--docs` puts the table of the last session into
 docs/*/benchmarks.md.
 """
@@ -11,7 +11,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
@@ -21,13 +21,14 @@ from unittest.mock import patch
 
 import torch
 from bench.machine import RESULTS, ROOT, Line, append_line, circumstances, markdown_table, say, show_last_session
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from weft.config import Resolved, read_recipe
 from weft.data.batching import Batch
 from weft.layers.attention import MultiHeadAttention, attend_explicit
-from weft.layers.dropout import BYTE_VALUES, Dropout
+from weft.layers.dropout import BYTE_VALUES, Dropout, drop_by_bytes
+from weft.layers.positions import Turn, turn_explicit
 from weft.runtime import choose_threads, keep_memory_pages, keep_programs
 from weft.tasks.corpora import read_all
 from weft.tasks.first_model import first_model
@@ -63,7 +64,8 @@ def parse_options() -> argparse.Namespace:
 def measure(data: Path) -> None:
     keep_memory_pages()
     keep_programs()
-    recipe = cast(Resolved[TranslationRecipe], read_recipe(ROOT / "bench" / "base.toml", TranslationRecipe, ()))
+    rotary = ["model.positions=rotary"]
+    recipe = cast(Resolved[TranslationRecipe], read_recipe(ROOT / "bench" / "base.toml", TranslationRecipe, rotary))
     corpora = read_all(recipe.recipe, data, Silent())
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(recipe, corpora, Path(folder) / "corpus", Silent())
@@ -142,17 +144,45 @@ def plain_loss() -> Iterator[None]:
 
 
 @contextmanager
+def plain_rectified() -> Iterator[None]:
+    def rectify_and_drop(x: Tensor, probability: float) -> Tensor:
+        return drop_by_bytes(F.relu(x), probability)
+
+    with patch("weft.layers.feed_forward.rectify_and_drop", rectify_and_drop):
+        yield
+
+
+@contextmanager
+def plain_turns() -> Iterator[None]:
+    with patch.object(Turn, "apply", turn_explicit):
+        yield
+
+
+@contextmanager
+def plain_muon() -> Iterator[None]:
+    def alone(matrices: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
+        for matrix in matrices:
+            yield [matrix]
+
+    with patch("weft.training.muon.alike", alone):
+        yield
+
+
+@contextmanager
 def all_plain() -> Iterator[None]:
-    with plain_attention(), plain_dropout(), plain_loss():
+    with plain_attention(), plain_dropout(), plain_loss(), plain_turns(), plain_muon():
         yield
 
 
 PLAIN = {
     "none": nothing,
     "attention": plain_attention,
+    "rotary positions": plain_turns,
     "dropout": plain_dropout,
+    "dropout of ReLU": plain_rectified,
     "loss": plain_loss,
-    "all three": all_plain,
+    "Muon": plain_muon,
+    "all": all_plain,
 }
 
 HEADERS = {
@@ -160,8 +190,11 @@ HEADERS = {
     "zh": ["换成朴素写法的部分", "每步毫秒", "最少到最多", "目标词元数/秒", "剩下的速度"],
 }
 NAMES = {
-    "en": {"none": "nothing", "all three": "all three"},
-    "zh": {"none": "无", "attention": "注意力", "dropout": "dropout", "loss": "损失", "all three": "三者"},
+    "en": {"none": "nothing"},
+    "zh": {
+        **{"none": "无", "attention": "注意力", "rotary positions": "旋转位置", "dropout of ReLU": "ReLU 的 dropout"},
+        **{"loss": "损失", "all": "全部"},
+    },
 }
 CAPTIONS = {
     "en": "Medians of {rounds} rounds in turn. {threads} threads, {processor}, torch {torch}, weft {commit}, {date}.",

@@ -4,8 +4,16 @@ import math
 
 import pytest
 import torch
+from torch.nn import functional as F
 
-from weft.layers.dropout import Dropout, drop_by_bytes, drop_explicit, kept_mask, rounded_probability
+from weft.layers.dropout import (
+    Dropout,
+    drop_by_bytes,
+    drop_explicit,
+    kept_mask,
+    rectify_and_drop,
+    rounded_probability,
+)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +88,20 @@ def test_gradients_flow_where_activations_did():
     dropped.sum().backward()
     assert x.grad is not None
     assert torch.equal(x.grad, torch.where(dropped == 0, 0.0, 2.0))
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("probability", [0.0, 0.1, 0.5, 1.0])
+def test_relu_and_dropout_in_one_are_the_two_one_after_the_other_and_so_are_their_gradients(probability, precision):
+    x = torch.randn(50, 30, dtype=precision, requires_grad=True)
+    above = torch.randn(50, 30, dtype=precision)
+    results = []
+    for form in (rectify_and_drop, lambda x, probability: drop_by_bytes(F.relu(x), probability)):
+        torch.manual_seed(5)
+        dropped = form(x, probability)
+        results.append((dropped, torch.autograd.grad(dropped, x, above)[0]))
+    for one, other in zip(*results, strict=True):
+        assert torch.equal(one, other)
 
 
 def test_evaluation_and_probability_zero_are_the_identity():

@@ -12,7 +12,7 @@ import zlib
 import docx
 import pytest
 
-from weft.serving.documents import read_document
+from weft.serving.documents import MOST_XML, read_document, unpacked_size
 from weft.serving.refusals import Refused
 
 
@@ -202,3 +202,17 @@ def test_xml_under_another_name_is_refused(word_file: bytes) -> None:
                 read_document("a.docx", data)
         else:
             assert read_document("a.docx", data).texts
+
+
+def test_the_text_of_a_document_is_estimated_before_it_is_unpacked() -> None:
+    def packed(**parts: int) -> bytes:
+        written = io.BytesIO()
+        with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, size in parts.items():
+                archive.writestr(name.replace("_", "."), b" " * size)
+        return written.getvalue()
+
+    assert unpacked_size("a.txt", b"1234") == 4
+    assert unpacked_size("a.docx", packed(document_xml=4000, header_xml=400, image_png=50_000)) == 1100
+    assert unpacked_size("A.DOCX", packed(document_xml=MOST_XML + 1)) == MOST_XML // 4  # no more is read
+    assert unpacked_size("a.docx", b"no archive") == 10

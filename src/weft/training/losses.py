@@ -127,7 +127,7 @@ class BlockedCrossEntropy(torch.autograd.Function):
     `weight`, which is as large as some blocks and would be read and written for each.
     """
 
-    block, stretch = 256, 4096
+    block, stretch = 256, 1024
     """Tokens at a time on a CPU: with some thousand pieces a block of fp32 logits stays in the processor's cache."""
 
     gpu_block = 4096
