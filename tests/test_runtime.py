@@ -1,6 +1,8 @@
 """The machine as the process may use it: cores, quotas, threads."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -140,3 +142,33 @@ def test_work_that_is_wanted_no_more_ends_soon_and_the_rest_never_begins(end: st
     else:
         answers.close()
     assert 2 in ended and max(ended) <= 4
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch comes without oneDNN here")
+@pytest.mark.parametrize(("given", "missed"), [(None, 0), ("1000", 1200)])
+def test_no_program_of_an_epoch_is_written_again_unless_the_environment_says_so(
+    given: str | None, missed: int
+) -> None:
+    """oneDNN keeps 1,024 by itself, and says at this level of its reports whether it found one."""
+    products = """
+import torch
+from weft.runtime import keep_programs
+keep_programs()
+weight = torch.ones(8, 8)
+for epoch in range(2):
+    print("epoch", flush=True)
+    for rows in range(1, 1201):
+        torch.ops.mkldnn._linear_pointwise(torch.ones(rows, 8), weight, None, "none", [], "")
+"""
+    world = {name: value for name, value in os.environ.items() if not name.startswith("ONEDNN_")}
+    if given is not None:
+        world["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] = given
+    ran = subprocess.run(
+        [sys.executable, "-c", products],
+        env={**world, "ONEDNN_VERBOSE": "2", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    _, first, second = ran.stdout.split("epoch\n")
+    assert (first.count("cache_miss"), second.count("cache_miss")) == (1200, missed)

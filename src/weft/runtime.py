@@ -179,7 +179,7 @@ def keep_programs() -> None:
     the environment says how many. It asks at its first product.
 
     The batches of an epoch have more shapes than the 1,024 programs that it keeps by itself, and each was written anew
-    in every epoch: with AMX a sixth of the time (bench/results/tried.jsonl), for 0.3 GB of memory.
+    in every epoch: with AMX a seventh of the time (bench/results/tried.jsonl), for 0.3 GB of memory.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
 
