@@ -1,5 +1,6 @@
 """Shallow fusion: the sum of what two models say, searched like any one of them."""
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -42,11 +43,16 @@ def test_both_models_follow_what_is_written() -> None:
     assert translation.reordered == language.reordered != []
 
 
-def test_a_weight_of_zero_leaves_the_translation_model_alone() -> None:
-    translation = random_table(1)
+def test_a_weight_of_zero_leaves_the_translation_model_alone_whatever_the_other_holds_impossible() -> None:
+    translation, language = random_table(1), random_table(2)
+    language.log_probs[:, 3] = -torch.inf
     config = DecodingConfig(beam_size=3)
     alone = search(translation, torch.tensor([3]), config, begin_id=BEGIN_ID, end_id=END_ID)
-    fused = search(
-        Fused(translation, random_table(2), 0.0), torch.tensor([3]), config, begin_id=BEGIN_ID, end_id=END_ID
-    )
+    fused = search(Fused(translation, language, 0.0), torch.tensor([3]), config, begin_id=BEGIN_ID, end_id=END_ID)
     assert fused == alone
+
+
+@pytest.mark.parametrize("weight", [-0.5, float("nan")])
+def test_a_weight_with_which_sums_could_rise_is_refused(weight: float) -> None:
+    with pytest.raises(ValueError, match="it must be 0 or more"):
+        Fused(random_table(1), random_table(2), weight)

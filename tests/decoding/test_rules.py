@@ -90,13 +90,25 @@ def test_what_is_forbidden_changes_no_log_probability_of_the_rest(settings: dict
         assert hypothesis.log_prob == pytest.approx(model_sum(sentence, hypothesis.tokens), rel=1e-5)
 
 
+@pytest.mark.parametrize("rule", [{}, {"no_repeat_ngram": 1}, {"no_repeat_ngram": 2}])
 @pytest.mark.parametrize("settings", CONFIGS)
-def test_all_hypotheses_begin_with_their_prefix_and_count_it(settings: dict) -> None:
+def test_all_hypotheses_begin_with_their_prefix_and_count_it_at_the_models_price(settings: dict, rule: dict) -> None:
     prefixes = [(), (6,), (5, 5, 5), (3, 4), (6, 6, 6, 6, 6, 6, 6, 6, 6), (4,)]
-    found = answers(settings, prefixes=prefixes)
+    found = answers({**settings, **rule}, prefixes=prefixes)
     for sentence, (prefix, hypothesis) in enumerate(zip(prefixes, found, strict=True)):
         assert hypothesis.tokens[: len(prefix)] == prefix
         assert hypothesis.log_prob == pytest.approx(model_sum(sentence, hypothesis.tokens), rel=1e-5)
+
+
+@pytest.mark.parametrize("penalty", ["none", "average"])
+def test_a_demanded_phrase_that_a_rule_forbids_costs_what_the_model_says(penalty: str) -> None:
+    settings = {"method": "beam", "beam_size": 4, "no_repeat_ngram": 1, "length_penalty": penalty}
+    found = answers(settings, constraints=[[((6, 6),)]] * 6)
+    for sentence, hypothesis in enumerate(found):
+        assert (6, 6) in itertools.pairwise(hypothesis.tokens)
+        assert hypothesis.log_prob == pytest.approx(model_sum(sentence, hypothesis.tokens), rel=1e-5)
+    assert [hypothesis.tokens.count(6) for hypothesis in found] == [2] * 6  # and no piece stands twice but for it
+    assert all(len(set(hypothesis.tokens)) == len(hypothesis.tokens) - 1 for hypothesis in found)
 
 
 def test_a_prefix_by_hand_is_followed_by_what_the_model_likes_after_it() -> None:
@@ -172,8 +184,8 @@ def test_rules_follow_their_sentence_when_others_leave_the_batch(settings: dict)
 
 
 def test_several_rules_hold_at_once_in_their_order() -> None:
-    rules: list[Rule] = [NoRepeatedNgram(1, END_ID), Prefix([(5, 5)])]
-    steps = Ruled(RandomSteps([0], 1), rules, sentences=1, rows_per_sentence=1)
+    rules: list[Rule] = [NoRepeatedNgram(1, END_ID)]
+    steps = Ruled(RandomSteps([0], 1), rules, sentences=1, rows_per_sentence=1, prefix=Prefix([(5, 5)]))
     for newest, expected in ((BEGIN_ID, [5]), (5, [5])):  # the prefix comes last and wins
         allowed = (steps.step(torch.tensor([newest]))[0] > -math.inf).nonzero().flatten().tolist()
         assert allowed == expected

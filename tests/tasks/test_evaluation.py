@@ -6,7 +6,14 @@ import pytest
 
 from weft.data.corpus import ParallelText
 from weft.errors import RecipeError
-from weft.tasks.evaluation import evaluate, evaluate_methods, methods_rows, methods_table, parse_methods
+from weft.tasks.evaluation import (
+    describe_decoding,
+    evaluate,
+    evaluate_methods,
+    methods_rows,
+    methods_table,
+    parse_methods,
+)
 from weft.tasks.model_folder import TranslationModel
 from weft.tasks.translation import Translator
 
@@ -28,6 +35,16 @@ def test_a_method_a_size_and_settings_are_read_and_the_rest_stays_as_in_the_reci
     assert (beam.method, beam.beam_size, beam.length_penalty, beam.word_reward) == ("beam", 5, "none", 0.5)
     assert (sample.method, sample.temperature) == ("sample", 0.5)
     assert (mbr.method, mbr.mbr_candidates) == ("mbr", 16)
+
+
+def test_the_size_of_a_method_is_how_many_hypotheses_it_compares(random_model: TranslationModel) -> None:
+    found = parse_methods("mbr:8+mbr_from=beam,mbr:8", random_model.resolved)
+    of_beam, of_samples = found.values()
+    assert (of_beam.beam_size, of_samples.mbr_candidates) == (8, 8)
+    assert of_beam.rows(1) == of_samples.rows(1) == 8
+    assert describe_decoding(of_beam.model_dump()).startswith("method mbr, beam_size 8")
+    assert "mbr_candidates" not in describe_decoding(of_beam.model_copy(update={"mbr_candidates": 5}).model_dump())
+    assert "mbr_candidates 8" in describe_decoding(of_samples.model_dump())
 
 
 @pytest.mark.parametrize(

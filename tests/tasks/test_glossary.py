@@ -122,6 +122,12 @@ def test_in_a_spaced_language_a_term_begins_a_word() -> None:
     assert tokenizer.decode([[*tokenizer.encode(["the"])[0], *phrase]]) == ["the cat"]
 
 
+def test_in_a_spaced_language_signs_may_follow_a_word_without_a_space() -> None:
+    tokenizer, _ = train_tokenizer(["the cat sleeps. it runs."] * 9, kind="bpe", vocab_size=290, language="en")
+    written = {tokenizer.decode([[*tokenizer.encode(["the cat"])[0], *p]])[0] for p in phrases_of(".", tokenizer, "en")}
+    assert written == {"the cat.", "the cat ."}
+
+
 def test_among_characters_of_a_spaced_language_a_term_begins_behind_a_space() -> None:
     tokenizer, _ = train_tokenizer(["a black cat sleeps"] * 9, kind="characters", vocab_size=290, language="en")
     (phrase,) = phrases_of("cat", tokenizer, "en")

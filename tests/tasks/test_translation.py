@@ -334,6 +334,11 @@ def test_a_model_of_characters_writes_a_phrase_as_a_word_wherever_it_stands(rand
         assert all(re.search(r"(?<![A-Za-z0-9])cat(?![A-Za-z0-9])", each.text) for each in found)
 
 
+def test_one_string_is_no_list_of_prefixes(random_model: TranslationModel) -> None:
+    with pytest.raises(UsageError, match="prefixes are a list, one a text, and not a string"):
+        Translator(random_model).translate(["我爱你。", "你好。"], prefixes="Th")
+
+
 def test_translations_begin_with_their_prefixes(random_model: TranslationModel) -> None:
     translator = Translator(random_model)
     prefixes = ["She is", "", "Hello"]

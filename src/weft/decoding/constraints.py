@@ -14,7 +14,7 @@ Python over what is compared.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 
@@ -62,11 +62,13 @@ def constrained_beam_steps(
     prefixes: Sequence[Sequence[int]] = (),
     joins: Joins = NO_JOINS,
     space: Phrase = (),
+    priced: Callable[[], Float[Tensor, "rows vocab"]] | None = None,
 ) -> Searching[list[list[Hypothesis]]]:
     """As `beam_search`, with the constraints of each sentence met by all its hypotheses, behind the prefix that they
     begin with where prefixes are given. No word goes on (`joins`) behind a phrase right where it meets a constraint,
     unless another phrase begins there, nor into one, unless the maximum length leaves no room for anything else. Where
-    a `space` is a piece by itself, phrases begin with it, and it counts as written before the first piece.
+    a `space` is a piece by itself, phrases begin with it, and it counts as written before the first piece. Where rules
+    have forbidden pieces in the step function's newest answer, `priced` gives it without that: what a demanded one costs.
 
     Raises ValueError where a maximum length leaves no room for both.
     """
@@ -84,8 +86,11 @@ def constrained_beam_steps(
     best = min(best, beam_size)
     while beams:
         newest = [token for beam in beams for token in beam.newest(beam_size, begin_id)]
-        log_probs = step_function.step(torch.tensor(newest, device=max_lengths.device)).unflatten(0, (-1, beam_size))
-        candidates = compare(beams, log_probs, beam_size, end_id)
+        answer = step_function.step(torch.tensor(newest, device=max_lengths.device))
+        log_probs, prices = (
+            each.unflatten(0, (-1, beam_size)) for each in (answer, answer if priced is None else priced())
+        )
+        candidates = compare(beams, log_probs, prices, beam_size, end_id)
         rows: list[int] = []
         still_open: list[Beam] = []
         for place, (beam, candidates_here) in enumerate(zip(beams, candidates, strict=True)):
@@ -298,9 +303,14 @@ class Beam:
 
 
 def compare(
-    beams: Sequence[Beam], log_probs: Float[Tensor, "sentences beam vocab"], beam_size: int, end_id: int
+    beams: Sequence[Beam],
+    log_probs: Float[Tensor, "sentences beam vocab"],
+    prices: Float[Tensor, "sentences beam vocab"],
+    beam_size: int,
+    end_id: int,
 ) -> list[list[Candidate]]:
-    """Of each sentence the 2k best extensions, and of each hypothesis the best one, </s>, and every wanted piece."""
+    """Of each sentence the 2k best extensions, and of each hypothesis the best one, </s>, and every wanted piece; of
+    what is demanded the `prices` count where the log-probabilities say that it is forbidden."""
     refuse_nan(log_probs.amax(-1))
     log_probs = without_continuations(beams, log_probs)
     unused = [-torch.inf] * beam_size
@@ -313,14 +323,17 @@ def compare(
         for number, beam in enumerate(beams)
         for parent, token in beam.extensions(best[number], best_of_each[number], log_probs.size(2), end_id)
     ]
-    values = log_probs[tuple(torch.tensor(places, device=log_probs.device).T)].tolist()
+    where = tuple(torch.tensor(places, device=log_probs.device).T)
+    values = zip(log_probs[where].tolist(), prices[where].tolist(), strict=True)
     candidates: list[list[Candidate]] = [[] for _ in beams]
-    for (number, parent, token), log_prob in zip(places, values, strict=True):
+    for (number, parent, token), (log_prob, price) in zip(places, values, strict=True):
         hypothesis = beams[number].open[parent]
         must_end = token == end_id and len(hypothesis.tokens) >= beams[number].max_length
         is_demanded = beams[number].is_in_prefix or must_end or token in hypothesis.standing.wanted
-        if log_prob > -torch.inf or is_demanded:
-            candidates[number].append(Candidate(parent, token, hypothesis.log_prob + max(log_prob, LEAST)))
+        if is_demanded and log_prob == -torch.inf:
+            log_prob = max(price, LEAST)
+        if log_prob > -torch.inf:
+            candidates[number].append(Candidate(parent, token, hypothesis.log_prob + log_prob))
     for number, beam in enumerate(beams):
         if not candidates[number]:  # a rule forbids its end, and nothing else may follow
             candidates[number] = [

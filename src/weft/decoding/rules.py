@@ -1,7 +1,8 @@
 """Rules about what may be written: a step function that obeys them, for any search.
 
 Each rule changes the log-probabilities of the next piece, given what its row has written. A piece that must not come
-gets -inf; nothing is renormalized, so a sum stays the model's own unless a rule says otherwise.
+gets -inf; nothing is renormalized, so a sum stays the model's own unless a rule says otherwise. A piece that is demanded
+wins over what forbids it, at its own price.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,9 @@ from weft.decoding.step import LEAST, StepFunction
 
 @runtime_checkable
 class Rule(Protocol):
+    forbids: bool
+    """Whether it takes pieces away and leaves what others cost as it is."""
+
     def apply(
         self,
         log_probs: Float[Tensor, "rows vocab"],
@@ -27,16 +31,29 @@ class Rule(Protocol):
 
 
 class Ruled:
-    """A step function whose answers obey rules, in their order."""
+    """A step function whose answers obey rules, in their order, those that forbid behind the others; and last of all a
+    prefix, which no rule forbids.
 
-    def __init__(self, step_function: StepFunction, rules: Sequence[Rule], sentences: int, rows_per_sentence: int):
+    `priced` is the newest answer before anything was forbidden: what a piece costs that is demanded.
+    """
+
+    priced: Float[Tensor, "rows vocab"]
+
+    def __init__(
+        self,
+        step_function: StepFunction,
+        rules: Sequence[Rule],
+        sentences: int,
+        rows_per_sentence: int,
+        prefix: "Prefix | None" = None,
+    ):
         self.inner = step_function
-        self.rules = rules
+        self.rules, self.prefix = rules, prefix
         self.sentences = torch.arange(sentences).repeat_interleave(rows_per_sentence)
         self.written: Int[Tensor, "rows time"] | None = None  # None before <s> was given
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        log_probs = self.inner.step(tokens)
+        self.priced = log_probs = self.inner.step(tokens)
         if self.written is None:
             self.sentences = self.sentences.to(tokens.device)
             self.written = tokens.new_empty(len(tokens), 0)
@@ -44,6 +61,10 @@ class Ruled:
             self.written = torch.cat([self.written, tokens[:, None]], dim=1)
         for rule in self.rules:
             log_probs = rule.apply(log_probs, self.written, self.sentences)
+            if not rule.forbids:
+                self.priced = log_probs
+        if self.prefix is not None:
+            log_probs = self.prefix.apply(log_probs, self.priced, self.written.size(1), self.sentences)
         return log_probs
 
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
@@ -55,6 +76,8 @@ class Ruled:
 
 class MinimumLength:
     """No </s> before a sentence has so many pieces, unless nothing else could follow."""
+
+    forbids = True
 
     def __init__(self, lengths: Int[Tensor, " sentences"], end_id: int) -> None:
         self.lengths, self.end_id = lengths, end_id
@@ -69,6 +92,8 @@ class MinimumLength:
 
 class NoRepeatedNgram:
     """No n pieces in a row stand twice in a hypothesis (Paulus et al. 2018, section 2.5); </s> may always come."""
+
+    forbids = True
 
     def __init__(self, n: int, end_id: int) -> None:
         self.n, self.end_id = n, end_id
@@ -91,6 +116,8 @@ class RepetitionPenalty:
     """Every piece that was written already has its log-probability multiplied by `factor`, 1 or more (after Keskar et
     al. 2019, section 4.1, who divide logits). Sums are then not the model's own."""
 
+    forbids = False
+
     def __init__(self, factor: float, end_id: int) -> None:
         self.factor, self.end_id = factor, end_id
 
@@ -109,11 +136,17 @@ class Prefix:
         self.tokens = torch.tensor(rows, dtype=torch.long, device=device).view(len(prefixes), longest)
         self.lengths = torch.tensor([len(prefix) for prefix in prefixes], dtype=torch.long, device=device)
 
-    def apply(self, log_probs: Tensor, written: Tensor, sentences: Tensor) -> Tensor:
-        time = written.size(1)
+    def apply(
+        self,
+        log_probs: Float[Tensor, "rows vocab"],
+        priced: Float[Tensor, "rows vocab"],
+        time: int,
+        sentences: Int[Tensor, " rows"],
+    ) -> Float[Tensor, "rows vocab"]:
+        """The log-probabilities after `time` pieces; one of the prefix costs what it does in `priced`."""
         if time >= self.tokens.size(1):
             return log_probs
         token = self.tokens[sentences, time][:, None]  # (rows, 1)
         only = torch.full_like(log_probs, -torch.inf)
-        only.scatter_(1, token, log_probs.gather(1, token).clamp(min=LEAST))
+        only.scatter_(1, token, priced.gather(1, token).clamp(min=LEAST))
         return torch.where((time < self.lengths[sentences])[:, None], only, log_probs)

@@ -73,7 +73,8 @@ class DecodingConfig(Settings):
     max_length_extra: int = Field(default=20, ge=1, le=10_000)
     """See max_length_ratio."""
     max_length: int | None = Field(default=None, ge=1)
-    """The most pieces of any translation; left out: as many as the ratio allows."""
+    """The most pieces of any translation, unless a given beginning or terms need more; left out: as many as the ratio
+    allows."""
     min_length_ratio: float = Field(default=0.0, ge=0, le=20)
     """A translation has at least min_length_ratio * source pieces ..."""
     min_length: int = Field(default=0, ge=0)
@@ -181,8 +182,10 @@ def search_steps(
     if longest is not None:
         max_lengths = max_lengths.clamp(max=longest)
     model = step_function
-    if rules := rules_of(config, source_lengths, max_lengths, end_id, prefixes):
-        step_function = Ruled(step_function, rules, len(source_lengths), rows)
+    prefix = Prefix(prefixes, source_lengths.device) if any(prefixes) else None
+    rules, ruled = rules_of(config, source_lengths, max_lengths, end_id), None
+    if rules or prefix is not None:
+        step_function = ruled = Ruled(step_function, rules, len(source_lengths), rows, prefix)
     if observe is not None:
         step_function = observe(step_function, max_lengths)
     if any(constraints):
@@ -215,6 +218,7 @@ def search_steps(
                 prefixes=prefixes,
                 joins=joins,
                 space=space,
+                priced=None if ruled is None else lambda: ruled.priced,
                 **beam,
             )
         )
@@ -243,9 +247,8 @@ def rules_of(
     source_lengths: Int[Tensor, " sentences"],
     max_lengths: Int[Tensor, " sentences"],
     end_id: int,
-    prefixes: Sequence[Sequence[int]],
 ) -> list[Rule]:
-    """What the settings forbid and demand; what is demanded comes last and wins."""
+    """What the settings forbid, behind what they make dearer."""
     rules: list[Rule] = []
     if config.repetition_penalty > 1:
         rules.append(RepetitionPenalty(config.repetition_penalty, end_id))
@@ -253,8 +256,6 @@ def rules_of(
         rules.append(NoRepeatedNgram(config.no_repeat_ngram, end_id))
     if config.min_length or config.min_length_ratio:
         rules.append(MinimumLength(config.min_lengths(source_lengths).minimum(max_lengths), end_id))
-    if any(prefixes):
-        rules.append(Prefix(prefixes, source_lengths.device))
     return rules
 
 

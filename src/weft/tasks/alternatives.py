@@ -103,7 +103,7 @@ def find_words(
         steps, longest = translator._start(read, np.array([0]), rows)
         if longest is not None and len(beginning) >= longest:
             raise UsageError(f"the beginning has {len(beginning):,} pieces; the model can write {longest:,}")
-        if rules := rules_of(config, lengths, config.max_lengths(lengths), END_ID, ()):
+        if rules := rules_of(config, lengths, config.max_lengths(lengths), END_ID):
             steps = Ruled(steps, rules, 1, rows)
         begins_word = torch.tensor(which_begin_words(translator), device=translator.device)
         found = next_words(

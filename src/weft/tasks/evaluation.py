@@ -26,8 +26,15 @@ from weft.tasks.faults import Faults, faults_table, find_faults
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.translation import Translation, Translator, changed_decoding
 
-SIZES = {"beam": "beam_size", "mbr": "mbr_candidates"}
-"""The setting that a number behind a method's name gives."""
+SIZES = ("beam", "mbr")
+"""The methods that take a number behind their name."""
+
+
+def size_of(method: str, mbr_from: str) -> str | None:
+    """The setting that this number gives: how many hypotheses a method compares."""
+    if method == "mbr" and mbr_from == "samples":
+        return "mbr_candidates"
+    return "beam_size" if method in SIZES else None
 
 
 @dataclass(frozen=True)
@@ -191,7 +198,7 @@ def parse_methods(text: str, resolved: Resolved[TranslationRecipe]) -> dict[str,
             problems.append(Problem(part, "stands there more than once"))
             continue
         try:
-            overrides = settings_of_method(part)
+            overrides = settings_of_method(part, resolved.recipe.decoding.mbr_from)
             found[part] = override(resolved, overrides, f"the method {part}", ("decoding",)).recipe.decoding
         except RecipeError as error:
             problems += [Problem(part, f"{problem.where}: {problem.what}") for problem in error.problems]
@@ -202,8 +209,9 @@ def parse_methods(text: str, resolved: Resolved[TranslationRecipe]) -> dict[str,
     return found
 
 
-def settings_of_method(part: str) -> list[str]:
-    """beam:5+length_penalty=none as decoding.method=beam, decoding.beam_size=5, decoding.length_penalty=none."""
+def settings_of_method(part: str, mbr_from: str) -> list[str]:
+    """beam:5+length_penalty=none as decoding.method=beam, decoding.beam_size=5, decoding.length_penalty=none; `mbr_from`
+    is the recipe's."""
     named, *settings = part.split("+")
     method, colon, size = named.partition(":")
     if not method:
@@ -212,7 +220,8 @@ def settings_of_method(part: str) -> list[str]:
         raise UsageError(f"{method} takes no number; those that do: {', '.join(SIZES)}")
     if without := [setting for setting in settings if "=" not in setting]:
         raise UsageError(f"{without[0] or 'nothing'} behind a plus is no setting; write +key=value")
-    sizes = [f"{SIZES[method]}={size}"] if colon else []
+    said = dict(setting.split("=", 1) for setting in settings)
+    sizes = [f"{size_of(method, said.get('mbr_from', mbr_from))}={size}"] if colon else []
     return [f"decoding.{setting}" for setting in (f"method={method}", *sizes, *settings)]
 
 
@@ -254,8 +263,10 @@ def methods_table(evaluated: Mapping[str, EvaluatedSet]) -> Table:
 def describe_decoding(decoding: Mapping[str, Any]) -> str:
     """The method, its size, of beam search the length penalty, and every setting that is not weft's default."""
     defaults = DecodingConfig().model_dump()
-    always = ["method", SIZES.get(decoding["method"]), *(["length_penalty"] if decoding["method"] == "beam" else [])]
-    shown = {key: value for key, value in decoding.items() if key in always or value != defaults[key]}
+    method, size = decoding["method"], size_of(decoding["method"], decoding["mbr_from"])
+    always = {"method", size, *(["length_penalty"] if method == "beam" else [])}
+    idle = {"mbr_candidates"} if size == "beam_size" else set()
+    shown = {k: v for k, v in decoding.items() if k in always or (v != defaults[k] and k not in idle)}
     return ", ".join(f"{key} {value}" for key, value in shown.items())
 
 

@@ -135,14 +135,15 @@ def constraint_of(targets: Sequence[str], tokenizer: Tokenizer, language: str) -
 
 
 def phrases_of(term: str, tokenizer: Tokenizer, language: str) -> list[Phrase]:
-    """The pieces of a term as a word of its own, and in a language without spaces as they follow other text.
+    """The pieces of a term as a word of its own; and as they follow other text in a language without spaces, and where
+    the term holds no letter or digit.
 
     Raises UsageError where pieces come to another text than the term, since the vocabulary lacks a part of it.
     """
     if not is_spellable(term, tokenizer):
         raise UsageError(f"the term {term!r} cannot be written with the pieces of the target vocabulary")
     phrases = [(*space_of(tokenizer, language), *tokenizer.encode([term])[0])]
-    if is_written_without_spaces(language):
+    if is_written_without_spaces(language) or not any(map(str.isalnum, term)):
         for anchor in ANCHORS:
             before, behind = tokenizer.encode([anchor, anchor + term])
             rest = behind[len(before) :]

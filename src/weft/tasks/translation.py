@@ -319,6 +319,8 @@ class Translator:
         phrases: Sequence[Sequence[str]] = (),
     ) -> "Demands":
         tokenizer, language = self.model.target_tokenizer, self.model.recipe.data.target
+        if isinstance(prefixes, str):
+            raise UsageError("prefixes are a list, one a text, and not a string")
         if prefixes and len(prefixes) != len(texts):
             raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one a text, or none")
         if phrases and (len(phrases) != len(texts) or any(isinstance(of_text, str) for of_text in phrases)):

@@ -1,8 +1,8 @@
 """Muon: momentum whose steps are equally long in all directions (Jordan et al. 2024, kellerjordan.github.io).
 
 Torch has it too, but makes every step in bf16. On a processor without bf16 units that takes some thirty times as long
-as in fp32, five sixths of a training's time. Here the precision is the caller's; in bf16 the steps are torch's own to
-the bit, which a test shows.
+as in fp32, five sixths of a training's time. Here the precision is the caller's; in bf16 the steps are torch's own but
+for the order in which a processor may add up the products of a tall matrix.
 """
 
 from collections import defaultdict
