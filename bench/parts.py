@@ -1,9 +1,9 @@
 """What each fast part of a training step is worth: `make bench-parts`, or `python -m bench.parts`.
 
 The steps of bench/base.toml with rotary positions, on the same batches of zh-en-50k, as they are and with one fast part
-at a time replaced by its plain form, which computes the same thing. The forms take turns, round after round; a ratio is that of the medians
-of the times. Each form is a line of bench/results/parts.jsonl; `--docs` puts the table of the last session into
-docs/*/benchmarks.md.
+at a time replaced by its plain form, which computes the same thing. The forms take turns, round after round; a ratio is
+that of the medians of the times. Each form is a line of bench/results/parts.jsonl; `--docs` puts the table of the last
+session into docs/*/benchmarks.md.
 """
 
 import argparse

@@ -146,9 +146,7 @@ def test_work_that_is_wanted_no_more_ends_soon_and_the_rest_never_begins(end: st
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch comes without oneDNN here")
 @pytest.mark.parametrize(("given", "missed"), [(None, 0), ("1000", 1200)])
-def test_no_program_of_an_epoch_is_written_again_unless_the_environment_says_so(
-    given: str | None, missed: int
-) -> None:
+def test_no_program_of_an_epoch_is_written_again_unless_the_environment_says_so(given: str | None, missed: int) -> None:
     """oneDNN keeps 1,024 by itself, and says at this level of its reports whether it found one."""
     products = """
 import torch

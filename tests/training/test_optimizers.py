@@ -140,9 +140,7 @@ def test_muon_in_fp32_multiplies_each_singular_value_by_the_polynomial_and_nothi
     singular /= singular.square().sum(-1, keepdim=True).sqrt()
     for _ in range(ITERATIONS):
         singular = 3.4445 * singular - 4.7750 * singular**3 + 2.0315 * singular**5
-    torch.testing.assert_close(
-        orthogonalized(matrices.float()).double(), u * singular[:, None] @ v, rtol=0, atol=1e-5
-    )
+    torch.testing.assert_close(orthogonalized(matrices.float()).double(), u * singular[:, None] @ v, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(8, 24), (24, 8)], ids=str)

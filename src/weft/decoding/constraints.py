@@ -68,7 +68,8 @@ def constrained_beam_steps(
     begin with where prefixes are given. No word goes on (`joins`) behind a phrase right where it meets a constraint,
     unless another phrase begins there, nor into one, unless the maximum length leaves no room for anything else. Where
     a `space` is a piece by itself, phrases begin with it, and it counts as written before the first piece. Where rules
-    have forbidden pieces in the step function's newest answer, `priced` gives it without that: what a demanded one costs.
+    have forbidden pieces in the step function's newest answer, `priced` gives it without that: the price of a demanded
+    one.
 
     Raises ValueError where a maximum length leaves no room for both.
     """

@@ -1,8 +1,8 @@
 """Rules about what may be written: a step function that obeys them, for any search.
 
 Each rule changes the log-probabilities of the next piece, given what its row has written. A piece that must not come
-gets -inf; nothing is renormalized, so a sum stays the model's own unless a rule says otherwise. A piece that is demanded
-wins over what forbids it, at its own price.
+gets -inf; nothing is renormalized, so a sum stays the model's own unless a rule says otherwise. A piece that is
+demanded wins over what forbids it, at its own price.
 """
 
 from collections.abc import Sequence

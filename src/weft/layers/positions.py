@@ -99,7 +99,9 @@ class RotaryPositions(nn.Module):
 
 
 def turn_explicit(
-    x: Float[Tensor, "*batch time head_dim"], cosine: Float[Tensor, "time head_dim"], sine: Float[Tensor, "time head_dim"]
+    x: Float[Tensor, "*batch time head_dim"],
+    cosine: Float[Tensor, "time head_dim"],
+    sine: Float[Tensor, "time head_dim"],
 ) -> Float[Tensor, "*batch time head_dim"]:
     """Equation (34): x * cosine + other * sine, where `other` holds the other coordinate of each plane."""
     other = x.roll(x.size(-1) // 2, dims=-1)
@@ -121,7 +123,9 @@ class Turn(torch.autograd.Function):
 
 
 def turn_by_halves(
-    x: Float[Tensor, "*batch time head_dim"], cosine: Float[Tensor, "time head_dim"], sine: Float[Tensor, "time head_dim"]
+    x: Float[Tensor, "*batch time head_dim"],
+    cosine: Float[Tensor, "time head_dim"],
+    sine: Float[Tensor, "time head_dim"],
 ) -> Float[Tensor, "*batch time head_dim"]:
     precise = x.to(torch.promote_types(x.dtype, cosine.dtype))
     turned = precise * cosine

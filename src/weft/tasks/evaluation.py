@@ -210,8 +210,10 @@ def parse_methods(text: str, resolved: Resolved[TranslationRecipe]) -> dict[str,
 
 
 def settings_of_method(part: str, mbr_from: str) -> list[str]:
-    """beam:5+length_penalty=none as decoding.method=beam, decoding.beam_size=5, decoding.length_penalty=none; `mbr_from`
-    is the recipe's."""
+    """beam:5+length_penalty=none as decoding.method=beam, decoding.beam_size=5, decoding.length_penalty=none.
+
+    `mbr_from` is the recipe's.
+    """
     named, *settings = part.split("+")
     method, colon, size = named.partition(":")
     if not method:

@@ -79,7 +79,8 @@ def orthogonalized(matrices: Float[Tensor, "stack shorter longer"]) -> Float[Ten
     even small ones. With their gram matrix on the shorter side its products are the smallest.
     """
     a, b, c = COEFFICIENTS
-    x = matrices / matrices.flatten(1).norm(dim=1).clamp(min=SMALLEST_NORM)[:, None, None]  # no singular value is above 1
+    norms = matrices.flatten(1).norm(dim=1).clamp(min=SMALLEST_NORM)
+    x = matrices / norms[:, None, None]  # no singular value is above 1
     for _ in range(ITERATIONS):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
