@@ -124,6 +124,13 @@ def test_with_time_for_a_64th_of_the_epochs_width_and_layers_are_halved() -> Non
     assert (hurried.epochs, hurried.vocabulary, hurried.batch_tokens) == (100, 2_000, 2_048)
 
 
+@pytest.mark.parametrize("pairs", [300, 47_500, 3_000_000])
+def test_where_hardly_a_step_fits_some_dropout_is_left_for_r_drop(pairs: int) -> None:
+    for share in (0.0, 1e-9):
+        hurried = size_for(pairs).hurried(share)
+        assert (hurried.layers, hurried.dropout) == (1, 0.01)
+
+
 def smaller(given: Resolved[TranslationRecipe], epochs: float) -> dict[str, Any]:
     chosen = changed(given, choose_open_settings(given, 5_000), "corpus").recipe
     return choose_smaller(given, chosen, 5_000, epochs)

@@ -15,7 +15,7 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx
+from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
 BYTE_VALUES = 256
@@ -93,6 +93,7 @@ class RectifyAndDrop(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
         (out,) = ctx.saved_tensors  # type: ignore[attr-defined]
         gradient = torch.ops.aten.threshold_backward(gradients[0], out, 0)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 from weft.errors import UsageError
 from weft.layers.initialization import draw_normal
@@ -117,6 +117,7 @@ class Turn(torch.autograd.Function):
         return turn_by_halves(x, cosine, sine)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
         cosine, sine = ctx.saved_tensors  # type: ignore[attr-defined]
         return turn_by_halves(gradients[0], cosine, -sine), None, None

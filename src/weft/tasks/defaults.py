@@ -52,7 +52,7 @@ class Size:
 
         Of what can be computed, half the orders of magnitude go to parameters and half to tokens (Hoffmann et al. 2022,
         "Training Compute-Optimal Large Language Models"): layers * width ** 2 shrinks with the root of the share. What
-        is seen more seldom is also known by heart later, and needs less dropout.
+        is seen more seldom is also known by heart later, and needs less dropout; but some, for R-Drop.
         """
         factor = share ** (1 / 6)
         width = to_step(self.model_dim * factor, HEAD_DIM)
@@ -60,7 +60,7 @@ class Size:
             self,
             layers=max(1, round(self.layers * factor)),
             model_dim=width,
-            dropout=round(self.dropout * share**0.25, 2),
+            dropout=max(0.01, round(self.dropout * share**0.25, 2)),
             learning_rate=self.learning_rate * math.sqrt(self.model_dim / width),
         )
 
