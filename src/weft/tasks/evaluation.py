@@ -265,7 +265,8 @@ def methods_table(evaluated: Mapping[str, EvaluatedSet]) -> Table:
 def describe_decoding(decoding: Mapping[str, Any]) -> str:
     """The method, its size, of beam search the length penalty, and every setting that is not weft's default."""
     defaults = DecodingConfig().model_dump()
-    method, size = decoding["method"], size_of(decoding["method"], decoding["mbr_from"])
+    method = decoding["method"]
+    size = size_of(method, decoding.get("mbr_from", defaults["mbr_from"]))
     always = {"method", size, *(["length_penalty"] if method == "beam" else [])}
     idle = {"mbr_candidates"} if size == "beam_size" else set()
     shown = {k: v for k, v in decoding.items() if k in always or (v != defaults[k] and k not in idle)}
