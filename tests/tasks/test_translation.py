@@ -19,10 +19,11 @@ from sacrebleu.metrics.chrf import CHRF
 from weft.data.batching import Batch
 from weft.data.corpus import ParallelText
 from weft.errors import CorpusError, UsageError
+from weft.layers.dropout import Dropout
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.tasks import translation
 from weft.tasks.glossary import Glossary
-from weft.tasks.model_folder import TranslationModel, build_transformer
+from weft.tasks.model_folder import TranslationModel, build_transformer, find_model, load_model
 from weft.tasks.translation import (
     Translation,
     TranslationTask,
@@ -373,6 +374,32 @@ def test_states_times_the_output_matrix_are_the_logits(output_bias: bool) -> Non
     is_token = batch.target[:, 1:] != 0
     torch.testing.assert_close(states @ output_matrix(model).T, model(batch.source, batch.target[:, :-1])[is_token])
     assert torch.equal(labels, torch.tensor([8, 9, 3, 4, 3]))
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 1.0])
+def test_a_batch_that_is_filled_up_to_a_round_shape_has_the_same_loss_and_gradients(
+    tiny_run: Path, r_drop: float
+) -> None:
+    loaded = load_model(find_model(tiny_run / "run"))
+    model = loaded.model.train()
+    for module in model.modules():
+        if isinstance(module, Dropout):
+            module.probability = 0.0
+    task = TranslationTask(loaded, ParallelText(["你好。"], [("Hello.",)], {}), seed=1)
+    task.training = task.training.model_copy(update={"r_drop": r_drop})
+    batch = Batch(torch.tensor([[5, 6, 3], [7, 3, 0]]), torch.tensor([[2, 8, 9, 3], [2, 4, 3, 0]]))
+    filled = task.filled_up(batch)
+    assert [tuple(side.shape) for side in filled.tensors()] == [(16, 4), (16, 5)]
+    losses, slopes = [], []
+    for one in (batch, filled):
+        model.zero_grad()
+        losses.append(task.loss(model, one))
+        losses[-1].total.backward()
+        slopes.append([p.grad for p in model.parameters()])
+    assert [loss.tokens for loss in losses] == [5, 5]
+    torch.testing.assert_close(losses[1].total, losses[0].total)
+    torch.testing.assert_close(losses[1].nll, losses[0].nll)
+    torch.testing.assert_close(slopes[1], slopes[0], rtol=1e-4, atol=1e-5)
 
 
 def test_two_threads_that_want_other_precisions_of_one_model_get_what_each_asked_for(tiny_run: Path) -> None:

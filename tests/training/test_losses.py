@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from weft.training.losses import (
+    IGNORED,
     BlockedCrossEntropy,
     Loss,
     Teaching,
@@ -289,3 +290,34 @@ def test_the_gradient_from_above_scales_the_guided_loss_too() -> None:
         gradients.append((h.grad, w.grad))
     for once, thrice in zip(*gradients, strict=True):
         torch.testing.assert_close(3 * once, thrice)
+
+
+@pytest.mark.parametrize(("smoothing", "z_loss"), [(0.0, 0.0), (0.1, 0.02)])
+@pytest.mark.parametrize("r_drop", [0.0, 2.0])
+def test_rows_that_are_no_tokens_add_nothing_to_loss_and_gradients(
+    smoothing: float, z_loss: float, r_drop: float
+) -> None:
+    hidden, weight, labels = inputs(STRETCH + 77)
+    is_token = torch.rand(len(labels), generator=torch.Generator().manual_seed(3)) < 0.8
+    is_token[STRETCH:] = False  # a whole block without any
+    passes = passes_of(hidden, 2)
+
+    def found(passes: Tensor, labels: Tensor, tokens: int | None) -> tuple[Loss, Tensor, Tensor]:
+        h, w = passes.clone().requires_grad_(), weight.clone().requires_grad_()
+        if r_drop:
+            loss = blocked_guided_cross_entropy(h, w, labels, smoothing, z_loss, r_drop=r_drop, tokens=tokens)
+        else:
+            loss = blocked_cross_entropy(h[0], w, labels, smoothing, z_loss, tokens=tokens)
+        loss.total.backward()
+        assert h.grad is not None and w.grad is not None
+        return loss, h.grad, w.grad
+
+    count = int(is_token.sum())
+    alone, of_hidden, of_weight = found(passes[:, is_token], labels[is_token], None)
+    filled, *gradients = found(passes, labels.masked_fill(~is_token, IGNORED), count)
+    assert (filled.tokens, float(filled.correct)) == (alone.tokens, float(alone.correct)) == (count, filled.correct)
+    for one, other in ((filled.total, alone.total), (filled.nll, alone.nll)):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-4)
+    torch.testing.assert_close(gradients[0][:, is_token], of_hidden, rtol=1e-5, atol=1e-6)
+    assert not gradients[0][:, ~is_token].any()
+    torch.testing.assert_close(gradients[1], of_weight, rtol=1e-4, atol=1e-4)

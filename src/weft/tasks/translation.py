@@ -51,7 +51,7 @@ from weft.text.normalization import is_blank, normalize
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.training.distributed import ALONE, Ranks
-from weft.training.losses import Loss, Teaching, blocked_cross_entropy, blocked_guided_cross_entropy
+from weft.training.losses import IGNORED, Loss, Teaching, blocked_cross_entropy, blocked_guided_cross_entropy
 from weft.training.task import Evaluation
 
 if TYPE_CHECKING:
@@ -600,6 +600,15 @@ class TranslationTask:
         shown = np.random.default_rng(seed).permutation(len(valid))[:SAMPLES_SHOWN]
         self.shown = sorted(int(index) for index in shown)
 
+    @property
+    def can_be_recorded(self) -> bool:
+        """Whether the loss is the same operations for all batches of one shape: no layer is left out by chance. (With
+        teachers it might be; nobody has tried.)"""
+        return not self.teachers and not self.translator.model.model.config.layer_dropout
+
+    def filled_up(self, batch: Batch) -> Batch:
+        return batch.filled_up(PADDING_ID)
+
     def loss(self, model: Transformer, batch: Batch) -> Loss:
         """Cross-entropy of every target token given those before it, and what the recipe sets beside it: z-loss, a
         second pass with other dropout (R-Drop), teachers."""
@@ -610,22 +619,23 @@ class TranslationTask:
 
     def _loss(self, model: Transformer, batch: Batch, smoothing: float, z_loss: float = 0.0) -> Loss:
         hidden, labels = states_and_labels(model, batch)
-        return blocked_cross_entropy(hidden, output_matrix(model), labels, smoothing, z_loss)
+        return blocked_cross_entropy(hidden, output_matrix(model), labels, smoothing, z_loss, tokens=batch.tokens)
 
     def _guided_loss(self, model: Transformer, batch: Batch) -> Loss:
         training, passes = self.training, self.training.passes
         # The batch and once more the batch, in one pass: dropout is another for each.
-        repeated = Batch(batch.source.repeat(passes, 1), batch.target.repeat(passes, 1))
+        repeated = Batch(batch.source.repeat(passes, 1), batch.target.repeat(passes, 1), tokens=batch.tokens)
         hidden, labels = states_and_labels(model, repeated)
-        tokens = len(labels) // passes
+        rows = len(labels) // passes
         return blocked_guided_cross_entropy(
-            hidden.unflatten(0, (passes, tokens)),
+            hidden.unflatten(0, (passes, rows)),
             output_matrix(model),
-            labels[:tokens],
+            labels[:rows],
             training.label_smoothing,
             training.z_loss,
             r_drop=training.r_drop,
             teaching=self._teaching(batch) if self.teachers else None,
+            tokens=batch.tokens,
         )
 
     def _teaching(self, batch: Batch) -> Teaching:
@@ -679,13 +689,17 @@ class TranslationTask:
 
 def states_and_labels(model: Transformer, batch: Batch) -> tuple[Float[Tensor, "tokens model"], Int[Tensor, " tokens"]]:
     """The decoder's last vector before each target token, and that token. Padding is taken out, so it costs no product
-    with the vocabulary. Where the output has a bias, the vector ends on a 1 for it: see `output_matrix`."""
+    with the vocabulary; but in a batch whose tokens are counted it stays, under the label IGNORED, and nobody waits for
+    an accelerator to find out how many rows there are. Where the output has a bias, the vector ends on a 1 for it: see
+    `output_matrix`."""
     given, expected = batch.target[:, :-1], batch.target[:, 1:]
     memory, source_mask = model.encode(batch.source)
     hidden = model.decode(given, memory, source_mask)
     if model.output.bias is not None:
         hidden = torch.nn.functional.pad(hidden, (0, 1), value=1.0)
     is_token = expected != PADDING_ID
+    if batch.tokens is not None:
+        return hidden.flatten(0, 1), expected.masked_fill(~is_token, IGNORED).flatten()
     return hidden[is_token], expected[is_token]
 
 

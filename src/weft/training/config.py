@@ -40,6 +40,8 @@ class TrainingConfig(Settings):
     compile: bool = False
     """Have torch write kernels for the layers when training begins (torch.compile); needs a C++ compiler, on a GPU
     Triton."""
+    graphs: bool = True
+    """On a GPU, record a step's passes once for each shape of batch and replay them (CUDA graphs)."""
     threads: int | None = Field(default=None, ge=1, le=1024)
     """Of a matrix product on a CPU; left out: as many as this process may use. More or fewer round differently."""
     optimizer: Literal["sgd", "adam", "adamw", "adafactor", "muon"] = "adamw"

@@ -39,7 +39,7 @@ from weft.training.compilation import compile_layers
 from weft.training.heartbeat import BEAT, LONGEST_SILENCE, Heartbeat, Store
 from weft.training.losses import Loss
 from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors, restore_optimizer
-from weft.training.task import Task
+from weft.training.task import BatchOfRows, RecordableTask, Task
 
 PROMPT = timedelta(seconds=45)
 """How long a rank waits for the others in a step, where all have the same to do; then it takes one of them for dead."""
@@ -54,7 +54,7 @@ BUCKET = 1 << 23
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 Model = TypeVar("Model", bound=nn.Module)
-Batch = TypeVar("Batch")
+Batch = TypeVar("Batch", bound=BatchOfRows)
 GivenBatch = TypeVar("GivenBatch", contravariant=True)
 
 
@@ -309,8 +309,12 @@ class Learner(Protocol[GivenBatch]):
         """The parameters that the optimizer moves."""
         ...
 
-    def loss(self, batch: GivenBatch) -> Loss:
-        """That of this rank's rows; its `total` carries the gradient."""
+    def clear_gradients(self) -> None:
+        """Before those of a new update are made."""
+        ...
+
+    def backward(self, batch: GivenBatch) -> Loss:
+        """That of this rank's rows, whose gradients are added to those that are there."""
         ...
 
     def gradients(self) -> list[Tensor]:
@@ -346,12 +350,23 @@ def make_learner(
     device: torch.device,
     *,
     compiles: bool = False,
+    records: bool = False,
 ) -> Learner[Batch]:
     """By the recipe's `training.parallel`; a process that is alone has nobody to deal its model out to."""
     if parallel == "ddp" or ranks.size == 1:
         if compiles:
             compile_layers(model, device)
-        return Replica(ranks, model, task)
+        elif (
+            records
+            and ranks.size == 1
+            and device.type == "cuda"
+            and isinstance(task, RecordableTask)
+            and task.can_be_recorded
+        ):
+            from weft.training.recording import Recorded  # which is a Replica
+
+            return Recorded(ranks, model, task, device)
+        return Replica(ranks, model, task, device)
     from weft.training.sharding import Shards  # what it imports takes half a second
 
     return Shards(ranks, model, task, device, compiles=compiles)
@@ -366,15 +381,20 @@ class Replica(Generic[Model, Batch]):
 
     can_split = True
 
-    def __init__(self, ranks: Ranks, model: Model, task: Task[Model, Batch]) -> None:
-        self.ranks, self.model, self.task = ranks, model, task
+    def __init__(self, ranks: Ranks, model: Model, task: Task[Model, Batch], device: torch.device) -> None:
+        self.ranks, self.model, self.task, self.device = ranks, model, task, device
 
     @property
     def moved(self) -> nn.Module:
         return self.model
 
-    def loss(self, batch: Batch) -> Loss:
-        return self.task.loss(self.model, batch)
+    def clear_gradients(self) -> None:
+        self.model.zero_grad()
+
+    def backward(self, batch: Batch) -> Loss:
+        loss = self.task.loss(self.model, batch.to(self.device))
+        loss.total.backward()
+        return loss
 
     def gradients(self) -> list[Tensor]:
         found = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]

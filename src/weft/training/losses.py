@@ -34,6 +34,10 @@ class Loss:
     tokens: int
 
 
+IGNORED = -100
+"""The label of a row that is no token: what fills a batch up to a round shape (torch's ignore_index)."""
+
+
 def cross_entropy(
     logits: Float[Tensor, "tokens vocab"], labels: Int[Tensor, " tokens"], smoothing: float, z_loss: float = 0.0
 ) -> Loss:
@@ -111,10 +115,33 @@ def blocked_cross_entropy(
     labels: Int[Tensor, " tokens"],
     smoothing: float,
     z_loss: float = 0.0,
+    *,
+    tokens: int | None = None,
 ) -> Loss:
-    """`cross_entropy(hidden @ weight.T, ...)`; the products are taken in the precision of `hidden`."""
-    total, nll, correct = BlockedCrossEntropy.apply(hidden, weight, labels, smoothing, z_loss)
-    return Loss(total=total, nll=nll, correct=correct, tokens=len(labels))
+    """`cross_entropy(hidden @ weight.T, ...)`; the products are taken in the precision of `hidden`.
+
+    Where `tokens` is given, so many of the labels are tokens, the others IGNORED: their rows add nothing.
+    """
+    total, nll, correct = BlockedCrossEntropy.apply(hidden, weight, labels, smoothing, z_loss, tokens is not None)
+    return Loss(total=total, nll=nll, correct=correct, tokens=len(labels) if tokens is None else tokens)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Which rows are tokens: a factor of 1 or 0 for each, or None where all of them are."""
+
+    factors: Float[Tensor, "tokens 1"] | None
+
+    @staticmethod
+    def of(labels: Int[Tensor, " tokens"], ignores: bool) -> "tuple[Counted, Int[Tensor, ' tokens']]":
+        """The same, and labels of which each is one of the vocabulary."""
+        if not ignores:
+            return Counted(None), labels
+        return Counted((labels != IGNORED)[:, None].float()), labels.clamp(min=0)
+
+    def alone(self, x: Float[Tensor, "*passes rows _"], rows: slice = slice(None)) -> Float[Tensor, "*passes rows _"]:
+        """x of some rows, with zeros where a row is no token."""
+        return x if self.factors is None else x * self.factors[rows].to(x.dtype)
 
 
 class BlockedCrossEntropy(torch.autograd.Function):
@@ -141,14 +168,21 @@ class BlockedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx, hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float, z_loss: float
+        ctx: FunctionCtx,
+        hidden: Tensor,
+        weight: Tensor,
+        labels: Tensor,
+        smoothing: float,
+        z_loss: float,
+        ignores: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
         # needs_input_grad only asks whether these are parameters, also where no gradient will be wanted.
         wants_gradient = any(ctx.needs_input_grad[:2]) and not torch.is_inference_mode_enabled()  # type: ignore[attr-defined]
         tokens, vocab_size = len(labels), weight.size(0)
         block, stretch = BlockedCrossEntropy.sizes(hidden.device)
         low = weight.to(hidden.dtype)
-        hidden_sum, mean_row = hidden.sum(0, dtype=torch.float32), weight.mean(0, dtype=torch.float32)
+        counted, labels = Counted.of(labels, ignores)
+        hidden_sum, mean_row = counted.alone(hidden).sum(0, dtype=torch.float32), weight.mean(0, dtype=torch.float32)
         total = -smoothing * (hidden_sum @ mean_row)
         nll, correct = torch.zeros_like(total), torch.zeros_like(total)
         hidden_gradient = torch.empty_like(hidden)
@@ -158,36 +192,36 @@ class BlockedCrossEntropy(torch.autograd.Function):
         logits_fp32, probabilities = (torch.empty_like(logits, dtype=torch.float32) for _ in range(2))
         for begin, end in parts(0, tokens, stretch):
             for first, last in parts(begin, end, block):
-                label = labels[first:last, None]
-                here = slice(last - first)
+                rows, here = slice(first, last), slice(last - first)
+                label = labels[rows, None]
                 z = logits_fp32[here].copy_(torch.mm(hidden[first:last], low.T, out=logits[here]))
                 p = torch.softmax(z, -1, out=probabilities[here])
                 z_label, z_max = z.gather(1, label), z.amax(1, keepdim=True)
                 log_mass = z_max - p.amax(1, keepdim=True).log()  # of the largest p, which is never zero
-                nll += (log_mass - z_label).sum()
-                total += (log_mass - (1 - smoothing) * z_label).sum()
-                correct += (z_label == z_max).sum()
+                nll += counted.alone(log_mass - z_label, rows).sum()
+                total += counted.alone(log_mass - (1 - smoothing) * z_label, rows).sum()
+                correct += counted.alone((z_label == z_max).float(), rows).sum()
                 if z_loss:
-                    total += z_loss * log_mass.square().sum()
+                    total += z_loss * counted.alone(log_mass.square(), rows).sum()
                     p *= 1 + 2 * z_loss * log_mass
                 if wants_gradient:
                     p.scatter_add_(1, label, p.new_full(label.shape, smoothing - 1))
-                    rounded = differences[first - begin : last - begin].copy_(p)
+                    rounded = differences[first - begin : last - begin].copy_(counted.alone(p, rows))
                     torch.mm(rounded, low, out=hidden_gradient[first:last])
             if weight_gradient is not None:
                 add_product(weight_gradient, differences[: end - begin], hidden[begin:end])
         if weight_gradient is not None:
-            hidden_gradient -= (smoothing * mean_row).to(hidden.dtype)
+            hidden_gradient -= counted.alone((smoothing * mean_row).to(hidden.dtype).expand_as(hidden))
             weight_gradient.sub_(hidden_sum, alpha=smoothing / vocab_size)
             ctx.save_for_backward(hidden_gradient, weight_gradient)
         ctx.mark_non_differentiable(nll, correct)  # type: ignore[attr-defined]
         return total, nll, correct
 
     @staticmethod
-    def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:  # type: ignore[override]
         hidden_gradient, weight_gradient = ctx.saved_tensors  # type: ignore[attr-defined]
         above = gradients[0]
-        return hidden_gradient * above, weight_gradient * above, None, None, None
+        return hidden_gradient * above, weight_gradient * above, None, None, None, None
 
 
 def parts(begin: int, end: int, size: int) -> Iterator[tuple[int, int]]:
@@ -239,10 +273,14 @@ def blocked_guided_cross_entropy(
     *,
     r_drop: float = 0.0,
     teaching: Teaching | None = None,
+    tokens: int | None = None,
 ) -> Loss:
     """`guided_cross_entropy(hidden @ weight.T, ...)` without its logits, as `blocked_cross_entropy` does it."""
-    total, nll, correct = BlockedGuidedCrossEntropy.apply(hidden, weight, labels, smoothing, z_loss, r_drop, teaching)
-    return Loss(total=total, nll=nll, correct=correct, tokens=len(labels))
+    assert tokens is None or teaching is None  # a row that is no token has nobody to learn from
+    total, nll, correct = BlockedGuidedCrossEntropy.apply(
+        hidden, weight, labels, smoothing, z_loss, r_drop, teaching, tokens is not None
+    )
+    return Loss(total=total, nll=nll, correct=correct, tokens=len(labels) if tokens is None else tokens)
 
 
 class BlockedGuidedCrossEntropy(torch.autograd.Function):
@@ -268,12 +306,15 @@ class BlockedGuidedCrossEntropy(torch.autograd.Function):
         z_loss: float,
         r_drop: float,
         teaching: Teaching | None,
+        ignores: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
         (passes, tokens, _), vocab_size = hidden.shape, weight.size(0)
         block, stretch = (size // passes for size in BlockedCrossEntropy.sizes(hidden.device))
         from_labels = 1.0 if teaching is None else 1 - teaching.share
         low = weight.to(hidden.dtype)
-        hidden_sum, mean_row = hidden.sum((0, 1), dtype=torch.float32), weight.mean(0, dtype=torch.float32)
+        counted, labels = Counted.of(labels, ignores)
+        hidden_sum = counted.alone(hidden).sum((0, 1), dtype=torch.float32)
+        mean_row = weight.mean(0, dtype=torch.float32)
         total = -from_labels * smoothing * (hidden_sum @ mean_row)
         nll, correct = torch.zeros_like(total), torch.zeros_like(total)
         hidden_gradient = torch.empty_like(hidden)
@@ -286,9 +327,10 @@ class BlockedGuidedCrossEntropy(torch.autograd.Function):
                 z = (hidden[:, rows] @ low.T).float()  # (passes, rows, vocab)
                 log_mass = z.logsumexp(-1, keepdim=True)
                 z_label = z.gather(-1, label)
-                nll += (log_mass - z_label).sum()
-                correct += (z_label == z.amax(-1, keepdim=True)).sum()
-                total += from_labels * (log_mass - (1 - smoothing) * z_label + z_loss * log_mass.square()).sum()
+                nll += counted.alone(log_mass - z_label, rows).sum()
+                correct += counted.alone((z_label == z.amax(-1, keepdim=True)).float(), rows).sum()
+                of_labels = log_mass - (1 - smoothing) * z_label + z_loss * log_mass.square()
+                total += from_labels * counted.alone(of_labels, rows).sum()
                 log_p = z - log_mass
                 p = log_p.exp()
                 change = from_labels * (1 + 2 * z_loss * log_mass) * p
@@ -303,12 +345,12 @@ class BlockedGuidedCrossEntropy(torch.autograd.Function):
                     for own, other, sign in ((0, 1, 1), (1, 0, -1)):
                         weighed = sign * p[own] * gap
                         mean_gap = weighed.sum(-1, keepdim=True)
-                        total += r_drop / 2 * mean_gap.sum()
+                        total += r_drop / 2 * counted.alone(mean_gap, rows).sum()
                         change[own].add_(weighed - p[own] * mean_gap + p[own] - p[other], alpha=r_drop / 2)
-                rounded = differences[:, first - begin : last - begin].copy_(change)
+                rounded = differences[:, first - begin : last - begin].copy_(counted.alone(change, rows))
                 hidden_gradient[:, rows] = rounded @ low
             add_product(weight_gradient, differences.flatten(0, 1), hidden[:, begin:end].flatten(0, 1))
-        hidden_gradient -= (from_labels * smoothing * mean_row).to(hidden.dtype)
+        hidden_gradient -= counted.alone((from_labels * smoothing * mean_row).to(hidden.dtype).expand_as(hidden))
         weight_gradient.sub_(hidden_sum, alpha=from_labels * smoothing / vocab_size)
         ctx.save_for_backward(hidden_gradient.div_(passes), weight_gradient.div_(passes))
         nll, correct = nll / passes, correct / passes
@@ -316,7 +358,7 @@ class BlockedGuidedCrossEntropy(torch.autograd.Function):
         return total / passes, nll, correct
 
     @staticmethod
-    def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None, None, None]:  # type: ignore[override]
+    def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         hidden_gradient, weight_gradient = ctx.saved_tensors  # type: ignore[attr-defined]
         above = gradients[0]
-        return hidden_gradient * above, weight_gradient * above, None, None, None, None, None
+        return hidden_gradient * above, weight_gradient * above, *[None] * 6

@@ -4,9 +4,10 @@ Torch has it too, but makes every step in bf16. On a processor without bf16 unit
 as in fp32, five sixths of a training's time. Here the precision is the caller's; in bf16 the steps are torch's own but
 for the order in which a processor may add up the products of a tall matrix.
 """
+# pyright: reportPrivateImportUsage=false
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -42,27 +43,32 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             rate, decay = group["lr"], group["weight_decay"]
             for matrices in alike([matrix for matrix in group["params"] if matrix.grad is not None]):
-                ahead = [lying(self.look_ahead(matrix, group["momentum"])).to(self.precision) for matrix in matrices]
-                for matrix, direction in zip(matrices, orthogonalized(torch.stack(ahead)), strict=True):
-                    matrix.mul_(1 - rate * decay)
-                    lying(matrix).add_(direction, alpha=-rate * 0.2 * max(matrix.shape) ** 0.5)
+                ahead = torch.stack([lying(x) for x in self.look_ahead(matrices, group["momentum"])])
+                directions = orthogonalized(ahead.to(self.precision)).unbind()
+                length = 0.2 * max(matrices[0].shape) ** 0.5
+                torch._foreach_mul_(list[Tensor](matrices), 1 - rate * decay)
+                torch._foreach_add_([lying(matrix) for matrix in matrices], directions, alpha=-rate * length)
 
-    def look_ahead(self, matrix: nn.Parameter, momentum: float) -> Float[Tensor, "rows columns"]:
-        """The gradient along the mean of all so far, as Nesterov takes it; the mean is brought up to date."""
-        state = self.state[matrix]
-        if not state:
-            state["momentum_buffer"] = torch.zeros_like(matrix)
-        assert matrix.grad is not None
-        return matrix.grad.lerp(state["momentum_buffer"].lerp_(matrix.grad, 1 - momentum), momentum)
+    def look_ahead(
+        self, matrices: Sequence[nn.Parameter], momentum: float
+    ) -> tuple[Float[Tensor, "rows columns"], ...]:
+        """The gradients along the mean of all so far, as Nesterov takes it; the means are brought up to date."""
+        for matrix in matrices:
+            if not self.state[matrix]:
+                self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix)
+        gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
+        means = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
+        torch._foreach_lerp_(means, gradients, 1 - momentum)
+        return torch._foreach_lerp(gradients, means, momentum)
 
 
 def alike(matrices: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Groups of one shape, lying, and of at most STACK numbers, unless one matrix has more."""
+    """Groups of one shape, lying; on a CPU of at most STACK numbers, unless one matrix has more."""
     by_shape = defaultdict[tuple[int, ...], list[nn.Parameter]](list)
     for matrix in matrices:
         by_shape[tuple(lying(matrix).shape)].append(matrix)
     for (rows, columns), group in by_shape.items():
-        most = max(1, STACK // (rows * columns))
+        most = max(1, STACK // (rows * columns)) if group[0].device.type == "cpu" else len(group)
         for begin in range(0, len(group), most):
             yield group[begin : begin + most]
 

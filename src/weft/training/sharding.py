@@ -20,10 +20,10 @@ from weft.training.compilation import compile_layers, layers_of
 from weft.training.distributed import Ranks
 from weft.training.losses import Loss
 from weft.training.run_folder import optimizer_tensors, restore_optimizer
-from weft.training.task import Task
+from weft.training.task import BatchOfRows, Task
 
 Model = TypeVar("Model", bound=nn.Module)
-Batch = TypeVar("Batch")
+Batch = TypeVar("Batch", bound=BatchOfRows)
 
 
 class Shards(Generic[Model, Batch]):
@@ -42,7 +42,7 @@ class Shards(Generic[Model, Batch]):
         self, ranks: Ranks, model: Model, task: Task[Model, Batch], device: torch.device, *, compiles: bool
     ) -> None:
         assert ranks.prompt is not None  # a model is dealt out among several
-        self.ranks, self.model = ranks, model
+        self.ranks, self.model, self.device = ranks, model, device
         self.mesh = DeviceMesh.from_group(ranks.prompt, device.type)
         dealt = copy.deepcopy(model, {id(ranks.common): ranks.common})  # whose layers are drawn with the same numbers
         if compiles:
@@ -56,8 +56,12 @@ class Shards(Generic[Model, Batch]):
         self.sharded = [cast(DTensor, parameter) for parameter in dealt.parameters()]
         self.moved = nn.ParameterList(rows_of(parameter) for parameter in self.sharded)
 
-    def loss(self, batch: Batch) -> Loss:
-        total, nll, correct, tokens = self.with_loss(batch)
+    def clear_gradients(self) -> None:
+        self.moved.zero_grad()
+
+    def backward(self, batch: Batch) -> Loss:
+        total, nll, correct, tokens = self.with_loss(batch.to(self.device))
+        total.backward()
         return Loss(total=total, nll=nll, correct=correct, tokens=tokens)
 
     def gradients(self) -> list[Tensor]:

@@ -34,6 +34,20 @@ class Task(Protocol[Model, GivenBatch]):
 
 
 @runtime_checkable
+class RecordableTask(Task[Model, GivenBatch], Protocol[Model, GivenBatch]):
+    """One whose losses a GPU may be able to replay (recording.py)."""
+
+    @property
+    def can_be_recorded(self) -> bool:
+        """Whether the loss is the same operations for all batches of one shape, none of which waits for a result."""
+        ...
+
+    def filled_up(self, batch: GivenBatch) -> Any:
+        """The same batch in a round shape, of which there are few: with its `tensors()`, and its `tokens` counted."""
+        ...
+
+
+@runtime_checkable
 class Batches(Protocol[MadeBatch]):
     def epoch(self, epoch: int, start: int = 0) -> Iterator[MadeBatch]:
         """The batches of one epoch from number `start` on, the same whenever they are asked for."""

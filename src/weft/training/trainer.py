@@ -82,7 +82,9 @@ class Trainer(Generic[Model, Batch]):
         self.horizon = config.horizon(self.steps_per_epoch, model_dim)
         self.validation_interval = Interval(config.validate_every, self.steps_per_epoch)
         self.checkpoint_interval = Interval(config.checkpoint_every or config.validate_every, self.steps_per_epoch)
-        self.learner = make_learner(config.parallel, ranks, model, task, device, compiles=config.compile)
+        self.learner = make_learner(
+            config.parallel, ranks, model, task, device, compiles=config.compile, records=config.graphs
+        )
         self.optimizer = make_optimizer(
             self.learner.moved,
             config.optimizer,
@@ -172,7 +174,7 @@ class Trainer(Generic[Model, Batch]):
         while True:
             seed = derive_seed(self.seed, "step", self.progress.step + 1)
             self.ranks.seed(seed)
-            self.optimizer.zero_grad()
+            self.learner.clear_gradients()
             try:
                 return [self.forward_backward(batch, derive_seed(seed, "batch", n)) for n, batch in enumerate(batches)]
             except (RuntimeError, MemoryError) as error:
@@ -185,9 +187,7 @@ class Trainer(Generic[Model, Batch]):
         sums = Window()
         for part in batch.chunk(self.progress.parts if self.learner.can_split else 1):
             self.ranks.common.manual_seed(seed)
-            loss = self.learner.loss(part.to(self.device))
-            loss.total.backward()
-            sums.add(loss)
+            sums.add(self.learner.backward(part))
         return sums
 
     def split_further(self, batches: Sequence[Batch]) -> None:
