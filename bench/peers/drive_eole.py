@@ -33,6 +33,7 @@ def counted_step(trainer: Any, batches: list[dict[str, Any]], *rest: Any, **name
 
 Trainer._train_step = counted_step
 settings = yaml.safe_load(Path(recipe).read_text(encoding="utf-8"))
+torch.set_autocast_dtype("cuda", torch.bfloat16)  # else its autocast on a GPU is one of fp16, whatever compute_dtype is
 settings["training"] |= PRECISIONS[precision] | (ON_GPU if torch.cuda.is_available() else {})
 Path("eole-here.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
 sys.argv = ["eole", "train", "-c", "eole-here.yaml"]

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from weft.layers.cache import KeyValueCache
 from weft.layers.dropout import Dropout, dropped_values, kept_mask, scale_kept
@@ -55,6 +56,10 @@ def precision_of_attention(x: Tensor) -> torch.dtype:
     return torch.float32 if x.device.type == "cpu" else x.dtype
 
 
+KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""All of torch's but cuDNN's, which takes ten milliseconds to get ready for each new shape of batch."""
+
+
 def attend_fused(
     query: Float[Tensor, "batch heads query head_dim"],
     key: Float[Tensor, "batch heads key head_dim"],
@@ -63,12 +68,14 @@ def attend_fused(
     dropout: float = 0.0,
 ) -> Float[Tensor, "batch heads query head_dim"]:
     """The same in one kernel; `dropout` is the probability of dropping an attention weight."""
-    if allowed_mask is None:
-        return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
-    # Kernels differ in what they give a query that may see nothing, NaN among it: it sees all, and is set to zero.
-    sees_any = allowed_mask.any(-1, keepdim=True)
-    attended = F.scaled_dot_product_attention(query, key, value, attn_mask=allowed_mask | ~sees_any, dropout_p=dropout)
-    return attended.masked_fill(~sees_any, 0.0)
+    with sdpa_kernel(KERNELS):
+        if allowed_mask is None:
+            return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
+        # Kernels differ in what they give a query that may see nothing, NaN among it: it sees all, and is set to zero.
+        sees_any = allowed_mask.any(-1, keepdim=True)
+        mask = allowed_mask | ~sees_any
+        attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        return attended.masked_fill(~sees_any, 0.0)
 
 
 def attend_short(

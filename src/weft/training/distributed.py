@@ -325,6 +325,10 @@ class Learner(Protocol[GivenBatch]):
         """The length of these gradients, of all ranks together."""
         ...
 
+    def move(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
+        """Let the optimizer make its step at this learning rate."""
+        ...
+
     def gather(self) -> None:
         """Let the model have the weights that were trained."""
         ...
@@ -372,6 +376,12 @@ def make_learner(
     return Shards(ranks, model, task, device, compiles=compiles)
 
 
+def step_at(rate: float, optimizer: torch.optim.Optimizer) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.step()
+
+
 class Replica(Generic[Model, Batch]):
     """The whole model on this rank; where there are others, they hold the same and take the same steps.
 
@@ -403,6 +413,9 @@ class Replica(Generic[Model, Batch]):
 
     def norm(self, gradients: Sequence[Tensor]) -> Tensor:
         return nn.utils.get_total_norm(gradients)
+
+    def move(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
+        step_at(rate, optimizer)
 
     def gather(self) -> None: ...
 

@@ -44,10 +44,10 @@ class Muon(torch.optim.Optimizer):
             rate, decay = group["lr"], group["weight_decay"]
             for matrices in alike([matrix for matrix in group["params"] if matrix.grad is not None]):
                 ahead = torch.stack([lying(x) for x in self.look_ahead(matrices, group["momentum"])])
-                directions = orthogonalized(ahead.to(self.precision)).unbind()
+                directions = orthogonalized(ahead.to(self.precision))
                 length = 0.2 * max(matrices[0].shape) ** 0.5
                 torch._foreach_mul_(list[Tensor](matrices), 1 - rate * decay)
-                torch._foreach_add_([lying(matrix) for matrix in matrices], directions, alpha=-rate * length)
+                advance([lying(matrix) for matrix in matrices], directions, -rate * length)
 
     def look_ahead(
         self, matrices: Sequence[nn.Parameter], momentum: float
@@ -60,6 +60,18 @@ class Muon(torch.optim.Optimizer):
         means = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
         torch._foreach_lerp_(means, gradients, 1 - momentum)
         return torch._foreach_lerp(gradients, means, momentum)
+
+
+def advance(
+    matrices: list[Float[Tensor, "shorter longer"]],
+    directions: Float[Tensor, "stack shorter longer"],
+    far: float | Float[Tensor, ""],
+) -> None:
+    """Add so much of its direction to each; a GPU that replays the step reads how much from a tensor (recording.py)."""
+    if isinstance(far, Tensor):
+        torch._foreach_add_(matrices, (directions.float() * far).unbind())
+    else:
+        torch._foreach_add_(matrices, directions.unbind(), alpha=far)
 
 
 def alike(matrices: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:

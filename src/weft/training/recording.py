@@ -6,15 +6,17 @@ with random numbers that go on from torch's seed of the step. So a run may mix b
 shape is computed as ever, the second one recorded.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from weft.training.distributed import Ranks, Replica
 from weft.training.losses import Loss
+from weft.training.optimizers import Both
 from weft.training.task import BatchOfRows, RecordableTask
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -46,6 +48,9 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
         self.stream = torch.cuda.Stream(device)
         self.trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.kept = [torch.zeros_like(parameter) for parameter in self.trained]
+        self.rate = torch.zeros((), device=device)
+        self.step: torch.cuda.CUDAGraph | Literal["was made", "was not made"] = "was not made"
+        """Of the optimizer; its first one makes the optimizer's state, and is not recorded."""
         self.forget()
 
     def forget(self) -> None:
@@ -71,6 +76,30 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
         finally:
             before.wait_stream(self.stream)
 
+    def move(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
+        if not can_be_replayed(optimizer):
+            return super().move(optimizer, rate)
+        self.rate.fill_(rate)
+        for group in optimizer.param_groups:
+            group["lr"] = self.rate
+        before = torch.cuda.current_stream(self.device)
+        self.stream.wait_stream(before)
+        with torch.cuda.stream(self.stream):
+            if self.step == "was not made":
+                optimizer.step()
+                self.step = "was made"
+            else:
+                if self.step == "was made":
+                    with capturable(optimizer):
+                        self.step = self.recorded(optimizer.step)
+                assert isinstance(self.step, torch.cuda.CUDAGraph)
+                self.step.replay()
+        before.wait_stream(self.stream)
+
+    def restore_optimizer(self, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+        super().restore_optimizer(optimizer, tensors)
+        self.step = "was not made"  # with the tensors that are the state now
+
     def replay_or_compute(self, batch: Any) -> Loss:
         shape = tuple(tensor.shape for tensor in batch.tensors())
         if shape not in self.recordings:
@@ -86,13 +115,38 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
         return replace(recording.loss, tokens=batch.tokens)
 
     def record(self, batch: Any) -> Recording:
-        """Nothing is computed meanwhile."""
-        given, graph = batch.to(self.device), torch.cuda.CUDAGraph()
-        graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
-        try:
+        given, losses = batch.to(self.device), list[Loss]()
+
+        def passes() -> None:
             loss = self.task.loss(self.model, given)
             loss.total.backward()
+            losses.append(replace(loss, total=loss.total.detach()))
+
+        return Recording(self.recorded(passes), given, losses[0], list(self.model.buffers()))
+
+    def recorded(self, work: Callable[[], object]) -> torch.cuda.CUDAGraph:
+        """What the work asks of the GPU, which computes nothing meanwhile."""
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
+        try:
+            work()
         finally:
             graph.capture_end()
-        loss = replace(loss, total=loss.total.detach())
-        return Recording(graph, given, loss, list(self.model.buffers()))
+        return graph
+
+
+def can_be_replayed(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether its step is the same operations every time, and reads its learning rate from a tensor."""
+    return isinstance(optimizer, torch.optim.SGD | torch.optim.Adam | torch.optim.AdamW | Both)
+
+
+@contextmanager
+def capturable(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """Let torch record its step: its optimizers ask for a promise that the caller knows what that takes."""
+    for group in optimizer.param_groups:
+        group["capturable"] = True
+    try:
+        yield
+    finally:
+        for group in optimizer.param_groups:
+            group["capturable"] = False

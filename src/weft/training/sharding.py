@@ -17,7 +17,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from weft.training.compilation import compile_layers, layers_of
-from weft.training.distributed import Ranks
+from weft.training.distributed import Ranks, step_at
 from weft.training.losses import Loss
 from weft.training.run_folder import optimizer_tensors, restore_optimizer
 from weft.training.task import BatchOfRows, Task
@@ -75,6 +75,9 @@ class Shards(Generic[Model, Batch]):
         square = nn.utils.get_total_norm(gradients).square()
         dist.all_reduce(square, group=self.ranks.prompt)
         return square.sqrt()
+
+    def move(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
+        step_at(rate, optimizer)
 
     @torch.no_grad()
     def gather(self) -> None:

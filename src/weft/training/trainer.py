@@ -146,9 +146,6 @@ class Trainer(Generic[Model, Batch]):
         """One step: forward and backward for each batch, clip, move. It is left out where it is no number."""
         progress, step = self.progress, self.progress.step + 1
         rate = progress.rate_scale * SCHEDULES[self.config.schedule](step, self.config.learning_rate, self.horizon)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-
         self.model.train()
         rows = [(mine.loss, mine.nll, mine.tokens) for mine in self.gradients(batches)]
         sums = [Window(*row) for row in self.ranks.add_up(rows)]
@@ -159,7 +156,7 @@ class Trainer(Generic[Model, Batch]):
         checked = torch.as_tensor(whole.loss).isfinite() & self.grad_norm.isfinite()
         if not bool(checked):  # the one number of a step that an accelerator is waited for
             return self.skip(batches, sums)
-        self.optimizer.step()
+        self.learner.move(self.optimizer, rate)
         if self.average is not None:
             follow(self.average, self.model, decay=self.config.ema_decay, step=step)
         progress.skipped_in_a_row = 0
