@@ -85,7 +85,7 @@ def measure(options: argparse.Namespace) -> None:
     alone = [np.array([place]) for place in range(SENTENCES)]
     for method in ("greedy", "beam"):
         config = DecodingConfig(method=method, beam_size=3, length_penalty="fixed")
-        in_order = list(batches_by_length(sources, config, config.rows(1)))
+        in_order = list(batches_by_length(sources, config.batch_tokens, config.rows(1)))
         ways = {
             "alone": ("session", alone),
             "random": ("session", at_random),

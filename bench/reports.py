@@ -55,6 +55,7 @@ REPORTS = {
     "zh-en-50k": Report("zh-en-50k", [VALID, TEST]),
     "zh-en-50k-seed-2": Report("zh-en-50k", [VALID], changes=["seed=2"]),
     "zh-en-50k-seed-3": Report("zh-en-50k", [VALID], changes=["seed=3"]),
+    "zh-en-50k-without-limit": Report("zh-en-50k", [VALID, TEST], changes=["training.r_drop=2", "training.epochs=40"]),
     "course-onecycle": Report(
         "course-onecycle",
         [VALID, TEST],

@@ -134,7 +134,7 @@ def complete(
     demands = Demands([[] for _ in beginnings], [list(beginning) for beginning in beginnings])
     with translator._computing(config):
         search = to_the_end(translator._search_steps, after_step)
-        batches = batches_by_length(read[0], config, config.rows(1))
+        batches = batches_by_length(read[0], config.batch_tokens, config.rows(1))
         return [found[0] for batch in batches for found in search(read, batch, config, 1, demands)]
 
 

@@ -71,6 +71,9 @@ SHOWN_TERMS = 20
 SEARCHES_AT_ONCE = 2
 """On a CPU with so many threads or more. Of two, each computes while the other is in Python."""
 
+GPU_FACTOR = 8
+"""Times decoding.batch_tokens on a GPU, which takes about as long for eight times as many rows."""
+
 BATCHES_A_WORKER = 2
 """At least, as far as there are enough sentences: the first ones, which are the longest, take the most time."""
 
@@ -180,7 +183,8 @@ class Translator:
             return to_the_end(self._search_steps, after_each)(read, indices, config, best, demands)
 
         workers = self.searches_at_once()
-        batches = list(batches_by_length(read[0], config, config.rows(best), workers, apart=demands.constrained))
+        at_once = config.batch_tokens * (1 if self.device.type == "cpu" else GPU_FACTOR)
+        batches = list(batches_by_length(read[0], at_once, config.rows(best), workers, apart=demands.constrained))
         with self._computing(config), closing(side_by_side(search, batches, workers)) as answers:
             for indices, hypotheses_of in zip(batches, answers, strict=True):
                 for index, hypotheses in zip(indices, hypotheses_of, strict=True):
@@ -509,15 +513,14 @@ def refuse_too_long(encoded: Sequence[Sequence[int]]) -> None:
 
 
 def batches_by_length(
-    sources: Sentences, config: DecodingConfig, rows: int, workers: int = 1, *, apart: Sequence[bool] = ()
+    sources: Sentences, most: int, rows: int, workers: int = 1, *, apart: Sequence[bool] = ()
 ) -> Iterator[np.ndarray]:
-    """Indices of the texts that are not empty, longest first, at most config.batch_tokens source pieces times rows, and
-    less where there are only few for each of the workers.
+    """Indices of the texts that are not empty, longest first, at most so many source pieces times rows, and less where
+    there are only few for each of the workers.
 
     Texts that are `apart` are in no batch with others.
     """
     order = [int(i) for i in np.argsort(-sources.lengths, kind="stable") if sources.lengths[i] > 1]
-    most = config.batch_tokens
     if workers > 1:
         even = rows * int(sources.lengths[order].sum()) // (workers * BATCHES_A_WORKER)
         most = min(most, max(even, FEWEST_TOKENS))
