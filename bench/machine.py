@@ -38,6 +38,11 @@ def circumstances() -> Line:
     }
 
 
+def name_of_machine(line: Line) -> str:
+    """What a line was measured on: the processor, or the GPU where there was one."""
+    return line["processor"] if line["device"] == "cpu" else line["device"]
+
+
 def commit() -> str:
     """The commit that is checked out, with a + where files of src/ differ from it."""
 
@@ -116,9 +121,9 @@ def markdown_table(header: list[str], rows: list[list[str]], *, text_columns: in
 
 
 def spread(values: list[float], form: str) -> str:
-    """The median with the least and the most."""
+    """The median with the least and the most; of one value, the value."""
     middle = format(statistics.median(values), form)
-    return f"{middle} [{min(values):{form}}, {max(values):{form}}]"
+    return middle if len(values) == 1 else f"{middle} [{min(values):{form}}, {max(values):{form}}]"
 
 
 def say(text: str) -> None:

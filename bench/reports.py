@@ -20,6 +20,7 @@ from bench.machine import (
     circumstances,
     fill_page,
     markdown_table,
+    name_of_machine,
     read_lines,
     say,
 )
@@ -149,9 +150,9 @@ SEARCHES = {
 }
 RUNS = {
     "en": "`{recipe}`: {epochs:.0f} epochs, {steps:,} steps{unfinished}, the weights of step {best_step:,}; "
-    "{parameters:,} parameters; seed {seed}; {cores} cores, {processor}, torch {torch}, weft {commit}, {date}.",
+    "{parameters:,} parameters; seed {seed}; {cores} cores, {machine}, torch {torch}, weft {commit}, {date}.",
     "zh": "`{recipe}`：{epochs:.0f} 轮，{steps:,} 步{unfinished}，取第 {best_step:,} 步的权重；"
-    "{parameters:,} 个参数；种子 {seed}；{cores} 核，{processor}，torch {torch}，weft {commit}，{date}。",
+    "{parameters:,} 个参数；种子 {seed}；{cores} 核，{machine}，torch {torch}，weft {commit}，{date}。",
 }
 UNFINISHED = {"en": " (not to its end)", "zh": "（没有训练到底）"}
 SIGNATURE = {"en": "`{recipe}`: sacreBLEU `{signature}`", "zh": "`{recipe}`：sacreBLEU `{signature}`"}
@@ -184,7 +185,13 @@ def table(lines: Sequence[Line], language: str) -> str:
         note
         for line in runs
         for note in (
-            RUNS[language].format(**{**line, "unfinished": "" if line["finished"] else UNFINISHED[language]}),
+            RUNS[language].format(
+                **{
+                    **line,
+                    "machine": name_of_machine(line),
+                    "unfinished": "" if line["finished"] else UNFINISHED[language],
+                }
+            ),
             SIGNATURE[language].format(recipe=line["recipe"], signature=line["scores"]["sacrebleu"]["signature"]),
         )
     ]

@@ -5,9 +5,9 @@
     read     each of them reads its side of train.tsv, and what it writes makes pairs for both directions: data
              diversification (Nguyen et al. 2020), read.zh-en.tsv and read.en-zh.tsv
     second   the recipes with SECOND, on all three files, from the weights of the first models
-    back     the second model of the other direction turns the target side of train.tsv into sources, by beam search and
-             by sampling (Edunov et al. 2018): back.zh-en.tsv and back.en-zh.tsv
-    third    the recipes as they stand, on train.tsv and these, from random weights
+    back     the second model en-zh turns the English side into Chinese sources for zh-en, by beam search and by
+             sampling (Edunov et al. 2018): back.zh-en.tsv
+    third    zh-en's recipe as it stands, on train.tsv and back.zh-en.tsv, from random weights
     ship     the weights in int8 into src/weft/pretrained, with a card that says license, sources and scores
 
 A run that was stopped goes on. `--again` begins at `back`, with the models that ship in place of the second ones.
@@ -37,6 +37,7 @@ from bench.machine import (
     circumstances,
     fill_page,
     markdown_table,
+    name_of_machine,
     read_lines,
     say,
 )
@@ -58,26 +59,18 @@ from weft.training.run_folder import RunStatus
 LINES = RESULTS / "shipped.jsonl"
 MODELS = ("zh-en", "en-zh")
 OPPOSITE = {"zh-en": "en-zh", "en-zh": "zh-en"}
+THIRD = {"zh-en"}
+"""The models that are trained in a third stage; en-zh waits for its own."""
 HELD_OUT = 500
-EARLIER = [
-    "augmentation.subword_sampling=0.1",
-    "model.positions=sinusoidal",
-    "model.num_heads=4",
-    "model.encoder_layers=3",
-    "model.decoder_layers=3",
-    "training.r_drop=0",
-]
-"""What the recipes have otherwise where they train the first and the second models, which only make data: their runs
-are older than weft's rotary positions. Besides, the first ones have ..."""
 FIRST = [
-    *EARLIER,
     'data.train=["train.tsv"]',
     "model.dropout=0.3",
+    "training.learning_rate=3e-3",
     "training.epochs=42",
     "training.validate_every=6 epochs",
 ]
+"""What the recipes have otherwise where they train the first models, ..."""
 SECOND = [
-    *EARLIER,
     'data.train=["train.tsv", "read.zh-en.tsv", "read.en-zh.tsv"]',
     "model.dropout=0.2",
     "training.learning_rate=2e-3",
@@ -85,6 +78,15 @@ SECOND = [
     "training.validate_every=1 epoch",
 ]
 """... and the second ones."""
+EARLIER = [
+    "augmentation.subword_sampling=0.1",
+    "model.positions=sinusoidal",
+    "model.num_heads=4",
+    "model.encoder_layers=3",
+    "model.decoder_layers=3",
+]
+"""What both have otherwise: they were trained before weft had rotary positions, and they only make data for the third
+stage."""
 SAMPLES = 4
 """Of each sentence that is turned back, beside the best answer."""
 SAMPLING = ["decoding.method=sample", "decoding.top_k=10"]
@@ -97,12 +99,21 @@ ATTRIBUTION = """\
 The sentences are from [Tatoeba](https://tatoeba.org) and its contributors, licensed CC BY 2.0 FR, as selected and
 packed by [manythings.org/anki](https://www.manythings.org/anki/) (Mandarin and English); so is this model, which was
 made from them by training. `train.tsv` and `valid.tsv` are a cut of those pairs without any that share a sentence
-with the validation or test pairs of zh-en-50k, and with no sentence in both files. `back.{name}.tsv` has the
-{language} side of `train.tsv` as targets, and as its sources what an earlier model `{opposite}` made of it, which had
-seen nothing but `train.tsv` and what models before it had made of that. `python -m bench.shipped` makes all of them
-again.
+with the validation or test pairs of zh-en-50k, and with no sentence in both files. {made_files} \
+`python -m bench.shipped` makes all of them again.
 """
-TARGET_LANGUAGE = {"zh-en": "English", "en-zh": "Chinese"}
+
+MADE_FILES = {
+    "zh-en": """\
+`back.zh-en.tsv` has the
+English side of `train.tsv` as targets, and as its sources what the model `en-zh` made of it, which had seen nothing but
+`train.tsv` and what earlier models had made of that.""",
+    "en-zh": """\
+`read.zh-en.tsv` and
+`read.en-zh.tsv` are the Chinese and the English sides of `train.tsv`, each with what a first model of that direction,
+trained on `train.tsv` alone, made of it.""",
+}
+"""What a card says of the files beside train.tsv."""
 
 
 def main() -> None:
@@ -116,6 +127,10 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="train nothing, print what the models score")
     parser.add_argument("--docs", action="store_true", help="also put that into the docs")
     options = parser.parse_args()
+    if options.again:
+        options.only = [name for name in options.only if name in THIRD]
+        if not options.only:
+            parser.error(f"--again is for {', '.join(THIRD)}, which has a third stage")
     if not options.table:
         if options.data is None:
             parser.error("say where tatoeba-zh-en and zh-en-50k lie: --data DIR, or WEFT_DATA in the environment")
@@ -140,9 +155,10 @@ def make(options: argparse.Namespace) -> None:
         return
     before = ships(options.work) if options.again else second(options)
     for name in options.only:
-        back(name, before[OPPOSITE[name]], options.data, options.work)
-    for name in options.only:
-        run = train(recipe_of(name), run=options.work / name, data=options.work, overrides=options.set)
+        run = before[name]
+        if name in THIRD:
+            back(name, before[OPPOSITE[name]], options.data, options.work)
+            run = train(recipe_of(name), run=options.work / name, data=options.work, overrides=options.set)
         ship(name, run, options.work)
 
 
@@ -150,11 +166,11 @@ def second(options: argparse.Namespace) -> dict[str, Path]:
     """The runs of the first two stages of both directions, of which each one needs the other."""
     first, runs = ({name: options.work / f"{name}.{stage}" for name in MODELS} for stage in ("first", "second"))
     for name, run in first.items():
-        train(recipe_of(name), run=run, data=options.work, overrides=[*FIRST, *options.set])
+        train(recipe_of(name), run=run, data=options.work, overrides=[*EARLIER, *FIRST, *options.set])
     for name, run in first.items():
         read(name, run, options.data, options.work)
     for name, run in runs.items():
-        overrides = [*SECOND, f"training.init={first[name]}", *options.set]
+        overrides = [*EARLIER, *SECOND, f"training.init={first[name]}", *options.set]
         train(recipe_of(name), run=run, data=options.work, overrides=overrides)
     return runs
 
@@ -303,10 +319,12 @@ def ship(name: str, run: Path, work: Path) -> None:
 
 
 def spent(run: Path, data: Path) -> dict[str, int]:
-    """The steps to a run's best weights, and the target tokens in them."""
+    """The steps to a run's best weights, and the target tokens in them; with those of the run that it began with."""
     steps = best_step(run)
     _, tokens = spend({"steps": steps}, look_ahead(run / "config.toml", [], data)[0])
-    return {"steps": steps, "target_tokens": tokens}
+    began_with = load_model(find_model(run)).recipe.training.init
+    before = spent(Path(began_with), data) if began_with else {"steps": 0, "target_tokens": 0}
+    return {"steps": before["steps"] + steps, "target_tokens": before["target_tokens"] + tokens}
 
 
 def best_step(run: Path) -> int:
@@ -320,7 +338,7 @@ def with_license(card: str, name: str) -> str:
     changes = {
         "license: unknown": "license: cc-by-2.0",
         "The licence of the weights follows from these files; put it into the header before you pass the model on.\n": (
-            ATTRIBUTION.format(name=name, language=TARGET_LANGUAGE[name], opposite=OPPOSITE[name])
+            ATTRIBUTION.format(made_files=MADE_FILES[name])
         ),
     }
     for old, new in changes.items():
@@ -343,13 +361,13 @@ AGAINST = {
 NOTES = {
     "en": {
         "signature": "`{model}`: `{signature}`",
-        "made": "`{model}` {date}, weft {commit}, {processor}",
+        "made": "`{model}` {date}, weft {commit}, {machine}",
         "between": "; ",
         "by": "{made}; `python -m bench.shipped`.",
     },
     "zh": {
         "signature": "`{model}`：`{signature}`",
-        "made": "`{model}` {date}，weft {commit}，{processor}",
+        "made": "`{model}` {date}，weft {commit}，{machine}",
         "between": "；",
         "by": "{made}；`python -m bench.shipped`。",
     },
@@ -375,7 +393,7 @@ def table(lines: list[Line], language: str) -> str:
         for line in lines
         for metric in ("sacrebleu", "chrf")
     ]
-    made = note["between"].join(note["made"].format(**line) for line in lines)
+    made = note["between"].join(note["made"].format(**line, machine=name_of_machine(line)) for line in lines)
     notes = [*signatures, note["by"].format(made=made)]
     if any(line["bytes"] is None for line in lines):
         notes.append(AGAINST[language])

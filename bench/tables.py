@@ -53,6 +53,7 @@ SPEEDS = {
     "zh": "词元数/秒：每个选项单独运行 {seconds} 秒，{threads} 线程，{precision}，{processor}，torch {torch}，"
     "weft {commit}，{date}。",
 }
+ON_GPU = {"en": " On an {device}: {rows}.", "zh": "在 {device} 上训练的：{rows}。"}
 BUDGETS = {
     "en": {"target_tokens": "{:,} target tokens", "steps": "{:,} steps", "epochs": "{:,} epochs"},
     "zh": {"target_tokens": "{:,} 个目标词元", "steps": "{:,} 步", "epochs": "{:,} 轮"},
@@ -101,8 +102,23 @@ def table(name: str, lines: list[Line], language: str) -> str:
         signatures=", ".join(f"`{any_run['signatures'][metric]}`" for metric in metrics),
     )
     measured = [line for line in lines for variant in variants if variant.owns_speed(line)]
+    caption += where_trained([line for mine in runs.values() for line in mine], language)
     parts = [markdown_table([HEADERS[language][column] for column in columns], rows), caption]
     return "\n\n".join([*parts, *how_fast(measured, language)])
+
+
+def where_trained(lines: list[Line], language: str) -> str:
+    """Which rows were trained on which GPU, where not all were trained on a CPU."""
+    by_device: dict[str, list[str]] = {}
+    for line in lines:
+        name = f"`{line['name']}`"
+        if name not in (named := by_device.setdefault(line["device"], [])):
+            named.append(name)
+    on_gpus = {device: names for device, names in by_device.items() if device != "cpu"}
+    return "".join(
+        ON_GPU[language].format(device=device, rows=SEPARATORS[language].join(names))
+        for device, names in on_gpus.items()
+    )
 
 
 def how_fast(lines: list[Line], language: str) -> list[str]:

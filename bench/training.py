@@ -22,16 +22,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.machine import (
+    LANGUAGES,
     RESULTS,
     SEPARATORS,
     Line,
     append_line,
     circumstances,
     environment,
+    fill_page,
+    last_session,
     markdown_table,
+    name_of_machine,
     peak_gflops,
+    read_lines,
     say,
-    show_last_session,
     spread,
 )
 from bench.options import options_of, parser_of
@@ -56,7 +60,19 @@ def main() -> None:
     options = parse_options()
     if not options.table:
         measure(options)
-    show_last_session(LINES, table, "benchmarks.md", "training", docs=options.docs)
+    sessions = last_sessions(read_lines(LINES))
+    tables = {language: "\n\n".join(table(one, language) for one in sessions) for language in LANGUAGES}
+    print(tables["en"])
+    if options.docs:
+        fill_page("benchmarks.md", "training", tables)
+
+
+def last_sessions(lines: list[Line]) -> list[list[Line]]:
+    """The last one on a CPU and that on each kind of GPU."""
+    by_device: dict[str, list[Line]] = {}
+    for line in lines:
+        by_device.setdefault(line["device"], []).append(line)
+    return [last_session(of_device) for of_device in by_device.values()]
 
 
 def parse_options() -> argparse.Namespace:
@@ -162,11 +178,17 @@ HEADERS = {
     "zh": ["系统", "精度", "目标词元数/秒", "weft bf16 / 该系统", "weft fp32 / 该系统", "占峰值比例"],
 }
 CAPTIONS = {
-    "en": "Median over {rounds} rounds of {seconds:.0f} s, in brackets the least and the most. {threads} threads, "
-    "{processor}, torch {torch}, weft {commit}, {date}. Peak: {peaks}. Other programs took at most {others} of the "
-    "processor.",
-    "zh": "{rounds} 轮、每轮 {seconds:.0f} 秒的中位数，方括号内是最小值和最大值。{threads} 线程，{processor}，"
-    "torch {torch}，weft {commit}，{date}。峰值：{peaks}。其他程序最多占用处理器的 {others}。",
+    "en": "{rounds}{threads} threads, {machine}, torch {torch}, weft {commit}, {date}. Peak: {peaks}.{others}",
+    "zh": "{rounds}{threads} 线程，{machine}，torch {torch}，weft {commit}，{date}。峰值：{peaks}。{others}",
+}
+ROUNDS = {
+    "en": "Median over {rounds} rounds of {seconds:.0f} s, in brackets the least and the most. ",
+    "zh": "{rounds} 轮、每轮 {seconds:.0f} 秒的中位数，方括号内是最小值和最大值。",
+}
+ONE_ROUND = {"en": "One round of {seconds:.0f} s. ", "zh": "一轮，{seconds:.0f} 秒。"}
+OTHERS = {
+    "en": " Other programs took at most {share:.0%} of the processor.",
+    "zh": "其他程序最多占用处理器的 {share:.0%}。",
 }
 
 
@@ -189,14 +211,17 @@ def table(session: list[Line], language: str) -> str:
         rows.append([system, precision, spread(list(rounds.values()), ",.0f"), *ratios, share])
     trained = [line for line in session if "system" in line]
     others = [line["others_cpu"] for line in trained if line["others_cpu"] is not None]
+    rounds = max(line["round"] for line in trained)
+    how_long = (ONE_ROUND if rounds == 1 else ROUNDS)[language]
     caption = CAPTIONS[language].format(
-        **{key: trained[0][key] for key in ("seconds", "threads", "processor", "commit", "date")},
+        **{key: trained[0][key] for key in ("threads", "commit", "date")},
+        machine=name_of_machine(trained[0]),
         torch=SEPARATORS[language].join(sorted({line["torch"] for line in trained})),
-        rounds=max(line["round"] for line in trained),
+        rounds=how_long.format(rounds=rounds, seconds=trained[0]["seconds"]),
         peaks=SEPARATORS[language].join(
             f"{p} {statistics.median(by.values()):,.0f} GFLOP/s" for (_, p), by in peaks.items()
         ),
-        others=f"{max(others):.0%}" if others else "?",
+        others=OTHERS[language].format(share=max(others)) if others else "",
     )
     return f"{markdown_table(HEADERS[language], rows, text_columns=2)}\n\n{caption}"
 
