@@ -72,6 +72,8 @@ def last_sessions(lines: list[Line]) -> list[list[Line]]:
     by_device: dict[str, list[Line]] = {}
     for line in lines:
         by_device.setdefault(line["device"], []).append(line)
+    if not by_device:
+        raise SystemExit("no measurement yet")
     return [last_session(of_device) for of_device in by_device.values()]
 
 

@@ -161,15 +161,17 @@ def test_a_gpu_trains_as_a_cpu_does(
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_recorded_passes_train_as_those_that_are_not(
-    tiny_run: Path, tmp_path: Path, precision: str, dropout: float
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, dropout: float
 ) -> None:
     overrides = [f"model.dropout={dropout}", f"training.precision={precision}", "training.log_every=1"]
     overrides += ["training.optimizer=muon", "training.epochs=20", "training.accumulate=2"]
-    losses = {}
+    losses, replays, replay = {}, [], torch.cuda.CUDAGraph.replay
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda graph: (replays.append(graph), replay(graph)))
     for graphs in ("true", "false"):
         run = train(tiny_run / "tiny.toml", run=tmp_path / graphs, overrides=[*overrides, f"training.graphs={graphs}"])
         lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
         losses[graphs] = [line["loss"] for line in lines if "loss" in line]
+    assert len(replays) == 40 - 2 + 19  # all but the first batch of both shapes, all steps but the first
     assert len(losses["true"]) == 20
     # Other masks, since a batch that is filled up takes more random numbers: in the mean they lead as far.
     tolerance = 1e-4 if not dropout and precision == "fp32" else 0.05

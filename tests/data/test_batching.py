@@ -303,3 +303,25 @@ def test_a_process_without_a_row_takes_part_with_one_that_has_no_token_to_predic
     assert len(batch.source) == len(batch.target) == 1 and batch.pairs is None
     assert (batch.source != PADDING).any() and batch.target[0, 0] != PADDING
     assert (batch.target[:, 1:] == PADDING).all()
+
+
+def test_a_batch_is_filled_up_to_a_round_shape() -> None:
+    batch = Batch(torch.ones(20, 7, dtype=torch.long), torch.ones(20, 9, dtype=torch.long))
+    filled = batch.filled_up(PADDING)
+    assert [tuple(side.shape) for side in filled.tensors()] == [(32, 8), (32, 9)]  # the target is read without one
+    assert filled.tokens == 20 * 8
+    for side, whole in zip(batch.tensors(), filled.tensors(), strict=True):
+        assert torch.equal(whole[: len(side), : side.size(1)], side)
+        assert int((whole != PADDING).sum()) == side.numel()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 16])
+def test_parts_of_a_batch_of_few_rows_are_not_filled_up_to_the_batch(rows: int) -> None:
+    batch = Batch(torch.ones(rows, 500, dtype=torch.long), torch.ones(rows, 500, dtype=torch.long))
+    for parts in (1, 2, 4, 16):
+        assert max(len(part.filled_up(PADDING).source) for part in batch.chunk(parts)) <= 2 * -(-rows // parts) - 1
+
+
+def test_a_batch_is_not_filled_up_beyond_the_positions_that_a_model_has_learned() -> None:
+    batch = Batch(torch.ones(1, 50, dtype=torch.long), torch.ones(1, 51, dtype=torch.long))
+    assert [side.size(1) for side in batch.filled_up(PADDING, longest=50).tensors()] == [50, 51]

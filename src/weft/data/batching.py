@@ -48,15 +48,20 @@ class Batch:
     def to(self, device: torch.device) -> "Batch":
         return Batch(self.source.to(device), self.target.to(device), self.pairs, self.tokens)
 
-    def filled_up(self, padding_id: int) -> "Batch":
-        """The same with padding up to a round shape, of which an epoch has few: ROUND_ROWS and ROUND_LENGTH."""
-        rows = -len(self.source) % ROUND_ROWS
+    def filled_up(self, padding_id: int, longest: int | None = None) -> "Batch":
+        """The same with padding up to a round shape, of which an epoch has few, no longer than the `longest` sentence
+        that the model can read: lengths to a multiple of ROUND_LENGTH, rows to one of ROUND_ROWS. Few rows are filled
+        up to a power of two, so that parts of a batch are smaller than the batch."""
+        rows = round_rows(len(self.source))
+
+        def filled(side: Tensor, unread: int) -> Tensor:
+            length = -(-(side.size(1) - unread) // ROUND_LENGTH) * ROUND_LENGTH
+            length = length if longest is None else min(length, longest)
+            return F.pad(side, (0, length + unread - side.size(1), 0, rows - len(side)), value=padding_id)
+
         # A target is read without its last place, and its length is round then.
-        source, target = (
-            F.pad(side, (0, (one - side.size(1)) % ROUND_LENGTH, 0, rows), value=padding_id)
-            for side, one in ((self.source, 0), (self.target, 1))
-        )
-        return Batch(source, target, self.pairs, int((self.target[:, 1:] != padding_id).sum()))
+        tokens = int((self.target[:, 1:] != padding_id).sum())
+        return Batch(filled(self.source, 0), filled(self.target, 1), self.pairs, tokens)
 
     def tensors(self) -> tuple[Tensor, Tensor]:
         return self.source, self.target
@@ -64,6 +69,11 @@ class Batch:
     def chunk(self, parts: int) -> list["Batch"]:
         """Its rows in at most so many batches, as torch.chunk cuts them, without their pairs."""
         return [Batch(*sides) for sides in zip(self.source.chunk(parts), self.target.chunk(parts), strict=True)]
+
+
+def round_rows(rows: int) -> int:
+    """The next power of two, and from there on the next multiple of ROUND_ROWS."""
+    return 1 << (rows - 1).bit_length() if rows < ROUND_ROWS else -(-rows // ROUND_ROWS) * ROUND_ROWS
 
 
 @dataclass(frozen=True)

@@ -610,7 +610,7 @@ class TranslationTask:
         return not self.teachers and not self.translator.model.model.config.layer_dropout
 
     def filled_up(self, batch: Batch) -> Batch:
-        return batch.filled_up(PADDING_ID)
+        return batch.filled_up(PADDING_ID, self.translator.model.model.config.longest_sentence)
 
     def loss(self, model: Transformer, batch: Batch) -> Loss:
         """Cross-entropy of every target token given those before it, and what the recipe sets beside it: z-loss, a

@@ -35,6 +35,8 @@ GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
 WARM_UP = 1 / 3
 """Share of the time for steps whose steps are not counted: they wait for memory that later ones find ready."""
+MOST_WARM_UP = 2
+"""Times that share, where a GPU's steps have not settled before: those that it has to record take longer."""
 LEAST_STEPS = 3
 """Steps that warm up, and steps that are counted, however little time a trial has."""
 FIRST_PAIRS = 64
@@ -174,6 +176,8 @@ def try_steps(trainer: TranslationTrainer, batches: PairBatches, seconds: float)
 
     now = time.monotonic()
     steps_until(now + WARM_UP * seconds)
+    while not trainer.learner.is_settled and time.monotonic() < now + MOST_WARM_UP * WARM_UP * seconds:
+        steps_until(now)
     return steps_until(now + seconds)
 
 
@@ -234,6 +238,6 @@ def timed(work: Callable[[], object], ranks: Ranks = ALONE) -> float:
 
 def peak_bytes(device: torch.device) -> int:
     if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
+        return torch.cuda.max_memory_reserved(device)  # what recordings keep counts
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak  # bytes there, KiB elsewhere

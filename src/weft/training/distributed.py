@@ -309,6 +309,15 @@ class Learner(Protocol[GivenBatch]):
         """The parameters that the optimizer moves."""
         ...
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether steps take as long now as later ones will."""
+        ...
+
+    def make_room(self) -> bool:
+        """Give back memory that training can do without; whether there was any."""
+        ...
+
     def clear_gradients(self) -> None:
         """Before those of a new update are made."""
         ...
@@ -355,6 +364,7 @@ def make_learner(
     *,
     compiles: bool = False,
     records: bool = False,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Learner[Batch]:
     """By the recipe's `training.parallel`; a process that is alone has nobody to deal its model out to."""
     if parallel == "ddp" or ranks.size == 1:
@@ -369,7 +379,7 @@ def make_learner(
         ):
             from weft.training.recording import Recorded  # which is a Replica
 
-            return Recorded(ranks, model, task, device)
+            return Recorded(ranks, model, task, device, say)
         return Replica(ranks, model, task, device)
     from weft.training.sharding import Shards  # what it imports takes half a second
 
@@ -397,6 +407,13 @@ class Replica(Generic[Model, Batch]):
     @property
     def moved(self) -> nn.Module:
         return self.model
+
+    @property
+    def is_settled(self) -> bool:
+        return True
+
+    def make_room(self) -> bool:
+        return False
 
     def clear_gradients(self) -> None:
         self.model.zero_grad()

@@ -18,7 +18,7 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
 SMALLEST_NORM = 1e-7
 """Of a gradient that is divided by its norm."""
-STACK = 1 << 20
+STACK, GPU_STACK = 1 << 20, 1 << 26
 """Numbers in matrices that are multiplied side by side. One of a small model's is too small to occupy all threads."""
 
 
@@ -75,12 +75,12 @@ def advance(
 
 
 def alike(matrices: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Groups of one shape, lying; on a CPU of at most STACK numbers, unless one matrix has more."""
+    """Groups of one shape, lying, and of at most STACK numbers, unless one matrix has more."""
     by_shape = defaultdict[tuple[int, ...], list[nn.Parameter]](list)
     for matrix in matrices:
         by_shape[tuple(lying(matrix).shape)].append(matrix)
     for (rows, columns), group in by_shape.items():
-        most = max(1, STACK // (rows * columns)) if group[0].device.type == "cpu" else len(group)
+        most = max(1, (STACK if group[0].device.type == "cpu" else GPU_STACK) // (rows * columns))
         for begin in range(0, len(group), most):
             yield group[begin : begin + most]
 

@@ -3,17 +3,21 @@
 A small model's passes are a thousand small kernels, and the GPU is done with each before Python can ask for the next.
 A graph asks for all of them at once. It computes what the passes would: the same kernels on the same places in memory,
 with random numbers that go on from torch's seed of the step. So a run may mix both, and does: the first batch of a
-shape is computed as ever, the second one recorded.
+shape is computed as ever, the second one recorded. The optimizer's step, which has no shape, is recorded once.
+
+A graph keeps its places in memory, which makes them as good as gone for everything else. Where that is too much, all
+that was recorded is forgotten, and the rest of the run is computed as ever.
 """
 
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeVar
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from weft.errors import is_out_of_memory
 from weft.training.distributed import Ranks, Replica
 from weft.training.losses import Loss
 from weft.training.optimizers import Both
@@ -24,16 +28,25 @@ Batch = TypeVar("Batch", bound=BatchOfRows)
 
 MOST_RECORDINGS = 1000
 """Of one run; a batch of yet another shape is computed without one. Each takes some MiB of the GPU."""
+SETTLED = 20
+"""Batches in a row that were replayed, after which the others will be, too."""
+
+
+class Graph(Protocol):
+    """What torch.cuda.CUDAGraph is."""
+
+    def replay(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Recording:
     """A graph, and the places in memory that it reads and writes."""
 
-    graph: torch.cuda.CUDAGraph
+    graph: Graph
     given: Any
     """The batch that it computes."""
-    loss: Loss
+    sums: Tensor
+    """Its total loss, nll and correct tokens."""
     buffers: list[Tensor]
     """Of the model, such as tables of positions: a longer one may take the place of one that the graph reads."""
 
@@ -42,22 +55,75 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
     """A Replica whose passes are recordings. The gradients keep their places: an update clears them, passes add to
     them."""
 
-    def __init__(self, ranks: Ranks, model: Model, task: RecordableTask[Model, Batch], device: torch.device) -> None:
+    def __init__(
+        self,
+        ranks: Ranks,
+        model: Model,
+        task: RecordableTask[Model, Batch],
+        device: torch.device,
+        say: Callable[[str], None],
+    ) -> None:
         super().__init__(ranks, model, task, device)
-        self.recordable = task
-        self.stream = torch.cuda.Stream(device)
+        self.recordable, self.say = task, say
         self.trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.kept = [torch.zeros_like(parameter) for parameter in self.trained]
         self.rate = torch.zeros((), device=device)
-        self.step: torch.cuda.CUDAGraph | Literal["was made", "was not made"] = "was not made"
-        """Of the optimizer; its first one makes the optimizer's state, and is not recorded."""
-        self.forget()
-
-    def forget(self) -> None:
-        """Every recording, and the memory that they share: only one of them is replayed at a time."""
+        self.fits = True
+        """Whether there is memory for recordings."""
+        self.replayed_in_a_row = 0
         self.recordings: dict[Hashable, Recording | None] = {}
         """None where a batch of this shape was computed, but not recorded."""
-        self.pool = torch.cuda.graph_pool_handle()
+        self.step: Graph | Literal["was made", "was not made"] = "was not made"
+        """Of the optimizer; its first one makes the optimizer's state, and is not recorded."""
+        self.open()
+
+    def open(self) -> None:
+        """Begin a stream to record from, and the two memories of which recordings take their places: one for the
+        passes, of which only one is replayed at a time, and one for the optimizer's step."""
+        self.stream = torch.cuda.Stream(self.device)
+        self.pools = {what: torch.cuda.graph_pool_handle() for what in ("passes", "step")}
+
+    @contextmanager
+    def on_stream(self) -> Iterator[None]:
+        """Let the GPU work on the stream, after what was asked of it before, and before what will be."""
+        before = torch.cuda.current_stream(self.device)
+        self.stream.wait_stream(before)
+        try:
+            with torch.cuda.stream(self.stream):
+                yield
+        finally:
+            before.wait_stream(self.stream)
+
+    def recorded(self, work: Callable[[], object], what: Literal["passes", "step"]) -> Graph:
+        """What the work asks of the GPU, which computes nothing meanwhile."""
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(pool=self.pools[what], capture_error_mode="thread_local")
+        try:
+            work()
+        except BaseException:
+            with suppress(RuntimeError):
+                graph.capture_end()
+            raise
+        graph.capture_end()
+        return graph
+
+    @property
+    def is_settled(self) -> bool:
+        return not self.fits or self.replayed_in_a_row >= SETTLED
+
+    def make_room(self) -> bool:
+        if self.fits:
+            self.give_up()
+            return True
+        return False
+
+    def give_up(self) -> None:
+        """Forget all recordings, make no others, and say so."""
+        self.fits, self.recordings, self.step = False, {}, "was made"
+        self.open()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.say("there is not enough memory to record the steps of this model: they are computed one by one")
 
     def clear_gradients(self) -> None:
         for parameter, gradient in zip(self.trained, self.kept, strict=True):
@@ -65,74 +131,71 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
         torch._foreach_zero_(self.kept)  # pyright: ignore[reportPrivateImportUsage]
 
     def backward(self, batch: Batch) -> Loss:
-        before = torch.cuda.current_stream(self.device)
-        self.stream.wait_stream(before)
-        try:
-            with torch.cuda.stream(self.stream):
-                return self.replay_or_compute(self.recordable.filled_up(batch))
-        except RuntimeError:  # such as a lack of memory, which recordings may be the reason for
-            self.forget()
-            raise
-        finally:
-            before.wait_stream(self.stream)
+        with self.on_stream():
+            if not self.fits:
+                return super().backward(batch)
+            filled = self.recordable.filled_up(batch)
+            shape = tuple(tensor.shape for tensor in filled.tensors())
+            if (recording := self.recording_of(shape, filled)) is None:
+                self.replayed_in_a_row = 0
+                return super().backward(filled)
+            self.replayed_in_a_row += 1
+            for place, tensor in zip(recording.given.tensors(), filled.tensors(), strict=True):
+                place.copy_(tensor)
+            recording.graph.replay()
+            total, nll, correct = recording.sums.clone()
+            return Loss(total=total, nll=nll, correct=correct, tokens=filled.tokens)
 
-    def move(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
-        if not can_be_replayed(optimizer):
-            return super().move(optimizer, rate)
-        self.rate.fill_(rate)
-        for group in optimizer.param_groups:
-            group["lr"] = self.rate
-        before = torch.cuda.current_stream(self.device)
-        self.stream.wait_stream(before)
-        with torch.cuda.stream(self.stream):
-            if self.step == "was not made":
-                optimizer.step()
-                self.step = "was made"
-            else:
-                if self.step == "was made":
-                    with capturable(optimizer):
-                        self.step = self.recorded(optimizer.step)
-                assert isinstance(self.step, torch.cuda.CUDAGraph)
-                self.step.replay()
-        before.wait_stream(self.stream)
-
-    def restore_optimizer(self, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-        super().restore_optimizer(optimizer, tensors)
-        self.step = "was not made"  # with the tensors that are the state now
-
-    def replay_or_compute(self, batch: Any) -> Loss:
-        shape = tuple(tensor.shape for tensor in batch.tensors())
+    def recording_of(self, shape: Hashable, batch: Any) -> Recording | None:
+        """That of the shape, which is made at its second batch."""
         if shape not in self.recordings:
             if len(self.recordings) < MOST_RECORDINGS:
                 self.recordings[shape] = None
-            return super().backward(batch)
-        recording = self.recordings[shape]
-        if recording is None:
-            recording = self.recordings[shape] = self.record(batch)
-        for place, tensor in zip(recording.given.tensors(), batch.tensors(), strict=True):
-            place.copy_(tensor)
-        recording.graph.replay()
-        return replace(recording.loss, tokens=batch.tokens)
+            return None
+        if self.recordings[shape] is None:
+            self.replayed_in_a_row = 0
+            try:
+                self.recordings[shape] = self.record(batch)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                self.give_up()
+        return self.recordings.get(shape)
 
     def record(self, batch: Any) -> Recording:
-        given, losses = batch.to(self.device), list[Loss]()
+        given, sums = batch.to(self.device), torch.zeros(3, device=self.device)
 
         def passes() -> None:
             loss = self.task.loss(self.model, given)
             loss.total.backward()
-            losses.append(replace(loss, total=loss.total.detach()))
+            sums.copy_(torch.stack([loss.total.detach(), loss.nll, loss.correct]))
 
-        return Recording(self.recorded(passes), given, losses[0], list(self.model.buffers()))
+        return Recording(self.recorded(passes, "passes"), given, sums, list(self.model.buffers()))
 
-    def recorded(self, work: Callable[[], object]) -> torch.cuda.CUDAGraph:
-        """What the work asks of the GPU, which computes nothing meanwhile."""
-        graph = torch.cuda.CUDAGraph()
-        graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
-        try:
-            work()
-        finally:
-            graph.capture_end()
-        return graph
+    def move(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
+        if not self.fits or not can_be_replayed(optimizer):
+            return super().move(optimizer, rate)
+        self.rate.fill_(rate)
+        for group in optimizer.param_groups:
+            group["lr"] = self.rate
+        with self.on_stream():
+            if self.step == "was made":
+                try:
+                    with capturable(optimizer):
+                        self.step = self.recorded(optimizer.step, "step")
+                except (RuntimeError, MemoryError) as error:
+                    if not is_out_of_memory(error):
+                        raise
+                    self.give_up()
+            if isinstance(self.step, str):
+                optimizer.step()
+                self.step = "was made"
+            else:
+                self.step.replay()
+
+    def restore_optimizer(self, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+        super().restore_optimizer(optimizer, tensors)
+        self.step = "was not made"  # with the tensors that are the state now
 
 
 def can_be_replayed(optimizer: torch.optim.Optimizer) -> bool:

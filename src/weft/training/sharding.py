@@ -56,6 +56,13 @@ class Shards(Generic[Model, Batch]):
         self.sharded = [cast(DTensor, parameter) for parameter in dealt.parameters()]
         self.moved = nn.ParameterList(rows_of(parameter) for parameter in self.sharded)
 
+    @property
+    def is_settled(self) -> bool:
+        return True
+
+    def make_room(self) -> bool:
+        return False
+
     def clear_gradients(self) -> None:
         self.moved.zero_grad()
 

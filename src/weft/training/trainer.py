@@ -83,7 +83,14 @@ class Trainer(Generic[Model, Batch]):
         self.validation_interval = Interval(config.validate_every, self.steps_per_epoch)
         self.checkpoint_interval = Interval(config.checkpoint_every or config.validate_every, self.steps_per_epoch)
         self.learner = make_learner(
-            config.parallel, ranks, model, task, device, compiles=config.compile, records=config.graphs
+            config.parallel,
+            ranks,
+            model,
+            task,
+            device,
+            compiles=config.compile,
+            records=config.graphs,
+            say=listener.on_message,
         )
         self.optimizer = make_optimizer(
             self.learner.moved,
@@ -177,7 +184,9 @@ class Trainer(Generic[Model, Batch]):
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-            self.split_further(batches)  # out here, where the error no longer holds the tensors of the step
+            # Out here, where the error no longer holds the tensors of the step.
+            if not self.learner.make_room():
+                self.split_further(batches)
 
     def forward_backward(self, batch: Batch, seed: int) -> Window:
         """The seed is that of what all rows of a batch have in common, such as the layers that are left out."""
