@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import torch
 
+from weft.tasks.plan import plan
 from weft.tasks.training import train
 from weft.training import trainer
-from weft.training.recording import Recorded
+from weft.training.recording import SETTLED, Recorded
 
 MORE_STEPS = ["training.epochs=10", "training.log_every=1", "training.schedule=constant", "training.warmup=0"]
 
@@ -148,3 +149,13 @@ def test_memory_that_runs_out_is_first_taken_from_recordings(
     assert failures == [True] and recorded == pytest.approx(plain, rel=1e-4)
     state = max((tmp_path / "true").glob("checkpoints/*/training.json"))
     assert json.loads(state.read_text(encoding="utf-8"))["progress"]["parts"] == 1  # the batch was not split
+
+
+@pytest.mark.usefixtures("recording")
+def test_a_trial_times_steps_that_are_replayed_and_a_plan_counts_what_recordings_keep(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    planned = plan(tiny_run / "tiny.toml", run=tmp_path / "run", data=tiny_run, seconds=3.0)
+    assert planned.trial is not None and planned.trial.steps >= 3
+    assert Again.replays >= SETTLED
+    assert planned.memory["recordings"] == planned.memory["activations"]

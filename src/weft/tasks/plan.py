@@ -42,6 +42,7 @@ from weft.tasks.training import (
 )
 from weft.tasks.trial import TranslationTrainer, Trial, run_seconds, target_tokens, times_due, try_out
 from weft.training.distributed import ALONE, SharedRunFolder
+from weft.training.recording import Recorded
 from weft.training.recovery import naming_lack_of_memory
 from weft.training.run_folder import optimizer_tensors
 from weft.training.task import Listener
@@ -82,7 +83,7 @@ class Plan:
     device: str
     """cpu or cuda."""
     memory: Mapping[str, int]
-    """Bytes on it by what they are for: parameters, gradients, optimizer, activations."""
+    """Bytes on it by what they are for: parameters, gradients, optimizer, activations, and on a GPU recordings."""
     trial: Trial | None
     seconds: Mapping[str, float] | None
     """From start to exit by what they are for, if the run began, or went on, now."""
@@ -258,20 +259,22 @@ def batches_of(trainer: TranslationTrainer) -> PairBatches:
 
 
 def memory_by_use(trainer: TranslationTrainer) -> dict[str, int]:
-    """Bytes of the parameters, their gradients, the optimizer's state, their moving average if the recipe has one, and
-    the activations of the largest batch.
+    """Bytes of the parameters, their gradients, the optimizer's state, their moving average if the recipe has one, the
+    activations of the largest batch, and where passes are recorded the places of a recording's.
 
     The activations are what the forward pass keeps for the backward pass. What comes and goes within either (a block
     of logits, which on a GPU is that of the whole batch; a gradient on its way down) is not in them.
     """
     parameters = sum(parameter.nbytes for parameter in trainer.model.parameters())
     average = {} if trainer.average is None else {"average": sum(tensor.nbytes for tensor in trainer.average.values())}
+    activations = max(activation_bytes(trainer, batch) for batch in largest_batches(batches_of(trainer)))
     return {
         "parameters": parameters,
         "gradients": parameters,
         "optimizer": optimizer_bytes(trainer),
         **average,
-        "activations": max(activation_bytes(trainer, batch) for batch in largest_batches(batches_of(trainer))),
+        "activations": activations,
+        **({"recordings": activations} if isinstance(trainer.learner, Recorded) else {}),
     }
 
 
