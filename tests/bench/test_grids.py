@@ -8,8 +8,10 @@ from typing import Any, get_args
 import pytest
 from bench.choices import in_steps
 from bench.grids import GRIDS
+from bench.machine import spread
 from bench.one_run import run_once, spend
-from bench.tables import gain, mean_curve, table, with_error
+from bench.tables import gain, mean_curve, table, where_trained, with_error
+from bench.training import last_sessions
 from bench.training import table as training_table
 from bench.variants import Variant, refuse_wrong_recipes, variants_of
 
@@ -28,6 +30,7 @@ def finished(variant: Variant, seed: int, bleu: float) -> dict[str, Any]:
     return {
         **variant.facts(),
         "seed": seed,
+        "device": "cpu",
         "scores": {"sacrebleu": bleu, "chrf": 2 * bleu},
         "signatures": {"sacrebleu": "nrefs:1", "chrf": "nc:6"},
         "greedy_sacrebleu": bleu - 1,
@@ -179,7 +182,7 @@ def test_curves_are_averaged_where_all_of_them_are() -> None:
 
 
 def test_ratios_are_taken_within_a_round() -> None:
-    session = {"processor": "p", "commit": "c", "date": "d"}
+    session = {"processor": "p", "device": "cpu", "commit": "c", "date": "d"}
     trained = {**session, "seconds": 60, "threads": 2, "torch": "2", "others_cpu": 0.01}
     lines: list[dict[str, Any]] = []
     for number, (weft, eole, gflops) in enumerate([(4000, 1000, 100.0), (2000, 1000, 50.0), (9000, 3000, 180.0)], 1):
@@ -191,6 +194,28 @@ def test_ratios_are_taken_within_a_round() -> None:
     # 4000 tokens x 2 x 5 million operations are 40 GFLOP/s: 40 % of 100; then 20 of 50, 90 of 180.
     assert rows[2].endswith("| 4,000 [2,000, 9,000] | – | 1.00 [1.00, 1.00] | 40% [40%, 50%] |")
     assert rows[3] == "| eole | fp32 | 1,000 [1,000, 3,000] | – | 3.00 [2.00, 4.00] | – |"
+
+
+def test_the_last_session_on_a_cpu_and_that_on_each_gpu_are_shown() -> None:
+    lines = [{"device": device, "session": session} for device, session in (("cpu", 1), ("H", 2), ("cpu", 3), ("H", 2))]
+    assert last_sessions(lines) == [[lines[2]], [lines[1], lines[3]]]
+    with pytest.raises(SystemExit, match="no measurement yet"):
+        last_sessions([])
+
+
+def test_one_round_has_no_spread() -> None:
+    assert spread([2.0], ".1f") == "2.0" and spread([3.0, 1.0, 2.0], ".0f") == "2 [1, 3]"
+
+
+@pytest.mark.parametrize(
+    ("language", "said"), [("en", "On an H100: `b`, `c`."), ("zh", "在 H100 上训练的：`b`、`c`。")]
+)
+def test_rows_that_a_gpu_has_trained_are_named(language: str, said: str) -> None:
+    lines = [
+        {"name": name, "device": device} for name, device in (("a", "cpu"), ("b", "H100"), ("c", "H100"), ("b", "H100"))
+    ]
+    assert where_trained(lines, language).strip() == said
+    assert where_trained(lines[:1], language) == ""
 
 
 def test_a_page_is_filled_between_its_markers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -38,12 +38,20 @@ def test_the_card_says_license_and_sources() -> None:
 
 def test_a_run_of_another_recipe_stands_in_the_table_without_a_size_and_with_a_word_about_it() -> None:
     scores = {name: {"value": 36.75, "signature": f"{name}|nrefs:1"} for name in ("sacrebleu", "chrf")}
-    about = {"date": "2026-11-22", "commit": "abc", "processor": "a processor", "seconds": 9.5, "scores": scores}
+    about = {
+        "date": "2026-11-22",
+        "commit": "abc",
+        "processor": "a processor",
+        "device": "cpu",
+        "seconds": 9.5,
+        "scores": scores,
+    }
     shipped = {"model": "zh-en", "bytes": 11_700_000, "parameters": 5, "target_tokens": 7, **about}
-    other = {**shipped, "model": "zh-en-50k (zh-en)", "bytes": None}
+    other = {**shipped, "model": "zh-en-50k (zh-en)", "bytes": None, "device": "a GPU"}
     for language in ("en", "zh"):
         written = table([shipped, other], language)
         assert "| `zh-en` | 11.7 | 5 | 7 | 36.75 | 36.75 | 9.5 |" in written
         assert "| `zh-en-50k (zh-en)` | – |" in written
+        assert "a processor" in written and "a GPU" in written
         assert AGAINST[language] in written and "`sacrebleu|nrefs:1`" in written
         assert AGAINST[language] not in table([shipped], language)
