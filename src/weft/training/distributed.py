@@ -21,12 +21,13 @@ Nothing here knows text, or more of a model than nn.Module promises.
 import gc
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Literal, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -55,7 +56,6 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 Model = TypeVar("Model", bound=nn.Module)
 Batch = TypeVar("Batch", bound=BatchOfRows)
-GivenBatch = TypeVar("GivenBatch", contravariant=True)
 
 
 def is_first_process() -> bool:
@@ -297,62 +297,61 @@ def buckets(tensors: Iterable[Tensor], most: int) -> Iterator[list[Tensor]]:
         yield bucket
 
 
-@runtime_checkable
-class Learner(Protocol[GivenBatch]):
+class Learner(ABC, Generic[Batch]):
     """Where the weights are that an update moves, and how the ranks' gradients become one: `Replica` and `Shards`."""
 
     can_split: bool
     """Whether a rank may compute its rows in parts of its own choice."""
 
-    @property
-    def moved(self) -> nn.Module:
-        """The parameters that the optimizer moves."""
-        ...
+    moved: nn.Module
+    """The parameters that the optimizer moves."""
 
     @property
     def is_settled(self) -> bool:
         """Whether steps take as long now as later ones will."""
-        ...
+        return True
 
     def make_room(self) -> bool:
         """Give back memory that training can do without; whether there was any."""
-        ...
+        return False
 
     def clear_gradients(self) -> None:
         """Before those of a new update are made."""
-        ...
+        self.moved.zero_grad()
 
-    def backward(self, batch: GivenBatch) -> Loss:
+    @abstractmethod
+    def backward(self, batch: Batch) -> Loss:
         """That of this rank's rows, whose gradients are added to those that are there."""
-        ...
 
+    @abstractmethod
     def gradients(self) -> list[Tensor]:
         """Those of the loss summed over all ranks; what is done to them in place is done to what the optimizer sees."""
-        ...
 
+    @abstractmethod
     def norm(self, gradients: Sequence[Tensor]) -> Tensor:
         """The length of these gradients, of all ranks together."""
-        ...
 
     def move(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
         """Let the optimizer make its step at this learning rate."""
-        ...
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
 
+    @abstractmethod
     def gather(self) -> None:
         """Let the model have the weights that were trained."""
-        ...
 
+    @abstractmethod
     def scatter(self) -> None:
         """Train the weights that the model has from here on."""
-        ...
 
+    @abstractmethod
     def optimizer_tensors(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
         """Its state by name, whole; on the first rank, which writes it."""
-        ...
 
+    @abstractmethod
     def restore_optimizer(self, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
         """Put back what `optimizer_tensors` gave."""
-        ...
 
 
 def make_learner(
@@ -386,13 +385,7 @@ def make_learner(
     return Shards(ranks, model, task, device, compiles=compiles)
 
 
-def step_at(rate: float, optimizer: torch.optim.Optimizer) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    optimizer.step()
-
-
-class Replica(Generic[Model, Batch]):
+class Replica(Learner[Batch], Generic[Model, Batch]):
     """The whole model on this rank; where there are others, they hold the same and take the same steps.
 
     A parameter that a step leaves out (its gradient is None) must be left out by all ranks: what is left out is drawn
@@ -403,20 +396,7 @@ class Replica(Generic[Model, Batch]):
 
     def __init__(self, ranks: Ranks, model: Model, task: Task[Model, Batch], device: torch.device) -> None:
         self.ranks, self.model, self.task, self.device = ranks, model, task, device
-
-    @property
-    def moved(self) -> nn.Module:
-        return self.model
-
-    @property
-    def is_settled(self) -> bool:
-        return True
-
-    def make_room(self) -> bool:
-        return False
-
-    def clear_gradients(self) -> None:
-        self.model.zero_grad()
+        self.moved = model
 
     def backward(self, batch: Batch) -> Loss:
         loss = self.task.loss(self.model, batch.to(self.device))
@@ -430,9 +410,6 @@ class Replica(Generic[Model, Batch]):
 
     def norm(self, gradients: Sequence[Tensor]) -> Tensor:
         return nn.utils.get_total_norm(gradients)
-
-    def move(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
-        step_at(rate, optimizer)
 
     def gather(self) -> None: ...
 

@@ -17,7 +17,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from weft.training.compilation import compile_layers, layers_of
-from weft.training.distributed import Ranks, step_at
+from weft.training.distributed import Learner, Ranks
 from weft.training.losses import Loss
 from weft.training.run_folder import optimizer_tensors, restore_optimizer
 from weft.training.task import BatchOfRows, Task
@@ -26,7 +26,7 @@ Model = TypeVar("Model", bound=nn.Module)
 Batch = TypeVar("Batch", bound=BatchOfRows)
 
 
-class Shards(Generic[Model, Batch]):
+class Shards(Learner[Batch], Generic[Model, Batch]):
     """A Learner (distributed.py) that trains a dealt-out copy of the model.
 
     The model itself stays whole on every rank, for validation and checkpoints: 4 bytes a parameter, beside the 16 of
@@ -56,16 +56,6 @@ class Shards(Generic[Model, Batch]):
         self.sharded = [cast(DTensor, parameter) for parameter in dealt.parameters()]
         self.moved = nn.ParameterList(rows_of(parameter) for parameter in self.sharded)
 
-    @property
-    def is_settled(self) -> bool:
-        return True
-
-    def make_room(self) -> bool:
-        return False
-
-    def clear_gradients(self) -> None:
-        self.moved.zero_grad()
-
     def backward(self, batch: Batch) -> Loss:
         total, nll, correct, tokens = self.with_loss(batch.to(self.device))
         total.backward()
@@ -73,18 +63,15 @@ class Shards(Generic[Model, Batch]):
 
     def gradients(self) -> list[Tensor]:
         # FSDP has added them up already; here they move to where the optimizer looks.
-        for rows, parameter in zip(self.moved, self.sharded, strict=True):
+        for rows, parameter in zip(self.moved.parameters(), self.sharded, strict=True):
             rows.grad = None if parameter.grad is None else rows_of(cast(DTensor, parameter.grad))
             parameter.grad = None
-        return [rows.grad for rows in self.moved if rows.grad is not None]
+        return [rows.grad for rows in self.moved.parameters() if rows.grad is not None]
 
     def norm(self, gradients: Sequence[Tensor]) -> Tensor:
         square = nn.utils.get_total_norm(gradients).square()
         dist.all_reduce(square, group=self.ranks.prompt)
         return square.sqrt()
-
-    def move(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
-        step_at(rate, optimizer)
 
     @torch.no_grad()
     def gather(self) -> None:
@@ -116,7 +103,7 @@ class Shards(Generic[Model, Batch]):
         """The parameter that a tensor such as "optimizer.3.exp_avg" belongs to: number 3 in the optimizer's order."""
         order = [rows for group in optimizer.param_groups for rows in group["params"]]
         rows = order[int(name.split(".")[1])]
-        return next(p for mine, p in zip(self.moved, self.sharded, strict=True) if mine is rows)
+        return next(p for mine, p in zip(self.moved.parameters(), self.sharded, strict=True) if mine is rows)
 
     def whole_like(self, parameter: DTensor, rows: Tensor) -> Tensor:
         """The whole of which each rank has these rows."""
