@@ -169,6 +169,20 @@ GRIDS: dict[str, dict[str, Any]] = {
             "characters": CHARACTERS,
         },
     },
+    "pieces-in-full": {
+        "base": "recipes/zh-en-50k.toml",
+        "budget": {"epochs": 24},
+        "pairs": [None],
+        "seeds": [1, 2, 3],
+        "validations": 4,
+        "curves": False,
+        "variants": {
+            "bpe, 8,000": [],
+            "bpe, 8,000 shared": ["tokenizer.shared=true"],
+            "words, 8,000": ["tokenizer.kind=words"],
+            "unigram, 8,000": ["tokenizer.kind=unigram"],
+        },
+    },
     "augmentation": {
         "base": "bench/base.toml",
         "budget": {"target_tokens": TARGET_TOKENS},

@@ -4,21 +4,26 @@ Every system trains the same model on the same pieces of zh-en-50k, in a process
 turn with the others, round after round. After a warm-up the target tokens that it really trains on in a fixed time are
 counted (peers/meter.py). A figure is the median over the rounds with the least and the most beside it; a ratio is taken
 within each round first. Beside them, in every round: the fastest product of two large matrices that torch manages here,
-and the share of it that weft turns into training.
+and the share of it that weft turns into training. With `--turn FILE` all processes start at once and still one at a
+time counts, that which has a lock on the file: for a GPU that is there for minutes, with many cores beside it.
 
 Each measurement is a line of bench/results/training.jsonl; `--table` prints the last session's table from there, and
 `--docs` also puts it into docs/*/benchmarks.md.
 """
 
 import argparse
+import fcntl
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from bench.machine import (
@@ -84,6 +89,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60, help="measured in each round, of each system")
     parser.add_argument("--warmup", type=float, default=60, help="seconds of training before that")
+    parser.add_argument("--turn", type=Path, metavar="FILE", help="start all at once, count with a lock on this file")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     return options_of(parser)
 
@@ -105,29 +111,43 @@ def measure(options: argparse.Namespace) -> None:
         work = Path(temporary)
         say("cutting zh-en-50k into pieces")
         work_a_token = multiply_adds_a_target_token(*prepare(options.data, work))
+        tasks: list[Callable[[], Line]] = []
         for number in range(1, options.rounds + 1):
             for precision in dict.fromkeys(precision for _, precision in systems if precision in PRECISIONS):
-                gflops = round(peak_gflops(PRECISIONS[precision], options.threads), 1)
-                say(f"round {number}: product of two matrices, {precision}: {gflops:,.0f} GFLOP/s")
-                append_line(LINES, {**session, "round": number, "peak": precision, "gflops": gflops})
+                tasks.append(partial(measure_peak, number, precision, options))
             for system, precision in systems:
-                is_weft = system == "weft"
-                figures = train_for_a_while(
-                    system,
-                    Path(sys.executable) if is_weft else options.peers.absolute() / system / "bin" / "python",
-                    PEERS / f"{system}.{'toml' if is_weft else 'yaml'}",
-                    precision=precision,
-                    warmup=options.warmup,
-                    seconds=options.seconds,
-                    threads=options.threads,
-                    data=options.data,
-                    work=work,
-                )
-                say(f"round {number}: {system} {precision}: {figures['target_tokens_per_second']:,.0f} tokens a second")
-                place = {"round": number, "system": system, "precision": precision, "warmup": options.warmup}
+                tasks.append(partial(measure_system, number, system, precision, work, options))
+        with ThreadPoolExecutor(len(tasks) if options.turn else 1) as pool:
+            for line in pool.map(lambda task: task(), tasks):
                 # The session's facts describe weft's environment; a peer's torch is told by the peer.
-                line = {**session, **place, **figures, "multiply_adds_a_target_token": work_a_token}
-                append_line(LINES, line)
+                append_line(LINES, {**session, **line, "multiply_adds_a_target_token": work_a_token})
+
+
+def measure_peak(number: int, precision: str, options: argparse.Namespace) -> Line:
+    with open(options.turn or os.devnull, "a", encoding="ascii") as file:
+        if options.turn:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        gflops = round(peak_gflops(PRECISIONS[precision], options.threads), 1)
+    say(f"round {number}: product of two matrices, {precision}: {gflops:,.0f} GFLOP/s")
+    return {"round": number, "peak": precision, "gflops": gflops}
+
+
+def measure_system(number: int, system: str, precision: str, work: Path, options: argparse.Namespace) -> Line:
+    is_weft = system == "weft"
+    figures = train_for_a_while(
+        system,
+        Path(sys.executable) if is_weft else options.peers.absolute() / system / "bin" / "python",
+        PEERS / f"{system}.{'toml' if is_weft else 'yaml'}",
+        precision=precision,
+        warmup=options.warmup,
+        seconds=options.seconds,
+        threads=options.threads,
+        data=options.data,
+        work=work,
+        turn=options.turn,
+    )
+    say(f"round {number}: {system} {precision}: {figures['target_tokens_per_second']:,.0f} tokens a second")
+    return {"round": number, "system": system, "precision": precision, "warmup": options.warmup, **figures}
 
 
 def multiply_adds_a_target_token(model: TranslationModel, pairs: Store) -> int:
@@ -150,21 +170,24 @@ def train_for_a_while(
     data: Path,
     work: Path,
     overrides: Sequence[str] = (),
+    turn: Path | None = None,
 ) -> Line:
     """What peers/meter.py counted in a process of its own; overrides are for weft alone.
 
-    `work` is the folder that the others' recipes find their files in.
+    `work` has the files that the others' recipes name; of processes with the same `turn` one counts at a time.
     """
-    world = environment(threads, data)
+    world = environment(threads, data) | ({} if turn is None else {"METER_TURN": str(turn.absolute())})
     if system == "weft":
         world = with_whole_heap(world) or world  # as the `weft` command does
     with tempfile.TemporaryDirectory(dir=work) as temporary:
         output = Path(temporary) / "figures.json"
+        if (work / system).exists():
+            shutil.copytree(work / system, output.with_name(system))  # it writes between its files
         words = [python, PEERS / f"drive_{system}.py", recipe, precision, warmup, seconds, output, *overrides]
         with open(output.with_name("log"), "w+", encoding="utf-8") as log:
             subprocess.run(
                 [str(word) for word in words],
-                cwd=work,
+                cwd=temporary,
                 env=world,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -5,6 +5,7 @@ the system has loaded it already. What a token is, the driver beside it says: th
 counted, padding not.
 """
 
+import fcntl
 import json
 import os
 import sys
@@ -16,13 +17,15 @@ class Meter:
     """Lets the loop warm up, counts for a while, writes what it counted, and ends the process.
 
     The driver calls `step_begins` at the beginning of every step. A step counts when the next one begins, so all that
-    a system does between two steps (collating, optimizer, logging) is in its time.
+    a system does between two steps (collating, optimizer, logging) is in its time. Where several processes name the
+    same file in METER_TURN, one at a time counts, and those that have warmed up wait for their turn.
     """
 
     def __init__(self, *, warmup: float, seconds: float, output: Path, system: dict[str, str]) -> None:
         self.warmup, self.seconds, self.output, self.system = warmup, seconds, output, system
         self.first: float | None = None
         self.window: CpuWatch | None = None
+        self.turn: int | None = None
         self.steps = self.target_tokens = self.tokens_of_last_step = 0
 
     def step_begins(self, target_tokens: int) -> None:
@@ -36,8 +39,15 @@ class Meter:
                 self.finish(self.window)
         elif now - self.first >= self.warmup:
             wait_for_device()
+            self.take_turn()
             self.window = CpuWatch()
         self.tokens_of_last_step = target_tokens
+
+    def take_turn(self) -> None:
+        """Wait until nobody else counts; the turn is over with the process."""
+        if file := os.environ.get("METER_TURN"):
+            self.turn = os.open(file, os.O_WRONLY | os.O_CREAT)
+            fcntl.flock(self.turn, fcntl.LOCK_EX)
 
     def finish(self, window: "CpuWatch") -> None:
         wait_for_device()
