@@ -4,8 +4,8 @@
 # make audit   known weaknesses of what is installed, and a list of it; asks the package index
 # make clean   removes the environment and the starter corpus; what was trained stays in runs/
 # make lock    pins the packages of a release by version and sha256 (deploy/requirements.txt); asks the package index
-# make bench-training bench-parts bench-choices bench-precision bench-sizes bench-pieces bench-augmentation
-# make bench-large
+# make bench-training bench-parts bench-choices bench-precision bench-sizes bench-pieces bench-pieces-in-full
+# make bench-augmentation bench-large
 #              measurements on zh-en-50k, hours all together (docs/en/benchmarks.md); WEFT_DATA says where it lies,
 #              PEERS where the other systems are installed, ARGS is handed on
 # make bench-decoding bench-menu bench-invariance bench-bulk bench-streaming bench-memory bench-cold
@@ -26,7 +26,7 @@ PEERS ?= .peers
 export PYTHON TORCH_INDEX
 
 .PHONY: demo test test-slow check audit lock install clean bench-training bench-parts bench-choices bench-precision bench-sizes \
-	bench-pieces bench-augmentation bench-large bench-decoding bench-menu bench-invariance bench-bulk bench-streaming \
+	bench-pieces bench-pieces-in-full bench-augmentation bench-large bench-decoding bench-menu bench-invariance bench-bulk bench-streaming \
 	bench-memory bench-cold bench-shipped bench-reports bench-reliability bench-serving
 
 demo: .venv/installed
@@ -61,8 +61,8 @@ bench-parts bench-large bench-menu bench-invariance bench-bulk bench-streaming b
 bench-choices bench-precision bench-sizes bench-augmentation: .venv/installed
 	.venv/bin/python -m bench.choices $(@:bench-%=%) $(ARGS)
 
-bench-pieces: .venv/installed-dev  # with the libraries that cut words and word pieces
-	.venv/bin/python -m bench.choices pieces $(ARGS)
+bench-pieces bench-pieces-in-full: .venv/installed-dev  # with the libraries that cut words and word pieces
+	.venv/bin/python -m bench.choices $(@:bench-%=%) $(ARGS)
 
 bench-shipped: .venv/installed
 	.venv/bin/python -m bench.shipped $(ARGS)

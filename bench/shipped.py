@@ -1,17 +1,17 @@
-"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; minutes on a GPU, days of a core.
+"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; eleven hours of a core in all.
 
     cut      tatoeba-zh-en into train.tsv and valid.tsv, and the Tatoeba rows of zh-en-50k/valid.tsv beside them
     first    a model of each direction from train.tsv: recipes/tatoeba-zh-en.toml and tatoeba-en-zh.toml with FIRST
-    early    the model of the other direction turns the target side of train.tsv into sources, by beam search and by
-             sampling (Edunov et al. 2018): early.zh-en.tsv and early.en-zh.tsv
-    second   two models of each direction, of two seeds, on train.tsv and these: the recipes with SECOND
-    back     the same as `early` by the better of the other direction's two models: back.zh-en.tsv and back.en-zh.tsv
-    read     the two models of a direction together read the source side of train.tsv, and what they write are targets
-             (Kim & Rush 2016): read.zh-en.tsv and read.en-zh.tsv
-    third    the recipes as they stand, on train.tsv and these two, from random weights
+    read     each of them reads its side of train.tsv, and what it writes makes pairs for both directions: data
+             diversification (Nguyen et al. 2020), read.zh-en.tsv and read.en-zh.tsv
+    second   the recipes with SECOND, on all three files, from the weights of the first models
+    back     the second model en-zh turns the English side into Chinese sources for zh-en, by beam search and by
+             sampling (Edunov et al. 2018): back.zh-en.tsv
+    third    zh-en's recipe as it stands, on train.tsv and back.zh-en.tsv, from the weights of its second model; en-zh
+             gained too little from a third stage to be clearly better
     ship     the weights in int8 into src/weft/pretrained, with a card that says license, sources and scores
 
-A run that was stopped goes on. `--again` begins at `early`, with the models that ship in place of the first ones.
+A run that was stopped goes on. `--again` begins at `back`, with the models that ship in place of the second ones.
 
 Only Tatoeba's sentences (CC BY 2.0 FR) are in them: the rest of zh-en-50k may not be used commercially, so no weight of
 these models has seen it. The weights are chosen on valid.tsv, which shares no sentence with train.tsv on either side;
@@ -60,13 +60,27 @@ from weft.training.run_folder import RunStatus
 LINES = RESULTS / "shipped.jsonl"
 MODELS = ("zh-en", "en-zh")
 OPPOSITE = {"zh-en": "en-zh", "en-zh": "zh-en"}
+THIRD = {"zh-en"}
+"""The models that are trained in a third stage."""
 HELD_OUT = 500
-FIRST = ['data.train=["train.tsv"]', "model.dropout=0.3", "training.epochs=40", "training.validate_every=4 epochs"]
-"""What the recipes have otherwise where they train the first models."""
-SECOND = ['data.train=["train.tsv", "early.{name}.tsv"]', "training.epochs=15", "training.validate_every=3 epochs"]
-"""... and the second ones."""
-SEEDS = (1, 2)
-"""Of the second models."""
+FIRST = [
+    'data.train=["train.tsv"]',
+    "augmentation.subword_sampling=0.1",
+    "model.positions=sinusoidal",
+    "model.dropout=0.3",
+    "training.learning_rate=3e-3",
+    "training.epochs=42",
+    "training.validate_every=6 epochs",
+]
+"""What the recipes have otherwise where they train the first models, ..."""
+SECOND = [
+    'data.train=["train.tsv", "read.zh-en.tsv", "read.en-zh.tsv"]',
+    "augmentation.subword_sampling=0.1",
+    "model.positions=sinusoidal",
+    "model.dropout=0.2",
+    "training.epochs=10",
+]
+"""... and the second ones. Both were trained before weft had rotary positions; the third stage takes these instead."""
 SAMPLES = 4
 """Of each sentence that is turned back, beside the best answer."""
 SAMPLING = ["decoding.method=sample", "decoding.top_k=10"]
@@ -79,13 +93,21 @@ ATTRIBUTION = """\
 The sentences are from [Tatoeba](https://tatoeba.org) and its contributors, licensed CC BY 2.0 FR, as selected and
 packed by [manythings.org/anki](https://www.manythings.org/anki/) (Mandarin and English); so is this model, which was
 made from them by training. `train.tsv` and `valid.tsv` are a cut of those pairs without any that share a sentence
-with the validation or test pairs of zh-en-50k, and with no sentence in both files. `back.{name}.tsv` has the
-{target} side of `train.tsv` as targets, and as its sources what an earlier model `{opposite}` made of it;
-`read.{name}.tsv` has the {source} side as sources, and as its targets what two earlier models `{name}` made of it
-together. The earlier models had seen nothing but `train.tsv` and what models before them had made of that.
+with the validation or test pairs of zh-en-50k, and with no sentence in both files. {made_files} \
 `python -m bench.shipped` makes all of them again.
 """
-LANGUAGE_NAMES = {"zh": "Chinese", "en": "English"}
+
+MADE_FILES = {
+    "zh-en": """\
+`back.zh-en.tsv` has the
+English side of `train.tsv` as targets, and as its sources what the model `en-zh` made of it, which had seen nothing but
+`train.tsv` and what earlier models had made of that.""",
+    "en-zh": """\
+`read.zh-en.tsv` and
+`read.en-zh.tsv` are the Chinese and the English sides of `train.tsv`, each with what a first model of that direction,
+trained on `train.tsv` alone, made of it.""",
+}
+"""What a card says of the files beside train.tsv."""
 
 
 def main() -> None:
@@ -99,6 +121,10 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="train nothing, print what the models score")
     parser.add_argument("--docs", action="store_true", help="also put that into the docs")
     options = parser.parse_args()
+    if options.again:
+        options.only = [name for name in options.only if name in THIRD]
+        if not options.only:
+            parser.error(f"--again is for {', '.join(THIRD)}, which has a third stage")
     if not options.table:
         if options.data is None:
             parser.error("say where tatoeba-zh-en and zh-en-50k lie: --data DIR, or WEFT_DATA in the environment")
@@ -121,39 +147,27 @@ def make(options: argparse.Namespace) -> None:
         evaluated = score(find_model(options.against), options.work / f"tatoeba.{name}.tsv")
         append_line(LINES, {**circumstances(), **facts, **evaluated.as_dict()})
         return
-    earlier = ships(options.work) if options.again else {name: first(name, options) for name in MODELS}
-    for name in MODELS:  # each needs the other
-        back(name, earlier[OPPOSITE[name]], options.data, options.work, "early")
-        for seed in SEEDS:
-            second(name, seed, options)
+    before = ships(options.work) if options.again else second(options)
     for name in options.only:
-        back(name, better(OPPOSITE[name], options.work), options.data, options.work, "back")
-        read(name, options.data, options.work)
-        ship(name, third(name, options), options.work)
+        run = before[name]
+        if name in THIRD:
+            back(name, before[OPPOSITE[name]], options.data, options.work)
+            overrides = [f"training.init={run}", *options.set]
+            run = train(recipe_of(name), run=options.work / name, data=options.work, overrides=overrides)
+        ship(name, run, options.work)
 
 
-def first(name: str, options: argparse.Namespace) -> Path:
-    run = options.work / f"{name}.first"
-    return train(recipe_of(name), run=run, data=options.work, overrides=[*FIRST, *options.set])
-
-
-def second(name: str, seed: int, options: argparse.Namespace) -> Path:
-    overrides = [*(override.format(name=name) for override in SECOND), f"seed={seed}", *options.set]
-    return train(recipe_of(name), run=second_run(name, seed, options.work), data=options.work, overrides=overrides)
-
-
-def third(name: str, options: argparse.Namespace) -> Path:
-    return train(recipe_of(name), run=options.work / name, data=options.work, overrides=options.set)
-
-
-def second_run(name: str, seed: int, work: Path) -> Path:
-    return work / f"{name}.second.{seed}"
-
-
-def better(name: str, work: Path) -> Path:
-    """The second model of this direction that is better on valid.tsv."""
-    runs = [second_run(name, seed, work) for seed in SEEDS]
-    return max(runs, key=lambda run: max(line.get("valid_bleu", 0.0) for line in read_lines(run / "metrics.jsonl")))
+def second(options: argparse.Namespace) -> dict[str, Path]:
+    """The runs of the first two stages of both directions, of which each one needs the other."""
+    first, runs = ({name: options.work / f"{name}.{stage}" for name in MODELS} for stage in ("first", "second"))
+    for name, run in first.items():
+        train(recipe_of(name), run=run, data=options.work, overrides=[*FIRST, *options.set])
+    for name, run in first.items():
+        read(name, run, options.data, options.work)
+    for name, run in runs.items():
+        overrides = [*SECOND, f"training.init={first[name]}", *options.set]
+        train(recipe_of(name), run=run, data=options.work, overrides=overrides)
+    return runs
 
 
 def ships(work: Path) -> dict[str, Path]:
@@ -185,30 +199,28 @@ def cut(data: Path, work: Path) -> None:
     say(f"{len(training):,} training pairs, {len(valid):,} validation pairs, {len(scored):,} to score on")
 
 
-def back(name: str, other: Path, data: Path, work: Path, kind: str) -> None:
-    """Write KIND.NAME.tsv: what people wrote in this direction's target language, and sources that the model of the
+def read(name: str, run: Path, data: Path, work: Path) -> None:
+    """Write read.NAME.tsv: one side of train.tsv and what the run makes of it, where that teaches anything new."""
+    written = work / f"written.{name}.tsv"
+    distill([run], work / "train.tsv", written, max_ratio=MAX_RATIO, say=say)
+    pairs = read_pairs(written)
+    kept = new_pairs(without_held_out(pairs, data), read_pairs(work / "train.tsv"), read_pairs(work / "valid.tsv"))
+    write_pairs(work / f"read.{name}.tsv", kept)
+    say(f"{len(kept):,} of {len(pairs):,} pairs are new and have no sentence that is held out")
+
+
+def back(name: str, other: Path, data: Path, work: Path) -> None:
+    """Write back.NAME.tsv: what people wrote in this direction's target language, and sources that the model of the
     other direction makes of it."""
-    files = [work / f"made.{kind}.{name}.{number}.tsv" for number in range(1 + SAMPLES)]
-    for number, made in enumerate(files):
+    pairs = []
+    for number in range(1 + SAMPLES):
+        made = work / f"made.{name}.{number}.tsv"
         how = [*SAMPLING, f"decoding.sampling_seed={number}"] if number else []
         back_translate(other, work / "train.tsv", made, max_ratio=MAX_RATIO, overrides=how, say=say)
-    keep_new(files, work / f"{kind}.{name}.tsv", data, work)
-
-
-def read(name: str, data: Path, work: Path) -> None:
-    """Write read.NAME.tsv: the source side of train.tsv, and what the second models together make of it."""
-    made = work / f"made.read.{name}.tsv"
-    models = [second_run(name, seed, work) for seed in SEEDS]
-    distill(models, work / "train.tsv", made, max_ratio=MAX_RATIO, say=say)
-    keep_new([made], work / f"read.{name}.tsv", data, work)
-
-
-def keep_new(files: Iterable[Path], kept: Path, data: Path, work: Path) -> None:
-    """Write those of the pairs that teach anything new and have no sentence that is held out."""
-    pairs = [pair for file in files for pair in read_pairs(file)]
-    new = new_pairs(without_held_out(pairs, data), read_pairs(work / "train.tsv"), read_pairs(work / "valid.tsv"))
-    write_pairs(kept, new)
-    say(f"{len(new):,} of {len(pairs):,} pairs are new and have no sentence that is held out")
+        pairs += read_pairs(made)
+    kept = new_pairs(without_held_out(pairs, data), read_pairs(work / "train.tsv"), read_pairs(work / "valid.tsv"))
+    write_pairs(work / f"back.{name}.tsv", kept)
+    say(f"{len(kept):,} of {len(pairs):,} pairs are new and have no sentence that is held out")
 
 
 def new_pairs(pairs: list[Pair], known: list[Pair], valid: list[Pair]) -> list[Pair]:
@@ -302,10 +314,15 @@ def ship(name: str, run: Path, work: Path) -> None:
 
 
 def spent(run: Path, data: Path) -> dict[str, int]:
-    """The steps to a run's best weights, and the target tokens in them."""
+    """The steps to a run's best weights, and the target tokens in them; with those of the run that it began with."""
+    if run.suffix == ".before":  # a copy of what ships, whose run is gone: its last line says it
+        line = next(line for line in reversed(read_lines(LINES)) if line["model"] == run.stem)
+        return {key: line[key] for key in ("steps", "target_tokens")}
     steps = best_step(run)
     _, tokens = spend({"steps": steps}, look_ahead(run / "config.toml", [], data)[0])
-    return {"steps": steps, "target_tokens": tokens}
+    began_with = load_model(find_model(run)).recipe.training.init
+    before = spent(Path(began_with), data) if began_with else {"steps": 0, "target_tokens": 0}
+    return {"steps": before["steps"] + steps, "target_tokens": before["target_tokens"] + tokens}
 
 
 def best_step(run: Path) -> int:
@@ -316,11 +333,10 @@ def best_step(run: Path) -> int:
 
 def with_license(card: str, name: str) -> str:
     """The card with the license and the sources of these models."""
-    source, target = (LANGUAGE_NAMES[language] for language in name.split("-"))
     changes = {
         "license: unknown": "license: cc-by-2.0",
         "The licence of the weights follows from these files; put it into the header before you pass the model on.\n": (
-            ATTRIBUTION.format(name=name, opposite=OPPOSITE[name], source=source, target=target)
+            ATTRIBUTION.format(made_files=MADE_FILES[name])
         ),
     }
     for old, new in changes.items():

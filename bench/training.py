@@ -4,8 +4,8 @@ Every system trains the same model on the same pieces of zh-en-50k, in a process
 turn with the others, round after round. After a warm-up the target tokens that it really trains on in a fixed time are
 counted (peers/meter.py). A figure is the median over the rounds with the least and the most beside it; a ratio is taken
 within each round first. Beside them, in every round: the fastest product of two large matrices that torch manages here,
-and the share of it that weft turns into training. With `--turn FILE` all processes start at once and still one at a
-time counts, that which has a lock on the file: for a GPU that is there for minutes, with many cores beside it.
+and the share of it that weft turns into training. With `--ahead N` so many more processes start and warm up while one
+counts, and wait for their turn: for a GPU that is there for minutes, with many cores beside it.
 
 Each measurement is a line of bench/results/training.jsonl; `--table` prints the last session's table from there, and
 `--docs` also puts it into docs/*/benchmarks.md.
@@ -56,6 +56,9 @@ from weft.tasks.training import Silent, training_batches
 LINES = RESULTS / "training.jsonl"
 PEERS = Path(__file__).with_name("peers")
 
+TURN = "turn"
+"""The file that a process locks while it counts."""
+
 SYSTEMS = ("weft", "eole", "joeynmt")
 
 System = tuple[str, str]  # name, precision
@@ -89,7 +92,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60, help="measured in each round, of each system")
     parser.add_argument("--warmup", type=float, default=60, help="seconds of training before that")
-    parser.add_argument("--turn", type=Path, metavar="FILE", help="start all at once, count with a lock on this file")
+    parser.add_argument("--ahead", type=int, default=0, help="processes that warm up while another one counts")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     return options_of(parser)
 
@@ -114,19 +117,18 @@ def measure(options: argparse.Namespace) -> None:
         tasks: list[Callable[[], Line]] = []
         for number in range(1, options.rounds + 1):
             for precision in dict.fromkeys(precision for _, precision in systems if precision in PRECISIONS):
-                tasks.append(partial(measure_peak, number, precision, options))
+                tasks.append(partial(measure_peak, number, precision, work, options))
             for system, precision in systems:
                 tasks.append(partial(measure_system, number, system, precision, work, options))
-        with ThreadPoolExecutor(len(tasks) if options.turn else 1) as pool:
+        with ThreadPoolExecutor(1 + options.ahead) as pool:
             for line in pool.map(lambda task: task(), tasks):
                 # The session's facts describe weft's environment; a peer's torch is told by the peer.
                 append_line(LINES, {**session, **line, "multiply_adds_a_target_token": work_a_token})
 
 
-def measure_peak(number: int, precision: str, options: argparse.Namespace) -> Line:
-    with open(options.turn or os.devnull, "a", encoding="ascii") as file:
-        if options.turn:
-            fcntl.flock(file, fcntl.LOCK_EX)
+def measure_peak(number: int, precision: str, work: Path, options: argparse.Namespace) -> Line:
+    with open(work / TURN, "a", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         gflops = round(peak_gflops(PRECISIONS[precision], options.threads), 1)
     say(f"round {number}: product of two matrices, {precision}: {gflops:,.0f} GFLOP/s")
     return {"round": number, "peak": precision, "gflops": gflops}
@@ -144,7 +146,6 @@ def measure_system(number: int, system: str, precision: str, work: Path, options
         threads=options.threads,
         data=options.data,
         work=work,
-        turn=options.turn,
     )
     say(f"round {number}: {system} {precision}: {figures['target_tokens_per_second']:,.0f} tokens a second")
     return {"round": number, "system": system, "precision": precision, "warmup": options.warmup, **figures}
@@ -170,13 +171,12 @@ def train_for_a_while(
     data: Path,
     work: Path,
     overrides: Sequence[str] = (),
-    turn: Path | None = None,
 ) -> Line:
     """What peers/meter.py counted in a process of its own; overrides are for weft alone.
 
-    `work` has the files that the others' recipes name; of processes with the same `turn` one counts at a time.
+    `work` has the files that the others' recipes name; of all processes of the same one, one counts at a time.
     """
-    world = environment(threads, data) | ({} if turn is None else {"METER_TURN": str(turn.absolute())})
+    world = {**environment(threads, data), "METER_TURN": str((work / TURN).absolute())}
     if system == "weft":
         world = with_whole_heap(world) or world  # as the `weft` command does
     with tempfile.TemporaryDirectory(dir=work) as temporary:
