@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,6 +122,20 @@ def test_one_damaged_model_hides_none_of_the_others(weft: Weft, tiny_run: Path, 
     exit_code, out, error = weft("models", "list", "here")
     assert exit_code == 0 and out.startswith("here/good ") and out.count("\n") == 1
     assert error.startswith("here/spoiled has 1 problem") and "seed" in error
+
+
+def test_a_card_that_may_not_be_read_says_nothing(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_text = Path.read_text
+
+    def read_other_files(path: Path, *arguments: Any, **settings: Any) -> str:
+        if path.name == "README.md":  # whoever is root reads a file of any mode
+            raise PermissionError(13, "Permission denied", str(path))
+        return read_text(path, *arguments, **settings)
+
+    assert summarize(tiny_run / "run").data
+    monkeypatch.setattr(Path, "read_text", read_other_files)
+    found = summarize(tiny_run / "run")
+    assert (found.card, found.license, found.data, found.scores) == ("", "unknown", [], [])
 
 
 def test_a_list_is_also_json(weft: Weft, shipped: Path) -> None:

@@ -47,6 +47,17 @@ def test_every_activation_is_the_model_s(lively: Lively, tmp_path: Path) -> None
         torch.testing.assert_close(step.step(tokens), expected.step(tokens))
 
 
+def test_a_graph_that_claims_endless_keys_is_refused_before_they_are_made(lively: Lively, tmp_path: Path) -> None:
+    engine_of(lively(), tmp_path)
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.load(tmp_path / STEP)
+    (key,) = [given for given in graph.graph.input if given.name == "key_0"]
+    key.type.tensor_type.shape.dim[2].dim_value = 1 << 40
+    onnx.save(graph, tmp_path / STEP)
+    with pytest.raises(ModelError, match=STEP):
+        OnnxEngine(tmp_path, threads=1)
+
+
 def test_rows_are_followed_and_sentences_left_out(lively: Lively, tmp_path: Path) -> None:
     model = lively()
     source = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0], [10, 3, 0, 0]])

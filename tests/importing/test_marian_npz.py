@@ -21,6 +21,7 @@ from weft.layers.positions import sinusoids
 from weft.tasks.forced import force
 from weft.tasks.model_folder import load_model
 from weft.tasks.translation import Translator
+from weft.text.vocabulary import MOST_TOKENS
 
 WIDTH, HEADS, INNER, LAYERS = 16, 2, 24, 2
 Make = Callable[..., Path]
@@ -247,6 +248,29 @@ def test_what_weft_has_no_form_for_is_refused_by_name_and_at_once(make: Make, tm
     renamed = {"transformer-postprocess": "transformer-preprocess"}
     assert named == {"models", "word-penalty", *(renamed.get(key, key) for key in REFUSED)}
     assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("encoder_l1_self_Wq", (WIDTH,)), ("decoder_ff_logit_out_W", (2, WIDTH, 3)), ("Wemb", (5,))]
+)
+def test_an_array_of_another_number_of_dimensions_is_refused_by_name(
+    name: str, shape: tuple[int, ...], make: Make, tmp_path: Path
+) -> None:
+    folder = make(tie=name == "Wemb")
+    with np.load(folder / "model.npz") as archive:
+        arrays = dict(archive)
+    np.savez(folder / "model.npz", **{**arrays, name: np.zeros(shape, dtype=np.float32)})
+    with pytest.raises(ModelError) as raised:
+        import_model(folder, tmp_path / "ours", source="zh", target="en")
+    written = name.replace("_Wq", ".q.weight")
+    assert any(written in f"{problem.where} {problem.what}" for problem in raised.value.problems), str(raised.value)
+
+
+def test_a_list_of_more_tokens_than_a_vocabulary_has_is_refused_before_it_is_parsed(make: Make, tmp_path: Path) -> None:
+    folder = make()
+    (folder / "vocab.yml").write_text(":" * (2 * MOST_TOKENS + 1), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"vocab\.yml.*524,289 colons"):
+        import_model(folder, tmp_path / "ours", source="zh", target="en")
 
 
 @pytest.mark.parametrize("spoiled", ["objects", "text", "other bytes first", "no settings", "a hole", "no archive"])

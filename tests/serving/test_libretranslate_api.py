@@ -1,5 +1,6 @@
 """LibreTranslate's documented requests, answered in its shapes."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from tests.serving.conftest import MakeService, ask, echo_of
 
 from weft.serving.app import make_app
+from weft.serving.refusals import Refused
 from weft.tasks.translation import Translation
 
 HELLO = {"q": "你好!", "source": "zh", "target": "en"}
@@ -111,6 +113,26 @@ def test_what_is_wrong_is_said_in_libretranslates_shape(app: Any, fields: dict[s
     assert answer.status_code == 400
     assert answer.json().keys() == {"error"}
     assert message in answer.json()["error"]
+
+
+def test_where_the_texts_of_one_language_are_refused_those_of_the_others_are_not_waited_for(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, was_left = make_service(), []
+
+    async def translate(model: Any, texts: list[str], *arguments: Any, **settings: Any) -> Any:
+        if texts != ["你好，朋友"]:
+            raise Refused(503, "no room")
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            was_left.append(texts)
+            raise
+
+    monkeypatch.setattr(service, "translate", translate)
+    asked = {"q": ["你好，朋友", "Hello, friend"], "source": "auto", "target": "en"}
+    answer = ask(make_app(service), "POST", "/translate", json=asked)
+    assert (answer.status_code, was_left) == (503, [["你好，朋友"]])
 
 
 def test_all_that_is_wrong_is_said_at_once(app: Any) -> None:

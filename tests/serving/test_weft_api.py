@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.serving.conftest import MakeService, ask, echo_of
 from weft.errors import UsageError
 from weft.serving import models, weft_api
 from weft.serving.app import make_app
+from weft.serving.batching import Worker
 from weft.serving.detection import Detector
 from weft.serving.keys import Keys, line_for
 from weft.serving.models import Models, Source, ids_of
@@ -171,6 +173,36 @@ def test_new_models_that_are_wrong_leave_the_old_ones_in_place(
     assert ask(app, "POST", "/translate", json={**TEXT, "api_key": "k"}).status_code == 200
 
 
+def test_the_new_models_before_one_that_is_wrong_are_let_go(
+    tiny_run: Path, tmp_path: Path, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").symlink_to(tiny_run / "run")
+    make_service()  # models are Echoes from here on
+    load_for, workers = models.load_for, []
+
+    class Noted(Worker):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            workers.append(self)
+
+    monkeypatch.setattr(models, "Worker", Noted)
+    served = Models([Source(str(tiny_run / "run")), Source(str(tmp_path / "other"))])
+    assert len(workers) == 2
+
+    def fail(folder: str, *arguments: Any) -> Any:
+        if folder.endswith("other"):
+            raise UsageError("there is no model")
+        return load_for(folder, *arguments)
+
+    monkeypatch.setattr(models, "load_for", fail)
+    with pytest.raises(UsageError, match="there is no model"):
+        asyncio.run(served.reload())
+    assert len(workers) == 3
+    workers[2].thread.join(timeout=10)
+    assert [worker.thread.is_alive() for worker in workers] == [True, True, False]
+    served.close(10)
+
+
 def test_loading_anew_goes_on_when_its_client_leaves_and_nobody_loads_beside_it(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +249,21 @@ def test_a_model_is_kept_by_its_requests_and_ends_with_the_last(make_service: Ma
     del held
     thread.join(timeout=10)
     assert not thread.is_alive()
+
+
+def test_a_model_is_called_as_its_folder_and_a_link_as_it_is_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name / "run").mkdir(parents=True)
+        (tmp_path / f"to-{name}").symlink_to(tmp_path / name / "run")
+    monkeypatch.chdir(tmp_path / "one")
+    assert ids_of([Source("."), Source("../to-one"), Source("run/"), Source("../to-two")]) == [
+        "one",
+        "to-one",
+        "run",
+        "to-two",
+    ]
 
 
 def test_models_of_one_name_are_refused() -> None:

@@ -5,6 +5,7 @@ ones, and an old one ends with the last request that holds it.
 """
 
 import asyncio
+import os
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -166,8 +167,8 @@ def end(models: dict[str, ServedModel]) -> None:
 
 
 def ids_of(sources: Sequence[Source]) -> list[str]:
-    """The last name of each path; raises UsageError where two are the same."""
-    names = [Path(source.folder).resolve().name for source in sources]
+    """The last name of each path, a link's own; raises UsageError where two are the same."""
+    names = [Path(os.path.abspath(source.folder)).name for source in sources]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"several models are called {', '.join(doubled)}; give folders whose last names differ")
     return names
