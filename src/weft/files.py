@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-from weft.errors import CorpusError, Problem, UsageError, WeftError
+from weft.errors import CorpusError, Problem, UsageError, WeftError, shown
 
 
 def open_bytes(path: Path) -> IO[bytes]:
@@ -48,7 +48,8 @@ TOO_LONG = f"is longer than {LONGEST_LINE:,} bytes; is this a text file, one sen
 
 def lines_of(path: Path) -> Iterator[bytes]:
     """The file's lines one after the other, without the "\\n" that ends them (see `split_lines`), unzipped where its
-    name ends with .gz; CorpusError where they cannot be had."""
+    name ends with .gz; CorpusError where they cannot be had, or not a second time, as those of a pipe."""
+    refuse_pipe(path)
     with naming_unreadable(path), open_bytes(path) as file:
         for number in count(1):
             line = file.readline(LONGEST_LINE + 1)
@@ -57,6 +58,14 @@ def lines_of(path: Path) -> Iterator[bytes]:
             if len(line) > LONGEST_LINE:
                 raise CorpusError(path.name, [Problem(f"line {number}", TOO_LONG)])
             yield line.removesuffix(b"\n")
+
+
+def refuse_pipe(path: Path) -> None:
+    """Raise CorpusError for a pipe or a device, which gives its content once, or never ends."""
+    with naming_unreadable(path):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            what = "is a pipe or a device, and a corpus is read more than once; save what comes out of it to a file"
+            raise CorpusError(path.name, [Problem("the file", what)])
 
 
 def arriving_lines(file: BufferedIOBase, name: Path, before: int = 0) -> Iterator[list[bytes]]:
@@ -88,6 +97,8 @@ def arriving_lines(file: BufferedIOBase, name: Path, before: int = 0) -> Iterato
 
 @contextmanager
 def naming_unreadable(path: Path) -> Iterator[None]:
+    if "\0" in str(path):
+        raise CorpusError(shown(str(path), 200), [Problem("the name", "has a zero byte, which no file's has")])
     try:
         yield
         return

@@ -162,6 +162,19 @@ def test_a_character_of_both_scripts_is_judged_by_its_words(target: str, expecte
     assert removed_by("This is it.", target, ("en", "zh"), target_script="simplified") == expected
 
 
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("他征服了世界。", None),
+        ("他拿到佣金。", None),
+        ("范先生和余小姐來了，岳飛姓岳。", None),
+        ("他买了三本书。", "target_script"),
+    ],
+)
+def test_so_is_one_of_traditional_text(target: str, expected: str | None) -> None:
+    assert removed_by("This is it.", target, ("en", "zh"), target_script="traditional") == expected
+
+
 def test_the_starter_corpus_stays_whole() -> None:
     sources, targets = zip(*starter.generate(1).train[:3000], strict=True)
     assert not verdicts(Pairs(sources, targets, ("zh", "en")), CleaningConfig()).any()

@@ -139,6 +139,13 @@ def test_a_zip_without_the_member_is_refused(place: Path) -> None:
     assert "has no member cmn.txt" in problems("lines", [Published(path, "cmn.txt")])
 
 
+def test_a_cell_of_what_nobody_sees_is_empty(place: Path) -> None:
+    text, outcome = converted(
+        "lines", [put(place / "a.en", "\u200b\nOne.\n"), put(place / "a.de", "Ein.\nEins.\n")], ["en", "de"]
+    )
+    assert text == "en\tde\nOne.\tEins.\n" and outcome.remarks == {"left out, with an empty side": 1}
+
+
 def test_a_damaged_archive_is_one_error(place: Path) -> None:
     whole = gzip.compress(b"text " * 1000)
     (place / "short.gz").write_bytes(whole[:-20])
@@ -146,7 +153,12 @@ def test_a_damaged_archive_is_one_error(place: Path) -> None:
     (place / "none.zip").write_bytes(b"<html>Please log in</html>")
     path = put_zip(place / "spoiled.zip", {"a": "text " * 1000}, zipfile.ZIP_STORED)
     path.write_bytes(path.read_bytes().replace(b"text ", b"test ", 1))
+    lzma = put_zip(place / "lzma.zip", {"a": "".join(map(chr, range(20, 2000)))}, zipfile.ZIP_LZMA)
+    spoiled = bytearray(lzma.read_bytes())
+    spoiled[200:260] = bytes(60)
+    lzma.write_bytes(spoiled)
     for published in (
+        Published(lzma, "a"),
         *(Published(place / "short.gz"), Published(place / "none.gz")),
         *(Published(place / "none.zip", "a"), Published(path, "a")),
     ):

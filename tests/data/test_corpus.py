@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from weft.data.corpus import (
     ParallelText,
     Part,
     TrainingCorpus,
+    group_files,
     read_corpora,
     read_monolingual,
 )
@@ -291,6 +294,42 @@ def test_a_file_that_is_not_there_a_folder_and_a_broken_archive_are_named(
     assert folder == "folder.tsv: the file is a folder, not a file"
     assert torn.startswith("torn.tsv.gz: the file cannot be read: ")
     assert none.startswith("none.tsv.gz: the file cannot be read: Not a gzipped file")
+
+
+def test_a_damaged_archive_hides_nothing_of_what_is_wrong_before(
+    problems: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    many = [(str(random.random()), "x") for _ in range(20_000)]
+    for name, text in {"a.tsv.gz": f"zh\ten\nno tab\n{tsv(many)}", "a.jsonl.gz": f"no JSON\n{jsonl(many)}"}.items():
+        (tmp_path / name).write_bytes(gzip.compress(text.encode())[:-9])
+        found = problems({}, name)
+        assert "line" in found[0] and found[-1].startswith(f"{name}: the file cannot be read: ")
+
+
+@pytest.mark.parametrize("text_file", [False, True])
+def test_a_pipe_is_refused_and_not_waited_for(
+    problems: Callable[..., list[str]], tmp_path: Path, text_file: bool
+) -> None:
+    os.mkfifo(tmp_path / "a.zh" if text_file else tmp_path / "a.tsv")
+    (problem,) = problems({"a.en": "Hello.\n"}, TEXT_PAIR if text_file else "a.tsv")
+    assert "is a pipe or a device, and a corpus is read more than once; save what comes out of it" in problem
+
+
+def test_a_name_with_a_zero_byte_is_that_of_no_file(problems: Callable[..., list[str]]) -> None:
+    (problem,) = problems({}, "a\0.tsv")
+    assert problem.endswith("the name has a zero byte, which no file's has")
+
+
+@pytest.mark.parametrize("columns", ["0", "01", "x", "9" * 5000])
+def test_numbers_of_columns_are_plain_ones(problems: Callable[..., list[str]], columns: str) -> None:
+    (problem,) = problems({"a.tsv": "你好\tHello\n"}, header=False, columns=Columns(source="1", target=columns))
+    assert "data.columns must hold numbers from 1, found 1, " in problem and len(problem) < 300
+
+
+def test_suffixes_may_be_in_capitals(read: Callable[..., ParallelText]) -> None:
+    text = read({"a.TSV": tsv(PAIRS), "b.JsonL": jsonl(PAIRS)})
+    assert len(text) == 6
+    assert group_files(["a.TSV", "b.JSON"]) == [CorpusEntry(path="a.TSV"), CorpusEntry(path="b.JSON")]
 
 
 def test_all_that_is_wrong_with_all_files_is_said_at_once(problems: Callable[..., list[str]]) -> None:

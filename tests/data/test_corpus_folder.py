@@ -163,6 +163,21 @@ def test_an_existing_file_with_another_content_is_only_replaced_by_force(made: G
     assert written(folder)["train.tsv"].startswith("zh\ten\n")
 
 
+def test_a_folder_in_the_place_of_a_part_is_refused_before_any_part_is_written(made: Get, folder: Path) -> None:
+    (folder / "valid.tsv").mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"holds valid.tsv, which is no file"):
+        made(force=True)
+    assert not (folder / "train.tsv").exists()
+
+
+def test_a_readme_says_nothing_of_the_files_of_another_corpus(made: Get, folder: Path) -> None:
+    made()
+    readme = folder / "README.md"
+    readme.write_text(readme.read_text(encoding="utf-8").replace("# ", "# another of ", 1), encoding="utf-8")
+    made(parts=["valid"], force=True)
+    assert "| `valid.tsv` |" in (text := readme.read_text(encoding="utf-8")) and "train.tsv" not in text
+
+
 def test_the_readme_of_something_else_is_not_replaced_either(made: Get, folder: Path) -> None:
     folder.mkdir()
     (folder / "README.md").write_text("# numbers and more\n")

@@ -277,6 +277,26 @@ def test_two_versions_are_never_joined(
     assert target.read_bytes() == CONTENT[::-1]
 
 
+def test_a_rest_of_which_nobody_says_what_version_it_is_is_not_joined_to_a_weak_one(
+    server: Loopback, target: Path, pauses: list[float]
+) -> None:
+    def change(answer: Answer) -> None:
+        server.version, server.content = None, CONTENT[::-1]
+        serve(answer)
+
+    server.version = 'W/"one"'
+    server.plans = [cut_after(70_000), change]
+    fetch(server.address, target, UNKNOWN)
+    assert target.read_bytes() == CONTENT[::-1]
+
+
+def test_what_is_not_gone_on_with_is_not_promised_to_be(server: Loopback, target: Path, pauses: list[float]) -> None:
+    server.version = None
+    server.plans = [cut_after(70_000)] * 5
+    assert "the same command begins again" in refused(server.address, target)
+    assert server.asked == [("/file", None)] * len(server.asked) and target.with_name("file.partial").exists()
+
+
 def test_a_server_that_knows_no_ranges_sends_it_all_again(server: Loopback, target: Path, pauses: list[float]) -> None:
     server.plans = [cut_after(70_000), without_ranges]
     fetch(server.address, target)

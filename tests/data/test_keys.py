@@ -31,6 +31,14 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
         ("COVID-19 - a well-known name", "Covid 19, a well known name"),
         ("C + D # 5", "c d 5"),
         ("On page 5.", "on page 5"),
+        ("他看著我，甚麼都不瞭解。", "他看着我，什么都不了解"),
+        ("妳的計畫", "你的计划"),
+        ("ｶﾞｽ", "ガス"),
+        ("ΟΔΟΣ", "οδος"),
+        ("５％", "5 %"),
+        ("2 + 3 = 5", "2+3=5"),
+        ("￥5", "¥ 5"),
+        ("他说~", "他说"),
     ],
 )
 def test_punctuation_case_width_script_and_spaces_do_not_count(left: str, right: str) -> None:
@@ -63,6 +71,10 @@ def test_punctuation_case_width_script_and_spaces_do_not_count(left: str, right:
         ("C++", "C+"),
         ("C#", "C"),
         ("Ｃ＋＋语言", "Ｃ语言"),
+        ("2+3=？", "2×3=？"),
+        ("$5", "€5"),
+        ("5%", "5"),
+        ("3 < 5", "3 > 5"),
     ],
 )
 def test_letters_signs_within_numbers_and_names_and_their_order_do_count(left: str, right: str) -> None:
@@ -89,7 +101,10 @@ def is_sign(text: str, place: int) -> bool:
     before, sign, after = text[:place], text[place], text[place + 1 :]
     is_within_number = before[-1:].isdecimal() and after[:1].isdecimal()
     if sign == "+":
-        return before[-1:].isalpha() or (before[-1:] == "+" and before[-2:-1].isalpha())
+        is_beside_number = any(
+            s[-1:].isdecimal() for s in (before, before.removesuffix(" "), after[:1], after.removeprefix(" ")[:1])
+        )
+        return is_beside_number or before[-1:].isalpha() or (before[-1:] == "+" and before[-2:-1].isalpha())
     if sign == "-":
         return is_within_number or (after[:1].isdecimal() and not (before[-1:].isalnum() or before[-1:] == "-"))
     ends_three = after[:3].isdecimal() and len(after[:3]) == 3 and not after[3:4].isdecimal()

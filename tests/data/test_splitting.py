@@ -111,6 +111,19 @@ def test_two_sides_of_one_language_have_columns_of_their_own(tmp_path: Path) -> 
     assert (header, len(lines)) == ("source\ttarget", 7)
 
 
+def test_of_one_language_no_sentence_stands_on_either_side_of_another_part(tmp_path: Path) -> None:
+    there = [(f"one {n}", f"other {n}") for n in range(60)]
+    alone = [("alone", "apart"), ("the same", "the same"), ("just so", "so")]
+    pairs = [*there, *((target, source) for source, target in there), *alone]
+    (tmp_path / "a.tsv").write_text("".join(["a\tb\n", *(f"{s}\t{t}\n" for s, t in pairs)]), encoding="utf-8")
+    layout, entries = Layout("en", "en", Columns(source="a", target="b")), [CorpusEntry(path=str(tmp_path / "a.tsv"))]
+    with pytest.raises(UsageError, match="of 123 different pairs 3 have two sides"):
+        split(entries, layout, tmp_path / "none", {"valid": 4}, seed=1)
+    split(entries, layout, tmp_path / "parts", {"valid": 3}, seed=1)
+    _, *lines = (tmp_path / "parts" / "valid.tsv").read_text(encoding="utf-8").splitlines()
+    assert {tuple(line.split("\t")) for line in lines} == {*alone}
+
+
 def test_a_file_of_another_kind_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "LINES_AT_ONCE", 10)
     monkeypatch.setattr(corpus, "MOST_PROBLEMS", 25)

@@ -107,6 +107,16 @@ def test_a_store_that_was_changed_is_refused_by_the_file(tmp_path: Path, name: s
         open_store(tmp_path / "store")
 
 
+@pytest.mark.parametrize("id_type", [None, "x9"])
+def test_a_manifest_without_a_type_of_ids_is_damaged(tmp_path: Path, id_type: str | None) -> None:
+    write(tmp_path / "store")
+    manifest = json.loads((tmp_path / "store" / MANIFEST).read_text())
+    manifest = {key: value for key, value in {**manifest, "id_type": id_type}.items() if value is not None}
+    (tmp_path / "store" / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(CorpusError, match=r"manifest\.json\s+is missing or damaged"):
+        open_store(tmp_path / "store")
+
+
 @pytest.mark.parametrize(
     "manifest", ["", "[]", "{}", '{"files": [], "parts": []}', '{"files": {}, "parts": [{"x": 1}]}']
 )

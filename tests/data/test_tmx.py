@@ -159,6 +159,7 @@ def test_a_file_without_the_two_languages_says_which_it_has(tmp_path: Path) -> N
         (around("&unknown;"), "line 2 +is no XML: undefined entity"),
         (b"<tmx>\xff\xfe</tmx>", "is no XML: not well-formed"),
         (around("<x>" * 40 + "</x>" * 40), "more than 32 of them"),
+        (around("<tu><tu></tu></tu>"), "line 2 +has a <tu> inside a <tu>"),
     ],
 )
 def test_what_is_no_tmx_is_one_clear_error(tmp_path: Path, text: str | bytes, says: str) -> None:

@@ -172,6 +172,8 @@ def test_a_file_of_something_else_is_not_gone_on_with(tmp_path: Path, chunks: in
         ({"bt.tsv.json": "{}"}, "bt.tsv.json is in the way"),
         ({"bt.tsv.json": "[1]"}, "bt.tsv.json is in the way"),
         ({"bt.tsv.json": "{"}, "bt.tsv.json is in the way"),
+        ({"bt.tsv.json": '{"made_of": {}, "state": {}, "bytes": "1", "finished": false}'}, "bt.tsv.json is in the way"),
+        ({"bt.tsv.json": '{"made_of": {}, "state": {}, "bytes": 1, "finished": true}'}, "bt.tsv.json is in the way"),
     ],
 )
 def test_what_is_not_its_own_is_never_replaced(tmp_path: Path, existing: dict[str, str], says: str) -> None:

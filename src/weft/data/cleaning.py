@@ -16,7 +16,7 @@ from pydantic import Field
 from weft.config import Settings
 from weft.data import measures
 from weft.data.keys import keys_of
-from weft.text.chinese import converter, is_chinese
+from weft.text.chinese import convert_script, is_chinese
 from weft.text.language import is_in_words_of_characters
 
 
@@ -155,14 +155,14 @@ def has_other_numbers(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]
 
 
 def is_in_the_other_chinese_script(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
-    """By itself a character may look like one of Traditional text alone, as in 乾隆, so what has one is read whole."""
-    other = "traditional" if config.target_script == "simplified" else "simplified"
+    """By itself a character may look like one of the other script alone, as in 乾隆 or 征服, so what has one is read
+    whole."""
+    script = config.target_script
     if not is_chinese(pairs.languages[1]):
         return pairs.places([])
+    other = "traditional" if script == "simplified" else "simplified"
     places: list[int] = np.flatnonzero(pairs.counts[1][other] > 0).tolist()
-    if other == "traditional":
-        places = [place for place in places if converter("t2s").convert(pairs.targets[place]) != pairs.targets[place]]
-    return pairs.places(places)
+    return pairs.places([p for p in places if convert_script(pairs.targets[p], script) != pairs.targets[p]])
 
 
 Rule = Callable[[Pairs, CleaningConfig], NDArray[np.bool_]]

@@ -8,6 +8,7 @@ and within bounds: no path is ever taken from an archive.
 """
 
 import gzip
+import lzma
 import zipfile
 import zlib
 from collections import Counter
@@ -20,6 +21,7 @@ from typing import IO, Literal
 
 from weft.errors import CorpusError, Problem
 from weft.files import decode_lines
+from weft.text.normalization import is_blank
 
 Format = Literal["lines", "manythings", "dialogues", "treebank-text", "as-published"]
 MOST_GROWTH = 100
@@ -74,7 +76,7 @@ def write_rows(rows: Iterator[tuple[str, ...]], columns: Sequence[str], target: 
         file.write("\t".join(columns) + "\n")
         for row in rows:
             cells = [cell.replace("\t", " ").strip() for cell in row]
-            if not all(cells):
+            if any(map(is_blank, cells)):
                 converted.remarks["left out, with an empty side"] += 1
                 continue
             converted.remarks["tabs made spaces"] += sum(cell.strip().count("\t") for cell in row)
@@ -203,7 +205,7 @@ def named_errors(published: Published) -> Iterator[None]:
         yield
     except KeyError:
         what = f"has no member {published.member}"
-    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         what = f"is damaged, perhaps cut off on its way: {error}; remove {published.path} and get it again"
     except (OSError, ValueError, NotImplementedError, RuntimeError) as error:
         what = f"cannot be read: {error}"

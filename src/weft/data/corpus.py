@@ -18,14 +18,15 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from weft.config import FieldProblem, Settings
-from weft.errors import CorpusError, Problem, UsageError
-from weft.files import decode_lines, lines_of, sha256
+from weft.errors import CorpusError, Problem, UsageError, shown
+from weft.files import decode_lines, lines_of, naming_unreadable, sha256
 from weft.text.detokenization import detokenize
 from weft.text.normalization import is_blank
 from weft.text.vocabulary import SPECIAL_PIECES
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 TAG = re.compile("<[A-Za-z][A-Za-z0-9_-]*>")
+COLUMN_NUMBER = re.compile("[1-9][0-9]{0,5}")
 MOST_PROBLEMS = 1000
 """Lines that are wrong, with which reading gives up: a file of another kind need not be read to its end."""
 LINES_AT_ONCE = 10_000
@@ -227,7 +228,7 @@ def read_monolingual(path: Path, column: str) -> list[str]:
     """
     reading = Reading(path.name, "name one of them by --column")
     columns = Columns(source=column, target=column)
-    if is_jsonl(path.name) or path.name.removesuffix(".gz").endswith(".tsv"):
+    if is_jsonl(path.name) or suffix_of(path.name) == ".tsv":
         parse, pieces = open_pairs(path, columns, True, reading)
         texts = [text for piece in pieces for _, text, _ in parse(piece, reading)]
     else:
@@ -263,7 +264,8 @@ def read_entry(entry: CorpusEntry, name: str, config: DataConfig, root: Path) ->
     if not sources:
         raise CorpusError(name, [Problem("the whole file", "holds no sentence pair")])
     part = Part(len(sources), *weight_and_tag(entry), name, lines)
-    digests = {file: sha256(root / file) for file in file_names(entry)}
+    with naming_unreadable(root / file_names(entry)[0]):
+        digests = {file: sha256(root / file) for file in file_names(entry)}
     return ParallelText(sources, references, digests, dropped, (part,))
 
 
@@ -276,11 +278,11 @@ def group_files(names: Sequence[str]) -> list[CorpusEntry]:
     entries: list[CorpusEntry] = []
     texts: list[str] = []
     for name in names:
-        if name.removesuffix(".gz").endswith((".tsv", ".jsonl", ".json")):
+        if suffix_of(name) in (".tsv", ".jsonl", ".json"):
             entries.append(CorpusEntry(path=name))
         else:
             texts.append(name)
-    if tables := [name for name in texts if name.removesuffix(".gz").lower().endswith(".csv")]:
+    if tables := [name for name in texts if suffix_of(name) == ".csv"]:
         raise UsageError(f"{tables[0]}: {NOT_BY_COMMAS}")
     if len(texts) % 2:
         raise UsageError(
@@ -374,7 +376,8 @@ def open_files(
     if entry.path is None:
         assert entry.source is not None and entry.target is not None  # CorpusEntry's validator holds this
         source, target = root / entry.source, root / entry.target
-        return partial(pairs_of_texts, target_name=target.name), pieces_of_texts(source, target, reading)
+        pieces = pieces_of_texts(source, target, reading)
+        return partial(pairs_of_texts, target_name=target.name), as_far_as_readable(pieces, reading)
     return open_pairs(root / entry.path, columns_of(entry.path, layout, reading), layout.header, reading)
 
 
@@ -399,13 +402,22 @@ def open_pairs(path: Path, columns: Columns, has_header: bool, reading: Reading)
     """The same for a TSV or a JSONL file."""
     lines = lines_of(path)
     if is_jsonl(path.name):
-        return partial(pairs_of_jsonl, names=(columns.source, *target_names(columns))), pieces_of(lines, first=1)
+        parse_json = partial(pairs_of_jsonl, names=(columns.source, *target_names(columns)))
+        return parse_json, as_far_as_readable(pieces_of(lines, first=1), reading)
     header = read_header(lines, reading) if has_header else None
     places = number_columns(columns, reading) if header is None else find_columns(columns, header, reading)
     reading.raise_problems()
     assert places is not None  # what keeps them from being found has just been raised
     parse = partial(pairs_of_tsv, places=places, columns=len(header) if header else None)
-    return parse, pieces_of(lines, first=2 if header else 1)
+    return parse, as_far_as_readable(pieces_of(lines, first=2 if header else 1), reading)
+
+
+def as_far_as_readable(pieces: Iterator[Piece], reading: Reading) -> Iterator[Piece]:
+    """The same pieces; where a file turns out to be damaged that is noted, beside what is wrong in the lines before."""
+    try:
+        yield from pieces
+    except CorpusError as error:
+        reading.problems += error.problems
 
 
 def pieces_of(lines: Iterator[bytes], first: int) -> Iterator[Piece]:
@@ -419,7 +431,12 @@ def lines_together(*files: Iterator[bytes]) -> Iterator[list[list[bytes]]]:
     taken: list[list[bytes]] = [[] for _ in files]
     size = 0
     while True:
-        rows = [next(file, None) for file in files]
+        try:
+            rows = [next(file, None) for file in files]
+        except CorpusError:
+            if any(taken):
+                yield taken
+            raise
         for lines, line in zip(taken, rows, strict=True):
             if line is not None:
                 lines.append(line)
@@ -484,8 +501,9 @@ def find_columns(columns: Columns, header: list[str], reading: Reading) -> list[
 def number_columns(columns: Columns, reading: Reading) -> list[int] | None:
     """Places of columns given by number from 1, or None with a problem noted."""
     names = [columns.source, *target_names(columns)]
-    if not all(name.isdecimal() and int(name) > 0 for name in names):
-        reading.add(1, f"without a header data.columns must hold numbers from 1, found {', '.join(names)}")
+    if not all(COLUMN_NUMBER.fullmatch(name) for name in names):
+        found = shown(", ".join(names), 100)
+        reading.add(1, f"without a header data.columns must hold numbers from 1, found {found}")
         return None
     return [int(name) - 1 for name in names]
 
@@ -495,7 +513,12 @@ def target_names(columns: Columns) -> tuple[str, ...]:
 
 
 def is_jsonl(name: str) -> bool:
-    return name.removesuffix(".gz").endswith((".jsonl", ".json"))
+    return suffix_of(name) in (".jsonl", ".json")
+
+
+def suffix_of(name: str) -> str:
+    """What the name ends with behind its last dot, zipped or not, in lower case."""
+    return Path(name.removesuffix(".gz")).suffix.lower()
 
 
 def pairs_of_tsv(piece: Piece, reading: Reading, *, places: Sequence[int], columns: int | None) -> Iterator[Row]:

@@ -197,6 +197,9 @@ def staged_files(targets: Sequence[Path]) -> Iterator[dict[Path, Path]]:
 
 def refuse_replacing(staged: dict[Path, Path], folder: Path, name: str, force: bool) -> None:
     """Raise UsageError where something else is at a target, a README.md of another corpus included."""
+    blocked = [path.name for path in (*staged, folder / README) if path.exists() and not path.is_file()]
+    if blocked:
+        raise UsageError(f"{folder} holds {' and '.join(blocked)}, which is no file; name another folder by --output")
     if force:
         return
     other = [target.name for target, file in staged.items() if target.exists() and not same(target, file)]
@@ -231,7 +234,7 @@ def describe(
     name: str, corpus: Corpus, converted: dict[str, Converted], published: dict[str, Path], folder: Path
 ) -> str:
     """The README.md: what this is, whose it is, what may be done with it, and what was made of which file."""
-    rows = written_before(folder) | {
+    rows = written_before(name, folder) | {
         file: f"| `{file}` | {outcome.rows:,} | {'; '.join(outcome.described())} |"
         for file, outcome in converted.items()
     }
@@ -254,10 +257,12 @@ def describe(
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def written_before(folder: Path) -> dict[str, str]:
-    """File name -> the line about it that an earlier call has written into the README.md."""
+def written_before(name: str, folder: Path) -> dict[str, str]:
+    """File name -> the line about it that an earlier call has written into the README.md of this corpus."""
     readme = folder / README
     lines = readme.read_text(encoding="utf-8", errors="replace").splitlines() if readme.is_file() else []
+    if lines[:1] != [title(name)]:
+        return {}
     return {line.split("`")[1]: line for line in lines if line.startswith("| `") and line.count("`") > 1}
 
 

@@ -91,8 +91,8 @@ def download(address: str, target: Path, expected: Expected, on_progress: Progre
         part.forget()
     except OSError as error:
         raise WeftError(
-            f"{target} could not be written: {error.strerror or error}; {part.outlook()}. Put that right, or name "
-            "another folder by --output"
+            f"{target} could not be written: {error.strerror or error}; {part.outlook(address)}. Put that right, or "
+            "name another folder by --output"
         ) from error
 
 
@@ -117,7 +117,7 @@ def transfer_patiently(
                 furthest, failures = part.size(), 0
             if failures == len(PAUSES):
                 raise WeftError(
-                    f"cannot download {address}: {broken}; {part.outlook()}. A mirror or a folder with the "
+                    f"cannot download {address}: {broken}; {part.outlook(address)}. A mirror or a folder with the "
                     "files is named by --from"
                 ) from None
             pause = min(max(PAUSES[failures], broken.pause), LONGEST_PAUSE)
@@ -145,11 +145,11 @@ class Partial:
     def size(self) -> int:
         return self.path.stat().st_size if self.path.is_file() else 0
 
-    def outlook(self) -> str:
+    def outlook(self, address: str) -> str:
         """What the same command will do."""
-        size = self.size()
+        size = self.size() if self.version(address) is not None else 0
         kept = f"{size:,} bytes of it are kept, and the same command goes on from there"
-        return kept if size else "the same command tries again"
+        return kept if size else "the same command begins again"
 
     def version(self, address: str) -> str | None:
         """The validator (an ETag or a date) of the version whose beginning is here; None where that is unknown."""
@@ -185,7 +185,9 @@ def transfer(address: str, part: Partial, expected: Expected, on_progress: Progr
     with ask(address, done, version, part) as response:
         if response.status == 206:
             begin, total = content_range(response)
-            if not done or begin != done or version_of(response) not in (None, version):
+            # A server that was not asked to send the whole of another version has to say that this is the same one.
+            known = (version,) if version is not None and version.startswith("W/") else (None, version)
+            if not done or begin != done or version_of(response) not in known:
                 part.path.unlink(missing_ok=True)
                 raise Broken("the server went on with another version of the file")
         elif response.status == 200:

@@ -1,7 +1,8 @@
 """What texts are compared by, as numbers: two texts with one key differ in nothing that a reader would call the text.
 
 A key is made of a text's letters, their marks, its digits and the signs that make others of these (SIGN), in lower case
-and of one width, Traditional characters as their Simplified ones. Here each is a 64-bit hash of that, made for many
+and of one width, Traditional characters as their Simplified ones (and one that some words alone have another one for as
+that one: 著 as 着). Here each is a 64-bit hash of that, made for many
 texts at once without a loop over their characters, so that duplicates among millions of texts are found by comparing
 numbers.
 """
@@ -31,11 +32,19 @@ SIGN = re.compile(
       )
       | (?<=[^\W\d_][+＋#＃])                  # C#
       | (?<=[^\W\d_][+＋#＃][+＋#＃])          # C++
-    )""",
+    )
+    | [+＋=＝×÷±<＜>＞%％‰°$＄€£￡¥￥](?:(?=[ ]?\d)|(?<=\d.)|(?<=\d[ ].))  # 2 + 3, 5%, $5
+    """,
     re.VERBOSE,
 )
 """A sign without which a number or a name would be another one."""
-PLAIN_SIGNS = str.maketrans("．，：／–‐‑－−＋＃", ".,:/-----+#")
+PLAIN_SIGNS = str.maketrans("．，：／–‐‑－−＋＃＝＜＞％＄￡￥", ".,:/-----+#=<>%$£¥")
+
+OF_SOME_WORDS = ["著着", "瞭了", "藉借", "覆复", "彷仿", "俱具", "甚什", "衹只", "畫划", "沈沉", "妳你", "牠它"]
+"""Of Traditional text, and what stands for it in Simplified text, in some words (看著, 瞭解, 藉口, 答覆, 彷彿, 傢俱,
+甚麼, 計畫, 沈重) or everywhere; OpenCC converts these by word, if at all."""
+HALF_WIDTH_KANA = re.compile("[\uff66-\uff9f]+")
+"""Of which a voiced one is two, ｶ and ﾞ."""
 
 
 def keys_of(texts: Sequence[str]) -> NDArray[np.uint64]:
@@ -46,6 +55,9 @@ def keys_of(texts: Sequence[str]) -> NDArray[np.uint64]:
     differ have one hash in 2**64 by chance, which is no protection from someone who looks for such texts.
     """
     joined = "\n".join(texts)
+    if HALF_WIDTH_KANA.search(joined):
+        texts = [HALF_WIDTH_KANA.sub(lambda kana: unicodedata.normalize("NFKC", kana[0]), text) for text in texts]
+        joined = "\n".join(texts)
     if not unicodedata.is_normalized("NFC", joined):
         texts = [unicodedata.normalize("NFC", text) for text in texts]
         joined = "\n".join(texts)
@@ -126,6 +138,9 @@ def folding() -> NDArray[np.uint32]:
     for character, other in zip(han, simplified, strict=True):
         if len(other) == 1 and table[ord(character)]:
             table[ord(character)] = ord(other)
+    table[ord("ς")] = ord("σ")  # at the end of a word
+    for character, other in OF_SOME_WORDS:
+        table[table == table[ord(character)]] = table[ord(other)]
     return table
 
 

@@ -67,7 +67,7 @@ SCRIPTS_OF_LANGUAGES = {code: scripts for scripts, codes in LANGUAGES_BY_SCRIPTS
 
 # Valid in Traditional text too, though OpenCC writes them otherwise there by default.
 IN_BOTH_SCRIPTS = frozenset(
-    "吃游床台秘里准干群峰唇伙岩痴皂占夸雇后几只面云系斗丑才冲出向回困家志念愿朱周姜曲术柜板梁涂"
+    "吃游床台秘里准干群峰唇伙岩痴皂占夸雇后几只面云系斗丑才冲出向回困家志念愿朱周姜曲术柜板梁涂范余于岳朴征佣郁卧尸"
 )
 
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"

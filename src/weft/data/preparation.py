@@ -66,8 +66,11 @@ class HeldOut:
     targets: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
 
     @classmethod
-    def of(cls, sources: Sequence[str], targets: Sequence[str]) -> "HeldOut":
+    def of(cls, sources: Sequence[str], targets: Sequence[str], *, in_one_language: bool = False) -> "HeldOut":
+        """Where both sides are `in_one_language` a pair may not be known the other way round either."""
         source, target = (keys[keys != 0] for keys in (np.unique(keys_of(texts)) for texts in (sources, targets)))
+        if in_one_language:
+            source = target = np.union1d(source, target)
         return cls(source, target)
 
     def share_a_side(self, sources: NDArray[np.uint64], targets: NDArray[np.uint64]) -> NDArray[np.bool_]:

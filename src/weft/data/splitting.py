@@ -23,6 +23,7 @@ from weft.data.keys import keys_of, mixed, pair_keys
 from weft.data.preparation import in_file, one_line
 from weft.errors import CorpusError, Problem, UsageError, WeftError
 from weft.files import refuse_existing_folder, sync
+from weft.text.language import is_one_language
 from weft.text.normalization import is_blank
 
 TRAIN = "train"
@@ -50,7 +51,9 @@ def split(
     refuse_existing_folder(folder)
     sources, targets = read_keys(entries, layout)
     names = [TRAIN, *held_out]
-    part_of = choose(sources, targets, list(held_out.values()), [seed_key(seed, name) for name in held_out])
+    seed_keys = [seed_key(seed, name) for name in held_out]
+    in_one_language = is_one_language(*layout.languages)
+    part_of = choose(sources, targets, list(held_out.values()), seed_keys, in_one_language=in_one_language)
     staged = folder.resolve().with_name(f".{folder.name}.{os.getpid()}.partial")
     try:
         staged.mkdir()
@@ -66,14 +69,21 @@ def split(
     return Split(dict(zip(names, counts[1:], strict=True)), copies=counts[0], dropped_empty=empty)
 
 
-def choose(sources: Keys, targets: Keys, sizes: Sequence[int], seed_keys: Sequence[Keys]) -> NDArray[np.int8]:
+def choose(
+    sources: Keys, targets: Keys, sizes: Sequence[int], seed_keys: Sequence[Keys], *, in_one_language: bool = False
+) -> NDArray[np.int8]:
     """For each pair its part: 0 to train on, 1 ... len(sizes) held out, -1 for a copy of a pair that is held out.
 
-    Every part draws its own numbers, so that the size of one hardly moves another.
+    Every part draws its own numbers, so that the size of one hardly moves another. Where both sides are
+    `in_one_language`, a sentence may stand on either side of other pairs.
     """
     keys = pair_keys(sources, targets)
     _, first = np.unique(keys, return_index=True)
-    stands_alone = occurs_once(sources[first]) & occurs_once(targets[first]) & (sources[first] != 0)
+    if in_one_language:
+        is_once = occur_in_no_other(sources[first], targets[first])
+    else:
+        is_once = occurs_once(sources[first]) & occurs_once(targets[first])
+    stands_alone = is_once & (sources[first] != 0)
     free = first[stands_alone & (targets[first] != 0)]
     if len(free) < sum(sizes) or len(first) == sum(sizes):
         raise UsageError(
@@ -95,6 +105,13 @@ def choose(sources: Keys, targets: Keys, sizes: Sequence[int], seed_keys: Sequen
 def occurs_once(keys: Keys) -> NDArray[np.bool_]:
     _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
     return counts[inverse] == 1
+
+
+def occur_in_no_other(sources: Keys, targets: Keys) -> NDArray[np.bool_]:
+    """Whether neither side of a pair stands on either side of another one."""
+    known, counts = np.unique(np.concatenate([sources, targets[targets != sources]]), return_counts=True)
+    once = known[counts == 1]
+    return np.isin(sources, once) & np.isin(targets, once)
 
 
 def seed_key(seed: int, part: str) -> Keys:

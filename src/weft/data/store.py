@@ -203,6 +203,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         files, parts = manifest["files"], [StoredPart(**part) for part in manifest["parts"]]
+        np.dtype(manifest["id_type"])
         problems = [
             Problem(name, "is missing or changed; prepare the corpus again")
             for name in {**dict.fromkeys(FILES), **files}

@@ -116,6 +116,8 @@ class Units:
         if len(self.open) == 1 and name != "tmx":
             self.refuse(f"begins with <{name[:40]}>; a translation memory begins with <tmx>")
         if name == "tu":
+            if self.unit is not None:
+                self.refuse("has a <tu> inside a <tu>; end the one before it")
             self.unit = Unit(self.parser.CurrentLineNumber)
         elif name == "tuv":
             self.language = attributes.get("xml:lang", attributes.get("lang", ""))

@@ -149,11 +149,13 @@ class GrowingFile:
     def _read_manifest(self) -> dict[str, Any] | None:
         try:
             known = json.loads(self.manifest.read_text(encoding="utf-8"))
-            if known.keys() >= {"made_of", "state", "bytes", "finished"} and isinstance(known["made_of"], dict):
+            kinds = {"made_of": dict, "state": dict, "bytes": int, "finished": bool}
+            kinds |= {"sha256": str} if known["finished"] else {}
+            if all(isinstance(known[key], kind) for key, kind in kinds.items()):
                 return known
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, AttributeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             pass
         raise UsageError(f"{self.manifest} is in the way: it does not say how {self.path} was made; name another file")
 

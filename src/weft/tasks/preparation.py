@@ -43,6 +43,7 @@ from weft.tasks.vocabularies import (
     with_corpus_choices,
     with_language_choices,
 )
+from weft.text.language import is_one_language
 from weft.text.tokenizer import Tokenizer
 from weft.training.run_folder import RunFolder
 from weft.training.signals import stopped_by_signal
@@ -285,7 +286,11 @@ def cleaned(
     scratch = folder.with_name(f".{folder.name}.{os.getpid()}.clean.partial")
     size = sum((corpora.root / name).stat().st_size for name in corpora.train)
     processes = processes or min(usable_cores(), 1 + size // BYTES_A_PROCESS)
-    held_out = HeldOut.of(corpora.valid.sources, [text for texts in corpora.valid.references for text in texts])
+    held_out = HeldOut.of(
+        corpora.valid.sources,
+        [text for texts in corpora.valid.references for text in texts],
+        in_one_language=is_one_language(recipe.data.source, recipe.data.target),
+    )
     try:
         with cluster_workers() if cluster else workers(processes) as each:
             try:
@@ -371,7 +376,12 @@ def look_over(recipe: TranslationRecipe, corpora: Corpora, corpus: CleanCorpus) 
         corpora.valid,
         (recipe.data.source, recipe.data.target),
         whole=len(corpus),
-        leak=leaks_of(corpus.leaks, len(corpus), corpora.valid),
+        leak=leaks_of(
+            corpus.leaks,
+            len(corpus),
+            corpora.valid,
+            in_one_language=is_one_language(recipe.data.source, recipe.data.target),
+        ),
     )
 
 

@@ -8,6 +8,11 @@ def code_of(language: str) -> str:
     return TWO_LETTERS.get(code, code)
 
 
+def is_one_language(code: str, other: str) -> bool:
+    """Whether both codes mean the same language, be it in another script or region."""
+    return code_of(code) == code_of(other)
+
+
 def is_written_without_spaces(language: str) -> bool:
     """Whether no white space divides the words of a language, so that its texts are counted by characters."""
     return code_of(language) in WITHOUT_SPACES

@@ -149,6 +149,22 @@ def test_a_leak_into_any_reference_of_a_held_out_pair_is_found(tmp_path: Path, n
     assert quick is not None and quick.details == [said] and quick.lines == leak.lines
 
 
+def test_of_one_language_a_pair_the_other_way_round_is_a_leak_too(tmp_path: Path) -> None:
+    columns = Columns(source="a", target="b")
+    for part, row in (("train", "They left.\tThey went away."), ("valid", "they went away\tthey departed")):
+        (tmp_path / f"{part}.tsv").write_text(f"a\tb\nGood day.\tHello {part}.\n{row}\n".replace("Good", part), "utf-8")
+    entries = {part: [CorpusEntry(path=f"{part}.tsv")] for part in ("train", "valid")}
+    said = ["1 source and 0 target sides of 2 pairs of valid stand in train"]
+    leak = finding(examine(entries, Layout("en", "en-GB", columns), tmp_path), "leak")
+    assert (leak.lines, leak.details, leak.examples[0].note) == ({"train.tsv": [3]}, said, "as valid.tsv:3")
+    config = DataConfig(source="en", target="en-GB", train=("train.tsv",), valid=("valid.tsv",), columns=columns)
+    valid = read_corpora(config.valid, config, tmp_path)
+    held_out = HeldOut.of(valid.sources, valid.targets, in_one_language=True)
+    found = clean(config.train, config, None, tmp_path, tmp_path, held_out=held_out)
+    quick = leaks_of(found.leaks, len(found), valid, in_one_language=True)
+    assert quick is not None and (quick.lines, quick.details) == (leak.lines, said)
+
+
 def test_a_pair_that_nearly_stands_in_a_held_out_file_is_a_note_and_no_leak(tmp_path: Path, pairs: list[Pair]) -> None:
     zh = "他们在一九九八年春天把旧的图书馆搬到了河对岸那座红色的大楼里"
     en = "in the spring of 1998 they moved the old library into the large red building across the river"

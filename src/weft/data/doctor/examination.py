@@ -34,7 +34,7 @@ from weft.data.doctor.reading import CHUNK, Chunk, Fault, File
 from weft.data.keys import keys_of, pair_keys
 from weft.data.measures import tokens
 from weft.text.chinese import is_chinese
-from weft.text.language import is_in_words_of_characters, is_written_without_spaces
+from weft.text.language import is_in_words_of_characters, is_one_language, is_written_without_spaces
 
 SAMPLE = 50_000
 """The lexicon is learned from at least so many pairs, evenly spread, or from all."""
@@ -113,17 +113,18 @@ def examine_quickly(
     return examination.diagnosis([leak] if leak is not None else [])
 
 
-def leaks_of(leaks: Leaks, pairs: int, valid: ParallelText) -> Finding | None:
+def leaks_of(leaks: Leaks, pairs: int, valid: ParallelText, *, in_one_language: bool = False) -> Finding | None:
     """The finding of these leaks, among so many pairs to train on, into the pairs that are held out."""
     if not leaks.lines:
         return None
+    sources, targets = (leaks.sources | leaks.targets,) * 2 if in_one_language else (leaks.sources, leaks.targets)
     references = [text for texts in valid.references for text in texts]
     pair_of = np.repeat(np.arange(len(valid)), [len(texts) for texts in valid.references])
     known = [
         len(np.unique(of_text[np.isin(keys_of(texts), np.array(sorted(keys), np.uint64))]))
         for texts, of_text, keys in (
-            (valid.sources, np.arange(len(valid)), leaks.sources),
-            (references, pair_of, leaks.targets),
+            (valid.sources, np.arange(len(valid)), sources),
+            (references, pair_of, targets),
         )
     ]
     details = [sides_known(known, len(valid), "valid", "train")]
@@ -275,14 +276,20 @@ class Examination:
         """Sides of one part that stand in another; the pairs of the earlier part are named."""
         for part, other in combinations(self.parts, 2):
             (first, last), (begin, end) = self.range_of(part), self.range_of(other)
-            sides = [(self.keys[first:last, side], *self.held_side(begin, end, side)) for side in (0, 1)]
-            twins = [np.append(pairs, -1)[find_in(keys, held)] for keys, held, pairs in sides]
-            leaks = np.flatnonzero((twins[0] >= 0) | (twins[1] >= 0))
+            in_one_language = is_one_language(*self.languages)
+            twin, known = np.full(last - first, -1), []
+            for side in (0, 1):
+                held, pairs = self.held_side(begin, end, side)
+                is_known = np.zeros(len(held), bool)
+                for keys in self.keys[first:last].T if in_one_language else [self.keys[first:last, side]]:
+                    twin = np.where(twin >= 0, twin, np.append(pairs, -1)[find_in(keys, held)])
+                    is_known |= find_in(held, keys) >= 0
+                known.append(len(np.unique(pairs[is_known])))
+            leaks = np.flatnonzero(twin >= 0)
             if not len(leaks):
                 continue
             self.add("leak", leaks + first)
-            self.name_twins("leak", leaks + first, np.where(twins[0] >= 0, *twins)[leaks])
-            known = [len(np.unique(pairs[find_in(held, keys) >= 0])) for keys, held, pairs in sides]
+            self.name_twins("leak", leaks + first, twin[leaks])
             self.details.setdefault("leak", []).append(sides_known(known, end - begin, other, part))
 
     def held_side(self, begin: int, end: int, side: int) -> tuple[NDArray[np.uint64], Places]:
