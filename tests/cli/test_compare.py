@@ -110,6 +110,7 @@ def test_results_are_shown_also_where_a_file_cannot_be_written(
         (("--seeds", "a.txt", "b.txt", "--against", "c.txt", "--data", "test.tsv"), 2, "two runs at least on either"),
         (("a.txt", "b.txt", "--against", "c.txt", "--data", "test.tsv", *LANGUAGES), 2, "--against is for --seeds"),
         (("a.txt", "a.txt", "--data", "test.tsv", *LANGUAGES), 2, "a.txt stands there more than once"),
+        (("a.txt", "./a.txt", "--data", "test.tsv", *LANGUAGES), 2, "./a.txt, a.txt stands there more than once"),
         (("a.txt", "b.txt", "--data", "test.tsv"), 2, "--source and --target is missing"),
         ((*FILES, "--set", "decoding.beam_size=2"), 2, "all files of translations"),
         ((*FILES, "--confidence", "95"), 2, "--confidence is a share from 0.5 to below 1"),

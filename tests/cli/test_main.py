@@ -123,6 +123,41 @@ def test_a_reader_that_has_gone_away_is_no_defect() -> None:
     assert (answer.returncode, answer.stderr) == (1, b"")
 
 
+def in_a_shell(command: str) -> subprocess.CompletedProcess[str]:
+    line = ["sh", "-c", f"{sys.executable} -m weft {command}"]
+    return subprocess.run(line, capture_output=True, text=True, check=False)
+
+
+def test_without_a_stderr_the_work_is_done_and_no_message_gets_into_the_output(tiny_run: Path, tmp_path: Path) -> None:
+    planned = in_a_shell(f"plan {tiny_run / 'tiny.toml'} --no-trial --json - 2>&-")
+    assert planned.returncode == 0 and json.loads(planned.stdout)["pairs"]
+    (tmp_path / "in.txt").write_text("我有。\n", encoding="utf-8")
+    files = f"--input {tmp_path / 'in.txt'} --output {tmp_path / 'out.txt'}"
+    assert in_a_shell(f"translate --model {tiny_run / 'run'} {files} 2>&-").returncode == 0
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8").count("\n") == 1
+
+
+def test_a_reader_of_messages_that_has_gone_away_changes_no_exit_code(tiny_run: Path, tmp_path: Path) -> None:
+    program = """
+import weft.cli.main
+from weft.errors import Stopped
+def stop():
+    raise Stopped("stopped")
+weft.cli.main.app = stop
+weft.cli.main.run()
+"""
+    for command, expected in (
+        ([sys.executable, "-c", program], 3),
+        ([sys.executable, "-m", "weft", "tokenize", "x"], 2),
+        ([sys.executable, "-m", "weft", "train", str(tiny_run / "tiny.toml"), "--run", str(tmp_path / "run")], 0),
+    ):
+        reader, writer = os.pipe()
+        os.close(reader)
+        assert subprocess.run(command, stderr=writer, stdout=subprocess.PIPE, check=False).returncode == expected
+        os.close(writer)
+    assert json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["finished"]
+
+
 def test_an_argument_that_is_no_text_is_named_in_an_error_like_any_other() -> None:
     command = [sys.executable.encode(), b"-m", b"weft", b"config", b"show", b"\xff.toml"]
     answer = subprocess.run(command, capture_output=True, check=False)

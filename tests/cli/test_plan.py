@@ -13,7 +13,12 @@ Weft = Callable[..., tuple[int, str, str]]
 def plan(weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Weft:
     """`weft plan` of tiny.toml in an empty folder, with the shortest of trials."""
     monkeypatch.chdir(tmp_path)
-    return lambda *arguments: weft("plan", str(tiny_run / "tiny.toml"), "--seconds", "0", *arguments)
+
+    def plan(*arguments: str) -> tuple[int, str, str]:
+        quickly = () if "--no-trial" in arguments else ("--seconds", "0")
+        return weft("plan", str(tiny_run / "tiny.toml"), *quickly, *arguments)
+
+    return plan
 
 
 def test_the_table_has_work_cost_memory_and_time(plan: Weft, tmp_path: Path) -> None:
@@ -32,6 +37,11 @@ def test_without_a_trial_nothing_is_timed(plan: Weft) -> None:
     assert exit_code == 0
     assert "14 = 2 an epoch x 7 epochs\n" in out and "\nmemory " in out
     assert "\ntime " not in out
+
+
+def test_a_trial_that_is_not_made_takes_no_time(plan: Weft) -> None:
+    exit_code, _, error = plan("--no-trial", "--seconds", "5")
+    assert exit_code == 2 and "--no-trial does not go with --seconds" in error
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])

@@ -2,6 +2,8 @@
 
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,22 @@ def test_a_new_key_is_printed_once_and_its_hash_is_kept(weft: Weft, tmp_path: Pa
     assert read_keys(file).admit(out.strip().encode())
     code, out, error = weft("serve", "--make-key", "another")
     assert code == 0 and "another" in error and out.strip() not in error
+
+
+def test_a_key_that_nobody_sees_is_not_kept(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m weft serve --make-key x --api-keys {tmp_path / 'keys'} >&-"
+    answer = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+    assert answer.returncode == 2 and "there is no standard output" in answer.stderr
+    assert not (tmp_path / "keys").exists()
+
+
+def test_making_a_key_looks_at_nothing_else(weft: Weft) -> None:
+    code, _, error = weft("serve", "--make-key", "x", "--model", "nope", "--insecure")
+    assert code == 2 and "--make-key does not go with --model, --insecure" in error
+
+
+def test_a_negative_number_of_requests_is_none(weft: Weft) -> None:
+    assert "--max-requests" in weft("serve", "--model", "x", "--max-requests", "-7")[2]
 
 
 @pytest.mark.parametrize(

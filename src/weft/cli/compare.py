@@ -134,7 +134,9 @@ def refuse_wrong_numbers(systems: Sequence[str], seeds: bool, against: Sequence[
     if len(systems) < 2 or (seeds and len(against) == 1):
         what = "two runs at least on either side" if seeds else "two systems at least"
         raise UsageError(f"give {what}, such as: {USAGE}")
-    if repeated := sorted({name for name in [*systems, *against] if [*systems, *against].count(name) > 1}):
+    names = [*systems, *against]
+    places = [Path(name).resolve() for name in names]
+    if repeated := sorted({name for name, place in zip(names, places, strict=True) if places.count(place) > 1}):
         raise UsageError(f"{', '.join(repeated)} stands there more than once")
 
 

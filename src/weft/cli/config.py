@@ -47,7 +47,7 @@ def show(
 ) -> None:
     """Print a recipe with every default filled in and the origin of every value beside it."""
     from weft.config import choose_recipe_model, read_recipe, render
-    from weft.tasks.recipes import RECIPES
+    from weft.tasks.recipes import OF_THE_MACHINE, RECIPES
 
     model = choose_recipe_model(recipe, RECIPES, overrides or ())
-    typer.echo(render(read_recipe(recipe, model, overrides or ())), nl=False)
+    typer.echo(render(read_recipe(recipe, model, overrides or (), of_the_machine=OF_THE_MACHINE)), nl=False)

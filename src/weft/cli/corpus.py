@@ -85,7 +85,9 @@ def get(
         bool, typer.Option("--accept-unverified", help="Use a file although weft knows no digest of it.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that have another content.")] = False,
-    seed: Annotated[int | None, typer.Option(help="Of the starter corpus: another seed draws other sentences.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of the starter corpus: another seed draws other sentences.")
+    ] = None,
 ) -> None:
     """Write a corpus into a folder: its parts, and a README.md with source, license and counts."""
     from weft.data.catalog import STARTER, find_corpus

@@ -95,7 +95,7 @@ def run() -> None:
     except FailedElsewhere as error:
         sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader has gone away
-        give_up_stdout()
+        give_up(sys.stdout.fileno())
         sys.exit(1)
     except WeftError as error:
         fail(str(error), error.exit_code)
@@ -117,7 +117,7 @@ def fail(message: str, exit_code: int) -> None:
     try:
         flush()
     except OSError:
-        give_up_stdout()
+        give_up(sys.stdout.fileno())
     typer.echo(f"weft: {message}", err=True)
     sys.exit(exit_code)
 
@@ -126,14 +126,42 @@ def prepare_streams() -> None:
     """UTF-8 whatever the locale: most of what weft prints is not ASCII, and an argument may not even be text.
 
     With PYTHONUNBUFFERED Python writes to stdout without looking whether all of it was written, as on a full disk it
-    is not; a buffer looks.
+    is not; a buffer looks. A stream that was closed by whoever started this keeps its number, which a file would get
+    otherwise, with all that a library says on it.
     """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if sys.stderr is None or type(sys.stderr) is io.TextIOWrapper:
+        number = 2 if sys.stderr is None else sys.stderr.fileno()
+        buffer = io.BufferedWriter(io.FileIO(number, "w", closefd=False))
+        sys.stderr = Messages(buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True)
     if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stdout.buffer, io.RawIOBase):
         buffer = io.BufferedWriter(io.FileIO(sys.stdout.fileno(), "w", closefd=False))
         sys.stdout = io.TextIOWrapper(buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+
+class Messages(io.TextIOWrapper):
+    """Stderr, whose reader may go away, as `tee` does at Ctrl-C: that nobody reads a message is no reason to leave
+    undone what it is about."""
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError:
+            give_up(self.fileno())
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError:
+            give_up(self.fileno())
 
 
 def flush() -> None:
@@ -141,6 +169,8 @@ def flush() -> None:
         sys.stdout.flush()
 
 
-def give_up_stdout() -> None:
-    """Let what could not be written go to nowhere, since Python tries it once more at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def give_up(number: int) -> None:
+    """Let what could not be written to this stream go to nowhere, since Python tries it once more at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, number)
+    os.close(nowhere)

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from weft.cli.options import DataRoot, Overrides, RecipeFile, RunFolder, finite
+from weft.cli.options import DataRoot, Overrides, RecipeFile, RunFolder, finite, refuse_beside
 from weft.cli.outputs import refuse_place
 from weft.files import write_atomically
 
 
 def plan(
+    context: typer.Context,
     recipe: RecipeFile,
     run: RunFolder = None,
     data: DataRoot = None,
@@ -31,6 +32,8 @@ def plan(
     from weft.tasks.corpora import input_files
     from weft.tasks.plan import plan as plan_by_recipe
 
+    if not trial:
+        refuse_beside(context, "--no-trial", ("seconds",))
     refuse_place("--json", json, input_files(recipe, data=data, overrides=overrides or ()))
     planned = plan_by_recipe(
         recipe,

@@ -2,12 +2,13 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from weft.cli.options import finite
+from weft.cli.options import finite, refuse_beside
 from weft.cli.start import without_collections
 from weft.errors import MissingExtraError, UsageError
 
@@ -22,6 +23,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def serve(
+    context: typer.Context,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,8 +83,14 @@ def serve(
         float, typer.Option("--max-document-seconds", help="For the answer to a file or a stream.")
     ] = 600.0,
     max_requests: Annotated[
-        int, typer.Option("--max-requests", help="Of one client in a minute; 0 sets no such limit.", show_default=False)
-    ] = -1,
+        int | None,
+        typer.Option(
+            "--max-requests",
+            min=0,
+            help="Of one client in a minute; 0 sets no such limit.  [default: 60, on a loopback address 0]",
+            show_default=False,
+        ),
+    ] = None,
     grace: Annotated[
         float,
         typer.Option(
@@ -98,6 +106,8 @@ def serve(
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     require_libraries()
     if make_key is not None:
+        others = {str(parameter.name) for parameter in context.command.params} - {"make_key", "api_keys"}
+        refuse_beside(context, "--make-key", others)
         print_new_key(make_key, api_keys)
         return
     is_public = host not in LOOPBACK
@@ -130,7 +140,7 @@ def serve(
         queue=max_queue,
         seconds=max_seconds,
         document_seconds=max_document_seconds,
-        requests_per_minute=max_requests if max_requests >= 0 else 60 if is_public else 0,
+        requests_per_minute=max_requests if max_requests is not None else 60 if is_public else 0,
     )
     names = frozenset(name.lower() for name in allow_host or ())
     hosts = (names | LOOPBACK_NAMES) if names or not is_public else None
@@ -154,14 +164,19 @@ def require_libraries() -> None:
 
 
 def print_new_key(name: str, path: Path | None) -> None:
-    """The key goes to stdout, once; what is kept of it to the file, or to stderr."""
+    """The key goes to stdout, once, and what is kept of it to the file, or to stderr; nothing is of one that nobody
+    sees."""
+    if sys.stdout is None:  # closed by whoever started this
+        raise UsageError("there is no standard output, to which the new key goes")
     from weft.serving.keys import add_key, line_for
     from weft.serving.keys import make_key as new_key
 
     key = new_key()
     if path is None:
         typer.echo(f"add this line to a file and start with --api-keys FILE:\n{line_for(key, name)}", err=True)
-    else:
-        add_key(path, key, name)
-        typer.echo(f"{path} has the SHA-256 of the key; the key itself is kept nowhere:", err=True)
+        typer.echo(key)
+        return
     typer.echo(key)
+    sys.stdout.flush()
+    add_key(path, key, name)
+    typer.echo(f"{path} has the SHA-256 of this key; the key itself is kept nowhere", err=True)

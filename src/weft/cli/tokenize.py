@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from weft.text.tokenizer import Tokenizer
 
 KindName = Literal["bpe", "unigram", "wordpiece", "characters", "words"]
+IN_WORDS: frozenset[KindName] = frozenset(["words", "wordpiece"])
+"""The kinds that cut text into words first."""
 ModelOption = Annotated[
     str, typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft.")
 ]
@@ -32,7 +34,7 @@ KindOption = Annotated[
     KindName | None, typer.Option("--kind", help="Of which kind --vocabulary is.", show_default=False)
 ]
 LanguageOption = Annotated[
-    str, typer.Option("--language", help="Whose words they are; asked for by --kind words only.")
+    str, typer.Option("--language", help="Whose words they are; asked for by --kind words and wordpiece.")
 ]
 InputOption = Annotated[
     Path | None, typer.Option("--input", help="A text file, one sentence a line; .gz too.", show_default=False)
@@ -85,8 +87,10 @@ def tokenizer_of(
         raise UsageError("--side chooses between a model's two vocabularies; --vocabulary is one")
     if kind is None:
         raise UsageError("--vocabulary needs --kind: bpe, unigram, wordpiece, characters or words")
-    if kind == "words" and not language:
-        raise UsageError("--kind words needs --language, such as zh: each language has its words")
+    if kind in IN_WORDS and not language:
+        raise UsageError(f"--kind {kind} needs --language, such as zh: each language has its words")
+    if kind not in IN_WORDS and language:
+        raise UsageError(f"--kind {kind} is the same for all languages; leave out --language")
     from weft.text.kinds import load_tokenizer
 
     return load_tokenizer(vocabulary, kind=kind, language=language)

@@ -231,7 +231,7 @@ def translate(
         is_typed = (
             sys.stdout is not None
             and sys.stdout.isatty()
-            and (text is not None or (input_file is None and sys.stdin.isatty()))
+            and (text is not None or (input_file is None and sys.stdin is not None and sys.stdin.isatty()))
         )
         streams = output_file is None and form == Form() and (is_typed if stream is None else stream)
         with open_output(output_file) as output:
