@@ -109,8 +109,12 @@ class WorkerLost(WeftError):
     """A process that did a part of this one's work was ended from outside."""
 
 
-NO_MEMORY = ("out of memory", "not enough memory", "DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED")
-"""What torch writes into a RuntimeError, on one system or another, where memory does not suffice."""
+NO_MEMORY = (
+    *("out of memory", "not enough memory", "DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED"),
+    *("failed to allocate", "Failed to allocate", "bad_alloc"),
+)
+"""What torch, CTranslate2 or ONNX Runtime writes into an error, on one system or another, where memory does not
+suffice."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -120,7 +124,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     if isinstance(error, MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in NO_MEMORY)
+    return isinstance(error, RuntimeError) and says_no_memory(error)
+
+
+def says_no_memory(error: BaseException) -> bool:
+    return any(text in str(error) for text in NO_MEMORY)
 
 
 class LostTouch(WeftError):

@@ -10,7 +10,7 @@ import torch
 
 from weft.decoding.search import DecodingConfig
 from weft.decoding.step import Hypothesis
-from weft.engines.onnx import ENCODER, STEP, OnnxEngine
+from weft.engines.onnx import ENCODER, STEP, OnnxEngine, run
 from weft.errors import MissingExtraError, ModelError, WeftError
 from weft.export.onnx import write_onnx
 from weft.models.transformer import Transformer
@@ -56,6 +56,25 @@ def test_a_graph_that_claims_endless_keys_is_refused_before_they_are_made(lively
     onnx.save(graph, tmp_path / STEP)
     with pytest.raises(ModelError, match=STEP):
         OnnxEngine(tmp_path, threads=1)
+
+
+def test_a_graph_that_does_not_say_how_many_tokens_it_knows_is_refused(lively: Lively, tmp_path: Path) -> None:
+    engine_of(lively(), tmp_path)
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.load(tmp_path / STEP)
+    onnx.helper.set_model_props(graph, {"vocab_size": "abc"})
+    onnx.save(graph, tmp_path / STEP)
+    with pytest.raises(ModelError, match="does not say how many tokens it knows"):
+        OnnxEngine(tmp_path, threads=1)
+
+
+def test_memory_that_runs_out_is_no_damage() -> None:
+    class Session:
+        def run(self, names: list[str], given: dict[str, Any]) -> None:
+            raise Exception("Non-zero status code: BFCArena::AllocateRawInternal Failed to allocate memory")
+
+    with pytest.raises(MemoryError):
+        run(Session(), [], {})
 
 
 def test_rows_are_followed_and_sentences_left_out(lively: Lively, tmp_path: Path) -> None:

@@ -12,16 +12,16 @@ import torch
 
 from weft.decoding.search import DecodingConfig
 from weft.engines.ctranslate2 import Answer, CTranslate2Engine
-from weft.errors import CorpusError, ModelError, RecipeError, UsageError, WeftError
+from weft.errors import CorpusError, ModelError, Problem, RecipeError, UsageError, WeftError
 from weft.export import folder as exporting
 from weft.export.folder import POSITIONS, export_model
 from weft.export.onnx import LARGEST_FILE, refusals, weight_bytes
 from weft.export.parity import METHODS, Agreement
 from weft.files import sha256
 from weft.models.transformer import Transformer, TransformerConfig
-from weft.tasks import exported
+from weft.tasks import exported, translation
 from weft.tasks.exported import ENGINE_FILES, EXPORT, decoding_refusals, engine_of, has_ended, load_exported, load_for
-from weft.tasks.model_folder import CARD, MANIFEST, load_model, save_model
+from weft.tasks.model_folder import CARD, MANIFEST, TranslationModel, load_model, save_model
 from weft.tasks.translation import Translation, load_translator
 from weft.text.kinds import train_tokenizer
 from weft.text.tokenizer import Kind
@@ -305,23 +305,42 @@ def test_int8_is_smaller_and_its_card_says_how_near(
         assert sizes[0] < sizes[1]
         if engine == "onnx":
             model = load_model(tiny_run / "run").model
-            for name, size in weight_bytes(model, "int8").items():
+            for name, size in weight_bytes(model, "int8", POSITIONS).items():
                 rest = (tmp_path / engine / name).stat().st_size - size
-                assert 0 < rest < 4 * POSITIONS * model.config.model_dim + 200_000  # positions, scales and the graph
-                assert size < weight_bytes(model, "fp32")[name] < (whole / name).stat().st_size
+                assert 0 < rest < 200_000  # the graph
+                assert size < weight_bytes(model, "fp32", POSITIONS)[name] < (whole / name).stat().st_size
         assert "3 sentences of valid.tsv" in (tmp_path / engine / CARD).read_text(encoding="utf-8")
+
+
+def test_a_run_whose_best_weights_are_replaced_meanwhile_is_exported_with_its_card(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load, looks = translation.load_model, []
+
+    def load_late(folder: Path) -> TranslationModel:
+        looks.append(folder)
+        if len(looks) == 1:
+            raise ModelError(folder, [Problem("the folder", "is not there any more")])
+        return load(folder)
+
+    monkeypatch.setattr(translation, "load_model", load_late)
+    export_model(tiny_run / "run", tmp_path / "exported", engine="onnx", sentences=0)
+    card = (tmp_path / "exported" / CARD).read_text(encoding="utf-8")
+    assert len(looks) == 2 and card.startswith((looks[1] / CARD).read_text(encoding="utf-8"))
 
 
 def test_onnx_refuses_weights_that_one_file_cannot_hold() -> None:
     with torch.device("meta"):
         config = TransformerConfig(model_dim=4096, ff_dim=16_384, num_heads=8)
         model = Transformer(config, source_vocab_size=100_000, target_vocab_size=1000, padding_id=0)
-    assert [problem.where for problem in refusals(model, "fp32")] == [
+    assert [problem.where for problem in refusals(model, "fp32", 2048)] == [
         "the weights of encoder.onnx",
         "the weights of step.onnx",
     ]
-    assert list(refusals(model, "int8")) == []
-    assert max(weight_bytes(model, "int8").values()) < LARGEST_FILE < min(weight_bytes(model, "fp32").values())
+    assert list(refusals(model, "int8", 2048)) == []
+    assert len(list(refusals(model, "int8", 1 << 17))) == 2  # the positions alone are two GiB
+    in_8_bits, in_fp32 = (weight_bytes(model, precision, 2048) for precision in ("int8", "fp32"))
+    assert max(in_8_bits.values()) < LARGEST_FILE < min(in_fp32.values())
 
 
 def test_a_sentence_beyond_the_positions_is_refused(

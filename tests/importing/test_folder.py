@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from tests.importing.conftest import Imported
 from tests.importing.corpus import PAIRS
 
@@ -187,6 +188,28 @@ def test_decoding_settings_come_over_and_can_be_changed(import_once, folder_of, 
     assert model.recipe.decoding == DecodingConfig(**{**dict(decoding), "beam_size": 5})
     assert model.resolved.origins["decoding.beam_size"] == "command line"
     assert model.resolved.origins["model.ff_dim"] == "import"
+
+
+@pytest.mark.parametrize(("beam_size", "ngram", "expected"), [(1, 1, 0), (1, 2, 2), (4, 1, 1), (4, -1, 0)])
+def test_repetitions_and_lengths_come_over_as_joeynmt_counts_them(
+    folder_of, tmp_path: Path, beam_size: int, ngram: int, expected: int
+) -> None:
+    folder = folder_of("joeynmt-pre")
+    config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+    said = {"beam_size": beam_size, "no_repeat_ngram_size": ngram, "alpha": 0.5, "beam_alpha": 2.0}
+    config["testing"] |= {**said, "repetition_penalty": -1}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    decoding = import_model(folder, tmp_path / "model").recipe.decoding
+    assert (decoding.no_repeat_ngram, decoding.length_penalty, decoding.length_power) == (expected, "gnmt", 0.5)
+
+
+def test_the_end_of_a_translation_is_no_word_that_is_forbidden(folder_of, tmp_path: Path) -> None:
+    folder = folder_of("marian-shared")
+    path = folder / "generation_config.json"
+    said, config = (json.loads((folder / name).read_text(encoding="utf-8")) for name in (path.name, "config.json"))
+    path.write_text(json.dumps({**said, "bad_words_ids": [[config["eos_token_id"]], [9]]}), encoding="utf-8")
+    model = import_model(folder, tmp_path / "model", source="zh", target="en").model
+    assert model.output.bias is not None and float(model.output.bias[END_ID].detach()) > -100
 
 
 def test_lengths_and_repetitions_come_over_as_transformers_counts_them(folder_of, tmp_path: Path) -> None:

@@ -61,6 +61,9 @@ def test_every_missing_file_is_named_at_once(folder_of: FolderOf, tmp_path: Path
     assert missing == dict.fromkeys(("vocab.json", "target.spm", "pytorch_model.bin"), "is missing")
 
 
+TOO_LARGE = ", or too large for fp32"
+
+
 def test_every_wrong_weight_is_named_at_once(folder_of: FolderOf, tmp_path: Path) -> None:
     folder = folder_of("marian-shared")
 
@@ -68,6 +71,7 @@ def test_every_wrong_weight_is_named_at_once(folder_of: FolderOf, tmp_path: Path
         del weights["model.encoder.layers.0.fc1.weight"]
         weights["model.encoder.layers.0.fc2.weight"] = torch.zeros(16, 23)
         weights["model.decoder.layers.0.self_attn.k_proj.bias"][3] = torch.nan
+        weights["model.decoder.layers.0.self_attn.q_proj.bias"] = torch.full([16], 1e300, dtype=torch.float64)
         weights["model.decoder.layers.0.fc1.bias"] = torch.zeros(24, dtype=torch.int32)
         weights["model.encoder.layernorm_embedding.weight"] = torch.ones(16)
 
@@ -76,7 +80,8 @@ def test_every_wrong_weight_is_named_at_once(folder_of: FolderOf, tmp_path: Path
     assert found == {
         "model.encoder.layers.0.fc1.weight": "is missing from the weights",
         "model.encoder.layers.0.fc2.weight": "has shape [16, 23], its settings make it [16, 24]",
-        "model.decoder.layers.0.self_attn.k_proj.bias": "has numbers that are NaN or infinite",
+        "model.decoder.layers.0.self_attn.k_proj.bias": f"has numbers that are NaN or infinite{TOO_LARGE}",
+        "model.decoder.layers.0.self_attn.q_proj.bias": f"has numbers that are NaN or infinite{TOO_LARGE}",
         "model.decoder.layers.0.fc1.bias": "is of type torch.int32; weights are floating point",
         "model.encoder.layernorm_embedding.weight": "is a weight that weft has no place for",
     }
@@ -126,6 +131,8 @@ MARIAN_SETTINGS = {
     "d_model": ("16", "should be a valid integer"),
     "model_type": ("bart", "weft imports marian"),
     "bad_words_ids": ([[1, 2]], "several pieces"),
+    "bad_words_ids ": ([[10_000]], "forbids 10,000, which is no token"),
+    "min_length": (10**30, "less than or equal to 1000000"),
     "do_sample": (True, "weft imports models that search"),
     "num_beam_groups": (2, "decoding.diverse_groups"),
     "min_new_tokens": (5, "weft has no form for"),
@@ -135,6 +142,7 @@ MARIAN_SETTINGS = {
 }
 OF_GENERATION = {
     *("bad_words_ids", "do_sample", "num_beam_groups", "min_new_tokens", "suppress_tokens", "forced_bos_token_id"),
+    *("bad_words_ids ", "min_length"),
     "encoder_repetition_penalty",
 }
 
@@ -142,9 +150,22 @@ OF_GENERATION = {
 @pytest.mark.parametrize("key", MARIAN_SETTINGS)
 def test_what_weft_has_no_form_for_is_refused_by_name(key: str, folder_of: FolderOf, tmp_path: Path) -> None:
     folder, (value, reason) = folder_of("marian-shared"), MARIAN_SETTINGS[key]
-    change_json(folder / ("generation_config.json" if key in OF_GENERATION else "config.json"), **{key: value})
+    name = key.strip()
+    change_json(folder / ("generation_config.json" if key in OF_GENERATION else "config.json"), **{name: value})
     ((where, what),) = set(refused(folder, tmp_path))
-    assert key in where and reason in what
+    assert name in where and reason in what
+
+
+def test_a_setting_that_is_none_is_named_with_its_file_and_beside_all_others(
+    folder_of: FolderOf, tmp_path: Path
+) -> None:
+    folder = folder_of("marian-shared")
+    change_json(folder / "config.json", d_model="y")
+    change_json(folder / "generation_config.json", num_beams="x")
+    assert [where for where, _ in refused(folder, tmp_path)] == [
+        "config.json: d_model",
+        "generation_config.json: num_beams",
+    ]
 
 
 def test_all_that_weft_has_no_form_for_is_refused_at_once(folder_of: FolderOf, tmp_path: Path) -> None:
@@ -155,6 +176,7 @@ def test_all_that_weft_has_no_form_for_is_refused_at_once(folder_of: FolderOf, t
 
 JOEYNMT_SETTINGS = {
     "data.src.lowercase": (True, "is true"),
+    "testing.repetition_penalty": (2.0, "lessens what stands in the source too"),
     "data.src.normalize": (True, "is true"),
     "data.trg.level": ("word", "is cut by word"),
     "data.src.tokenizer_type": ("subword-nmt", "is cut by bpe, subword-nmt"),

@@ -230,6 +230,10 @@ def without(name: str, folder: Path) -> None:
 
 
 REFUSED = {
+    "right-left": True,
+    "input-reorder": [1, 0],
+    "transformer-disable-position-embeddings": True,
+    "transformer-pool": True,
     "transformer-decoder-autoreg": "rnn",
     "transformer-ffn-activation": "gelu",
     "transformer-postprocess": "dhn",
@@ -241,12 +245,13 @@ REFUSED = {
 
 
 def test_what_weft_has_no_form_for_is_refused_by_name_and_at_once(make: Make, tmp_path: Path) -> None:
-    folder = make(decoder={"models": ["model.npz", "model.npz"], "word-penalty": 0.1}, **REFUSED)
+    decoder = {"word-penalty": 0.1, "force-decode": True, "no-spm-encode": True, "output-sampling": ["full"]}
+    folder = make(decoder={"models": ["model.npz", "model.npz"], **decoder}, **REFUSED)
     with pytest.raises(ModelError) as raised:
         import_model(folder, tmp_path / "ours", source="zh", target="en")
     named = {problem.where.rpartition(": ")[2] for problem in raised.value.problems}
     renamed = {"transformer-postprocess": "transformer-preprocess"}
-    assert named == {"models", "word-penalty", *(renamed.get(key, key) for key in REFUSED)}
+    assert named == {"models", *decoder, *(renamed.get(key, key) for key in REFUSED)}
     assert not (tmp_path / "ours").exists()
 
 

@@ -72,12 +72,12 @@ class DecodingConfig(Settings):
     """A translation has at most max_length_ratio * source pieces + max_length_extra pieces."""
     max_length_extra: int = Field(default=20, ge=1, le=10_000)
     """See max_length_ratio."""
-    max_length: int | None = Field(default=None, ge=1)
+    max_length: int | None = Field(default=None, ge=1, le=1_000_000)
     """The most pieces of any translation, unless a given beginning or terms need more; left out: as many as the ratio
     allows."""
     min_length_ratio: float = Field(default=0.0, ge=0, le=20)
     """A translation has at least min_length_ratio * source pieces ..."""
-    min_length: int = Field(default=0, ge=0)
+    min_length: int = Field(default=0, ge=0, le=1_000_000)
     """... and at least so many, as far as its maximum allows."""
     no_repeat_ngram: int = Field(default=0, ge=0, le=100)
     """No so many pieces in a row are written twice in a translation; 0 allows it."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from weft.errors import MissingExtraError, ModelError, Problem, WeftError
+from weft.errors import MissingExtraError, ModelError, Problem, WeftError, is_out_of_memory
 from weft.runtime import processor_flags
 
 WEIGHTS, SOURCE, TARGET = "model.bin", "source_vocabulary.json", "target_vocabulary.json"
@@ -98,6 +98,8 @@ class CTranslate2Engine:
                 batch_type="tokens",
             )
         except (RuntimeError, ValueError, IndexError) as error:  # the last where a best piece is none, for NaN
+            if is_out_of_memory(error):
+                raise
             raise WeftError(f"CTranslate2 failed: {error}; the exported weights may be damaged") from error
         if any(math.isnan(score) for result in results for score in result.scores):
             raise WeftError("CTranslate2 answers NaN for a probability; the exported weights are damaged")

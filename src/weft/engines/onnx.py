@@ -13,6 +13,7 @@ log-probabilities of the one that follows; l counts the decoder's layers from 0.
 Each names in its metadata, as vocab_size, how many tokens it knows. Knows no text and no search.
 """
 
+import re
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -23,7 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from weft.errors import MissingExtraError, ModelError, Problem, WeftError
+from weft.errors import MissingExtraError, ModelError, Problem, WeftError, says_no_memory
 
 ENCODER, STEP = "encoder.onnx", "step.onnx"
 FILES = (ENCODER, STEP)
@@ -55,10 +56,13 @@ class OnnxEngine:
             *(f"new_{name}" for name in self.no_caches),
         }:
             raise ModelError(folder, [Problem(STEP, f"is not the step that belongs to {ENCODER}")])
-        self.vocab_sizes = tuple(
-            int(session.get_modelmeta().custom_metadata_map.get("vocab_size", 0))
+        said = [
+            session.get_modelmeta().custom_metadata_map.get("vocab_size", "")
             for session in (self.encoder, self.decoder)
-        )
+        ]
+        if not all(re.fullmatch(r"\d{1,9}", size) for size in said):
+            raise ModelError(folder, [Problem(STEP, f"or {ENCODER} does not say how many tokens it knows")])
+        self.vocab_sizes = tuple(map(int, said))
 
     def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> "OnnxState":
         """Encode the source once and be ready to write `rows_per_sentence` hypotheses for each sentence."""
@@ -100,10 +104,12 @@ class OnnxState:
 
 
 def run(session: Any, names: list[str], given: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """These outputs of a graph; raises WeftError where it cannot be computed."""
+    """These outputs of a graph; raises WeftError where it cannot be computed, MemoryError where there is no room."""
     try:
         return session.run(names, given)
     except Exception as error:  # the library has a class for each way of failing, without a common one
+        if says_no_memory(error):
+            raise MemoryError(str(error)) from error
         raise WeftError(f"ONNX Runtime failed: {error}; the exported graphs may be damaged") from error
 
 

@@ -70,18 +70,16 @@ def export_model(
     is written; UsageError where the folder is there already; MissingExtraError without the engine's library.
     """
     refuse_existing_folder(folder)
-    source = find_model(name)
-    native = Translator(load_translator(source, overrides).model, torch.device("cpu"))
-    model = native.model
+    native = Translator(load_translator(name, overrides).model, torch.device("cpu"))
+    card, model = read_card(find_model(name)), native.model
     if problems := list(refusals(model, engine, precision)):
         raise RecipeError(f"{name}, for {engine},", problems)
     sample = choose_sample(model, data, sentences)
-    export = Export(engine=engine, precision=precision, longest=model.recipe.model.longest_sentence or POSITIONS)
+    export = Export(engine=engine, precision=precision, longest=longest(model))
     agreements: list[Agreement] = []
 
     def write(staged: Path) -> None:
         write_export(staged, model, export)
-        card = read_card(source)
         if sample.sources:
             agreements.extend(compare(native, load_exported(staged), sample.sources, sample.references))
             say(report(export, sample, agreements))
@@ -98,8 +96,13 @@ def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> I
     if engine == "ctranslate2":
         yield from ctranslate2.refusals(model.recipe.model)
     else:
-        yield from onnx.refusals(model.model, precision)
+        yield from onnx.refusals(model.model, precision, longest(model))
     yield from decoding_refusals(engine, model.recipe.decoding)
+
+
+def longest(model: TranslationModel) -> int:
+    """The most tokens of a sentence that its export takes."""
+    return model.recipe.model.longest_sentence or POSITIONS
 
 
 def write_export(folder: Path, model: TranslationModel, export: Export) -> None:

@@ -31,28 +31,35 @@ Turns = tuple[str, str]
 """By what rotary positions turn queries and keys: cosines and signed sines, (time, head_dim) each."""
 
 
-def refusals(model: Transformer, precision: str) -> Iterator[Problem]:
+def refusals(model: Transformer, precision: str, longest: int) -> Iterator[Problem]:
     """What of a model ONNX has no form for: every part has one, but a file is not endless."""
-    for name, size in weight_bytes(model, precision).items():
+    for name, size in weight_bytes(model, precision, longest).items():
         if size > LARGEST_FILE:
             yield Problem(f"the weights of {name}", f"take {size:,} bytes; an ONNX file holds at most {LARGEST_FILE:,}")
 
 
-def weight_bytes(model: Transformer, precision: str) -> dict[str, int]:
-    """Of the weights that each file will hold; those of both sides of a model may be the same and stand in both."""
+def weight_bytes(model: Transformer, precision: str, longest: int) -> dict[str, int]:
+    """Of the weights that each file will hold; those of both sides of a model may be the same and stand in both.
+
+    Tables of positions are stored in fp32 and have `longest` rows.
+    """
     decoder = cast("list[DecoderLayer]", list(model.decoder))
     of_memory = {weight for layer in decoder for weight in layer.cross_attention.key_value.parameters()}
-    encoding = [model.source_embedding, model.source_positions, model.encoder, model.encoder_norm]
-    stepping = [model.target_embedding, model.target_positions, model.decoder, model.decoder_norm, model.output]
+    encoding = [model.source_embedding, model.encoder, model.encoder_norm]
+    stepping = [model.target_embedding, model.decoder, model.decoder_norm, model.output]
+    # Sinusoidal and learned ones are as wide as the model; rotary ones are two, each as wide as a head.
+    positions = 4 * longest * max(model.source_embedding.weight.size(1), 2 * head_dim(decoder[0].self_attention))
     files = {
-        ENCODER: of_memory | {weight for module in encoding if module is not None for weight in module.parameters()},
-        STEP: {weight for module in stepping if module is not None for weight in module.parameters()} - of_memory,
+        ENCODER: of_memory | {weight for module in encoding for weight in module.parameters()},
+        STEP: {weight for module in stepping for weight in module.parameters()} - of_memory,
     }
-    in_matrices = 1 if precision == "int8" else 4
-    return {
-        name: sum(weight.numel() * (in_matrices if weight.dim() > 1 else 4) for weight in weights)
-        for name, weights in files.items()
-    }
+
+    def stored(weight: nn.Parameter) -> int:
+        if weight.dim() > 1 and precision == "int8":
+            return weight.numel() + 2 * 4 * weight.size(0)  # with the scale and the sum of each row
+        return 4 * weight.numel()
+
+    return {name: positions + sum(map(stored, weights)) for name, weights in files.items()}
 
 
 def write_onnx(model: Transformer, folder: Path, precision: str, longest: int) -> None:

@@ -49,7 +49,7 @@ def convert(foreign: Foreign, folder: Path, languages: tuple[str, str]) -> Trans
         raise ModelError(folder, problems)
     weights = taken_weights(foreign, shape, problems)
     if problems:
-        raise ModelError(folder, problems)
+        raise ModelError(folder, list(dict.fromkeys(problems)))  # of a matrix that stands in two places, one is told
     try:
         kind, arrangements, tokenizers = arranged(foreign, models, is_shared=shape.tie == "all")
     except ValueError as error:
@@ -157,8 +157,8 @@ def taken_weight(
         problems.append(Problem(name, f"has shape {list(tensor.shape)}, its settings make it {list(shape)}"))
     elif not tensor.is_floating_point():
         problems.append(Problem(name, f"is of type {tensor.dtype}; weights are floating point"))
-    elif not tensor.isfinite().all():
-        problems.append(Problem(name, "has numbers that are NaN or infinite"))
+    elif not tensor.float().isfinite().all():
+        problems.append(Problem(name, "has numbers that are NaN or infinite, or too large for fp32"))
     else:
         return tensor.float()
     return torch.zeros(())

@@ -102,8 +102,21 @@ class DataConfig(Said):
 class TestingConfig(Said):
     beam_size: int = Field(default=1, ge=1)
     beam_alpha: float = -1
+    alpha: float | None = None
+    """What beam_alpha was called before; where it stands, it is the one that counts."""
     generate_unk: bool = True
-    min_output_length: int = 1
+    min_output_length: int = Field(default=1, ge=0)
+    repetition_penalty: float = -1
+    no_repeat_ngram_size: int = -1
+
+    @property
+    def length_power(self) -> float:
+        return max(0.0, self.beam_alpha if self.alpha is None else self.alpha)
+
+    @property
+    def no_repeat_ngram(self) -> int:
+        """0 where it stops nothing: greedily, single tokens may be repeated whatever it says."""
+        return self.no_repeat_ngram_size if self.no_repeat_ngram_size > (1 if self.beam_size == 1 else 0) else 0
 
 
 class EmbeddingConfig(Said):
@@ -181,6 +194,9 @@ def refusals(config: JoeyConfig) -> Iterator[Problem]:
     for what in ("lowercase", "normalize"):
         if getattr(config.data.src, what):
             yield Problem(f"{CONFIG}: data.src.{what}", "is true; weft has no such form of the source's text")
+    if (penalty := config.testing.repetition_penalty) > 1:
+        what = f"is {penalty}, and lessens what stands in the source too; weft's does not: remove it there"
+        yield Problem(f"{CONFIG}: testing.repetition_penalty", what)
     encoder, decoder = config.model.encoder, config.model.decoder
     for name, stack in (("encoder", encoder), ("decoder", decoder)):
         where = f"{CONFIG}: model.{name}"
@@ -280,9 +296,10 @@ def described(
             "model.norm_epsilon": NORM_EPSILON,
             "decoding.method": "greedy" if testing.beam_size == 1 else "beam",
             "decoding.beam_size": testing.beam_size,
-            "decoding.length_penalty": "gnmt" if testing.beam_alpha > 0 else "none",
-            "decoding.length_power": max(0.0, testing.beam_alpha),
+            "decoding.length_penalty": "gnmt" if testing.length_power else "none",
+            "decoding.length_power": testing.length_power,
             "decoding.min_length": testing.min_output_length,
+            "decoding.no_repeat_ngram": testing.no_repeat_ngram,
         },
         source=source,
         target=target,

@@ -6,7 +6,7 @@ source.spm, target.spm, vocab.json      pieces, and their ids; target_vocab.json
 tokenizer_config.json                   the languages, if it tells them
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ class GenerationConfig(BaseModel):
     num_beams: int = Field(default=1, ge=1)
     length_penalty: float = 1.0
     bad_words_ids: list[list[int]] | None = None
-    min_length: int = Field(default=0, ge=0)
+    min_length: int = Field(default=0, ge=0, le=1_000_000)
     """Tokens with the one that a translation begins with, and without </s>."""
     no_repeat_ngram_size: int = Field(default=0, ge=0)
     repetition_penalty: float = Field(default=1.0, gt=0)
@@ -171,10 +171,24 @@ def checked_settings(
     if (kind := config.get("model_type")) != "marian":
         raise ModelError(folder, [Problem(f"{CONFIG}: model_type", f"is {kind!r}; weft imports marian")])
     config, generation = ({key: value for key, value in of.items() if value is not None} for of in (config, generation))
+    settings: dict[type[BaseModel], dict[str, Any]] = {MarianConfig: config, GenerationConfig: {**config, **generation}}
+    problems = []
+    for kind, values in settings.items():
+        own = generation if kind is GenerationConfig else {}
+        for problem in misfits(kind, values):
+            file = GENERATION if problem.where.partition(".")[0] in own else CONFIG
+            problems.append(Problem(f"{file}: {problem.where}", problem.what))
+    if problems:
+        raise ModelError(folder, problems)
+    return MarianConfig.model_validate(config), GenerationConfig.model_validate(settings[GenerationConfig])
+
+
+def misfits(kind: type[BaseModel], values: dict[str, Any]) -> Sequence[Problem]:
     try:
-        return MarianConfig.model_validate(config), GenerationConfig.model_validate({**config, **generation})
+        kind.model_validate(values)
     except ValidationError as error:
-        raise ModelError(folder, problems_of(error, f"{CONFIG}: ")) from None
+        return problems_of(error)
+    return []
 
 
 def refusals(config: MarianConfig, generation: GenerationConfig) -> Iterator[Problem]:
@@ -199,8 +213,11 @@ def refusals(config: MarianConfig, generation: GenerationConfig) -> Iterator[Pro
         value = getattr(generation, key)
         if value is not None and value != neutral:
             yield Problem(f"{GENERATION}: {key}", f"is {value!r:.100}, which weft has no form for; remove it there")
-    if any(len(words) != 1 for words in generation.bad_words_ids or ()):
+    forbidden, size = generation.bad_words_ids or (), config.decoder_vocab_size or config.vocab_size
+    if any(len(words) != 1 for words in forbidden):
         yield Problem("bad_words_ids", "forbids words of several pieces, which weft does not")
+    elif unknown := [word for (word,) in forbidden if not 0 <= word < size]:
+        yield Problem("bad_words_ids", f"forbids {unknown[0]:,}, which is no token")
 
 
 def read_vocabulary(
@@ -314,7 +331,7 @@ def described(
         scales=(config.scale_embedding, config.scale_embedding),
         position_tables=("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"),
         order=sines_first(config.d_model),
-        never=frozenset(word for words in generation.bad_words_ids or () for word in words),
+        never=frozenset(word for words in generation.bad_words_ids or () for word in words) - {config.eos_token_id},
         copies=copies,
     )
 

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 import torch
@@ -77,6 +78,9 @@ class DecoderConfig(Said):
     normalize: float = 0.0
     word_penalty: float = Field(default=0.0, alias="word-penalty")
     allow_unk: bool = Field(default=False, alias="allow-unk")
+    output_sampling: Any = Field(default=None, alias="output-sampling")
+    force_decode: bool = Field(default=False, alias="force-decode")
+    no_spm_encode: bool = Field(default=False, alias="no-spm-encode")
 
 
 class MarianSettings(Said):
@@ -92,7 +96,11 @@ class MarianSettings(Said):
     ffn_depth: int = Field(default=2, alias="transformer-ffn-depth")
     activation: str = Field(default="swish", alias="transformer-ffn-activation")
     autoreg: str = Field(default="self-attention", alias="transformer-decoder-autoreg")
+    right_left: bool = Field(default=False, alias="right-left")
+    input_reorder: list[int] | None = Field(default=None, alias="input-reorder")
     no_projection: bool = Field(default=False, alias="transformer-no-projection")
+    pool: bool = Field(default=False, alias="transformer-pool")
+    no_positions: bool = Field(default=False, alias="transformer-disable-position-embeddings")
     train_positions: bool = Field(default=False, alias="transformer-train-positions")
     tied_layers: list[int] = Field(default=[], alias="transformer-tied-layers")
     tied_embeddings: bool = Field(default=False, alias="tied-embeddings")
@@ -162,10 +170,19 @@ def refusals(decoder: DecoderConfig, settings: MarianSettings, weights: str) -> 
         yield Problem(
             f"{DECODER}: word-penalty", f"is {decoder.word_penalty}; weft rewards words, but takes nothing for one"
         )
+    if decoder.output_sampling:
+        yield Problem(f"{DECODER}: output-sampling", "is set; weft imports models that search, so remove it there")
+    for key, is_set in {"force-decode": decoder.force_decode, "no-spm-encode": decoder.no_spm_encode}.items():
+        if is_set:
+            yield Problem(f"{DECODER}: {key}", "is true; weft imports models that read and write plain text")
     wanted = {
         "type": (settings.type, "transformer"),
         "transformer-decoder-autoreg": (settings.autoreg, "self-attention"),
+        "right-left": (settings.right_left, False),
+        "input-reorder": (settings.input_reorder or [], []),
         "transformer-no-projection": (settings.no_projection, False),
+        "transformer-pool": (settings.pool, False),
+        "transformer-disable-position-embeddings": (settings.no_positions, False),
         "transformer-train-positions": (settings.train_positions, False),
         "transformer-tied-layers": (settings.tied_layers, []),
         "transformer-ffn-depth": (settings.ffn_depth, 2),

@@ -65,7 +65,7 @@ class Export(Settings):
     """The engine that the folder was made for."""
     precision: Precision
     """What the weights are stored in."""
-    longest: int = Field(ge=2)
+    longest: int = Field(ge=2, le=1 << 24)
     """The most tokens of a sentence on either side, <s> or </s> counted."""
 
 
