@@ -101,8 +101,9 @@ def test_nothing_in_is_nothing_out(translate: Translate, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("inside", ["\r", "\u2028", "\x85", "\x0b", "\x0c", "\u2029"])
 def test_only_a_newline_ends_a_line(translate: Translate, inside: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    give(monkeypatch, f"我有{inside}一个苹果。\n书包\n".encode())
-    assert translate() == translate("我有 一个苹果。", "书包")
+    for split, parted in (("always", "我有\n一个苹果。"), ("never", "我有 一个苹果。")):
+        give(monkeypatch, f"我有{inside}一个苹果。\n书包\n".encode())
+        assert translate("--split", split) == translate("--split", split, parted, "书包")
 
 
 def test_windows_line_ends_a_byte_order_mark_and_a_missing_last_newline_change_nothing(
@@ -253,9 +254,9 @@ def test_what_was_begun_otherwise_is_gone_on_with_only_by_restart(
     exit_code, _, error = weft(*command)
     assert exit_code == 1 and "line 6" in error
     Path("in.txt").write_text(SEVERAL, encoding="utf-8")
-    exit_code, _, error = weft(*command, "--split", "always", *["--restart"] * restart)
+    exit_code, _, error = weft(*command, "--split", "never", *["--restart"] * restart)
     assert (exit_code, Path("out.txt").exists()) == ((0, True) if restart else (2, False))
-    refusal = "split: was 'auto', is 'always'\nundo the change, or begin anew: --restart"
+    refusal = "split: was 'always', is 'never'\nundo the change, or begin anew: --restart"
     assert (refusal in error) == (not restart)
 
 
@@ -276,14 +277,15 @@ def test_a_named_pipe_is_read_as_it_comes(translate: Translate, expected: list[s
 # Long and marked text, and text of other kinds
 
 
-def test_a_long_line_is_translated_sentence_by_sentence(translate: Translate) -> None:
+def test_a_line_is_translated_sentence_by_sentence(translate: Translate) -> None:
     sentence = translate("我有一个苹果。")[0]
-    assert translate("我有一个苹果。" * 100) == [" ".join([sentence] * 100)]
-    assert translate("--split", "always", "我有一个苹果。" * 2) == [f"{sentence} {sentence}"]
+    assert translate("我有一个苹果。" * 2) == [f"{sentence} {sentence}"]
+    assert translate("--split", "long", "我有一个苹果。" * 100) == [" ".join([sentence] * 100)]
+    assert translate("--split", "long", "我有一个苹果。" * 2) == translate("--split", "never", "我有一个苹果。" * 2)
 
 
 def test_paragraphs_of_an_argument_become_one_line(translate: Translate) -> None:
-    assert len(translate("--split", "always", "我有一个苹果。\n\n书包。")) == 1
+    assert len(translate("我有一个苹果。\n\n书包。")) == 1
 
 
 def test_text_that_must_be_cut_is_said_once(weft: Weft, distinct_model: Path) -> None:
@@ -416,7 +418,7 @@ def test_with_a_beginning_the_memory_is_shown_too(weft: Weft, distinct_model: Pa
     ("options", "says"),
     [
         (["--begin", "I"], "take sentences as arguments"),
-        (["--phrase", "I", "--split", "always", "我"], "leave out --split"),
+        (["--phrase", "I", "--split", "never", "我"], "leave out --split"),
         (["--begin", "I", "--alternatives-after", "I", "我"], "leave out --alternatives-after"),
     ],
 )

@@ -333,7 +333,7 @@ def test_a_last_line_that_was_continued_is_another_one(passages: PassageTranslat
     ("change", "says"),
     [
         ({"overrides": ["decoding.beam_size=2"]}, "decoding.beam_size: was 3, is 2"),
-        ({"split": "always"}, "split: was 'auto', is 'always'"),
+        ({"split": "never"}, "split: was 'always', is 'never'"),
         ({"keeps_markup": True}, "markup: was 'off', is 'keep'"),
     ],
 )

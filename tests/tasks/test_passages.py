@@ -46,29 +46,30 @@ def texts_of(found: list[Translation]) -> list[str]:
 # What is taken apart
 
 
-def test_a_text_that_is_not_long_goes_to_the_model_as_it_is(echo: Echo) -> None:
-    texts = ["我来了。你呢？", "", " a  b ", "一\n二", "<b>{x}</b>"]
+def test_one_sentence_goes_to_the_model_as_it_is(echo: Echo) -> None:
+    texts = ["我来了。", "", " ", "a  b", "<b>{x}</b>"]
     passages = PassageTranslator(echo)
     found = passages.translate(texts)
     assert echo.asked == texts and passages.cut_texts == 0
     assert found == echo.translate(texts)
 
 
-def test_a_long_text_is_translated_sentence_by_sentence_by_default(echo: Echo) -> None:
+def test_long_takes_apart_what_is_long_or_has_several_lines(echo: Echo) -> None:
     sentences = [f"我有{number}个苹果。" for number in range(LONGEST_WHOLE)]
     long = "".join(sentences)
-    (found,) = PassageTranslator(echo).translate([long])
-    assert echo.asked == sentences
+    found, lines, short = PassageTranslator(echo, "long").translate([long, "我来了。\n\n你呢？", "我来了。你呢？"])
+    assert echo.asked == [*sentences, "我来了。", "你呢？", "我来了。你呢？"]
     assert found == Translation(long, " ".join(sentences), -LONGEST_WHOLE, -2 * LONGEST_WHOLE)
+    assert (lines.text, short.text) == ("我来了。\n\n你呢？", "我来了。你呢？")
 
 
-def test_always_takes_every_text_apart_and_never_none(echo: Echo) -> None:
+def test_every_text_is_taken_apart_by_default_and_none_by_never(echo: Echo) -> None:
     text = "我来了。你呢？"
-    assert texts_of(PassageTranslator(echo, "always").translate([text])) == ["我来了。 你呢？"]
+    assert texts_of(PassageTranslator(echo).translate([text])) == ["我来了。 你呢？"]
     assert texts_of(PassageTranslator(echo, "never").translate([text * 15])) == [text * 15]
 
 
-@pytest.mark.parametrize("split", ["auto", "never", "always"])
+@pytest.mark.parametrize("split", ["always", "long", "never"])
 def test_one_sentence_is_never_changed(echo: Echo, split: Any) -> None:
     sentence = "我有" + "一个苹果" * 20 + "。"
     PassageTranslator(echo, split).translate([sentence])
@@ -79,7 +80,7 @@ def test_one_sentence_is_never_changed(echo: Echo, split: Any) -> None:
 
 
 def test_sentences_of_chinese_are_joined_without_a_space_unless_two_words_would_melt(echo: Echo) -> None:
-    chinese = PassageTranslator(into("zh", echo), "always")
+    chinese = PassageTranslator(into("zh", echo))
     assert texts_of(chinese.translate(["He left. She came!", "It is v2.\nIt is 3 years old"])) == [
         "HE LEFT.SHE CAME!",
         "IT IS V2.\nIT IS 3 YEARS OLD",
@@ -88,14 +89,14 @@ def test_sentences_of_chinese_are_joined_without_a_space_unless_two_words_would_
 
 
 def test_paragraphs_are_kept_and_other_white_space_is_one_space(echo: Echo) -> None:
-    found = PassageTranslator(into("de", echo), "always").translate(["  One.   Two.\n\n Three.\tFour. "])
+    found = PassageTranslator(into("de", echo)).translate(["  One.   Two.\n\n Three.\tFour. "])
     assert texts_of(found) == ["ONE. TWO.\n\n THREE. FOUR."]
 
 
 # Text without any end
 
 
-@pytest.mark.parametrize("split", ["auto", "never", "always"])
+@pytest.mark.parametrize("split", ["always", "long", "never"])
 def test_text_longer_than_the_model_reads_is_cut_and_counted(echo: Echo, split: Any) -> None:
     passages = PassageTranslator(echo, split)
     text = "我有一个苹果，" * 2000
@@ -139,7 +140,7 @@ def test_without_the_option_markup_is_text(echo: Echo) -> None:
 
 def test_a_mark_stays_with_its_sentence(echo: Echo) -> None:
     text = "<b>我来了。</b>{x}你呢？<i>好吧。</i> %s"
-    (found,) = PassageTranslator(echo, "always", keeps_markup=True).translate([text])
+    (found,) = PassageTranslator(echo, keeps_markup=True).translate([text])
     assert found.text == "<b>我来了。</b> {x}你呢？ <i>好吧。</i>%s"
 
 
@@ -151,7 +152,7 @@ MARKED = st.lists(
 ).map("".join)
 
 
-@given(MARKED, st.sampled_from(["auto", "always"]))
+@given(MARKED, st.sampled_from(["always", "long"]))
 def test_every_mark_and_block_comes_out_once_and_in_order(echo: Echo, text: str, split: Any) -> None:
     def marks(text: str) -> list[str]:
         return [
@@ -165,7 +166,7 @@ def test_every_mark_and_block_comes_out_once_and_in_order(echo: Echo, text: str,
 # Several translations, and parts of one
 
 
-@pytest.mark.parametrize("split", ["auto", "always"])
+@pytest.mark.parametrize("split", ["always", "long"])
 @pytest.mark.parametrize(
     "text", ["我来了。你呢？\n\n我有两个梨。", "书包", "", " ", "<p>我有<b>一个</b>苹果。</p>你呢？"]
 )
@@ -176,7 +177,7 @@ def test_the_parts_of_a_streamed_passage_are_its_translation(distinct_model: Pat
 
 
 def test_a_long_passage_is_streamed_from_its_first_sentence_on(distinct_model: Path) -> None:
-    passages = PassageTranslator(load_translator(distinct_model), "always")
+    passages = PassageTranslator(load_translator(distinct_model))
     sentences = ["我来了。", "你呢？", "书包。"]
     stream = passages.stream("".join(sentences))
     first = next(stream)
@@ -187,7 +188,7 @@ def test_a_long_passage_is_streamed_from_its_first_sentence_on(distinct_model: P
 
 def test_the_best_of_a_passage_are_the_best_combinations_of_its_sentences(distinct_model: Path) -> None:
     translator = load_translator(distinct_model)
-    passages = PassageTranslator(translator, "always")
+    passages = PassageTranslator(translator)
     texts = ["我来了。", "你呢？", "书包。"]
     (found,) = passages.translate_n_best(["".join(texts)], 3)
     several = translator.translate_n_best(texts, 3)
@@ -200,7 +201,7 @@ def test_the_best_of_a_passage_are_the_best_combinations_of_its_sentences(distin
 
 def test_drawn_translations_of_a_passage_stay_in_the_order_in_which_they_were_drawn(distinct_model: Path) -> None:
     translator = load_translator(distinct_model, ["decoding.method=sample"])
-    passages = PassageTranslator(translator, "always")
+    passages = PassageTranslator(translator)
     texts = ["我来了。", "", "你呢？"]
     (found,) = passages.translate_n_best(["我来了。你呢？"], 3)
     first, _, second = translator.translate_n_best(texts, 3)
@@ -211,7 +212,7 @@ def test_drawn_translations_of_a_passage_stay_in_the_order_in_which_they_were_dr
 
 def test_of_a_passage_that_is_one_sentence_they_are_its_own(distinct_model: Path) -> None:
     translator = load_translator(distinct_model)
-    texts = ["我来了。你呢？", "", "书包"]
+    texts = ["我来了。", "", "书包"]
     passages = PassageTranslator(translator)
     assert passages.translate_n_best(texts, 3) == translator.translate_n_best(texts, 3)
     assert [len(found) for found in passages.translate_n_best(texts, 1)] == [1, 1, 1]

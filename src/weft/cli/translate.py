@@ -58,9 +58,9 @@ def translate(
         typer.Option("--json", help="One JSON object a line: source, text, score, log_prob, and what is asked for."),
     ] = False,
     split: Annotated[
-        Literal["auto", "never", "always"],
-        typer.Option("--split", help="Which lines are translated sentence by sentence; auto: those over 60 pieces."),
-    ] = "auto",
+        Literal["always", "long", "never"],
+        typer.Option("--split", help="Which lines are translated sentence by sentence; long: those over 60 pieces."),
+    ] = "always",
     markup: Annotated[
         Literal["off", "keep"],
         typer.Option("--markup", help="keep: tags, placeholders, URLs and the like come out as they went in."),
@@ -161,12 +161,12 @@ def translate(
         refuse_together("--stream prints plain text", output=output_file, json=as_json, best=best)
     if alternatives_after is not None:
         others = {"stream": stream, "input": input_file, "markup": markup == "keep", "glossary": glossary}
-        others |= {"split": split != "auto", "memory": memory}
+        others |= {"split": split != "always", "memory": memory}
         refuse_together("--alternatives-after looks at one place of one sentence", **others)
         if text is None or len(text) != 1:
             raise UsageError("--alternatives-after takes one sentence, as an argument")
     if begin is not None or phrases:
-        others = {"stream": stream, "input": input_file, "markup": markup == "keep", "split": split != "auto"}
+        others = {"stream": stream, "input": input_file, "markup": markup == "keep", "split": split != "always"}
         others |= {"alternatives-after": alternatives_after}
         refuse_together("--begin and --phrase are for sentences by themselves", **others)
         if text is None:

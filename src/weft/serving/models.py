@@ -46,13 +46,10 @@ class ServedModel:
     plain: PassageTranslator = field(init=False)
     marked: PassageTranslator = field(init=False)
     """The same for texts whose markup is kept."""
-    sentencewise: PassageTranslator = field(init=False)
-    """The same, sentence by sentence however short the text."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "plain", PassageTranslator(self.translator))
         object.__setattr__(self, "marked", PassageTranslator(self.translator, keeps_markup=True))
-        object.__setattr__(self, "sentencewise", PassageTranslator(self.translator, "always"))
 
     @property
     def source(self) -> str:

@@ -106,7 +106,7 @@ async def translate(
 
 async def stream(model: ServedModel, text: str, wish: Wish) -> AsyncGenerator[StreamedSentence]:
     """The sentences of a text of any length, in order, each as soon as it is translated."""
-    (passage,) = await beside_the_loop([text], lambda: model.sentencewise.take_apart([text]))
+    (passage,) = await beside_the_loop([text], lambda: model.plain.take_apart([text]))
     job = search_job(model, sentences_of([passage]), wish, grows=True)
     index, before, written = 0, "", ""
     async with aclosing(job.in_order()) as answers:
@@ -116,7 +116,7 @@ async def stream(model: ServedModel, text: str, wish: Wish) -> AsyncGenerator[St
                 continue
             found = await anext(answers)
             answer = found.place(0).text
-            before = before or model.sentencewise.glue(written, answer)
+            before = before or model.plain.glue(written, answer)
             yield StreamedSentence(index, item.text, before, answer, found.flags)
             index, before, written = index + 1, "", answer or written
 

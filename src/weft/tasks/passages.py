@@ -18,11 +18,11 @@ from weft.tasks.translation_memory import TranslationMemory
 from weft.text.markup import Mark, Part, put_back, take_apart
 from weft.text.sentence_splitting import LINE_END, WORD, cut_to_length, joins_without_space, split_sentences
 
-Split = Literal["auto", "never", "always"]
+Split = Literal["always", "long", "never"]
 MemoryUse = Literal["show", "force"]
 
 LONGEST_WHOLE = 60
-"""Pieces of the longest text that `auto` leaves whole: of the pairs that models are trained on, few are longer."""
+"""Pieces of the longest line that `long` leaves whole: of the pairs that models are trained on, few are longer."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,16 @@ Passage = list[str | Sentence]
 class PassageTranslator:
     """Translates texts of any length; `cut_texts` counts those that were cut where no sentence ends.
 
-    `split` says which texts are taken apart into sentences: those over LONGEST_WHOLE, none, or all. With `memory_use`
-    "force" texts and sentences that stand in the `memory` are translated as they were there; with "show" it is only at
-    hand for whoever writes the answers.
+    `split` says which texts are taken apart into sentences: all, those over LONGEST_WHOLE or of several lines, or none.
+    Even a model that was trained on several sentences at once is better by one at a time (bench/passages.py). With
+    `memory_use` "force" texts and sentences that stand in the `memory` are translated as they were there; with "show"
+    it is only at hand for whoever writes the answers.
     """
 
     def __init__(
         self,
         translator: Translator,
-        split: Split = "auto",
+        split: Split = "always",
         *,
         keeps_markup: bool = False,
         glossary: Glossary | None = None,
@@ -127,7 +128,11 @@ class PassageTranslator:
         return [self._together(text, passage, each) for text, passage in zip(texts, passages, strict=True)]
 
     def _passage(self, parts: Sequence[Part], sizes: Sequence[int]) -> Passage:
-        if len(parts) < 2 and all(part.whole == part.text for part in parts) and not self._is_split(sum(sizes)):
+        if (
+            len(parts) < 2
+            and all(part.whole == part.text for part in parts)
+            and not any(map(self._is_split, parts, sizes))
+        ):
             return [Sentence("".join(part.text for part in parts))]
         passage: Passage = []
         was_cut = False
@@ -136,7 +141,7 @@ class PassageTranslator:
                 passage.append(part.whole)
                 continue
             pieces = [part.text]
-            if self._is_split(size) and self.split != "never":
+            if self.split != "never" and self._is_split(part, size):
                 pieces = split_sentences(part.text, self.translator.model.recipe.data.source)
             if size > self.longest:
                 whole, pieces = pieces, self._cut(pieces)
@@ -145,10 +150,11 @@ class PassageTranslator:
         self.cut_texts += was_cut
         return passage
 
-    def _is_split(self, size: int) -> bool:
+    def _is_split(self, part: Part, size: int) -> bool:
         """Whether a text of so many pieces is taken apart."""
-        longest_whole = {"auto": min(LONGEST_WHOLE, self.longest), "never": self.longest, "always": 0}
-        return size > longest_whole[self.split]
+        longest_whole = {"always": 0, "long": min(LONGEST_WHOLE, self.longest), "never": self.longest}
+        has_lines = self.split == "long" and bool(LINE_END.search(part.text.strip()))
+        return has_lines or size > longest_whole[self.split]
 
     def _cut(self, sentences: Sequence[str]) -> list[str]:
         pieces: list[str] = []
