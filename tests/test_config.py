@@ -181,6 +181,8 @@ def test_the_example_of_the_style_guide_comes_out_so(read):
         ("model", "learning_rate = 3", "unknown key here; belongs in [training]"),
         ("model", "seed = 3", "unknown key here; belongs above the first table"),
         ("model", "learning_rte = 3", "unknown key; did you mean `training.learning_rate`?"),
+        ("model", "lr = 3", "unknown key; did you mean `training.learning_rate`?"),
+        ("model", "nhead = 3", "unknown key; did you mean `num_heads`?"),
         ("model", "x = 3", "unknown key; known here: model_dim, num_heads, activation, dropout, max_positions"),
         ("training", "threads = 0", "must be at least 1, found 0"),
         ("training", 'threads = "aut"', "expected auto or a whole number that is at least 1; did you mean `auto`?"),
@@ -674,6 +676,8 @@ def test_a_table_is_explained_by_its_keys():
         ("num_heads", "`model.num_heads`"),
         ("model.num_head", "`model.num_heads`"),
         ("model.warmup", "`training.warmup`"),
+        ("training.lr", "`training.learning_rate`"),
+        ("d_model", "`model.model_dim`"),
     ],
 )
 def test_explaining_an_unknown_key_names_the_near_match(key, meant):

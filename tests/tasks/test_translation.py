@@ -28,6 +28,7 @@ from weft.tasks.translation import (
     Translation,
     TranslationTask,
     Translator,
+    checked_texts,
     load_translator,
     output_matrix,
     states_and_labels,
@@ -259,15 +260,26 @@ def test_one_string_is_not_taken_for_a_list_of_characters(translator: Translator
         translator.translate("你好")
 
 
+def test_what_is_no_text_is_named() -> None:
+    with pytest.raises(UsageError, match="text 2 is no string: NoneType"):
+        checked_texts(["我", None])
+
+
+def test_a_translator_says_what_it_is(translator: Translator, distinct_model: Path) -> None:
+    assert repr(translator) == "<weft.Translator: zh -> en, on cpu>"
+    several = Translator(translator.model, others=[load_model(distinct_model)])
+    assert repr(several).startswith("<weft.Translator of 2 models: zh -> en")
+
+
 @pytest.mark.parametrize(
     ("decoding", "says"),
     [
-        ({"beam": 3}, "beam"),
-        ({"beam_size": 0}, "beam_size"),
-        ({"beam_size": "3"}, "beam_size"),
+        ({"beam": 3}, "beam: unknown key; did you mean `beam_size`"),
+        ({"beam_size": 0}, "beam_size: must be at least 1, found 0"),
+        ({"beam_size": "3"}, "beam_size: expected a whole number"),
         ({"method": "sampling"}, "method"),
         ({"top_p": 0.0, "epsilon": 1.0}, "top_p.*epsilon"),
-        ({"method": "mbr", "mbr_from": "beam", "beam_size": 1}, "settings: beam_size must be 2 or more"),
+        ({"method": "mbr", "mbr_from": "beam", "beam_size": 1}, "settings: beam_size: must be 2 or more"),
         ({"beam": 3, "length_penalty": "none", "stopping": 1}, "beam.*stopping|stopping.*beam"),
     ],
 )

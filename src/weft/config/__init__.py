@@ -1,15 +1,18 @@
 """Recipes: reads TOML, checks it against a model of settings, keeps the origin of every value, and writes it back.
 
-It knows no key itself: the models of the settings stand beside the classes they configure and are handed in.
+It knows no key itself, but for hints: the models of the settings stand beside the classes they configure and are handed
+in.
 
     settings.py    `Settings`, the base of those models, and how they report what does not fit together
     recipe.py      a file, a dict and the command line's `--set` become a `Resolved` recipe; START READING HERE
     diagnosis.py   what pydantic found wrong becomes problems a person can act on
     keys.py        which keys there are and what they mean: near matches, `explain`, JSON schema
     rendering.py   a resolved recipe becomes TOML with the origin of every value, and comes back from it
+    other_names.py what other toolkits call the keys
     toml.py        writes TOML values and finds the statements of a TOML text
 """
 
+from weft.config.diagnosis import diagnose
 from weft.config.keys import explain, json_schema
 from weft.config.recipe import (
     Difference,
@@ -33,6 +36,7 @@ __all__ = [
     "Settings",
     "changed",
     "choose_recipe_model",
+    "diagnose",
     "differences",
     "explain",
     "json_schema",

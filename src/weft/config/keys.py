@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import annotated_types
 from pydantic.fields import FieldInfo
 
+from weft.config.other_names import NAMES_HERE
 from weft.config.settings import Settings
 from weft.config.toml import write_value
 from weft.errors import UsageError
@@ -100,10 +101,18 @@ def near(word: str, words: Iterable[str]) -> list[str]:
 
 
 def near_keys(key: str, keys: Iterable[str]) -> list[str]:
-    """The dotted keys that were probably meant by a dotted key: the same name in other tables, else the nearest one."""
+    """The dotted keys that were probably meant by a dotted key: the same name in other tables, what another toolkit
+    calls so, else the nearest one."""
     keys = list(keys)
-    name = key.rpartition(".")[2]
-    return [other for other in keys if other.rpartition(".")[2] == name] or near(key, keys)
+    table, _, name = key.rpartition(".")
+    same = [other for other in keys if other.rpartition(".")[2] == name]
+    return same or called_elsewhere(table, name, keys) or near(key, keys)
+
+
+def called_elsewhere(table: str, name: str, keys: Iterable[str]) -> list[str]:
+    """The dotted keys for which another toolkit has this name: those of the table, if it has one, else all."""
+    meant = [key for key in keys if key.rpartition(".")[2] in NAMES_HERE.get(name.replace("-", "_"), ())]
+    return [key for key in meant if key.rpartition(".")[0] == table] or meant
 
 
 def unknown_key(model: type[Settings], table: str, name: str) -> tuple[str, list[str]]:
@@ -115,6 +124,8 @@ def unknown_key(model: type[Settings], table: str, name: str) -> tuple[str, list
     if elsewhere:
         homes = [f"in [{home}]" if (home := key.rpartition(".")[0]) else "above the first table" for key in elsewhere]
         return f"unknown key here; belongs {' or '.join(homes)}", elsewhere
+    if meant := called_elsewhere(table, name, keys):
+        return "unknown key" + _did_you_mean([key.removeprefix(prefix) for key in meant]), meant
     if match := near(name, here):
         return f"unknown key; did you mean `{match[0]}`?", [prefix + match[0]]
     if match := near(name, [key.rpartition(".")[2] for key in keys]):

@@ -6,7 +6,7 @@ Translator        strings in, strings out
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from pydantic import ValidationError
 from torch import Tensor
 
-from weft.config import override
+from weft.config import diagnose, override
 from weft.data.batching import Batch, PairBatches
 from weft.data.corpus import ParallelText
 from weft.data.encoding import encode_pairs
@@ -119,6 +119,11 @@ class Translator:
         self.decoding = model.recipe.decoding
         self.computing = threading.RLock()
 
+    def __repr__(self) -> str:
+        data = self.model.recipe.data
+        several = f" of {len(self.members)} models" if len(self.members) > 1 else ""
+        return f"<weft.Translator{several}: {data.source} -> {data.target}, on {self.device}>"
+
     def translate(
         self,
         texts: Sequence[str],
@@ -163,9 +168,7 @@ class Translator:
             raise UsageError(f"translate_n_best takes a number of translations from 1, found {best}")
         config = changed_decoding(self.decoding, decoding)
         utility = utility_of(config, self.model.recipe.data.target) if config.method == "mbr" else None
-        if isinstance(texts, str):
-            raise UsageError("translate takes a list of texts, found one string; write [text]")
-        texts = list(texts)
+        texts = checked_texts(texts)
         known = [remembered(text, memory)[:best] for text in texts]
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
         if glossary or any(phrases):
@@ -210,6 +213,7 @@ class Translator:
         Closing the iterator ends the search.
         """
         config = changed_decoding(self.decoding, decoding)
+        (text,) = checked_texts([text])
         if known := remembered(text, memory):
             return iter([known[0].text])
         demands = self._demands([text], glossary, [prefix] if prefix else ())
@@ -538,14 +542,26 @@ def batches_by_length_of(order: list[int], sources: Sentences, most: int, rows: 
         order = order[count:]
 
 
+def checked_texts(texts: Iterable[Any]) -> list[str]:
+    """Raises UsageError for one string in the place of a list, and for what is no string."""
+    if isinstance(texts, str):
+        raise UsageError("translate takes a list of texts, found one string; write [text]")
+    texts = list(texts)
+    for number, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise UsageError(f"text {number} is no string: {type(text).__name__}")
+    return texts
+
+
 def changed_decoding(config: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
     """The settings with some of them changed, checked again."""
     try:
         return DecodingConfig(**{**dict(config), **changes})
-    except ValidationError as error:
+    except ValidationError:
         problems = [  # what is wrong with several settings together has no place, and names them itself
-            f"{'.'.join(map(str, e['loc']))}: {e['msg']}" if e["loc"] else e["msg"].removeprefix("Value error, ")
-            for e in error.errors()
+            ": ".join([*map(str, path), what])
+            for path, whats in diagnose(DecodingConfig, {**dict(config), **changes}).items()
+            for what in whats
         ]
         raise UsageError(f"decoding settings: {'; '.join(problems)}") from None
 
