@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import UsageError, WeftError
-from weft.files import read_bytes, refuse_replacing, staged_beside, write_atomically
+from weft.files import chinese_encoding, read_bytes, refuse_replacing, staged_beside, write_atomically
 
 
 def test_a_name_as_long_as_a_file_system_allows_can_be_written(tmp_path: Path) -> None:
@@ -46,3 +46,22 @@ def test_what_is_staged_lies_beside_its_place_and_no_two_files_share_a_place(tmp
     one, other = tmp_path / "one.json", tmp_path / "other.json"
     assert staged_beside(one).parent == tmp_path and staged_beside(one) != staged_beside(other)
     assert staged_beside(one).name.startswith(".") and staged_beside(one).name.endswith(".partial")
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "named"),
+    [
+        ("我昨天买了三本书。", "gb18030", "GB18030"),
+        ("我昨天買了三本書。", "big5", "BIG5"),
+        ("Tom 说：“你好！”", "gb18030", "GB18030"),
+        ("我昨天買了三本書。", "gb18030", None),  # one of two characters is rare in GB 18030
+        ("café crème à là carte", "latin-1", None),
+        ("Это русский текст", "cp1251", None),
+        ("これは日本語です", "shift-jis", None),
+        ("é", "latin-1", None),
+    ],
+)
+def test_an_older_encoding_of_chinese_is_known_by_its_common_characters(
+    text: str, encoding: str, named: str | None
+) -> None:
+    assert chinese_encoding(text.encode(encoding)) == named

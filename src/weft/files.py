@@ -7,6 +7,7 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from io import BufferedIOBase
 from itertools import count
 from pathlib import Path
@@ -103,7 +104,9 @@ def naming_unreadable(path: Path) -> Iterator[None]:
         yield
         return
     except FileNotFoundError:
-        what = f"does not exist (looked in {path.parent.resolve()})"
+        meant = get_close_matches(path.name, [file.name for file in path.parent.glob("*")], n=1, cutoff=0.8)
+        hint = f"; did you mean {meant[0]}?" if meant else ""
+        what = f"does not exist (looked in {path.parent.resolve()}){hint}"
     except IsADirectoryError:
         what = "is a folder, not a file"
     except (OSError, EOFError, zlib.error) as error:
@@ -132,9 +135,31 @@ def decode_lines(lines: Iterable[bytes], problems: list[Problem], first: int = 1
             yield number, line[mark:].removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
             byte = f"byte 0x{line[mark + error.start]:02x} at {mark + error.start + 1}"
-            is_utf_16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-            what = "it begins as UTF-16 does; convert the file" if is_utf_16 else "convert the file or remove the line"
+            what = "convert the file or remove the line"
+            if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                what = "it begins as UTF-16 does; convert the file"
+            elif encoding := chinese_encoding(line):
+                what = f"convert the file from {encoding}, as which it reads: iconv -f {encoding} -t UTF-8"
             problems.append(Problem(f"line {number}", f"is not UTF-8 ({byte}); {what}"))
+
+
+COMMON_BYTES = {
+    "GB18030": (*range(0xA1, 0xA4), *range(0xB0, 0xD8)),
+    "BIG5": range(0xA1, 0xC7),
+}
+"""First bytes of an encoding's signs and of the characters of its level 1, which make up all but some of any text."""
+
+
+def chinese_encoding(line: bytes) -> str | None:
+    """The older encoding of Chinese in which nine of ten characters of a line are common ones, if there is one."""
+    for encoding, common in COMMON_BYTES.items():
+        with suppress(UnicodeDecodeError):
+            wide = [char.encode(encoding) for char in line.decode(encoding) if not char.isascii()]
+            # GB 2312's second bytes all are 0xA1 or more; those of Big5 are not, by which the two are told apart.
+            are_common = [char[0] in common and (encoding == "BIG5" or char[1] >= 0xA1) for char in wide]
+            if len(wide) > 1 and sum(are_common) >= 0.9 * len(wide):
+                return encoding
+    return None
 
 
 def refuse_replacing(option: str, path: Path | None, inputs: Iterable[Path | None]) -> None:

@@ -253,7 +253,12 @@ def folder_for_a_corpus(place: Place) -> None:
 
 
 CORPORA = [
-    Case("no such corpus", train_on("'trian.tsv'"), 1, ("trian.tsv", "does not exist (looked in")),
+    Case(
+        "no such corpus",
+        train_on("'trian.tsv'"),
+        1,
+        ("trian.tsv", "does not exist (looked in", "did you mean train.tsv?"),
+    ),
     Case(
         "no such data root", (*TRAIN, "--data", "nowhere"), 1, ("train.tsv", "valid.tsv", "does not exist (looked in")
     ),

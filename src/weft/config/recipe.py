@@ -363,8 +363,8 @@ def _read_text(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
-        near_files = near(path.name, _toml_files(path.parent))
-        hint = f"; did you mean {path.parent / near_files[0]}?" if near_files else ""
+        near_files = near(path.stem, _recipes_in(path.parent))
+        hint = f"; did you mean {path.parent / near_files[0]}.toml?" if near_files else ""
         raise UsageError(f"there is no recipe {path}{hint}") from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         raise UsageError(f"cannot read the recipe {path}: {getattr(error, 'strerror', None) or error}") from None
@@ -377,5 +377,5 @@ def _read_text(path: Path) -> str:
         raise RecipeError(path, [Problem(f"line {line}", "is not UTF-8; save the file in that encoding")]) from None
 
 
-def _toml_files(folder: Path) -> Iterator[str]:
-    return (file.name for file in folder.glob("*.toml")) if folder.is_dir() else iter(())
+def _recipes_in(folder: Path) -> Iterator[str]:
+    return (file.stem for file in folder.glob("*.toml")) if folder.is_dir() else iter(())
