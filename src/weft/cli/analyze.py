@@ -55,7 +55,7 @@ def analyze(
     The sentences are the arguments, the lines of --input, or else of standard input.
     """
     if not models:
-        raise UsageError("--model is missing: a model folder or a run folder, such as runs/starter")
+        raise UsageError("--model is missing: a model or run folder, or a model that comes with weft, such as zh-en")
     model = only_model(models, "weft analyze explains")
     if text and input_file:
         raise UsageError("give either sentences or --input, not both")

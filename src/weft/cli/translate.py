@@ -150,7 +150,7 @@ def translate(
     From --input to --output it may be a file of any size: the same command goes on with what was stopped.
     """
     if not models:
-        raise UsageError("--model is missing: a model folder or a run folder, such as runs/starter")
+        raise UsageError("--model is missing: a model or run folder, or a model that comes with weft, such as zh-en")
     if text and input_file:
         raise UsageError("give either sentences or --input, not both")
     output_file = None if output_file == Path("-") else output_file

@@ -28,6 +28,8 @@ class Score:
     signature: str
     detail: Mapping[str, object] = field(default_factory=dict)
     interval: Interval | None = None
+    remark: str = ""
+    """What of the counts a reader wants to see beside the score, in words."""
 
     def formatted(self) -> str:
         """The value with the decimals that are usual on its scale, and its interval: 0.4123, 23.61 [22.4, 24.8]."""
@@ -66,11 +68,12 @@ class Scores:
         }
 
     def table(self) -> str:
-        """Plain text for a terminal, one aligned line a score under a headline."""
+        """Plain text for a terminal, one aligned line a score under a headline, and remarks below."""
         rows = [("score", "value", "scale", "signature")]
         rows += [(score.name, score.formatted(), score.scale, score.signature) for score in self.scores]
         names, values, scales = (max(len(row[column]) for row in rows) for column in range(3))
-        return "\n".join(
+        lines = [
             f"{name:<{names}}  {value:>{values}}  {scale:<{scales}}  {signature}"
             for name, value, scale, signature in rows
-        )
+        ]
+        return "\n".join([*lines, *(f"{score.name}: {score.remark}" for score in self.scores if score.remark)])

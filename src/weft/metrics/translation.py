@@ -70,7 +70,11 @@ def sacre_bleu(
         "hypothesis_length": result.sys_len,
         "reference_length": result.ref_len,
     }
-    return Score("sacrebleu", result.score, "0..100", metric.get_signature().format(), detail)
+    remark = (
+        f"n-gram precisions {'/'.join(f'{share:.1f}' for share in result.precisions)}, brevity penalty {result.bp:.3f} "
+        f"({result.sys_len:,} tokens, {result.ref_len:,} in the references)"
+    )
+    return Score("sacrebleu", result.score, "0..100", metric.get_signature().format(), detail, remark=remark)
 
 
 def chrf(hypotheses: Sequence[str], references: ReferenceSets) -> Score:

@@ -70,7 +70,9 @@ class Models:
     def __init__(self, sources: Sequence[Source], observe: Observe = lambda name, sentences: None) -> None:
         """Loads them. Raises UsageError, and whatever `load_for` raises."""
         if not sources:
-            raise UsageError("--model is missing: a model folder, a run folder or the name of a model")
+            raise UsageError(
+                "--model is missing: a model or run folder, or a model that comes with weft, such as zh-en"
+            )
         self.sources = dict(zip(ids_of(sources), sources, strict=True))
         self.observe = observe
         self.loaded = load(self.sources, observe)
