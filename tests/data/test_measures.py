@@ -198,6 +198,31 @@ def test_english_with_words_or_names_that_other_languages_have_too_stays_english
     assert other_language(text, tokens(text), "en") is None
 
 
+@pytest.mark.parametrize(
+    ("language", "sentences"),
+    [
+        ("de", "Alle Bäume blühen.|Man will so was.|Alle übereinstimmenden Seiten finden"),
+        ("fr", "On a besoin d'aide.|On a gagné !|On m'attend.|D'abord on mange.|On a vu ta mère.|A-t-on fini ?"),
+        ("fr", "Il répéta non.|Symbole non trouvé|Il se dit perdu.|Tu me dis que tu as un os."),
+        ("es", "Me he caído.|Dime si llegó.|Quiero dos cafés.|¿Me has oído?|Nos van a oír."),
+        ("it", "Chissà se verrà.|Lo so già, ma non a te.|Dove vai?|All'età di sei."),
+        ("pt", "Chá ou café?|Nome ou serviço desconhecido|Define como será o cabeçalho."),
+        (
+            "nl",
+            "Je had me gebeld.|We gaan over een uur.|Dat had me verbaasd.|Alle invoerbronnen tonen|Wie lachte hier?",
+        ),
+    ],
+)
+def test_words_that_a_language_shares_with_another_are_not_held_against_it(language: str, sentences: str) -> None:
+    assert [text for text in sentences.split("|") if other_language(text, tokens(text), language)] == []
+
+
+@pytest.mark.parametrize("language", ["de", "fr", "es", "it", "pt", "nl"])
+@pytest.mark.parametrize("text", ["He had me on the phone.", "We will see them over there.", "Is it so?"])
+def test_english_is_another_language_for_all_of_them(language: str, text: str) -> None:
+    assert other_language(text, tokens(text), language) == "en"
+
+
 def test_a_language_is_known_by_an_eighth_of_the_words_at_least() -> None:
     names = " ".join(f"Berlin{number}" for number in range(14))
     found = [other_language(text, tokens(text), "en") for text in (f"und nicht {names}", f"und nicht {names} Bonn")]

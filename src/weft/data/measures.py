@@ -364,6 +364,17 @@ FUNCTION_WORDS = {
 }
 """The commonest words of the languages in Latin script that are told apart."""
 
+SHARED_WORDS = {
+    "de": "all alle da her hier na per plus so will d i s",
+    "fr": "as dit dos lui me met non on os se si te d m s t y",
+    "es": "come cosa da dos has he le les me nos o os si te ti tu van ve",
+    "it": "all fa me ne no se so sua sé si te vai d m s t",
+    "pt": "come como desde esta la las lo los me nos ou sobre te ti todos tu",
+    "nl": "alle been des had her hier les let me over plus we wie d i m s t",
+}
+"""Words that a language has too, though they are so common in another that they stand in that one's list: in a text of
+either they say nothing."""
+
 ENGLISH_TOO = (
     "die war hat den mit bin dem des come met van son per ha ho la los las el plus pour par con al non um er os om ma "
     "mon com te mi se"
@@ -390,7 +401,8 @@ def foreign_words(own: str) -> frozenset[str]:
 
 @cache
 def own_words(own: str) -> frozenset[str]:
-    return frozenset(FUNCTION_WORDS[own].split())
+    """The words that say nothing against a text in this language."""
+    return frozenset((FUNCTION_WORDS[own] + " " + SHARED_WORDS.get(own, "")).split())
 
 
 ADDRESS = re.compile(r"[A-Za-z]{2,10}+://\S+|\bwww\.\S+|[\w.+-]{1,64}+@\S+")
