@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.numerals import ENGLISH_NUMBERS, missing_numbers, numbers_in
-from weft.text.chinese import converter, is_chinese
+from weft.text.chinese import characters_of_one_script, converter, is_chinese
 from weft.text.language import code_of, is_in_words_of_characters, is_written_without_spaces
 from weft.text.words import mark_ranges
 
@@ -64,11 +64,6 @@ LANGUAGES_BY_SCRIPTS: dict[tuple[str, ...], str] = {
 }
 SCRIPTS_OF_LANGUAGES = {code: scripts for scripts, codes in LANGUAGES_BY_SCRIPTS.items() for code in codes.split()}
 """What a language is written in, the commonest first; one that is not listed may be written in ANY."""
-
-# Valid in Traditional text too, though OpenCC writes them otherwise there by default.
-IN_BOTH_SCRIPTS = frozenset(
-    "吃游床台秘里准干群峰唇伙岩痴皂占夸雇后几只面云系斗丑才冲出向回困家志念愿朱周姜曲术柜板梁涂范余于岳朴征佣郁卧尸"
-)
 
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 """What one program or another takes for the end of a line."""
@@ -154,16 +149,6 @@ def kinds_of_characters() -> NDArray[np.uint32]:
     for name, characters in zip(("traditional", "simplified"), characters_of_one_script(), strict=True):
         table[[ord(character) for character in characters]] |= BITS[name]
     return table
-
-
-@cache
-def characters_of_one_script() -> tuple[frozenset[str], frozenset[str]]:
-    """The Han characters that only Traditional text has, and those that only Simplified text has, by OpenCC."""
-    han = [chr(code) for first, last in ((0x3400, 0x4DBF), (0x4E00, 0x9FFF)) for code in range(first, last + 1)]
-    simplified, traditional = (converter(name).convert("\n".join(han)).split("\n") for name in ("t2s", "s2t"))
-    only_traditional = {c for c, other in zip(han, simplified, strict=True) if c != other}
-    only_simplified = {c for c, other in zip(han, traditional, strict=True) if c != other} - only_traditional
-    return frozenset(only_traditional), frozenset(only_simplified - IN_BOTH_SCRIPTS)
 
 
 def length(counts: dict[str, NDArray[np.int64]], language: str) -> NDArray[np.int64]:
