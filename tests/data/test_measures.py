@@ -11,6 +11,7 @@ from weft.data.measures import (
     count_characters,
     has_mojibake,
     length,
+    may_be_alike,
     other_language,
     pairs_with_other_numbers,
     share_of_script,
@@ -160,6 +161,25 @@ def test_the_search_for_mojibake_takes_time_by_the_length_alone() -> None:
 def test_tokens_know_no_width_no_script_no_case_and_no_punctuation() -> None:
     assert tokens("湯姆，ＯＫ！ Python3.") == ["汤", "姆", "ok", "python3"]
     assert tokens("मैं जाता हूँ।") == ["मैं", "जाता", "हूँ"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "languages", "expected"),
+    [
+        ("東京大学", "东京大学", ("ja", "zh"), True),
+        ("中国", "中国", ("ja", "zh"), True),
+        ("這個問題", "这个问题", ("zh-Hant", "zh-Hans"), True),
+        ("你好。", "你好。", ("zh-Hant", "zh-Hans"), True),
+        ("どこに", "どこに", ("ja", "zh"), False),
+        ("這是一個很大的問題，我們都知道。", "這是一個很大的問題，我們都知道。", ("zh-Hant", "zh-Hans"), False),
+        ("中国", "中国", ("zh", "en"), False),
+        ("這個問題", "这个问题", ("zh", "en"), False),
+    ],
+)
+def test_chinese_and_japanese_write_names_alike_and_both_scripts_of_chinese_nearly_all(
+    source: str, target: str, languages: tuple[str, str], expected: bool
+) -> None:
+    assert may_be_alike([source], [target], languages).tolist() == [expected]
 
 
 @pytest.mark.parametrize(

@@ -319,6 +319,19 @@ def tokens(text: str) -> list[str]:
     return token_pattern().findall(text.lower())
 
 
+def may_be_alike(sources: Sequence[str], targets: Sequence[str], languages: tuple[str, str]) -> NDArray[np.bool_]:
+    """Of which texts a translation may have the same `tokens`: between Chinese and Japanese, or Traditional and
+    Simplified, of those that differ as written, and of those without kana that are as short as a name."""
+    if not all(map(is_in_words_of_characters, languages)):
+        return np.zeros(len(sources), np.bool_)
+    pairs = zip(sources, targets, strict=True)
+    return np.array([s != t or (len(s) <= LONGEST_NAME and not KANA.search(s)) for s, t in pairs], np.bool_)
+
+
+LONGEST_NAME = 12
+KANA = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in SCRIPTS["kana"]) + "]")
+
+
 # Languages that share a script
 
 FUNCTION_WORDS = {

@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.measures import (
+    LONGEST_NAME,
     MARKUP,
     REPETITION,
     count_characters,
     length,
+    may_be_alike,
     other_language,
     pairs_with_other_numbers,
     script_of,
@@ -96,7 +98,7 @@ def check_languages(
     languages: tuple[str, str],
 ) -> dict[str, Places]:
     """Pairs that are no pairs: one side is empty or a copy, the sides are swapped, or one is in another language."""
-    copies = are_copies(*words)
+    copies = are_copies(*words) & ~may_be_alike(*texts, languages)
     wrong, as_the_other = [], []
     for side, (language, other) in enumerate((languages, languages[::-1])):
         of_script = in_other_script(counts[side], share_of_script(counts[side], language), language)
@@ -142,7 +144,9 @@ def are_copies(sources: Tokens, targets: Tokens) -> NDArray[np.bool_]:
     """Pairs of which both sides have the same words, and not only a number or one short name."""
     return np.fromiter(
         (
-            source == target and (len(source) > 1 or len("".join(source)) > 12) and any(map(str.isalpha, source))
+            source == target
+            and (len(source) > 1 or len("".join(source)) > LONGEST_NAME)
+            and any(map(str.isalpha, source))
             for source, target in zip(sources, targets, strict=True)
         ),
         np.bool_,
