@@ -233,6 +233,22 @@ def test_beside_a_language_whose_number_words_are_not_read_no_scale_is_certain()
     assert missing_numbers(source, target) == []
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "missing"),
+    [
+        ("300.000 Menschen leben dort.", "300000 people live there.", []),
+        ("Es kostet 20.000 Euro.", "It costs 20000 euros.", []),
+        ("Es kostet 20.000 Euro.", "It costs 30,000 euros.", [30_000]),
+        ("Es wiegt 20.125 kg.", "It weighs 20,125 kg.", []),
+    ],
+)
+def test_one_point_before_three_digits_may_divide_thousands_in_other_languages(
+    source: str, target: str, missing: list[float]
+) -> None:
+    pair = ("de", "en")
+    assert missing_numbers(numbers_in(source, "de", of_pair=pair), numbers_in(target, "en", of_pair=pair)) == missing
+
+
 @pytest.mark.parametrize("word", ["hundred", "thousand", "billion", "nine hundred", "ninety nine", "zero hundred"])
 def test_a_row_of_numerals_without_end_is_read(word: str) -> None:
     assert all(map(math.isfinite, numbers_in(f"{word} " * 1000, "en").possible))

@@ -129,13 +129,18 @@ LONGEST_NUMBER = 30
 """Digits and what parts them; a longer run of digits is none that anybody says, such as a key or the places of pi."""
 IN_A_NAME = re.compile(r"[a-z]-$|\^$")
 """What stands before the 19 of covid-19, and before a power."""
+IN_THOUSANDS_OR_DECIMAL = re.compile(r"\d{1,3}\.\d{3}")
+"""300.000 is 300,000 in German, and 300 in English."""
 METRES = re.compile("(?<![a-z])[cdkm]?m$")  # m2
 DECADE = re.compile(r"\s?世纪\s?(\d+)\s?年代")
 RANGES = frozenset(["-", " - ", "–", " – ", "~", " ~ ", "至", "到", " to ", " or "])
 
 
 def read_digits(text: str, certain: set[float], possible: set[float], *, scaled_too: bool) -> None:
-    """Add the numbers that are written in digits, with the scale behind them; these are certain if `scaled_too`."""
+    """Add the numbers that are written in digits, with the scale behind them.
+
+    These scaled ones, and those whose point may divide thousands, are certain only if `scaled_too`.
+    """
     end, unit, last = 0, 1.0, 0.0  # of the number before
     for match in WRITTEN_IN_DIGITS.finditer(text):
         digits, scale = match["digits"], match["scale"]
@@ -145,6 +150,7 @@ def read_digits(text: str, certain: set[float], possible: set[float], *, scaled_
         value = float(alone if alone.count(".") < 2 else alone.replace(".", ""))
         before, between = text[max(0, match.start() - 4) : match.start()], text[end : match.start()]
         is_certain = not (value == 0 and before.rstrip().endswith(":")) and not is_in_name(before, digits)
+        is_certain &= scaled_too or not IN_THOUSANDS_OR_DECIMAL.fullmatch(digits)
         times = 1.0
         if scale in MONEY_SCALES and not CURRENCY.search(before):
             possible.add(scaled(value, MONEY_SCALES[scale]))
