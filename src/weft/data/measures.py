@@ -135,7 +135,7 @@ def kinds_of_characters() -> NDArray[np.uint32]:
     for script, ranges in SCRIPTS.items():
         for first, last in ranges:
             table[first : last + 1] |= BITS[script]
-    # Direction marks and joiners are part of some languages' spelling; these are part of none's.
+    # Direction marks and joiners are part of the spelling of some languages, U+200B of Khmer and the like alone.
     for character in "\u200b\u2060\ufeff\ufffe\u00ad":
         table[ord(character)] |= BITS["controls"]
     table[0xE000:0xF900] |= BITS["controls"]  # for private use: nobody else knows what they mean

@@ -25,3 +25,10 @@ def test_what_traditional_and_simplified_have_alike_is_no_copy_and_a_sentence_th
     long = "這是一個很大的問題，我們都知道。"
     pairs = [("這個問題", "这个问题"), ("你好。", "你好。"), (long, long)]
     assert found(pairs, ("zh-Hant", "zh-Hans")) == {"copy": [2]}
+
+
+def test_khmer_divides_words_by_a_space_without_width_that_is_strange_in_chinese() -> None:
+    assert found([("ភាសា\u200bខ្មែរ", "the Khmer language"), ("ភាសា\x01ខ្មែរ", "the Khmer language")], ("km", "en")) == {
+        "control": [1]
+    }
+    assert found([("中文\u200b。", "the Chinese language")]) == {"control": [0]}

@@ -21,7 +21,7 @@ from weft.data.measures import (
     texts_with_mojibake,
 )
 from weft.text.chinese import converter, is_chinese
-from weft.text.language import is_in_words_of_characters
+from weft.text.language import is_in_words_of_characters, is_written_without_spaces
 from weft.text.normalization import is_blank
 
 OWN_SCRIPT = 0.2
@@ -66,8 +66,10 @@ def check(
     found = check_languages(counts, texts, (source_tokens, target_tokens), empty, languages)
     wordless = [of_side["letters"] + of_side["digits"] == 0 for of_side in counts]
     found["no words"] = np.flatnonzero((wordless[0] | wordless[1]) & ~empty)
-    for kind, character in (("line break", "line breaks"), ("control", "controls"), ("full width", "full width")):
+    for kind, character in (("line break", "line breaks"), ("full width", "full width")):
         found[kind] = np.flatnonzero(counts[0][character] + counts[1][character])
+    controls = [strange_controls(*of_side) for of_side in zip(counts, texts, languages, strict=True)]
+    found["control"] = np.flatnonzero(controls[0] + controls[1])
     for kind, pattern in (("markup", MARKUP), ("repetition", REPETITION)):
         found[kind] = np.union1d(*(texts_with(pattern, side) for side in texts))
     found["mojibake"] = np.union1d(*map(texts_with_mojibake, texts)).astype(np.int64)
@@ -82,6 +84,14 @@ def check(
     )
     notes = {place: ", ".join(f"{number:.10g}" for number in missing) for place, missing in numbers.items()}
     return Checked(found, notes, np.stack(lengths, 1).astype(np.int32), scripts)
+
+
+def strange_controls(counts: dict[str, Places], texts: Sequence[str], language: str) -> NDArray[np.int64]:
+    """How many control characters each text has that its spelling does not ask for; Khmer, Thai and the like divide
+    words by U+200B."""
+    if not is_written_without_spaces(language) or is_in_words_of_characters(language):
+        return counts["controls"]
+    return counts["controls"] - np.fromiter((text.count("\u200b") for text in texts), np.int64, len(texts))
 
 
 def mixes_scripts(text: str) -> bool:
