@@ -68,9 +68,8 @@ SPACED_CLOSING = {"fr": "|[ \u00a0\u202f][»›]"}
 """By language, what may close a quotation besides: « Viens ! »"""
 
 
-@cache
 def end_in(code: str) -> re.Pattern[str]:
-    """What may be the end of a sentence in this language."""
+    """What may be the end of a sentence in this language; `re` keeps the few patterns that there are."""
     closing = f"(?:[{CLOSING}]{SPACED_CLOSING.get(code, '')})*"
     return re.compile(
         rf"(?P<signs>[{CERTAIN_ENDS}{NARROW_ENDS}{ELLIPSES}]+)(?P<closing>{closing})(?P<gap>\s*)"
@@ -148,7 +147,7 @@ def is_end(text: str, begin: int, found: re.Match[str], code: str) -> bool:
 NEVER_FIRST = re.compile("[,，、;；:：%％)）」』”’·]")
 GOES_ON = re.compile("[…⋯~～—–-]")
 DASHES = "—–- \u00a0"
-"""Before what goes on, as in « — Да! — сказал он. »"""
+"""Before what goes on, as in — Да! — сказал он."""
 IS_SAID_IN_JAPANESE = re.compile("と(?!ても|ころ|きどき|にかく|りあえず|もかく|うとう|つぜん)|って")
 IS_SAID = re.compile(rf"{IS_SAID_IN_JAPANESE.pattern}|[^\s，。！？；：“”「」,.!?]{{0,8}}?[说說道问問喊叫答]")
 """“你好！”他说。 and 「はい。」と答えた。 are one sentence."""
