@@ -27,7 +27,7 @@ from weft.data.encoding import EncodedPairs, encode_pairs
 from weft.text.characters import CharacterTokenizer, train_characters
 from weft.text.kinds import train_tokenizer
 from weft.text.tokenizer import Tokenizer
-from weft.text.vocabulary import END_ID, MASK, PADDING_ID
+from weft.text.vocabulary import END_ID, MASK, PADDING_ID, UNKNOWN_ID
 
 TEXTS = [f"A small cat no {number} sleeps here." for number in range(40)] + ["Hm."]
 PAIRS = np.arange(len(TEXTS))
@@ -257,6 +257,18 @@ def test_sentences_of_chinese_and_japanese_are_joined_without_a_space(tokenizer:
     first, second = tokenizer.encode(["a.", "c."])
     joined = [join(first, second, tokenizer, code, frozenset()) for code in ("zh", "ja", "en")]
     assert tokenizer.decode(joined) == ["a.c.", "a.c.", "a. c."]
+
+
+@pytest.mark.parametrize("form", ["nfc", "nfkc"])
+@pytest.mark.parametrize("kind", ["words", "wordpiece"])
+def test_unknown_words_stay_unknown_where_pairs_are_joined(
+    kind: Literal["words", "wordpiece"], form: Literal["nfc", "nfkc"]
+) -> None:
+    texts = ["the cat sat on the mat .", "is it here ?"] * 20
+    tokenizer, _ = train_tokenizer(texts, kind=kind, vocab_size=60, language="en", normalization=form)
+    first, second = tokenizer.encode(["the Ω sat .", "is Ω here ?"])
+    assert first.count(UNKNOWN_ID) == second.count(UNKNOWN_ID) == 1
+    assert join(first, second, tokenizer, "en", frozenset()) == first + second
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (0.5, 20), (1.0, 40)])

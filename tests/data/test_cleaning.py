@@ -44,6 +44,11 @@ def test_good_pairs_stay_in_either_direction(source: str, target: str) -> None:
     assert removed_by(target, source, ("en", "zh")) is None
 
 
+def test_texts_that_two_languages_write_alike_are_no_copies() -> None:
+    assert removed_by("這個問題", "这个问题", ("zh-Hant", "zh-Hans")) is None
+    assert removed_by("東京大学", "东京大学", ("ja", "zh")) is None
+
+
 BAD = {
     "min_length": ("？！", "What?!"),
     "max_length": ("好" * 201, "good " * 150),

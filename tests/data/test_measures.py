@@ -11,6 +11,7 @@ from weft.data.measures import (
     count_characters,
     has_mojibake,
     length,
+    may_be_alike,
     other_language,
     pairs_with_other_numbers,
     share_of_script,
@@ -78,7 +79,18 @@ def test_traditional_and_simplified_characters_are_told_apart_and_shared_ones_ar
 @pytest.mark.parametrize(
     "text",
     [
-        *("<b>Hi</b>", "Hi<br/>", "a &amp; b", "&#39;", r"{\an8}Hi", "[[link]]", "[url=x]", r"first\n"),
+        *(
+            "<b>Hi</b>",
+            "Hi<br/>",
+            "a &amp; b",
+            "&#39;",
+            r"{\an8}Hi",
+            "[[link]]",
+            "[url=x]",
+            "[i]so[/i]",
+            "<!-- a -->",
+            r"first\n",
+        ),
         *(r"It\u2019s", r"He said \"no\".", r"I don\'t"),
         *("<td nowrap>", "<option selected value=1>", '<a href="x" download>', "</a >"),
     ],
@@ -103,6 +115,9 @@ def test_single_letters_read_as_windows_1252_are_seen_too(text: str) -> None:
         "a<b 且 c>d",
         "if x<y or z>1",
         "AT&T; yes",
+        "array[i]是一个元素",
+        "section [i] of the text",
+        "他说--> 好",
         "[sic]",
         "<3",
         "I <3 you",
@@ -163,6 +178,25 @@ def test_tokens_know_no_width_no_script_no_case_and_no_punctuation() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "target", "languages", "expected"),
+    [
+        ("東京大学", "东京大学", ("ja", "zh"), True),
+        ("中国", "中国", ("ja", "zh"), True),
+        ("這個問題", "这个问题", ("zh-Hant", "zh-Hans"), True),
+        ("你好。", "你好。", ("zh-Hant", "zh-Hans"), True),
+        ("どこに", "どこに", ("ja", "zh"), False),
+        ("這是一個很大的問題，我們都知道。", "這是一個很大的問題，我們都知道。", ("zh-Hant", "zh-Hans"), False),
+        ("中国", "中国", ("zh", "en"), False),
+        ("這個問題", "这个问题", ("zh", "en"), False),
+    ],
+)
+def test_chinese_and_japanese_write_names_alike_and_both_scripts_of_chinese_nearly_all(
+    source: str, target: str, languages: tuple[str, str], expected: bool
+) -> None:
+    assert may_be_alike([source], [target], languages).tolist() == [expected]
+
+
+@pytest.mark.parametrize(
     ("text", "language"),
     [
         ("Ich habe das Buch nicht gelesen.", "de"),
@@ -196,6 +230,31 @@ def test_another_language_in_latin_letters_is_known_by_its_function_words(text: 
 )
 def test_english_with_words_or_names_that_other_languages_have_too_stays_english(text: str) -> None:
     assert other_language(text, tokens(text), "en") is None
+
+
+@pytest.mark.parametrize(
+    ("language", "sentences"),
+    [
+        ("de", "Alle Bäume blühen.|Man will so was.|Alle übereinstimmenden Seiten finden"),
+        ("fr", "On a besoin d'aide.|On a gagné !|On m'attend.|D'abord on mange.|On a vu ta mère.|A-t-on fini ?"),
+        ("fr", "Il répéta non.|Symbole non trouvé|Il se dit perdu.|Tu me dis que tu as un os."),
+        ("es", "Me he caído.|Dime si llegó.|Quiero dos cafés.|¿Me has oído?|Nos van a oír."),
+        ("it", "Chissà se verrà.|Lo so già, ma non a te.|Dove vai?|All'età di sei."),
+        ("pt", "Chá ou café?|Nome ou serviço desconhecido|Define como será o cabeçalho."),
+        (
+            "nl",
+            "Je had me gebeld.|We gaan over een uur.|Dat had me verbaasd.|Alle invoerbronnen tonen|Wie lachte hier?",
+        ),
+    ],
+)
+def test_words_that_a_language_shares_with_another_are_not_held_against_it(language: str, sentences: str) -> None:
+    assert [text for text in sentences.split("|") if other_language(text, tokens(text), language)] == []
+
+
+@pytest.mark.parametrize("language", ["de", "fr", "es", "it", "pt", "nl"])
+@pytest.mark.parametrize("text", ["He had me on the phone.", "We will see them over there.", "Is it so?"])
+def test_english_is_another_language_for_all_of_them(language: str, text: str) -> None:
+    assert other_language(text, tokens(text), language) == "en"
 
 
 def test_a_language_is_known_by_an_eighth_of_the_words_at_least() -> None:

@@ -159,6 +159,12 @@ def test_what_only_looks_like_a_number_in_english_is_not_certain(text: str) -> N
         ("4-5万美元", "40,000 to 50,000 dollars"),
         ("400至600万人", "4 to 6 million people"),
         ("首届大会", "the 1st congress"),
+        ("三十而立。", "At thirty, one stands firm."),
+        ("有一千五百人。", "There were one thousand, five hundred people."),
+        ("他四五十岁。", "He is forty or fifty years old."),
+        ("有七八十人。", "There are 70 or 80 people."),
+        ("十七八个人", "17 or 18 people"),
+        ("一百二三十人", "120 to 130 people"),
         ("打九折", "10% off"),
         ("打8.5折", "15% off"),
         ("三成的人", "30% of the people"),
@@ -231,6 +237,22 @@ def test_beside_a_language_whose_number_words_are_not_read_no_scale_is_certain()
     target = numbers_in("Es kostete 13,5 Milliarden Euro, 20 Mio. Dollar im Jahr 2019.", "de", of_pair=("en", "de"))
     assert 2019 in source.certain & target.certain
     assert missing_numbers(source, target) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "missing"),
+    [
+        ("300.000 Menschen leben dort.", "300000 people live there.", []),
+        ("Es kostet 20.000 Euro.", "It costs 20000 euros.", []),
+        ("Es kostet 20.000 Euro.", "It costs 30,000 euros.", [30_000]),
+        ("Es wiegt 20.125 kg.", "It weighs 20,125 kg.", []),
+    ],
+)
+def test_one_point_before_three_digits_may_divide_thousands_in_other_languages(
+    source: str, target: str, missing: list[float]
+) -> None:
+    pair = ("de", "en")
+    assert missing_numbers(numbers_in(source, "de", of_pair=pair), numbers_in(target, "en", of_pair=pair)) == missing
 
 
 @pytest.mark.parametrize("word", ["hundred", "thousand", "billion", "nine hundred", "ninety nine", "zero hundred"])

@@ -48,6 +48,13 @@ def test_a_planted_fault_is_found_in_its_sentence_alone(place: int, text: str, f
     assert faults_in(planted(place, text)) == {fault: [place] for fault in faults}
 
 
+def test_a_sentence_in_the_other_script_of_chinese_is_converted_and_not_copied() -> None:
+    found = find_faults(
+        ["我们都知道这个问题。"], ["我們都知道這個問題。"], [["我们都知道这个问题。"]], ("zh-Hant", "zh-Hans")
+    )
+    assert not found.found["copied"].any()
+
+
 def test_rates_count_sentences_and_the_table_sets_them_beside_the_references() -> None:
     found = find_faults(["", "", *REFERENCES[2:]], SOURCES, [REFERENCES], ("zh", "en"))
     assert found.rate("empty") == pytest.approx(2 / 6) and float(found.any.mean()) == pytest.approx(2 / 6)

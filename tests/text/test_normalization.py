@@ -83,6 +83,41 @@ def test_traditional_characters_become_simplified_and_back() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "他證明了這一點",
+            "不干預內政",
+            "遠征軍",
+            "這傢伙",
+            "岳飛傳",
+            "里長來電",
+            "我吃飯",
+            "台灣",
+            "布雷斯特港灣",
+            "埃里克說",
+        )
+    ],
+)
+def test_what_is_traditional_already_stays(text: str) -> None:
+    assert convert_script(text, "traditional") == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("证明了", "證明了"),
+        ("我吃饭", "我吃飯"),
+        ("起床了吗", "起床了嗎"),
+        ("因为台湾的群众", "因為臺灣的群眾"),
+        ("跟踪國會", "跟蹤國會"),
+    ],
+)
+def test_simplified_and_mixed_text_becomes_traditional_as_taiwan_writes_it(text: str, expected: str) -> None:
+    assert convert_script(text, "traditional") == expected
+
+
+@pytest.mark.parametrize(
     ("code", "expected"),
     [("zh", True), ("zh-CN", True), ("zh_Hant", True), ("cmn", True), ("yue", True), ("en", False), ("zhx", False)],
 )

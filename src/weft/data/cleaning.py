@@ -129,7 +129,8 @@ def without_common_words(source: str, target: str) -> tuple[str, str]:
 def is_copy(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
     """A number is the same text in any two languages."""
     source, target = keys_of(pairs.sources), keys_of(pairs.targets)
-    return (source == target) & (source != 0) & (pairs.counts[0]["letters"] > 0)
+    alike = (source == target) & (source != 0) & (pairs.counts[0]["letters"] > 0)
+    return alike & ~measures.may_be_alike(pairs.sources, pairs.targets, pairs.languages)
 
 
 def is_mojibake(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:

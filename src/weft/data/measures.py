@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.numerals import ENGLISH_NUMBERS, missing_numbers, numbers_in
-from weft.text.chinese import converter, is_chinese
+from weft.text.chinese import characters_of_one_script, converter, is_chinese
 from weft.text.language import code_of, is_in_words_of_characters, is_written_without_spaces
 from weft.text.words import mark_ranges
 
@@ -64,11 +64,6 @@ LANGUAGES_BY_SCRIPTS: dict[tuple[str, ...], str] = {
 }
 SCRIPTS_OF_LANGUAGES = {code: scripts for scripts, codes in LANGUAGES_BY_SCRIPTS.items() for code in codes.split()}
 """What a language is written in, the commonest first; one that is not listed may be written in ANY."""
-
-# Valid in Traditional text too, though OpenCC writes them otherwise there by default.
-IN_BOTH_SCRIPTS = frozenset(
-    "吃游床台秘里准干群峰唇伙岩痴皂占夸雇后几只面云系斗丑才冲出向回困家志念愿朱周姜曲术柜板梁涂范余于岳朴征佣郁卧尸"
-)
 
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 """What one program or another takes for the end of a line."""
@@ -140,7 +135,7 @@ def kinds_of_characters() -> NDArray[np.uint32]:
     for script, ranges in SCRIPTS.items():
         for first, last in ranges:
             table[first : last + 1] |= BITS[script]
-    # Direction marks and joiners are part of some languages' spelling; these are part of none's.
+    # Direction marks and joiners are part of the spelling of some languages, U+200B of Khmer and the like alone.
     for character in "\u200b\u2060\ufeff\ufffe\u00ad":
         table[ord(character)] |= BITS["controls"]
     table[0xE000:0xF900] |= BITS["controls"]  # for private use: nobody else knows what they mean
@@ -154,16 +149,6 @@ def kinds_of_characters() -> NDArray[np.uint32]:
     for name, characters in zip(("traditional", "simplified"), characters_of_one_script(), strict=True):
         table[[ord(character) for character in characters]] |= BITS[name]
     return table
-
-
-@cache
-def characters_of_one_script() -> tuple[frozenset[str], frozenset[str]]:
-    """The Han characters that only Traditional text has, and those that only Simplified text has, by OpenCC."""
-    han = [chr(code) for first, last in ((0x3400, 0x4DBF), (0x4E00, 0x9FFF)) for code in range(first, last + 1)]
-    simplified, traditional = (converter(name).convert("\n".join(han)).split("\n") for name in ("t2s", "s2t"))
-    only_traditional = {c for c, other in zip(han, simplified, strict=True) if c != other}
-    only_simplified = {c for c, other in zip(han, traditional, strict=True) if c != other} - only_traditional
-    return frozenset(only_traditional), frozenset(only_simplified - IN_BOTH_SCRIPTS)
 
 
 def length(counts: dict[str, NDArray[np.int64]], language: str) -> NDArray[np.int64]:
@@ -227,8 +212,8 @@ MARKUP = re.compile(
     r"|&(?:[A-Za-z]{2,8}|#\d{1,6}|#x[0-9A-Fa-f]{1,6});"  # entities
     r"|\{\\[A-Za-z][^}\n]{0,40}\}"  # subtitle styles, {\an8}
     r"|\{\{[^{}\n]{1,80}\}\}|\[\[[^\[\]\n]{1,80}\]\]"  # wiki templates and links
-    r"|\[/?(?:b|i|u|url|img|quote|color|size)(?:=[^\]\n]{0,80})?\]"  # boards
-    r"|<!--|-->|\\(?:[nrt](?![A-Za-z])|u[0-9A-Fa-f]{4}|[\"'])"  # comments, escapes that were never undone
+    r"|\[/?(?:url|img|quote|color|size)(?:=[^\]\n]{0,80})?\]|\[/[biu]\]"  # boards; not array[i]
+    r"|<!--|\\(?:[nrt](?![A-Za-z])|u[0-9A-Fa-f]{4}|[\"'])"  # comments, escapes that were never undone
 )
 
 REPETITION = re.compile(
@@ -334,6 +319,19 @@ def tokens(text: str) -> list[str]:
     return token_pattern().findall(text.lower())
 
 
+def may_be_alike(sources: Sequence[str], targets: Sequence[str], languages: tuple[str, str]) -> NDArray[np.bool_]:
+    """Of which texts a translation may have the same `tokens`: between Chinese and Japanese, or Traditional and
+    Simplified, of those that differ as written, and of those without kana that are as short as a name."""
+    if not all(map(is_in_words_of_characters, languages)):
+        return np.zeros(len(sources), np.bool_)
+    pairs = zip(sources, targets, strict=True)
+    return np.array([s != t or (len(s) <= LONGEST_NAME and not KANA.search(s)) for s, t in pairs], np.bool_)
+
+
+LONGEST_NAME = 12
+KANA = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in SCRIPTS["kana"]) + "]")
+
+
 # Languages that share a script
 
 FUNCTION_WORDS = {
@@ -364,6 +362,17 @@ FUNCTION_WORDS = {
 }
 """The commonest words of the languages in Latin script that are told apart."""
 
+SHARED_WORDS = {
+    "de": "all alle da her hier na per plus so will d i s",
+    "fr": "as dit dos lui me met non on os se si te d m s t y",
+    "es": "come cosa da dos has he le les me nos o os si te ti tu van ve",
+    "it": "all fa me ne no se so sua sé si te vai d m s t",
+    "pt": "come como desde esta la las lo los me nos ou sobre te ti todos tu",
+    "nl": "alle been des had her hier les let me over plus we wie d i m s t",
+}
+"""Words that a language has too, though they are so common in another that they stand in that one's list: in a text of
+either they say nothing."""
+
 ENGLISH_TOO = (
     "die war hat den mit bin dem des come met van son per ha ho la los las el plus pour par con al non um er os om ma "
     "mon com te mi se"
@@ -390,7 +399,8 @@ def foreign_words(own: str) -> frozenset[str]:
 
 @cache
 def own_words(own: str) -> frozenset[str]:
-    return frozenset(FUNCTION_WORDS[own].split())
+    """The words that say nothing against a text in this language."""
+    return frozenset((FUNCTION_WORDS[own] + " " + SHARED_WORDS.get(own, "")).split())
 
 
 ADDRESS = re.compile(r"[A-Za-z]{2,10}+://\S+|\bwww\.\S+|[\w.+-]{1,64}+@\S+")

@@ -129,13 +129,18 @@ LONGEST_NUMBER = 30
 """Digits and what parts them; a longer run of digits is none that anybody says, such as a key or the places of pi."""
 IN_A_NAME = re.compile(r"[a-z]-$|\^$")
 """What stands before the 19 of covid-19, and before a power."""
+IN_THOUSANDS_OR_DECIMAL = re.compile(r"\d{1,3}\.\d{3}")
+"""300.000 is 300,000 in German, and 300 in English."""
 METRES = re.compile("(?<![a-z])[cdkm]?m$")  # m2
 DECADE = re.compile(r"\s?世纪\s?(\d+)\s?年代")
 RANGES = frozenset(["-", " - ", "–", " – ", "~", " ~ ", "至", "到", " to ", " or "])
 
 
 def read_digits(text: str, certain: set[float], possible: set[float], *, scaled_too: bool) -> None:
-    """Add the numbers that are written in digits, with the scale behind them; these are certain if `scaled_too`."""
+    """Add the numbers that are written in digits, with the scale behind them.
+
+    These scaled ones, and those whose point may divide thousands, are certain only if `scaled_too`.
+    """
     end, unit, last = 0, 1.0, 0.0  # of the number before
     for match in WRITTEN_IN_DIGITS.finditer(text):
         digits, scale = match["digits"], match["scale"]
@@ -145,6 +150,7 @@ def read_digits(text: str, certain: set[float], possible: set[float], *, scaled_
         value = float(alone if alone.count(".") < 2 else alone.replace(".", ""))
         before, between = text[max(0, match.start() - 4) : match.start()], text[end : match.start()]
         is_certain = not (value == 0 and before.rstrip().endswith(":")) and not is_in_name(before, digits)
+        is_certain &= scaled_too or not IN_THOUSANDS_OR_DECIMAL.fullmatch(digits)
         times = 1.0
         if scale in MONEY_SCALES and not CURRENCY.search(before):
             possible.add(scaled(value, MONEY_SCALES[scale]))
@@ -244,13 +250,14 @@ def read_chinese(text: str, certain: set[float], possible: set[float]) -> None:
         if is_kilo := numeral[-1] == "千" and KILO.match(after) is not None:
             values += chinese_values(numeral[:-1]) if numeral[:-1] else []
         possible |= set(values)
+        if has_unit := any(c in CHINESE_UNITS or c in CHINESE_SCALES for c in numeral):
+            possible |= estimates(numeral)
         possible |= {CHINESE_DIGITS[c] * 1.0 for c in numeral if c in CHINESE_DIGITS}
         if after[:1] in CHINESE_MONEY:
             possible |= {value * CHINESE_MONEY[after[:1]] for value in values}
         is_about = match[2] is not None or before in APPROXIMATE or after[:1] in APPROXIMATE
         if before.isdigit() or is_about or is_kilo:
             continue
-        has_unit = any(c in CHINESE_UNITS or c in CHINESE_SCALES for c in numeral)
         if len(numeral) == 1:
             is_certain = numeral not in "零〇一百千万亿" and before not in ORDINAL and bool(COUNTED.match(after))
         elif has_unit:
@@ -284,6 +291,12 @@ def is_well_formed(numeral: str) -> bool:
     """Neither an estimate (三四十) nor digits one by one: no two digits in a row."""
     digits = [c in CHINESE_DIGITS and c not in "零〇" for c in numeral]
     return not any(one and other for one, other in pairwise(digits))
+
+
+def estimates(numeral: str) -> set[float]:
+    """What an estimate lies between: 四五十 is 40 or 50, 十七八 is 17 or 18."""
+    places = [place for place in range(1, len(numeral)) if not is_well_formed(numeral[place - 1 : place + 1])]
+    return {chinese_values(numeral[:cut] + numeral[cut + 1 :])[0] for place in places for cut in (place - 1, place)}
 
 
 def chinese_values(numeral: str) -> list[float]:
@@ -429,7 +442,8 @@ ENGLISH_WORDS = {
     **{f"{word}s": (float(value),) for word, value in ENGLISH_NUMBERS.items() if value > 1 and not word.endswith("ty")},
 }
 """Words that may say a number, or say something that the other language says by one."""
-ENGLISH_WORD = re.compile(r"[a-z]+")
+ENGLISH_WORD = re.compile(r"[a-z]+|[,.;:!?]")
+"""Or a sign, at which a number ends: "At thirty, one stands firm." But one thousand, five hundred is one."""
 
 
 def read_english(text: str, certain: set[float], possible: set[float]) -> None:
@@ -456,6 +470,8 @@ def rows_of_numerals(words: list[str]) -> Iterator[tuple[list[str], bool]]:
     row: list[str] = []
     for place, word in enumerate(words):
         joins = word == "and" and row and row[-1] in ENGLISH_SCALES and words[place + 1 : place + 2]
+        if word == "," and row and row[-1] in ENGLISH_SCALES:
+            continue
         if word in ENGLISH_NUMBERS or word in ENGLISH_SCALES:
             row.append(word)
         elif not (joins and (words[place + 1] in ENGLISH_NUMBERS or words[place + 1] in ENGLISH_ORDINALS)):

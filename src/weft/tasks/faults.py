@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.doctor.checks import are_copies, in_other_script
-from weft.data.measures import count_characters, length, pairs_with_other_numbers, share_of_script, tokens
+from weft.data.measures import count_characters, length, may_be_alike, pairs_with_other_numbers, share_of_script, tokens
 from weft.figures.table import Table
 from weft.text.chinese import Script, is_chinese
 from weft.text.normalization import is_blank
@@ -101,7 +101,8 @@ def faults_of(
     )
     found = {
         "empty": empty,
-        "copied": are_copies(source_tokens, words) | every(pairs, shares_a_long_run),
+        "copied": (are_copies(source_tokens, words) | every(pairs, shares_a_long_run))
+        & ~may_be_alike(sources, hypotheses, languages),
         "in a loop": every(pairs, lambda source, text: has_loop(text) and not has_loop(source)),
         "other numbers": numbers & ~empty,
         "wrong script": in_wrong_script(hypotheses, first_references, languages[1]),

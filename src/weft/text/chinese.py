@@ -14,7 +14,10 @@ IS_HAN = re.compile(f"[{HAN}]")
 
 Script = Literal["keep", "simplified", "traditional"]
 
-CONVERSIONS = {"simplified": "t2s", "traditional": "s2t"}
+# Valid in Traditional text too, though OpenCC writes them otherwise there by default.
+IN_BOTH_SCRIPTS = frozenset(
+    "吃游床台秘里准干群峰唇伙岩痴皂占夸雇后几只面云系斗丑才冲出向回困家志念愿朱周姜曲术柜板梁涂范余于岳朴征佣郁卧尸"
+)
 
 
 def is_chinese(language: str) -> bool:
@@ -23,8 +26,28 @@ def is_chinese(language: str) -> bool:
 
 
 def convert_script(text: str, script: Script) -> str:
-    """The text in one script, converted by OpenCC's phrase tables; text that is no Chinese stays as it is."""
-    return text if script == "keep" else converter(CONVERSIONS[script]).convert(text)
+    """The text in one script, converted by OpenCC's phrase tables; text that is no Chinese stays as it is.
+
+    Traditional is as Taiwan writes it; what is Traditional already stays, since those tables are for Simplified text
+    and would take 證明了 for 证明瞭.
+    """
+    if script == "keep":
+        return text
+    simplified = converter("t2s").convert(text)
+    if script == "simplified":
+        return simplified
+    is_traditional = simplified != text and characters_of_one_script()[1].isdisjoint(text)
+    return text if is_traditional else converter("s2tw").convert(simplified)
+
+
+@cache
+def characters_of_one_script() -> tuple[frozenset[str], frozenset[str]]:
+    """The Han characters that only Traditional text has, and those that only Simplified text has, by OpenCC."""
+    han = [chr(code) for first, last in ((0x3400, 0x4DBF), (0x4E00, 0x9FFF)) for code in range(first, last + 1)]
+    simplified, traditional = (converter(name).convert("\n".join(han)).split("\n") for name in ("t2s", "s2t"))
+    only_traditional = {c for c, other in zip(han, simplified, strict=True) if c != other}
+    only_simplified = {c for c, other in zip(han, traditional, strict=True) if c != other} - only_traditional
+    return frozenset(only_traditional), frozenset(only_simplified - IN_BOTH_SCRIPTS)
 
 
 @cache

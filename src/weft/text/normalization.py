@@ -5,6 +5,7 @@ import unicodedata
 from typing import Literal
 
 from weft.text.punctuation import Punctuation, unify_punctuation
+from weft.text.vocabulary import UNKNOWN_TEXT
 
 Normalization = Literal["nfc", "nfkc"]
 
@@ -26,10 +27,18 @@ def normalize(text: str, form: Normalization = "nfc", punctuation: Punctuation =
 
     Unicode composed (`nfkc` also folds width and compatibility forms); control characters and byte order marks gone;
     every run of white space, line separators of all kinds included, one space, none at the ends; a lone surrogate,
-    which no encoding can write, becomes U+FFFD; U+2581, the tokenizer's own mark for a space, becomes an underscore.
-    Last, punctuation takes its form.
+    which no encoding can write, becomes U+FFFD; U+2581, the tokenizer's own mark for a space, becomes an underscore;
+    what an unknown token reads as stays. Last, punctuation takes its form.
     """
     if not text.isprintable():  # a question that is sooner answered than the next two
         text = CONTROLS.sub("", LONE_SURROGATES.sub("\ufffd", text))
-    text = unicodedata.normalize("NFC" if form == "nfc" else "NFKC", text.replace(PIECE_MARK, "_"))
+    text = in_form(text.replace(PIECE_MARK, "_"), form)
     return unify_punctuation(" ".join(text.split()), punctuation)
+
+
+def in_form(text: str, form: Normalization) -> str:
+    """The text in a Unicode form; NFKC would make two question marks of what an unknown token reads as, so that text
+    which was decoded and is cut again would hold these instead."""
+    if form == "nfc":
+        return unicodedata.normalize("NFC", text)
+    return UNKNOWN_TEXT.join(unicodedata.normalize("NFKC", part) for part in text.split(UNKNOWN_TEXT))

@@ -64,10 +64,19 @@ NARROW_ENDS = ".!?．‼⁇⁈⁉﹒﹖﹗"
 ELLIPSES = "…⋯"
 CLOSING = "\"'”’»›」』》〉﹂﹄)）\\]］】〕}"
 
-END = re.compile(
-    rf"(?P<signs>[{CERTAIN_ENDS}{NARROW_ENDS}{ELLIPSES}]+)(?P<closing>[{CLOSING}]*)(?P<gap>\s*)"
-    r"|(?P<paragraph>[\n\r\v\f\x85\u2028\u2029]\s*)"
-)
+SPACED_CLOSING = {"fr": "|[ \u00a0\u202f][»›]"}
+"""By language, what may close a quotation besides: « Viens ! »"""
+
+
+def end_in(code: str) -> re.Pattern[str]:
+    """What may be the end of a sentence in this language; `re` keeps the few patterns that there are."""
+    closing = f"(?:[{CLOSING}]{SPACED_CLOSING.get(code, '')})*"
+    return re.compile(
+        rf"(?P<signs>[{CERTAIN_ENDS}{NARROW_ENDS}{ELLIPSES}]+)(?P<closing>{closing})(?P<gap>\s*)"
+        r"|(?P<paragraph>[\n\r\v\f\x85\u2028\u2029]\s*)"
+    )
+
+
 LINE_END = re.compile(r"[\n\r\v\f\x85\u2028\u2029]")
 WORD = re.compile(r"[^\W_]")
 
@@ -77,7 +86,7 @@ def sentence_ends(text: str, code: str) -> Iterator[int]:
     brackets = Brackets(text)
     begin = looked_at = 0
     has_word = False
-    for found in END.finditer(text):
+    for found in end_in(code).finditer(text):
         if found.end() == len(text):
             return
         has_word = has_word or WORD.search(text, looked_at, found.start()) is not None
@@ -121,6 +130,8 @@ def is_end(text: str, begin: int, found: re.Match[str], code: str) -> bool:
         return False
     if closing and not gap and (IS_SAID.match(after) or is_quoted_inside(text, begin, found)):
         return False
+    if not gap and signs[-1] in "？！" and IS_SAID_IN_JAPANESE.match(after):  # なぜ？と聞いた。
+        return False
     if any(sign in CERTAIN_ENDS for sign in signs):
         return True
     if not gap:  # Really?真的！ but 1.苹果 and file.txt
@@ -128,16 +139,17 @@ def is_end(text: str, begin: int, found: re.Match[str], code: str) -> bool:
         is_point = signs in ".．"
         is_chinese = IDEOGRAM.match(after) is not None and (not is_point or IDEOGRAM.match(before[-1:]) is not None)
         return is_chinese and not is_ellipsis
-    if after[0].islower():
+    if after.lstrip(DASHES)[:1].islower():
         return False
     return signs not in ".．" or bool(closing) or not is_abbreviation(before, after, code)
 
 
 NEVER_FIRST = re.compile("[,，、;；:：%％)）」』”’·]")
 GOES_ON = re.compile("[…⋯~～—–-]")
-IS_SAID = re.compile(
-    r"と(?!ても|ころ|きどき|にかく|りあえず|もかく|うとう|つぜん)|って|[^\s，。！？；：“”「」,.!?]{0,8}?[说說道问問喊叫答]"
-)
+DASHES = "—–- \u00a0"
+"""Before what goes on, as in — Да! — сказал он."""
+IS_SAID_IN_JAPANESE = re.compile("と(?!ても|ころ|きどき|にかく|りあえず|もかく|うとう|つぜん)|って")
+IS_SAID = re.compile(rf"{IS_SAID_IN_JAPANESE.pattern}|[^\s，。！？；：“”「」,.!?]{{0,8}}?[说說道问問喊叫答]")
 """“你好！”他说。 and 「はい。」と答えた。 are one sentence."""
 
 
@@ -209,11 +221,11 @@ BEFORE_NAMES: dict[str, frozenset[str]] = {
     code: frozenset(words.split())
     for code, words in {
         "en": "mr mrs ms mx dr prof rev hon gen col maj capt lt sgt cpl adm gov sen rep pres st mt ft messrs vs viz cf "
-        "e.g i.e al approx dept jr sr inc corp bros ltd ph.d",
+        "e.g i.e al approx dept jr sr inc corp bros ltd ph.d rs a.m p.m",
         "de": "hr fr frl dipl ing bzw ca d.h z.b u.a usw vgl s.o s.u evtl ggf inkl max min str geb nr mio mrd tsd sog "
         "bspw",
         "fr": "mm mme mlle mgr me p.ex env av bd",
-        "es": "sr sra srta sres dña ud uds av avda p.ej pág núm dra",
+        "es": "sr sra srta sres dña ud uds av avda p.ej pág núm dra ee",
         "it": "sig sigg dott ing avv es pag art",
         "pt": "sr sra srta dra av ex pág núm exmo",
         "nl": "dhr mevr mw bijv nl d.w.z o.a",
@@ -222,15 +234,15 @@ BEFORE_NAMES: dict[str, frozenset[str]] = {
     }.items()
 }
 """By language, words whose period ends no sentence, but see MAY_END; the English ones are met in all."""
-MAY_END = frozenset(["jr", "sr", "inc", "corp", "bros", "ltd", "ph.d", "mio", "mrd", "tsd"])
+MAY_END = frozenset(["jr", "sr", "inc", "corp", "bros", "ltd", "ph.d", "mio", "mrd", "tsd", "a.m", "p.m"])
 """Of these, words that stand at the end of a sentence too, where one of these follows."""
 FIRST_WORD = re.compile(
     r"(?:I|You|He|She|It|We|They|The|An?|This|That|These|Those|There|But|And|So|If|In|On|At|What|How|Who|When|Where|Why"
     r"|Ich|Du|Er|Sie|Es|Wir|Ihr|Der|Die|Das|Ein|Eine|Und|Aber|Dies|Diese|Im)\b"
 )
 BEFORE_NUMBERS = re.compile(
-    "nos?|nr|figs?|eqs?|vols?|pp|ch|chap|sect?|art|para?|ex|ed|tab|abb|abs|kap|bd|núm"
-    "|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+    "nos?|nr|figs?|eqs?|vols?|pp|ch|chap|sect?|art|para?|ex|ed|tab|abb|abs|kap|bd|núm|ca"
+    "|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|mär|mrz|okt|dez|janv|févr|avr|juil|déc|ene|abr|dic|fev|ott"
 )
 """Words whose period ends no sentence where a number follows."""
 WITH_ORDINALS = {"de", "da", "no", "nb", "nn", "fi", "et", "lv", "cs", "sk", "sl", "hr", "sr", "hu", "pl", "is", "tr"}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from weft.errors import CorpusError, MissingExtraError, ModelError, Problem
 from weft.text.chinese import Script, convert_script
 from weft.text.language import code_of
-from weft.text.normalization import Normalization, normalize
+from weft.text.normalization import Normalization, in_form, normalize
 from weft.text.punctuation import Punctuation, unify_punctuation
 from weft.text.sentencepiece_model import has_many_characters
 from weft.text.vocabulary import (
@@ -368,4 +368,4 @@ def stays_apart(before: str, word: str, form: Normalization) -> bool:
     """Whether the two, written without a space, are still two after normalization: a mark may melt into what it
     follows."""
     together = before + word
-    return word.isascii() or unicodedata.normalize("NFC" if form == "nfc" else "NFKC", together) == together
+    return word.isascii() or in_form(together, form) == together

@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.measures import (
+    LONGEST_NAME,
     MARKUP,
     REPETITION,
     count_characters,
     length,
+    may_be_alike,
     other_language,
     pairs_with_other_numbers,
     script_of,
@@ -19,7 +21,7 @@ from weft.data.measures import (
     texts_with_mojibake,
 )
 from weft.text.chinese import converter, is_chinese
-from weft.text.language import is_in_words_of_characters
+from weft.text.language import is_in_words_of_characters, is_written_without_spaces
 from weft.text.normalization import is_blank
 
 OWN_SCRIPT = 0.2
@@ -64,8 +66,10 @@ def check(
     found = check_languages(counts, texts, (source_tokens, target_tokens), empty, languages)
     wordless = [of_side["letters"] + of_side["digits"] == 0 for of_side in counts]
     found["no words"] = np.flatnonzero((wordless[0] | wordless[1]) & ~empty)
-    for kind, character in (("line break", "line breaks"), ("control", "controls"), ("full width", "full width")):
+    for kind, character in (("line break", "line breaks"), ("full width", "full width")):
         found[kind] = np.flatnonzero(counts[0][character] + counts[1][character])
+    controls = [strange_controls(*of_side) for of_side in zip(counts, texts, languages, strict=True)]
+    found["control"] = np.flatnonzero(controls[0] + controls[1])
     for kind, pattern in (("markup", MARKUP), ("repetition", REPETITION)):
         found[kind] = np.union1d(*(texts_with(pattern, side) for side in texts))
     found["mojibake"] = np.union1d(*map(texts_with_mojibake, texts)).astype(np.int64)
@@ -82,6 +86,14 @@ def check(
     return Checked(found, notes, np.stack(lengths, 1).astype(np.int32), scripts)
 
 
+def strange_controls(counts: dict[str, Places], texts: Sequence[str], language: str) -> NDArray[np.int64]:
+    """How many control characters each text has that its spelling does not ask for; Khmer, Thai and the like divide
+    words by U+200B."""
+    if not is_written_without_spaces(language) or is_in_words_of_characters(language):
+        return counts["controls"]
+    return counts["controls"] - np.fromiter((text.count("\u200b") for text in texts), np.int64, len(texts))
+
+
 def mixes_scripts(text: str) -> bool:
     """Whether either conversion would change a text: by itself a character may look like the other script's, as in
     乾隆."""
@@ -96,7 +108,7 @@ def check_languages(
     languages: tuple[str, str],
 ) -> dict[str, Places]:
     """Pairs that are no pairs: one side is empty or a copy, the sides are swapped, or one is in another language."""
-    copies = are_copies(*words)
+    copies = are_copies(*words) & ~may_be_alike(*texts, languages)
     wrong, as_the_other = [], []
     for side, (language, other) in enumerate((languages, languages[::-1])):
         of_script = in_other_script(counts[side], share_of_script(counts[side], language), language)
@@ -142,7 +154,9 @@ def are_copies(sources: Tokens, targets: Tokens) -> NDArray[np.bool_]:
     """Pairs of which both sides have the same words, and not only a number or one short name."""
     return np.fromiter(
         (
-            source == target and (len(source) > 1 or len("".join(source)) > 12) and any(map(str.isalpha, source))
+            source == target
+            and (len(source) > 1 or len("".join(source)) > LONGEST_NAME)
+            and any(map(str.isalpha, source))
             for source, target in zip(sources, targets, strict=True)
         ),
         np.bool_,
