@@ -129,6 +129,33 @@ def test_code_stays_wherever_it_stands_and_hides_nothing_else(content: str) -> N
     assert written("a.md", content) == re.sub(r"\ba\b", "A", content)
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("我有*两个*a。", "我有*两个*A。"),
+        ("**我有**两个*a*。", "**我有**两个*A*。"),
+        ("a *b a", "A *B A"),  # closed by nothing
+        ("2 * a * 2, snake_case_a", "2 * A * 2, SNAKE_CASE_A"),
+        ("*a **b* a**", "*A **B* A**"),
+        (r"a \*b\* a\_b a\[b\]", r"A \*B\* A\_B A\[B\]"),
+        (r"a\. a", r"A\. A"),
+        ("[a][] a\n\n[a]: http://x.y", "[A][a] A\n\n[a]: http://x.y"),
+        ("[A B] a [c] a\n\n> [a  b]: <http://x.y>", "[A B][A B] A [C] A\n\n> [a  b]: <http://x.y>"),
+        ("[a][b] a\n\n[b]: http://x.y", "[A][b] A\n\n[b]: http://x.y"),
+        ("a[^one] a\n\n[^one]: a", "A[^one] A\n\n[^one]: a"),
+        ("a <https://x.y/a> a <me@x.y> a < b", "A <https://x.y/a> A <me@x.y> A < B"),
+        ("a | b\n--- | ---\nc | a\n\na | b", "A | B\n--- | ---\nC | A\n\nA | B"),
+        ("> a | b\n> :-: | -\n> `|` a | b\n", "> A | B\n> :-: | -\n> `|` A | B\n"),
+    ],
+)
+def test_marks_within_a_text_are_told_from_signs(content: str, expected: str) -> None:
+    assert written("a.md", content) == expected
+
+
+def test_a_cell_of_a_table_without_outer_borders_is_a_text() -> None:
+    assert read_document("a.md", b"a | b\n--- | ---\nc | d\n\ne | f").texts == ["a", "b", "c", "d", "e | f"]
+
+
 LISTS = """\
 - one
 
@@ -242,7 +269,7 @@ def test_a_hard_line_break_ends_a_text_and_stays(content: str) -> None:
     [
         ("See [the  \nguide](https://x.y) now.", ["See <x00>the guide</x01> now."]),
         ("Call `f(a,  \nb)` now.", ["Call {x00} now."]),
-        ("path C:\\\\\nb", ["path C:\\\\ b"]),
+        ("path C:\\\\\nb", ["path C:{x00} b"]),
     ],
 )
 def test_a_line_break_in_a_link_or_code_and_an_escaped_backslash_end_no_text(content: str, texts: list[str]) -> None:

@@ -1,12 +1,14 @@
 """Markdown as texts to translate and the same Markdown again.
 
-Code, link targets and front matter stay, and so do the marks of headings, lists, quotations, tables and emphasis, and
-what indents a block: it says to which item of a list the block belongs. The lines of a paragraph are one text, and one
-line again.
+Code, link targets, escaped signs and front matter stay, and so do the marks of headings, lists, quotations, tables and
+emphasis, and what indents a block: it says to which item of a list the block belongs. The lines of a paragraph are one
+text, and one line again. A link whose label is its target gets that as a target of its own, since the label is
+translated.
 """
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from weft.serving.documents import Document, Hole, Inline, Original, around, lines_of, with_holes
@@ -24,8 +26,10 @@ HTML_BLOCK = re.compile(
 )
 """What begins HTML that is not read as Markdown (CommonMark 0.31, section 4.6, kinds 1 to 3 and 5)."""
 ENDS_OF_HTML = {"tag": "</{}>", "comment": "-->", "instruction": "?>", "data": "]]>"}
-RULE = re.compile(r"\s*(?:[-=*_|:+]\s*){2,}|\s*\[[^\]]+\]:\s.*")
+RULE = re.compile(r"\s*(?:[-=*_|:+]\s*){2,}|\s*\[(?P<label>[^\]]+)\]:\s.*")
 """Rules, lines between the head and the body of a table, definitions of links."""
+BELOW_HEAD = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?\s*|\s*\|\s*:?-+:?\s*\|\s*")
+"""The line between the head and the body of a table."""
 FRONT_MATTER = ("---", "+++")
 UNDERLINE = re.compile(r"\s*(?:=+|-+)\s*")
 BORDER = re.compile(r"(?<!\\)\|")
@@ -34,22 +38,43 @@ CODE_INDENT = 4
 
 
 def read_markdown(text: str) -> Document:
-    reader = Reader()
     lines = lines_of(text)
+    inner = [without_quotes(line) for line, _ in lines]
+    definitions = (RULE.fullmatch(line) for line in inner)
+    reader = Reader(frozenset(folded(found["label"]) for found in definitions if found and found["label"]))
+    rows = rows_of_tables(inner)
     fence = lines[0][0].strip() if lines else ""
     if fence in FRONT_MATTER and any(closes(line, fence) for line, _ in lines[1:]):
         reader.closing = fence
     for number, (line, end) in enumerate(lines):
         if not reader.goes_on_with_code(line, end, is_first=number == 0):
-            reader.read(line, end)
+            reader.read(line, end, is_row=number in rows)
     reader.finish()
     return with_holes(reader.parts)
+
+
+def without_quotes(line: str) -> str:
+    quotes = QUOTES.match(line)
+    return line[quotes.end() :] if quotes else line
+
+
+def rows_of_tables(lines: Sequence[str]) -> set[int]:
+    """The lines of tables: the one above each line of dashes, and those below up to an empty one."""
+    rows: set[int] = set()
+    for number, line in enumerate(lines):
+        if number and BELOW_HEAD.fullmatch(line) and BORDER.search(lines[number - 1]):
+            rows |= {number - 1, number}
+        elif number - 1 in rows and number - 2 in rows and line.strip():
+            rows.add(number)
+    return rows
 
 
 @dataclass
 class Reader:
     """Where a file has been read to."""
 
+    labels: frozenset[str] = frozenset()
+    """What links are defined for, folded."""
     parts: list[str | Hole | Inline] = field(default_factory=list)
     paragraph: list[tuple[str, str]] = field(default_factory=list)
     """Lines of the paragraph that goes on, each with what ends it."""
@@ -96,9 +121,12 @@ class Reader:
             self.parts += [line, end]
             return
         self.html_end = None
-        self.parts += [line[: found.end()], *around_inline(line[found.end() :]), end]
+        self.parts += [line[: found.end()], *self.around_inline(line[found.end() :]), end]
 
-    def read(self, line: str, end: str) -> None:
+    def around_inline(self, cell: str) -> list[str | Hole | Inline]:
+        return [inline_of(part[0], self.labels) if isinstance(part, tuple) else part for part in around(cell)]
+
+    def read(self, line: str, end: str, *, is_row: bool = False) -> None:
         quotes = QUOTES.match(line)
         assert quotes is not None  # it may be empty
         inner = line[quotes.end() :]
@@ -130,14 +158,14 @@ class Reader:
             self.finish()
             self.closing, self.is_quoted = fence[1] or fence[0], depth > 0 or ">" in before[0]
             self.parts += [line, end]
-        elif cells.count("|") > 1:
+        elif cells.count("|") > 1 or (is_row and "|" in cells):
             self.finish()
             self.parts.append(quotes[0])
             begin = 0
             for found in BORDER.finditer(cells):
-                self.parts += [*around_inline(inner[begin : found.start()]), "|"]
+                self.parts += [*self.around_inline(inner[begin : found.start()]), "|"]
                 begin = found.end()
-            self.parts += [*around_inline(inner[begin:]), end]
+            self.parts += [*self.around_inline(inner[begin:]), end]
         elif goes_on and self.paragraph:
             self.paragraph.append((inner, end))
             self.finish_at_break()
@@ -180,7 +208,7 @@ class Reader:
             last, end = self.paragraph.pop()
             words = last.removesuffix("\\").rstrip()
             text = " ".join([*(line.strip() for line, _ in self.paragraph), words.lstrip()])
-            self.parts += [inline_of(text), last[len(words) :], end]
+            self.parts += [inline_of(text, self.labels), last[len(words) :], end]
             self.paragraph = []
 
 
@@ -204,10 +232,6 @@ def closes(line: str, closing: str) -> bool:
     return line.strip().startswith(closing) and not line.strip().strip(closing[0])
 
 
-def around_inline(cell: str) -> list[str | Hole | Inline]:
-    return [inline_of(part[0]) if isinstance(part, tuple) else part for part in around(cell)]
-
-
 # What stands within a text
 
 TARGET = (
@@ -216,16 +240,21 @@ TARGET = (
 )
 IMAGE = rf"!\[[^\[\]\n]*\](?:{TARGET})"
 SPANS = re.compile(
-    rf"(?P<code>\0+)|(?P<image>{IMAGE})"
-    rf"|\[(?P<label>[^\[\]\n]*(?:{IMAGE}[^\[\]\n]*)*)\](?P<to>{TARGET})"
-    r"|(?P<strong>\*\*|__|~~)|(?P<weak>(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w))"
+    rf"(?P<kept>\0+|\[\^[^\[\]\s]+\]|{IMAGE})"
+    rf"|\[(?P<label>[^\[\]\n]*(?:{IMAGE}[^\[\]\n]*)*)\](?P<to>{TARGET})?"
+    r"|(?P<mark>\*\*|__|~~|(?<!\w)_(?=\S)|(?<=\S)_(?!\w)|(?<=\S)\*|\*(?=\S))"
 )
-"""In a text whose code is masked."""
+"""In a text whose code is masked: what stays as it is, notes and images among it; links; and marks of emphasis, of
+which `_` counts only where a word begins or ends (CommonMark 0.31, section 6.2)."""
 TICKS = re.compile(r"`+")
+ESCAPED = re.compile(r"\\[\\`*_\[\]<>|#~]")
+"""A sign that would be a mark within a text."""
+AUTOLINK = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*>|<[^\s<>@]+@[^\s<>@]+>")
 
 
 def masked(text: str) -> str:
-    """The text with a zero character for every character of code in it; as long as the text.
+    """The text with a zero character for every character of code in it, of escaped signs and of addresses in pointed
+    brackets; as long as the text.
 
     Code begins at a run of backticks and ends at the next run of the same length, which is looked up, not searched for:
     a text may have as many runs as characters.
@@ -246,31 +275,48 @@ def masked(text: str) -> str:
             written += [text[place:begin], "\0" * (end - begin)]
             place, number = end, last
         number += 1
-    return "".join([*written, text[place:]])
+    mask = "".join([*written, text[place:]])
+    for pattern in (AUTOLINK, ESCAPED):
+        mask = pattern.sub(lambda found: "\0" * len(found[0]), mask)
+    return mask
 
 
-def inline_of(text: str) -> Inline:
-    return Inline.of(items_of(text, masked(text)))
+def folded(label: str) -> str:
+    """What the labels of links are compared by."""
+    return " ".join(label.casefold().split())
 
 
-def items_of(text: str, mask: str) -> list[str | Original]:
+def inline_of(text: str, labels: Set[str]) -> Inline:
+    return Inline.of(items_of(text, masked(text), labels))
+
+
+def items_of(text: str, mask: str, labels: Set[str]) -> list[str | Original]:
     items: list[str | Original] = []
     begin = 0
-    opened: list[str] = []
+    opened: dict[str, list[int]] = defaultdict(list)
+    """Which items are marks that nothing has closed yet."""
     for found in SPANS.finditer(mask):
         items.append(text[begin : found.start()])
         begin = found.end()
         whole = text[found.start() : begin]
-        if found["code"] or found["image"]:
+        if found["kept"]:
             items.append(Original(whole, "word"))
-        elif found["to"]:
+        elif found["mark"]:
+            if opened[whole] and not mask[found.start() - 1].isspace():
+                number = opened[whole].pop()
+                items[number] = Original(whole, "begin")
+                items.append(Original(whole, "end"))
+                for others in opened.values():  # what was opened within stays text
+                    while others and others[-1] > number:
+                        others.pop()
+            else:
+                opened[whole].append(len(items))
+                items.append(whole)  # text, unless something closes it
+        elif found["to"] or folded(found["label"]) in labels:
             label = slice(*found.span("label"))
-            to = text[label.stop : begin]
-            items += [Original("[", "begin"), *items_of(text[label], mask[label]), Original(to, "end")]
-        elif whole in opened:
-            opened.remove(whole)
-            items.append(Original(whole, "end"))
+            to = f"][{text[label]}]" if found["to"] in (None, "[]") else text[label.stop : begin]
+            items += [Original("[", "begin"), *items_of(text[label], mask[label], labels), Original(to, "end")]
         else:
-            opened.append(whole)
-            items.append(Original(whole, "begin"))
+            label = slice(*found.span("label"))
+            items += ["[", *items_of(text[label], mask[label], labels), "]"]
     return [*items, text[begin:]]
