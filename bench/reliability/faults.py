@@ -9,7 +9,7 @@ import torch
 from weft.data.batching import Batch
 from weft.models.transformer import Transformer
 from weft.tasks.corpora import find_recipe, read_all
-from weft.tasks.training import Silent, begin, go_on
+from weft.tasks.training import Silent, begin, go_on, run_so_far
 from weft.tasks.trial import TranslationTrainer
 from weft.training.distributed import ALONE, SharedRunFolder
 from weft.training.losses import Loss
@@ -39,8 +39,8 @@ def spoiled_run(folder: Path, run: str, spoil: Spoiler, *overrides: str) -> Iter
         if status is None:
             trainer = begin(resolved, corpora, run_folder, None, listener)
         else:
-            _, state = run_folder.load(status.last)
-            trainer = go_on(resolved, corpora, run_folder, status, state["batches"], None, listener)
+            so_far = run_so_far(run_folder, status, resolved)
+            trainer = go_on(resolved, so_far, corpora, run_folder, None, listener)
         usual = trainer.task.loss
 
         def loss(model: Transformer, batch: Batch) -> Loss:

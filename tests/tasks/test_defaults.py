@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +314,22 @@ def test_a_run_goes_on_with_the_epochs_that_it_chose(tiny_run: Path, tmp_path: P
     with pytest.raises(Stopped):
         train(OPEN, run=run, data=tiny_run, overrides=["training.epochs=1000"], listener=longer)
     assert "going on from step 3 of 2000" in longer.messages
+
+
+@pytest.mark.parametrize(("steps", "signal_at"), [(3, None), (5, 3)], ids=["finished", "stopped"])
+def test_a_run_that_was_given_few_steps_goes_on_without_them_for_the_epochs_that_suit_its_pairs(
+    tiny_run: Path, tmp_path: Path, steps: int, signal_at: int | None
+) -> None:
+    run, few = tmp_path / "run", [f"training.steps={steps}"]
+    with pytest.raises(Stopped) if signal_at else nullcontext():
+        train(OPEN, run=run, data=tiny_run, overrides=few, listener=Watcher(signal_at))
+    for step in (3, 4):
+        again = Watcher(signal_at=step + 1)
+        with pytest.raises(Stopped):
+            train(OPEN, run=run, data=tiny_run, listener=again)
+        assert f"going on from step {step} of {2 * TABLE[0].epochs}" in again.messages
+    with pytest.raises(RunError, match=rf"training\.steps: was None, is {steps}"):
+        train(OPEN, run=run, data=tiny_run, overrides=few)
 
 
 def test_who_settles_later_what_a_recipe_left_open_must_settle_it_as_weft_did(tiny_run: Path, tmp_path: Path) -> None:

@@ -46,6 +46,14 @@ def test_steps_are_batches_rounded_up_times_epochs(tiny_run: Path, tmp_path: Pat
     assert "steps        6 = ceil(6 / 4) an epoch x 3 epochs\n" in planned.table()
 
 
+def test_epochs_that_nobody_gave_do_not_end_a_run_whose_steps_somebody_gave(tiny_run: Path, tmp_path: Path) -> None:
+    given = recipe(steps=45)
+    del given["training"]["epochs"]
+    planned = plan(given, run=tmp_path / "run", data=tiny_run, seconds=None)
+    assert (planned.steps, planned.epochs) == (45, None)
+    assert "steps        45 (training.steps) = 2 an epoch x 22.5 epochs\n" in planned.table()
+
+
 def test_the_plan_has_as_many_steps_and_validations_as_training_takes(tiny_run: Path, tmp_path: Path) -> None:
     given = recipe(steps=5, validate_every="2 steps", log_every=1, batch_sentences=8, accumulate=4)
     planned = plan(given, run=tmp_path / "run", data=tiny_run, seconds=None)
@@ -119,6 +127,8 @@ def test_a_finished_run_and_a_changed_recipe_are_refused_as_training_would(tiny_
         plan(recipe(epochs=1), run=run, data=tiny_run, seconds=None)
     with pytest.raises(RunError, match=r"training\.label_smoothing: was 0\.1, is 0\.2"):
         plan(recipe(epochs=2, label_smoothing=0.2), run=run, data=tiny_run, seconds=None)
+    with pytest.raises(RunError, match=r"is finished \(step 2\); raise training.steps to go on, or plan a new run"):
+        plan(recipe(epochs=2, steps=1), run=run, data=tiny_run, seconds=None)
 
 
 def test_a_folder_that_training_would_refuse_is_not_planned_for(tiny_run: Path, tmp_path: Path) -> None:

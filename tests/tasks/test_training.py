@@ -196,6 +196,41 @@ def test_a_run_under_way_cannot_be_made_shorter(tiny_run: Path, tmp_path: Path) 
         train(recipe(training={"epochs": 2}), run=tmp_path / "run", data=tiny_run)
 
 
+def test_a_run_cannot_be_made_shorter_after_a_sitting_that_did_not_name_its_epochs(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    given, run = recipe(), tmp_path / "run"
+    del given["training"]["epochs"]
+    with pytest.raises(Stopped):
+        train(given, run=run, data=tiny_run, overrides=["training.epochs=30"], listener=Watcher(signal_at=1))
+    for step in (2, 3):
+        watcher = Watcher(signal_at=step)
+        with pytest.raises(Stopped):
+            train(given, run=run, data=tiny_run, listener=watcher)
+        assert f"going on from step {step - 1} of 60" in watcher.messages
+    config = (run / "checkpoints/step-3/config.toml").read_text(encoding="utf-8")
+    assert "epochs = 30  # command line\n" in config
+    shorter = (
+        ("epochs=25", r"epochs: was 30, is 25"),
+        ("steps=50", r"epochs: was 30, is None\n.*steps: was None, is 50"),
+    )
+    for setting, says in shorter:
+        with pytest.raises(RunError, match=rf"was begun with another recipe:\n  training\.{says}\nundo"):
+            train(given, run=run, data=tiny_run, overrides=[f"training.{setting}"])
+
+
+def test_steps_may_take_the_place_of_epochs_where_they_are_more(tiny_run: Path, tmp_path: Path) -> None:
+    given, run = recipe(training={"epochs": 2}), tmp_path / "run"
+    with pytest.raises(Stopped):
+        train(given, run=run, data=tiny_run, listener=Watcher(signal_at=1))
+    del given["training"]["epochs"]
+    train(given, run=run, data=tiny_run, overrides=["training.steps=5"])
+    assert status(run).last == 5 and status(run).finished
+    watcher = Watcher()
+    train(given, run=run, data=tiny_run, listener=watcher)
+    assert watcher.messages[-1] == f"{run} is finished (step 5); raise training.epochs to go on"
+
+
 def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_run: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     with pytest.raises(Stopped):

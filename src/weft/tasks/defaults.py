@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.config import Resolved, leaves
+from weft.config import Resolved, changed, leaves
 from weft.models.transformer import TransformerConfig, fitting_heads
 from weft.tasks.recipes import TranslationRecipe
 from weft.training.config import TrainingConfig
@@ -137,6 +137,13 @@ def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int, shar
         "training.epochs": size.epochs,
     }
     return {key: settings[key] for key in settings if key in to_choose}
+
+
+def usual_epochs(resolved: Resolved[TranslationRecipe], pairs: int) -> int:
+    """The recipe's epochs; where it leaves them out, those of as many pairs, as if it left out the steps as well."""
+    endless = changed(resolved, {"training.steps": None}, "default")
+    chosen = choose_open_settings(endless, pairs)
+    return chosen.get("training.epochs", endless.recipe.training.epochs)
 
 
 def keys_without_use(recipe: TranslationRecipe, is_open: set[str]) -> list[str]:

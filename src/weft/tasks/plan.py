@@ -22,29 +22,30 @@ from weft.data.store import Store
 from weft.errors import RunError
 from weft.models.cost import PRODUCTS_IN_AN_UPDATE, multiply_adds_by_room, parameters_by_room
 from weft.runtime import keep_memory_pages, keep_programs
-from weft.tasks.budget import FITTED, duration
+from weft.tasks.budget import duration
 from weft.tasks.corpora import Corpora, find_recipe, read_all
 from weft.tasks.first_model import first_model
 from weft.tasks.model_folder import TranslationModel
 from weft.tasks.preparation import prepare, prepared_for
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.training import (
+    Limit,
     Silent,
+    SoFar,
+    check_not_shorter,
     check_same_data,
     check_same_recipe,
     how_to_go_on,
-    is_raised,
     model_so_far,
     run_so_far,
     trainer_for_a_trial,
     what_ended,
-    with_epochs,
 )
 from weft.tasks.trial import TranslationTrainer, Trial, run_seconds, target_tokens, times_due, try_out
 from weft.training.distributed import ALONE, SharedRunFolder
 from weft.training.recording import Recorded
 from weft.training.recovery import naming_lack_of_memory
-from weft.training.run_folder import optimizer_tensors
+from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors
 from weft.training.task import Listener
 
 
@@ -68,7 +69,8 @@ class Plan:
     target_tokens: int
     """To predict in an epoch, padding not counted."""
     steps_per_epoch: int
-    epochs: int
+    epochs: int | None
+    """At most; None where training.steps alone says how long the run is."""
     steps: int
     """Of the whole run, if neither patience nor a signal ends it before."""
     steps_done: int
@@ -111,8 +113,11 @@ class Plan:
 
     def _work(self) -> list[str]:
         an_epoch = f"{self.batches:,}" if self.accumulate == 1 else f"ceil({self.batches:,} / {self.accumulate:,})"
-        by_epochs = f"{an_epoch} an epoch x {self.epochs:,} epochs"
-        is_cut = self.steps < self.steps_per_epoch * self.epochs
+        passes = self.steps / self.steps_per_epoch
+        if self.epochs is None:
+            ended_by, epochs = "(training.steps) =", f"{passes:,.3g}"
+        else:
+            ended_by, epochs = "(training.steps) of" if passes < self.epochs else "=", f"{self.epochs:,}"
         done = f"; {self.steps_done:,} steps are done" if self.steps_done else ""
         repeated = f" ({self.pairs_an_epoch:,} an epoch)" if self.pairs_an_epoch != self.pairs else ""
         return [
@@ -120,7 +125,7 @@ class Plan:
             f"pairs        {self.pairs:,} for training{repeated}, {self.valid_pairs:,} for validation",
             f"batches      {self.batches:,} an epoch, {100 * self.padding:.1f} % padding",
             f"tokens       {self.target_tokens:,} target tokens an epoch, padding not counted",
-            f"steps        {self.steps:,} {'(training.steps) of' if is_cut else '='} {by_epochs}{done}",
+            f"steps        {self.steps:,} {ended_by} {an_epoch} an epoch x {epochs} epochs{done}",
         ]
 
     def _cost(self) -> list[str]:
@@ -180,8 +185,11 @@ def plan(
     corpora = read_all(resolved.recipe, data_root, listener)
     with TemporaryDirectory() as scratch:
         folder = SharedRunFolder(run_path, ALONE)
-        model, store, steps_done = model_to_train(resolved, corpora, folder, Path(scratch) / "corpus", listener)
+        model, store, so_far = model_to_train(resolved, corpora, folder, Path(scratch) / "corpus", listener)
+        steps_done = 0 if so_far is None else so_far.status.last
         with trainer_for_a_trial(model, store, corpora, listener) as trainer:
+            if so_far is not None:
+                check_steps_are_left(so_far, trainer, folder)
             preparation = time.monotonic() - began
             memory = memory_by_use(trainer)
             trial = None
@@ -226,8 +234,8 @@ def plan(
 
 def model_to_train(
     resolved: Resolved[TranslationRecipe], corpora: Corpora, run: SharedRunFolder, folder: Path, listener: Listener
-) -> tuple[TranslationModel, Store, int]:
-    """The model as training would begin, or go on, with it, its pairs, and how many steps it has taken.
+) -> tuple[TranslationModel, Store, SoFar | None]:
+    """The model as training would begin, or go on, with it, its pairs, and the run where it has begun.
 
     Pairs that the run has not prepared are prepared in the folder.
     """
@@ -235,19 +243,28 @@ def model_to_train(
     status, kept_in = run.status(), run.corpus
     if status is None:
         prepared = prepare(resolved, corpora, folder, listener, kept_in=kept_in)
-        return first_model(prepared), prepared.store, 0
-    given, chosen, state = run_so_far(run, status)
-    now = with_epochs(resolved, given.recipe.training.epochs)
-    check_same_data(state["data"], corpora, run, status)
-    check_same_recipe(given, chosen, now, run, status)
-    limit = what_ended(given.recipe.training, state)
-    if status.finished and not is_raised(limit, given.recipe.training, now.recipe.training):
-        raise RunError(
-            f"{run.path} is finished (step {status.last}); {how_to_go_on(limit)}, or plan a new run: --run {run.path}-2"
-        )
-    keeps = FITTED if "budget" in state else frozenset()
-    model = model_so_far(resolved, run, status, listener, keeps=keeps)
-    return model, prepared_for(model, resolved, corpora, folder, listener, kept_in=kept_in), status.last
+        return first_model(prepared), prepared.store, None
+    so_far = run_so_far(run, status, resolved)
+    check_same_data(so_far.state["data"], corpora, run, status)
+    check_same_recipe(so_far, run)
+    limit = so_far.what_ended()
+    if status.finished and not so_far.is_raised(limit):
+        raise finished(run, status, limit)
+    model = model_so_far(so_far, run, listener)
+    return model, prepared_for(model, resolved, corpora, folder, listener, kept_in=kept_in), so_far
+
+
+def check_steps_are_left(so_far: SoFar, trainer: TranslationTrainer, run: RunFolder) -> None:
+    """Raise what training would where the recipe ends the run before the steps that it has taken, or was to take."""
+    check_not_shorter(so_far, trainer, run)
+    if so_far.status.finished and trainer.horizon.total_steps <= so_far.status.last:
+        raise finished(run, so_far.status, what_ended(so_far.now.recipe.training, so_far.state))
+
+
+def finished(run: RunFolder, status: RunStatus, limit: Limit) -> RunError:
+    return RunError(
+        f"{run.path} is finished (step {status.last}); {how_to_go_on(limit)}, or plan a new run: --run {run.path}-2"
+    )
 
 
 def batches_of(trainer: TranslationTrainer) -> PairBatches:

@@ -6,9 +6,9 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from weft.config import (
+    Difference,
     Resolved,
     changed,
     differences,
@@ -44,7 +45,7 @@ from weft.tasks.budget import (
     same_budget,
 )
 from weft.tasks.corpora import Corpora, find_recipe, read_all
-from weft.tasks.defaults import choose_smaller, describe_smaller
+from weft.tasks.defaults import choose_smaller, describe_smaller, usual_epochs
 from weft.tasks.evaluation import evaluate
 from weft.tasks.first_model import first_model, with_machine_choices
 from weft.tasks.model_card import model_card
@@ -149,19 +150,18 @@ def train_translation(
             with blaming_a_signal(stop):
                 trainer = begin(resolved, corpora, run, budget, listener)
         else:
-            given, chosen, state = ranks.from_first(run_so_far, run, status)
-            now = with_epochs(resolved, given.recipe.training.epochs)
-            check_same_data(state["data"], corpora, run, status)
-            check_same_recipe(given, chosen, now, run, status)
-            budget = same_budget(state.get("budget"), budget, run)
-            limit = what_ended(given.recipe.training, state)
-            if status.finished and not is_raised(limit, given.recipe.training, now.recipe.training):
+            so_far = ranks.from_first(run_so_far, run, status, resolved)
+            check_same_data(so_far.state["data"], corpora, run, status)
+            check_same_recipe(so_far, run)
+            budget = same_budget(so_far.state.get("budget"), budget, run)
+            limit = so_far.what_ended()
+            if status.finished and not so_far.is_raised(limit):
                 say_finished(run, status, limit, listener)
                 return run_path
             with blaming_a_signal(stop):
-                trainer = go_on(resolved, corpora, run, status, state["batches"], budget, listener)
-            if status.finished and trainer.is_finished():  # it had come to two limits at once
-                say_finished(run, status, what_ended(now.recipe.training, state), listener)
+                trainer = go_on(resolved, so_far, corpora, run, budget, listener)
+            if status.finished and trainer.is_finished():  # by another limit
+                say_finished(run, status, what_ended(so_far.now.recipe.training, so_far.state), listener)
                 return run_path
             listener.on_message(f"going on from step {status.last} of {trainer.horizon.total_steps}")
         if trainer.agree(stop):
@@ -181,22 +181,44 @@ def blaming_a_signal(stop: StopRequest) -> Iterator[None]:
         raise
 
 
-def run_so_far(
-    run: RunFolder, status: RunStatus
-) -> tuple[Resolved[TranslationRecipe], Resolved[TranslationRecipe], dict[str, Any]]:
-    """The recipe as the user gave it when the run was begun or last gone on with, completed by the epochs that were
-    chosen; the recipe with all that weft chose; and the last checkpoint's state."""
+@dataclass(frozen=True)
+class SoFar:
+    """A run that has begun, and the recipe by which it is asked to go on."""
+
+    status: RunStatus
+    state: Mapping[str, Any]
+    """The last checkpoint's. Its `chosen_epochs` are those of a recipe that names neither epochs nor steps."""
+    given: Resolved[TranslationRecipe]
+    """The recipe as the user gave it when the run was begun or last gone on with, completed by those epochs."""
+    chosen: Resolved[TranslationRecipe]
+    """The same with all that weft chose."""
+    now: Resolved[TranslationRecipe]
+    """The recipe as the user gives it now, completed by those epochs."""
+
+    def what_ended(self) -> Limit:
+        """Which limit the run has come to, if it is finished."""
+        return what_ended(self.given.recipe.training, self.state)
+
+    def is_raised(self, limit: Limit) -> bool:
+        """Whether the recipe asks for more than the run was given; a limit that is left out is endless."""
+        old, new = self.given.recipe.training, self.now.recipe.training
+        return limit != "budget" and (getattr(new, limit) or math.inf) > (getattr(old, limit) or math.inf)
+
+
+def run_so_far(run: RunFolder, status: RunStatus, now: Resolved[TranslationRecipe]) -> SoFar:
+    """What the last checkpoint says of the run, beside the recipe that is given now."""
     _, state = run.load(status.last)
     if missing := {"recipe", "data", "batches", "progress"} - state.keys():
         raise RunError(f"{run.checkpoint(status.last)} lacks {', '.join(sorted(missing))}; it was damaged")
     given = parse_rendered(state["recipe"], TranslationRecipe, run.checkpoint(status.last))
-    given = with_epochs(given, state.get("chosen_epochs", given.recipe.training.epochs))
-    return given, read_config(run.checkpoint(status.last)), state
+    state.setdefault("chosen_epochs", given.recipe.training.epochs)  # a checkpoint of the time when they were rarer
+    given, now = (with_epochs(resolved, state["chosen_epochs"]) for resolved in (given, now))
+    return SoFar(status, state, given, read_config(run.checkpoint(status.last)), now)
 
 
 def with_epochs(resolved: Resolved[TranslationRecipe], epochs: int) -> Resolved[TranslationRecipe]:
-    """The recipe with the epochs of a run that has begun, where it leaves them out."""
-    if resolved.origins["training.epochs"] != "default":
+    """The recipe with the epochs of a run that has begun, where it names no length itself."""
+    if resolved.origins["training.epochs"] != "default" or resolved.recipe.training.steps is not None:
         return resolved
     return changed(resolved, {"training.epochs": epochs}, "corpus")
 
@@ -218,6 +240,7 @@ def begin(
     diagnosis = json.dumps(prepared.account.diagnosis, ensure_ascii=False) + "\n"
     run.ranks.from_first(write_atomically, run.path / DIAGNOSIS, diagnosis)
     note_budget(trainer, budget)
+    trainer.identity["chosen_epochs"] = usual_epochs(resolved, prepared.account.clean)
     trainer.checkpoint()
     return trainer
 
@@ -288,45 +311,35 @@ def trainer_for_a_trial(
 
 def go_on(
     resolved: Resolved[TranslationRecipe],
+    so_far: SoFar,
     corpora: Corpora,
     run: SharedRunFolder,
-    status: RunStatus,
-    batches: str,
     budget: Budget | None,
     listener: Listener,
 ) -> TranslationTrainer:
-    """The run as its last checkpoint left it; with more epochs than before, the schedule is that of the longer run.
-
-    `batches` is the digest of those that it began with.
-    """
-    model = model_so_far(resolved, run, status, listener, keeps=FITTED if budget is not None else frozenset())
+    """The run as its last checkpoint left it; with more steps than before, the schedule is that of the longer run."""
+    model = model_so_far(so_far, run, listener)
     store = run.ranks.from_first(prepared_for, model, resolved, corpora, run.corpus, listener)
     trainer = make_trainer(model, store, corpora, resolved, run, listener)
-    check_same_batches(batches, trainer)
-    trainer.restore(status.last)
+    check_same_batches(so_far.state["batches"], trainer)
+    check_not_shorter(so_far, trainer, run)
+    trainer.restore(so_far.status.last)
     note_budget(trainer, budget)
+    trainer.identity["chosen_epochs"] = so_far.now.recipe.training.epochs or so_far.state["chosen_epochs"]
     return trainer
 
 
-def model_so_far(
-    resolved: Resolved[TranslationRecipe],
-    run: SharedRunFolder,
-    status: RunStatus,
-    listener: Listener,
-    *,
-    keeps: Set[str],
-) -> TranslationModel:
+def model_so_far(so_far: SoFar, run: SharedRunFolder, listener: Listener) -> TranslationModel:
     """The last checkpoint's model with the limits that the recipe gives now, and what this machine chooses.
 
-    The run keeps those in `keeps`, and its epochs where the recipe leaves them out.
+    A run with a budget keeps the steps that it had time for.
     """
-    model = run.ranks.from_first(load_model, run.checkpoint(status.last))
-    before = model.resolved
-    for key in MAY_CHANGE - keeps:
-        if key == "training.epochs" and resolved.origins[key] == "default":
-            continue
-        value = getattr(resolved.recipe.training, key.split(".")[1])
-        model.resolved = changed(model.resolved, {key: value}, resolved.origins[key])
+    model = run.ranks.from_first(load_model, run.checkpoint(so_far.status.last))
+    before, values = model.resolved, leaves(so_far.now.recipe)
+    keys = MAY_CHANGE - FITTED if "budget" in so_far.state else MAY_CHANGE
+    renewed = changed(before, {key: values[key] for key in keys}, "recipe")
+    origins = {change.key: so_far.now.origins[change.key] for change in differences(before, renewed)}
+    model.resolved = Resolved(renewed.recipe, {**before.origins, **origins})
     model.resolved = run.ranks.from_first(with_machine_choices, model.resolved)
     for change in differences(before, model.resolved):
         if change.key in OF_THE_MACHINE:
@@ -334,17 +347,12 @@ def model_so_far(
     return model
 
 
-def check_same_recipe(
-    given: Resolved[TranslationRecipe],
-    chosen: Resolved[TranslationRecipe],
-    now: Resolved[TranslationRecipe],
-    run: RunFolder,
-    status: RunStatus,
-) -> None:
+def check_same_recipe(so_far: SoFar, run: RunFolder) -> None:
     """Refuse to go on with another recipe than the run was given, except to train longer.
 
     A key that was left open then and is not now must say what weft chose for it.
     """
+    given, chosen, now = so_far.given, so_far.chosen, so_far.now
     was_open, is_open = (
         {key for key, value in leaves(r.recipe).items() if r.origins[key] == "default" or value == "auto"}
         for r in (given, now)
@@ -355,15 +363,30 @@ def check_same_recipe(
         *(d for d in differences(chosen, now) if d.key in settled),
     ]
     changes = [d for d in found if d.key not in MAY_CHANGE]
-    if not status.finished:
-        changes += [d for d in found if d.key in LIMITS and (d.new or math.inf) < (d.old or math.inf)]
+    if not so_far.status.finished:
+        changes += [d for d in found if d.key in LIMITS - FITTED and (d.new or math.inf) < (d.old or math.inf)]
     if changes:
-        listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
         fits = can_begin_with(chosen.recipe, now.recipe, {d.key for d in changes})
-        raise RunError(
-            f"{run.path} was begun with another recipe:\n{listed}\nundo the change, or "
-            f"{new_run(run, status, from_weights=fits)}"
-        )
+        raise another_recipe(changes, run, so_far.status, from_weights=fits)
+
+
+def check_not_shorter(so_far: SoFar, trainer: TranslationTrainer, run: RunFolder) -> None:
+    """Refuse to go on with a run under way whose epochs and steps, taken together, end it sooner than before."""
+    before = so_far.chosen.recipe
+    planned = before.training.horizon(trainer.steps_per_epoch, before.model.model_dim).total_steps
+    if not so_far.status.finished and trainer.horizon.total_steps < planned:
+        changes = [d for d in differences(so_far.chosen, so_far.now) if d.key in FITTED]
+        raise another_recipe(changes, run, so_far.status)
+
+
+def another_recipe(
+    changes: Sequence[Difference], run: RunFolder, status: RunStatus, *, from_weights: bool = True
+) -> RunError:
+    listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
+    return RunError(
+        f"{run.path} was begun with another recipe:\n{listed}\nundo the change, or "
+        f"{new_run(run, status, from_weights=from_weights)}"
+    )
 
 
 def new_run(run: RunFolder, status: RunStatus, *, from_weights: bool = True) -> str:
@@ -410,11 +433,6 @@ def what_ended(training: TrainingConfig, state: Mapping[str, Any]) -> Limit:
     return "steps" if training.steps is not None and progress["step"] >= training.steps else "epochs"
 
 
-def is_raised(limit: Limit, old: TrainingConfig, new: TrainingConfig) -> bool:
-    """Whether the recipe asks for more than the run was given; a limit that is left out is endless."""
-    return limit != "budget" and (getattr(new, limit) or math.inf) > (getattr(old, limit) or math.inf)
-
-
 def how_to_go_on(limit: Limit) -> str:
     return "its budget is used" if limit == "budget" else f"raise training.{limit} to go on"
 
@@ -446,12 +464,12 @@ def make_trainer(
     teachers = ranks.from_first(load_teachers, model, corpora.valid.sha256, listener)
     batches = replace(training_batches(model, store, listener, teachers), part=ranks.part)
     steps_per_epoch = recipe.training.steps_per_epoch(batches.steps_per_epoch())
-    if (wanted := recipe.training.steps or 0) > (reached := recipe.training.epochs * steps_per_epoch):
+    total = recipe.training.horizon(steps_per_epoch, recipe.model.model_dim).total_steps
+    if (wanted := recipe.training.steps or 0) > total:
         listener.on_message(
-            f"training.epochs = {recipe.training.epochs} ends this run after {reached:,} steps, before the {wanted:,} "
+            f"training.epochs = {recipe.training.epochs} ends this run after {total:,} steps, before the {wanted:,} "
             f"of training.steps; {math.ceil(wanted / steps_per_epoch):,} epochs hold as many"
         )
-    total = recipe.training.horizon(steps_per_epoch, recipe.model.model_dim).total_steps
     if recipe.training.warmup >= total and recipe.training.warmup >= 1:
         listener.on_message(
             f"training.warmup = {recipe.training.warmup:,.0f} steps last as long as the whole run of {total:,}: the "
@@ -472,8 +490,6 @@ def make_trainer(
 
     for teacher in teachers:
         teacher.to(device)
-    is_chosen = model.resolved.origins["training.epochs"] == "corpus"
-    chosen_epochs = {"chosen_epochs": recipe.training.epochs} if is_chosen else {}
     return Trainer(
         model.model,
         TranslationTask(model, corpora.valid, seed=recipe.seed, ranks=ranks, teachers=teachers),
@@ -492,7 +508,6 @@ def make_trainer(
             "data": corpora.sha256,
             "pairs": len(batches.sources),
             "batches": batches.sha256(),
-            **chosen_epochs,
         },
         ranks=ranks,
     )

@@ -95,8 +95,8 @@ class TrainingConfig(Settings):
     """Checkpoints, the last validated ones, whose mean is tried as the model at the end (0: none)."""
     average_best: int = Field(default=0, ge=0)
     """The same with the best validated ones."""
-    epochs: int = Field(default=20, ge=1, le=MOST_EPOCHS)
-    """Passes over the training data, at most."""
+    epochs: int | None = Field(default=None, ge=1, le=MOST_EPOCHS)
+    """Passes over the training data, at most (20 where steps is left out too)."""
     steps: int | None = Field(default=None, ge=1)
     """Updates, at most; they may end a run within an epoch. Left out: as many as the epochs have."""
     log_every: int = Field(default=20, ge=1)
@@ -125,6 +125,13 @@ class TrainingConfig(Settings):
     def _some_batch_size(cls, values: Any) -> Any:
         if isinstance(values, dict) and values.get("batch_tokens") is None and values.get("batch_sentences") is None:
             return {**values, "batch_tokens": 4096}
+        return values
+
+    @model_validator(mode="before")
+    @classmethod
+    def _some_length(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("epochs") is None and values.get("steps") is None:
+            return {**values, "epochs": 20}
         return values
 
     @model_validator(mode="after")
@@ -191,9 +198,8 @@ class TrainingConfig(Settings):
 
     def horizon(self, steps_per_epoch: int, model_dim: int) -> Horizon:
         """Steps in all and of warm-up, for the schedule."""
-        total = self.epochs * steps_per_epoch
-        if self.steps is not None:
-            total = min(total, self.steps)
+        ends = self.steps, self.epochs and self.epochs * steps_per_epoch
+        total = min(end for end in ends if end is not None)
         warmup = self.warmup * total if self.warmup < 1 else self.warmup
         return Horizon(total, max(1, round(warmup)), model_dim=model_dim, final_share=self.final_share)
 
