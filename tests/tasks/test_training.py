@@ -189,6 +189,32 @@ def test_a_place_in_the_run_that_somebody_has_changed_is_refused(
         train(recipe(), run=run, data=tiny_run)
 
 
+@pytest.mark.parametrize("change", [{"log_every": 2}, {"checkpoint_every": "1 step"}], ids=str)
+def test_what_is_written_on_the_way_may_change_and_changes_no_number(
+    tiny_run: Path, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    def lines_and_weights(name: str, **training: Any) -> tuple[list[dict[str, Any]], bytes]:
+        run = train(recipe(training={"validate_every": "3 steps", **training}), run=tmp_path / name, data=tiny_run)
+        lines = [{k: v for k, v in row.items() if "second" not in k} for row in validations(run)]
+        return lines, (run / "model.safetensors").read_bytes()
+
+    with pytest.raises(Stopped):
+        train(
+            recipe(training={"validate_every": "3 steps"}),
+            run=tmp_path / "run",
+            data=tiny_run,
+            listener=Watcher(signal_at=3),
+        )
+    assert lines_and_weights("run", **change) == lines_and_weights("uninterrupted")
+
+
+def test_other_validations_would_choose_other_weights_and_are_refused(tiny_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        train(recipe(), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=1))
+    with pytest.raises(RunError, match=r"training\.validate_every: was '1 epoch', is '3 steps'"):
+        train(recipe(training={"validate_every": 3}), run=tmp_path / "run", data=tiny_run)
+
+
 def test_a_run_under_way_cannot_be_made_shorter(tiny_run: Path, tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         train(recipe(training={"epochs": 3}), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=2))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from weft.config import read_recipe
+from weft.config import changed, read_recipe
 from weft.data.batching import PairBatches
 from weft.data.corpus import ParallelText
 from weft.data.sentences import Sentences
@@ -192,6 +192,15 @@ def test_a_trial_of_steps_that_are_no_numbers_is_one_clear_error(tiny: tuple) ->
         pytest.raises(WeftError, match=r"in all .* steps of the trial .* training\.init"),
     ):
         try_out(trainer, corpora.valid, seconds=0.5, is_trained=False)
+
+
+def test_a_step_of_a_trial_takes_no_more_batches_than_an_epoch_has(tiny: tuple) -> None:
+    model, store, corpora = tiny
+    model.resolved = changed(model.resolved, {"training.accumulate": 1000}, "a test")
+    with trainer_for_a_trial(model, store, corpora, Silent()) as trainer:
+        try_out(trainer, corpora.valid, seconds=0.0, is_trained=False)
+        assert trainer.batches_per_epoch == 2
+        assert trainer.progress.epoch == trainer.progress.step
 
 
 def test_an_untrained_model_is_stopped_where_the_references_end(tiny: tuple) -> None:

@@ -110,6 +110,13 @@ def test_the_shortest_runs_have_a_positive_rate_at_every_step(name: str, total: 
     assert all(0 < SCHEDULES[name](step, 1.0, horizon) <= 1 for step in range(1, total + 1))
 
 
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_beyond_the_end_of_a_run_no_rate_is_negative_or_rises_again(name: str) -> None:
+    horizon = Horizon(total_steps=45, warmup_steps=4, model_dim=16)
+    rates = [SCHEDULES[name](step, 1.0, horizon) for step in range(45, 400)]
+    assert min(rates) >= 0 and rates == sorted(rates, reverse=True)
+
+
 @pytest.mark.parametrize(
     ("warmup", "steps"), [(0.08, 160), (0.5, 1000), (1, 1), (400, 400), (0, 1), (0.0001, 1), (1e9, 1_000_000_000)]
 )

@@ -736,6 +736,13 @@ def test_a_validation_loss_that_is_no_number_is_a_divergence(tmp_path: Path, los
     assert trainer.progress.fallbacks == 1 and trainer.run.status() == RunStatus(last=12, best=12)
 
 
+def test_weights_whose_loss_is_no_number_are_not_the_best_for_long(tmp_path: Path) -> None:
+    found = [{"valid_loss": loss, "valid_bleu": 0.0} for loss in (math.nan, 5.0, 4.0)]
+    trainer = make_trainer(tmp_path, Fit(found), select_by="bleu")
+    train(trainer)
+    assert (trainer.progress.best_step, trainer.progress.best_loss) == (8, 5.0)
+
+
 def test_before_there_are_best_weights_there_is_nothing_to_go_back_to(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path, Fit([{"valid_loss": value} for value in (math.nan, math.nan, 2.0)]))
     train(trainer)
@@ -1191,6 +1198,14 @@ def test_an_interval_in_time_counts_from_the_last_validation(tmp_path: Path, mon
 def test_other_words_are_no_interval(text: str) -> None:
     with pytest.raises(ValidationError, match="expected a time such as"):
         TrainingConfig(validate_every=text)
+
+
+@pytest.mark.parametrize("key", ["validate_every", "checkpoint_every"])
+def test_a_bare_whole_number_is_an_interval_in_steps(key: str) -> None:
+    assert getattr(TrainingConfig.model_validate({key: 50}), key) == "50 steps"
+    for value in (0, -3):
+        with pytest.raises(ValidationError, match="expected a time such as"):
+            TrainingConfig.model_validate({key: value})
 
 
 def test_one_way_to_say_the_batch_size() -> None:

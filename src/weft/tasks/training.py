@@ -77,8 +77,12 @@ from weft.training.trainer import Trainer
 
 LIMITS = {*FITTED, "training.patience", "training.trials"}
 """Keys that say how long a run trains. They may be raised when it goes on, and lowered where it is finished."""
-MAY_CHANGE = {*LIMITS, *OF_THE_MACHINE, "training.most_skipped", "training.divergence"}
-"""Keys that may be changed when a run goes on: these, and those that say when it gives up."""
+MAY_CHANGE = {
+    *(*LIMITS, *OF_THE_MACHINE, "training.most_skipped", "training.divergence"),
+    *("training.log_every", "training.checkpoint_every"),
+}
+"""Keys that may be changed when a run goes on: these, those that say when it gives up, and how often it writes what
+changes no number. Other validations would choose other weights."""
 
 Limit = Literal["epochs", "steps", "patience", "trials", "budget"]
 

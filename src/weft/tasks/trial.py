@@ -165,7 +165,8 @@ def try_out(trainer: TranslationTrainer, valid: ParallelText, *, seconds: float,
 
 def try_steps(trainer: TranslationTrainer, batches: PairBatches, seconds: float) -> tuple[int, float, int]:
     """Take steps for about these seconds; how many were timed, what they took, and their target tokens."""
-    given, progress, at_once = spread(batches), trainer.progress, trainer.config.accumulate
+    given, progress = spread(batches), trainer.progress
+    at_once = min(trainer.config.accumulate, trainer.batches_per_epoch)
 
     def steps_until(end: float) -> tuple[int, float, int]:
         begin, step, tokens = time.monotonic(), progress.step, progress.window.tokens

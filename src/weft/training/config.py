@@ -102,7 +102,7 @@ class TrainingConfig(Settings):
     log_every: int = Field(default=20, ge=1)
     """Steps between two lines of metrics.jsonl."""
     validate_every: str = "1 epoch"
-    """Time between validations, such as "200 steps", "1 epoch", "5m"; the last step is always validated."""
+    """Time between validations, such as "200 steps" or 200, "1 epoch", "5m"; the last step is always validated."""
     checkpoint_every: str | None = None
     """Time between checkpoints, in the same words; every validation writes one anyway."""
     select_by: Literal[
@@ -179,6 +179,12 @@ class TrainingConfig(Settings):
         for key in ("average_last", "average_best"):
             if getattr(self, key) == 1:
                 yield FieldProblem(key, "must be 0 or at least 2: a mean is of several")
+
+    @field_validator("validate_every", "checkpoint_every", mode="before")
+    @classmethod
+    def _in_steps(cls, given: Any) -> Any:
+        """A bare whole number counts steps, as it does elsewhere."""
+        return f"{given} steps" if type(given) is int else given
 
     @field_validator("validate_every", "checkpoint_every")
     @classmethod

@@ -363,8 +363,8 @@ class Trainer(Generic[Model, Batch]):
         return evaluation, evaluation.metrics[metric]
 
     def is_better(self, value: float) -> bool:
-        best = self.progress.best_value
-        if best is None or math.isnan(best):
+        best, loss = self.progress.best_value, self.progress.best_loss
+        if best is None or math.isnan(best) or (loss is not None and math.isnan(loss)):
             return True
         return value > best if SELECTABLE[self.config.select_by] == "max" else value < best
 
