@@ -105,6 +105,10 @@ def test_the_settings_of_a_request_reach_the_search(make_service: MakeService) -
         ({"format": "pdf"}, "format"),
         ({"glossary": {"": "x"}}, "glossary"),
         ({"glossary": {str(number): "x" for number in range(201)}}, "glossary"),
+        (
+            {"glossary": {str(number): "" for number in range(201)}},
+            "request: glossary: it has 201 terms, more than 200",
+        ),
         ({"model": "other"}, "model: there is no model 'other'; there are run"),
     ],
 )

@@ -27,7 +27,15 @@ class Glossary(GroupedMetadata):
 
     def __iter__(self) -> Iterator[object]:
         yield Field(max_length=self.most, json_schema_extra=say_of_keys)
-        yield BeforeValidator(from_form)
+        yield BeforeValidator(self._refuse_more)
+        yield BeforeValidator(from_form)  # the last is the first to look
+
+    def _refuse_more(self, terms: object) -> object:
+        """Pydantic itself counts when it has looked at every term, and a body can hold so many that this takes a
+        second, in which nobody is answered."""
+        if isinstance(terms, dict) and len(terms) > self.most:
+            raise ValueError(f"it has {len(terms):,} terms, more than {self.most:,}")
+        return terms
 
 
 def say_of_keys(schema: dict[str, Any]) -> None:
