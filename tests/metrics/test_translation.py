@@ -188,7 +188,7 @@ def test_scores_survive_json_with_their_counts():
 def test_the_table_is_aligned_and_ends_each_line_with_the_signature_before_the_remarks():
     scores = score_translations(HYPOTHESES, [REFERENCES], "en")
     header, *lines, remark = scores.table().splitlines()
-    precisions = "/".join(f"{share:.1f}" for share in scores["sacrebleu"].detail["precisions"])
+    precisions = "/".join(f"{share:.1f}" for share in BLEU().corpus_score(HYPOTHESES, [REFERENCES]).precisions)
     assert remark.startswith(f"sacrebleu: n-gram precisions {precisions}, brevity penalty 1.000 (21 tokens, 20 in")
     column = header.index("signature")
     assert [line[column:] for line in lines] == [score.signature for score in scores.scores]
