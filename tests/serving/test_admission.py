@@ -370,6 +370,7 @@ def test_a_path_that_takes_no_body_is_given_none() -> None:
         ({"queue": 0}, "lets nothing through"),
         ({"requests_per_minute": -1}, "lets nothing through"),
         ({"seconds": float("inf")}, "seconds = inf is no number of seconds; it cannot be switched off"),
+        ({"body_bytes": 10**400}, "body_bytes is more than a machine counts to; it cannot be switched off"),
         ({"document_seconds": float("nan")}, "document_seconds = nan is no number of seconds"),
     ],
 )

@@ -80,7 +80,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
     class ChatRequest(BaseModel):
         model: Annotated[str, Field(max_length=200, json_schema_extra={"enum": [model.id for model in models]})]
         messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=limits.texts)]
-        n: Annotated[Whole, Field(ge=1, le=1 + limits.alternatives)] | None = None
+        n: Annotated[int, Whole(1, 1 + limits.alternatives)] | None = None
         stream: bool | None = None
 
     def described(model: ServedModel) -> dict[str, Any]:
