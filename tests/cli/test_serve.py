@@ -55,6 +55,13 @@ def test_a_key_that_nobody_sees_is_not_kept(tmp_path: Path) -> None:
     assert not (tmp_path / "keys").exists()
 
 
+def test_no_key_is_printed_for_what_is_no_file_of_keys(weft: Weft, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("zh\ten\n", encoding="utf-8")
+    for place, said in ((tmp_path / "pairs.tsv", "line 1"), (Path("/dev/full"), "is no file")):
+        code, out, error = weft("serve", "--make-key", "x", "--api-keys", str(place))
+        assert code != 0 and out == "" and said in error
+
+
 def test_making_a_key_looks_at_nothing_else(weft: Weft) -> None:
     code, _, error = weft("serve", "--make-key", "x", "--model", "nope", "--insecure")
     assert code == 2 and "--make-key does not go with --model, --insecure" in error

@@ -168,7 +168,7 @@ def print_new_key(name: str, path: Path | None) -> None:
     sees."""
     if sys.stdout is None:  # closed by whoever started this
         raise UsageError("there is no standard output, to which the new key goes")
-    from weft.serving.keys import add_key, line_for
+    from weft.serving.keys import add_key, line_for, refuse_to_spoil
     from weft.serving.keys import make_key as new_key
 
     key = new_key()
@@ -176,6 +176,7 @@ def print_new_key(name: str, path: Path | None) -> None:
         typer.echo(f"add this line to a file and start with --api-keys FILE:\n{line_for(key, name)}", err=True)
         typer.echo(key)
         return
+    refuse_to_spoil(path)
     typer.echo(key)
     sys.stdout.flush()
     add_key(path, key, name)
