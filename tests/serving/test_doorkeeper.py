@@ -203,12 +203,22 @@ def test_who_does_not_read_its_refusals_is_let_go(make_service: MakeService) -> 
     assert transport.write.call_count == 1 and transport.abort.called
 
 
-def test_beyond_the_limit_of_connections_a_refusal_closes(make_service: MakeService) -> None:
-    service = make_service(queue=1, connections=3)
+@pytest.mark.parametrize("path", ["/translate", "/detect"])
+def test_the_connection_that_is_one_too_many_is_refused_and_no_other(make_service: MakeService, path: str) -> None:
+    service = make_service(queue=1, connections=2)
     with serving(service) as (address, _), full(service, address) as visitor:
-        assert b"connection: close" not in visitor.ask(request("/translate")).lower()
+        before = visitor.ask(request(path, body=b'{"q": "hello"}'))
+        assert b"connection: close" not in before.lower()
         with Visitor(address) as third:
-            assert b"connection: close" in third.ask(request("/translate")).lower()
+            refused = third.ask(request(path)).lower()
+            assert refused.startswith(b"http/1.1 503") and b"more than 2 connections are open" in refused
+            assert all(part in refused for part in (b"connection: close", b"retry-after: 1", b"default-src 'self'"))
+            assert third.socket.recv(1) == b""
+        assert without_date(visitor.ask(request(path, body=b'{"q": "hello"}'))) == without_date(before)
+    assert (
+        f'weft_refused_total{{why="503"}} {3.0 if path == "/translate" else 1.0}'
+        in service.house.metrics.written().decode()
+    )
 
 
 @pytest.mark.parametrize(("queue", "in_flight", "pauses"), [(65, 65, [0.02]), (65, 64, []), (64, 64, [])])

@@ -42,6 +42,7 @@ def test_a_stream_that_takes_too_long_ends_with_an_error(stuck: Service) -> None
     *chunks, error, end = events_of(ask(app, "POST", "/v1/chat/completions", json={**CHAT, "stream": True}).text)
     assert (chunks, end) == ([], "[DONE]")
     assert json.loads(error)["error"] == {"message": says, "type": "server_error", "param": None, "code": None}
+    assert 'weft_refused_total{why="503"} 3.0' in stuck.house.metrics.written().decode()
     assert stuck.models.backlog["run"] == 0  # what nobody waits for any more
 
 

@@ -15,7 +15,6 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 from starlette.responses import JSONResponse, Response
 
-from weft.errors import WeftError
 from weft.serving.models import ServedModel
 from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, OpenAIProblem, body_of, refusals
 from weft.serving.reading import checked, read_request
@@ -174,9 +173,8 @@ async def chunks(
                 service.log_texts(model, [(sentence.source, sentence.text)])
                 role = {} if sentence.index else {"role": "assistant"}
                 yield event({**head, "choices": change({**role, "content": sentence.before + sentence.text})})
-    except WeftError as error:
-        yield event(refusal_body(Refused(400, str(error)), "/v1/"))
     except Refused as refused:
+        service.house.count_refusal(refused)
         yield event(refusal_body(refused, "/v1/"))
     else:
         yield event({**head, "choices": change({}, "stop")})

@@ -86,7 +86,6 @@ def make_server(app: Application, house: House, address: Address) -> "DrainingSe
         server_header=False,
         proxy_headers=bool(address.proxies),
         forwarded_allow_ips=list(address.proxies),
-        limit_concurrency=house.limits.connections,
         timeout_graceful_shutdown=int(max(1, house.limits.seconds)),
         backlog=BACKLOG,
     )

@@ -242,8 +242,9 @@ async def streamed_lines(
                 service.count_flags(model, sentence.flags)
                 service.log_texts(model, [(sentence.source, sentence.text)])
                 yield as_line(sentence)
-    except (WeftError, Refused) as error:
-        yield {"error": str(error)}
+    except Refused as refused:
+        service.house.count_refusal(refused)
+        yield {"error": refused.message}
 
 
 def as_line(sentence: StreamedSentence) -> dict[str, Any]:
