@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 from weft.serving.app import admission_of, make_app
 from weft.serving.doorkeeper import Doorkeeper, PatientSelector, Tally, plain_request
 from weft.serving.keys import Keys, line_for
-from weft.serving.server import is_idle, make_loop
+from weft.serving.server import Address, is_idle, make_loop, make_server
 from weft.serving.service import Service
 
 KEYS = Keys((bytes.fromhex(line_for("k", "")),))
@@ -244,6 +244,31 @@ def test_the_server_runs_on_the_patient_loop(make_service: MakeService) -> None:
         assert isinstance(loop._selector, PatientSelector)  # pyright: ignore[reportAttributeAccessIssue]
     finally:
         loop.close()
+
+
+@pytest.mark.parametrize(
+    ("buffered", "is_dropped"),
+    [
+        ([0, 0, 0], [False, False, True]),
+        ([90_000] * 9, [False] * 6 + [True] * 3),  # nobody reads
+        ([90_000 - 5000 * seconds for seconds in range(18)], [False] * 18),  # a slow reader
+    ],
+)
+def test_what_a_slow_client_still_reads_is_not_cut_off(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch, buffered: list[int], is_dropped: list[bool]
+) -> None:
+    service = make_service(body_seconds=1.5, seconds=5.5)
+    server = make_server(make_app(service), service.house, Address())
+    connection = Mock()
+    connection.transport.is_closing.return_value = True
+    server.server_state.connections.add(connection)
+    found = []
+    for second, size in enumerate(buffered):
+        monkeypatch.setattr(time, "monotonic", lambda second=second: 1000.0 + second)
+        connection.transport.get_write_buffer_size.return_value = size
+        server._drop_idle()
+        found.append(connection.transport.abort.called)
+    assert found == is_dropped
 
 
 @pytest.mark.parametrize(
