@@ -55,9 +55,56 @@ def test_a_key_that_nobody_sees_is_not_kept(tmp_path: Path) -> None:
     assert not (tmp_path / "keys").exists()
 
 
+def test_no_key_is_printed_for_what_is_no_file_of_keys(weft: Weft, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("zh\ten\n", encoding="utf-8")
+    for place, said in ((tmp_path / "pairs.tsv", "line 1"), (Path("/dev/full"), "is no file")):
+        code, out, error = weft("serve", "--make-key", "x", "--api-keys", str(place))
+        assert code != 0 and out == "" and said in error
+
+
 def test_making_a_key_looks_at_nothing_else(weft: Weft) -> None:
     code, _, error = weft("serve", "--make-key", "x", "--model", "nope", "--insecure")
     assert code == 2 and "--make-key does not go with --model, --insecure" in error
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        (
+            "--allow-host",
+            ["example.org:5812", "*", "https://example.org", "example.org/a", "例子.com", "::1", "a b", ""],
+        ),
+        (
+            "--allow-origin",
+            ["https://example.org/", "HTTPS://example.org", "https://Example.org", "example.org", "*.org"],
+        ),
+        (
+            "--allow-origin",
+            ["https://example.org:443", "http://example.org:80", "https://*.example.org", "https://", ""],
+        ),
+        ("--trust-proxy", ["localhost", "10.0.0.1/8", "127.0.0.1:80", "[::1]", "10.0.0.*", ""]),
+    ],
+)
+def test_a_name_that_no_request_could_have_is_refused(weft: Weft, option: str, values: list[str]) -> None:
+    for value in values:
+        code, _, error = weft("serve", "--model", "x", option, value)
+        assert code == 2 and option in error and "no model" not in error, value
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("--allow-host", ["Example.org", "weft", "my_host", "10.0.0.1", "[::1]", "xn--fsqu00a.com"]),
+        (
+            "--allow-origin",
+            ["https://example.org", "http://localhost:3000", "http://[::1]:80801", "*", "null", "app://a"],
+        ),
+        ("--trust-proxy", ["127.0.0.1", "10.0.0.0/8", "::1", "*"]),
+    ],
+)
+def test_a_name_that_a_request_may_have_is_taken(weft: Weft, option: str, values: list[str]) -> None:
+    for value in values:
+        assert "there is no model" in weft("serve", "--model", "x", option, value)[2], value
 
 
 def test_a_negative_number_of_requests_is_none(weft: Weft) -> None:

@@ -131,8 +131,9 @@ def test_an_answer_that_takes_too_long_is_given_up_and_cancelled() -> None:
         finally:
             ended.append(True)
 
-    wire = knock(house(seconds=0.05), Wire("/translate", parts=[b""]), endless)
+    wire = knock(of := house(seconds=0.05), Wire("/translate", parts=[b""]), endless)
     assert (wire.status, wire.headers["retry-after"], ended) == (503, "1", [True])
+    assert 'weft_refused_total{why="503"} 1.0' in of.metrics.written().decode()
 
 
 def test_an_answer_is_cancelled_when_its_client_goes() -> None:
@@ -337,6 +338,25 @@ def test_texts_are_in_the_log_only_where_that_was_asked_for(
     assert "秘密" in caplog.text and "weft-unknown" not in caplog.text
 
 
+def test_what_a_route_refuses_is_counted_as_what_the_door_refuses(make_service: MakeService) -> None:
+    service = make_service(KEYS)
+    app = make_app(service)
+    assert ask(app, "POST", "/translate", json=HELLO).status_code == 401
+    assert ask(app, "GET", "/v1/models").status_code == 401
+    assert ask(app, "POST", "/translate", json={}).status_code == 400
+    assert ask(app, "GET", "/health").status_code == 200
+    written = service.house.metrics.written().decode()
+    assert 'weft_refused_total{why="401"} 2.0' in written and 'weft_refused_total{why="400"} 1.0' in written
+
+
+def test_where_a_key_belongs_is_said_of_the_path_that_was_asked(make_service: MakeService) -> None:
+    app = make_app(make_service(KEYS))
+    for path, takes_body in (("/translate", True), ("/v1/chat/completions", False), ("/v1/models", False)):
+        for headers in ({}, {"Authorization": "Bearer wrong"}):
+            answer = ask(app, "GET" if path == "/v1/models" else "POST", path, json=HELLO, headers=headers)
+            assert answer.status_code == 401 and ("api_key" in answer.text) == takes_body, path
+
+
 @pytest.mark.parametrize("is_asked_for", [False, True])
 @pytest.mark.parametrize(
     ("path", "body"),
@@ -370,6 +390,7 @@ def test_a_path_that_takes_no_body_is_given_none() -> None:
         ({"queue": 0}, "lets nothing through"),
         ({"requests_per_minute": -1}, "lets nothing through"),
         ({"seconds": float("inf")}, "seconds = inf is no number of seconds; it cannot be switched off"),
+        ({"body_bytes": 10**400}, "body_bytes is more than a machine counts to; it cannot be switched off"),
         ({"document_seconds": float("nan")}, "document_seconds = nan is no number of seconds"),
     ],
 )

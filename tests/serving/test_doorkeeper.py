@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 from weft.serving.app import admission_of, make_app
 from weft.serving.doorkeeper import Doorkeeper, PatientSelector, Tally, plain_request
 from weft.serving.keys import Keys, line_for
-from weft.serving.server import is_idle, make_loop
+from weft.serving.server import Address, is_idle, make_loop, make_server
 from weft.serving.service import Service
 
 KEYS = Keys((bytes.fromhex(line_for("k", "")),))
@@ -203,12 +203,22 @@ def test_who_does_not_read_its_refusals_is_let_go(make_service: MakeService) -> 
     assert transport.write.call_count == 1 and transport.abort.called
 
 
-def test_beyond_the_limit_of_connections_a_refusal_closes(make_service: MakeService) -> None:
-    service = make_service(queue=1, connections=3)
+@pytest.mark.parametrize("path", ["/translate", "/detect"])
+def test_the_connection_that_is_one_too_many_is_refused_and_no_other(make_service: MakeService, path: str) -> None:
+    service = make_service(queue=1, connections=2)
     with serving(service) as (address, _), full(service, address) as visitor:
-        assert b"connection: close" not in visitor.ask(request("/translate")).lower()
+        before = visitor.ask(request(path, body=b'{"q": "hello"}'))
+        assert b"connection: close" not in before.lower()
         with Visitor(address) as third:
-            assert b"connection: close" in third.ask(request("/translate")).lower()
+            refused = third.ask(request(path)).lower()
+            assert refused.startswith(b"http/1.1 503") and b"more than 2 connections are open" in refused
+            assert all(part in refused for part in (b"connection: close", b"retry-after: 1", b"default-src 'self'"))
+            assert third.socket.recv(1) == b""
+        assert without_date(visitor.ask(request(path, body=b'{"q": "hello"}'))) == without_date(before)
+    assert (
+        f'weft_refused_total{{why="503"}} {3.0 if path == "/translate" else 1.0}'
+        in service.house.metrics.written().decode()
+    )
 
 
 @pytest.mark.parametrize(("queue", "in_flight", "pauses"), [(65, 65, [0.02]), (65, 64, []), (64, 64, [])])
@@ -234,6 +244,31 @@ def test_the_server_runs_on_the_patient_loop(make_service: MakeService) -> None:
         assert isinstance(loop._selector, PatientSelector)  # pyright: ignore[reportAttributeAccessIssue]
     finally:
         loop.close()
+
+
+@pytest.mark.parametrize(
+    ("buffered", "is_dropped"),
+    [
+        ([0, 0, 0], [False, False, True]),
+        ([90_000] * 9, [False] * 6 + [True] * 3),  # nobody reads
+        ([90_000 - 5000 * seconds for seconds in range(18)], [False] * 18),  # a slow reader
+    ],
+)
+def test_what_a_slow_client_still_reads_is_not_cut_off(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch, buffered: list[int], is_dropped: list[bool]
+) -> None:
+    service = make_service(body_seconds=1.5, seconds=5.5)
+    server = make_server(make_app(service), service.house, Address())
+    connection = Mock()
+    connection.transport.is_closing.return_value = True
+    server.server_state.connections.add(connection)
+    found = []
+    for second, size in enumerate(buffered):
+        monkeypatch.setattr(time, "monotonic", lambda second=second: 1000.0 + second)
+        connection.transport.get_write_buffer_size.return_value = size
+        server._drop_idle()
+        found.append(connection.transport.abort.called)
+    assert found == is_dropped
 
 
 @pytest.mark.parametrize(

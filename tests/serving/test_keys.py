@@ -1,6 +1,7 @@
 """Keys: hashed in a file, compared to the end."""
 
 import hashlib
+import os
 import secrets
 from pathlib import Path
 
@@ -61,6 +62,15 @@ def test_a_file_that_is_none_of_keys_is_refused_with_every_line_that_is_wrong(tm
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not UTF-8"):
         read_keys(file)
+
+
+def test_what_never_ends_is_not_read_to_its_end_and_no_key_is_added_to_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="larger than 1024 KiB"):
+        read_keys(Path("/dev/zero"))
+    os.mkfifo(tmp_path / "pipe")
+    for place in (Path("/dev/full"), tmp_path / "pipe", tmp_path):
+        with pytest.raises(UsageError, match="is no file"):
+            add_key(place, make_key(), "a")
 
 
 def test_no_key_is_added_to_a_file_of_something_else(tmp_path: Path) -> None:

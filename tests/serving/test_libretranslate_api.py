@@ -85,8 +85,9 @@ def test_the_settings_of_a_request_reach_the_search(make_service: MakeService) -
     service = make_service()
     app = make_app(service)
     translate(app, q="hi", beam_size=7, glossary={"hi": "hello", "a": "b"}, alternatives=8)
-    (settings,) = echo_of(service).settings
-    assert settings["beam_size"] == 9  # as many as translations
+    translate(app, q="hi", beam_size=7.0, glossary={"hi": "hello", "a": "b"}, alternatives=8.0)
+    settings, again = echo_of(service).settings
+    assert settings["beam_size"] == again["beam_size"] == 9  # as many as translations
     assert settings["glossary"].terms["hi"].targets == ("hello",)
 
 
@@ -104,11 +105,8 @@ def test_the_settings_of_a_request_reach_the_search(make_service: MakeService) -
         ({"beam_size": 11}, "beam_size"),
         ({"format": "pdf"}, "format"),
         ({"glossary": {"": "x"}}, "glossary"),
-        ({"glossary": {str(number): "x" for number in range(201)}}, "glossary"),
-        (
-            {"glossary": {str(number): "" for number in range(201)}},
-            "request: glossary: it has 201 terms, more than 200",
-        ),
+        ({"glossary": {str(number): "x" for number in range(201)}}, "glossary: 201 terms are more than 200"),
+        ({"glossary": {str(number): 5 for number in range(201)}}, "request: glossary: 201 terms are more than 200"),
         ({"model": "other"}, "model: there is no model 'other'; there are run"),
     ],
 )
@@ -284,7 +282,11 @@ def test_the_description_lists_every_path_with_what_it_may_refuse(app: Any, tmp_
     ].keys()
     post = description["paths"]["/translate"]["post"]
     assert {"200", "400", "401", "403", "408", "413", "415", "421", "429", "503"} == post["responses"].keys()
-    schema = description["components"]["schemas"]["TranslateRequest"]["properties"]
+    schemas = description["components"]["schemas"]
+    schema = schemas["TranslateRequest"]["properties"]
     assert schema["q"]["anyOf"][0]["maxLength"] == 100 and schema["q"]["anyOf"][1]["maxItems"] == 4
-    assert schema["alternatives"]["maximum"] == 3
+    places = schemas["ChatRequest"]["properties"]["n"]["anyOf"][0]
+    best = schemas["AlternativesRequest"]["properties"]["best"]
+    bounds = [(each["minimum"], each["maximum"]) for each in (schema["alternatives"], places, best)]
+    assert bounds == [(0, 3), (1, 4), (1, 10)]
     assert "422" not in json.dumps(description)

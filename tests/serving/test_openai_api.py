@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.serving.conftest import MakeService, ask
 
+from weft.serving import translating
 from weft.serving.app import make_app
 from weft.serving.keys import Keys
 
@@ -36,7 +37,35 @@ def test_a_stream_has_a_chunk_a_sentence_and_an_end(app: Any) -> None:
     chunks = [json.loads(event) for event in events[:-1]]
     assert [one["choices"][0]["delta"].get("content") for one in chunks] == ["一。", " 二。", "\n三。", None]
     assert [one["choices"][0]["delta"].get("role") for one in chunks] == ["assistant", None, None, None]
-    assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
+    assert chunks[-1]["choices"][0]["finish_reason"] == "length"  # an echo in the target's pieces is as long as may be
+
+
+def chunks_of(app: Any, content: str, **asked: Any) -> list[dict[str, Any]]:
+    body = {**CHAT, "messages": [{"role": "user", "content": content}], "stream": True, **asked}
+    *events, end, _ = ask(app, "POST", "/v1/chat/completions", json=body).text.split("\n\n")
+    assert end == "data: [DONE]"
+    return [json.loads(event.removeprefix("data: ")) for event in events]
+
+
+def test_a_stream_tells_what_it_used_where_that_is_asked_for(app: Any) -> None:
+    usage = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "n": 1}).json()["usage"]
+    *chunks, last = chunks_of(app, "hello", stream_options={"include_usage": True})
+    assert (last["choices"], last["usage"]) == ([], usage)
+    assert [one["usage"] for one in chunks] == [None, None]
+    for options in (None, {}, {"include_usage": False}, {"include_obfuscation": True}):
+        assert all(one["choices"] and "usage" not in one for one in chunks_of(app, "hello", stream_options=options))
+
+
+def test_a_translation_that_was_cut_finishes_by_its_length(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flags_of(source: str, *arguments: Any) -> frozenset[str]:
+        return frozenset({"length"} if "cut" in source else {"repetition"})
+
+    monkeypatch.setattr(translating, "flags_of", flags_of)
+    for content, reason in (("cut. whole.", "length"), ("whole.", "stop")):
+        asked = {**CHAT, "messages": [{"role": "user", "content": content}], "n": 2}
+        choices = ask(app, "POST", "/v1/chat/completions", json=asked).json()["choices"]
+        assert [one["finish_reason"] for one in choices] == [reason, "stop"]  # a flag is about the first
+        assert chunks_of(app, content)[-1]["choices"][0]["finish_reason"] == reason
 
 
 def test_what_stands_beside_the_last_user_message_is_not_looked_at(make_service: MakeService) -> None:

@@ -511,6 +511,15 @@ def test_both_languages_of_the_page_say_the_same_things(visit: Visit) -> None:
     assert [key for key in texts["en"] if f'"{key}"' not in written and not key.startswith(made)] == ["title"]
 
 
+def test_the_ring_around_the_text_lies_inside_of_the_box_that_would_cut_it_off(visit: Visit) -> None:
+    text = visit().locator("#text")
+    expect(text).to_be_focused()
+    found = (
+        "one => { const s = getComputedStyle(one); return parseFloat(s.outlineOffset) + parseFloat(s.outlineWidth) }"
+    )
+    assert text.evaluate(found) <= 0
+
+
 def test_everything_can_be_done_by_the_keyboard_alone(visit: Visit) -> None:
     page = visit()
     expect(page.locator("#text")).to_be_focused()

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,27 @@ def test_connections_on_which_nothing_comes_are_ended(make_service: MakeService)
             with suppress(ConnectionResetError):
                 while client.recv(1000):
                     pass
+
+
+def test_a_head_is_asked_for_and_a_target_written_as_http_has_it(make_service: MakeService) -> None:
+    with serving(make_service(KEYS)) as (address, _):
+        port = int(address.rpartition(":")[2])
+        for asked, status, has_body in [
+            ("GET /health", 200, True),
+            ("HEAD /health", 200, False),
+            ("HEAD /", 200, False),
+            ("HEAD /translate", 405, False),
+            ("GET http://x/health", 200, True),
+            ("GET HTTP://x:80/health?a=b", 200, True),
+            ("GET http://x", 200, True),
+            ("GET http://x/metrics", 401, True),
+        ]:
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+                client.sendall(f"{asked} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+                answer = b"".join(iter(partial(client.recv, 65_536), b""))
+            head, _, body = answer.partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 %d " % status) and bool(body) == has_body, asked
+            assert b"content-length: 0" not in head.lower()
 
 
 def test_what_is_no_http_earns_an_error_and_the_server_goes_on(make_service: MakeService) -> None:

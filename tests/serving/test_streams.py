@@ -42,6 +42,7 @@ def test_a_stream_that_takes_too_long_ends_with_an_error(stuck: Service) -> None
     *chunks, error, end = events_of(ask(app, "POST", "/v1/chat/completions", json={**CHAT, "stream": True}).text)
     assert (chunks, end) == ([], "[DONE]")
     assert json.loads(error)["error"] == {"message": says, "type": "server_error", "param": None, "code": None}
+    assert 'weft_refused_total{why="503"} 3.0' in stuck.house.metrics.written().decode()
     assert stuck.models.backlog["run"] == 0  # what nobody waits for any more
 
 
@@ -50,7 +51,7 @@ def test_a_chat_that_is_streamed_has_the_time_of_a_document_and_another_has_not(
     echo_of(service).pause = 0.5
     app = make_app(service)
     streamed = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "stream": True})
-    assert events_of(streamed.text)[-1] == "[DONE]" and '"finish_reason": "stop"' in streamed.text
+    assert events_of(streamed.text)[-1] == "[DONE]" and '"finish_reason": "length"' in streamed.text
     whole = ask(app, "POST", "/v1/chat/completions", json=CHAT)
     assert (whole.status_code, whole.json()["error"]["message"]) == (503, "the answer took longer than 0.2 s")
 

@@ -1,16 +1,20 @@
 """Word documents: words change, formats stay; what is no document, or a bomb, is refused."""
 
 import bz2
+import gc
 import io
 import struct
 import subprocess
 import sys
 import time
+import tracemalloc
 import zipfile
 import zlib
 
 import docx
 import pytest
+from docx.opc.packuri import PackURI
+from docx.opc.part import Part
 
 from weft.serving.documents import MOST_XML, read_document, unpacked_size
 from weft.serving.refusals import Refused
@@ -55,6 +59,27 @@ def test_words_are_translated_and_formats_kept(word_file: bytes) -> None:
     ]
     assert [cell.text for cell in after.tables[0].rows[0].cells] == ["CELL", "12"]
     assert after.sections[0].header.paragraphs[0].text == "HEAD"
+
+
+def test_what_is_no_text_is_held_packed_and_comes_out_byte_for_byte() -> None:
+    document = docx.Document()
+    document.add_paragraph("one")
+    picture = Part(PackURI("/word/media/a.png"), "image/png", bytes(20 << 20), document.part.package)
+    document.part.relate_to(picture, "http://schemas.openxmlformats.org/officeDocument/2006/relationships/image")
+    saved = io.BytesIO()
+    document.save(saved)
+    del document, picture
+    gc.collect()
+    tracemalloc.start()
+    try:
+        source = read_document("a.docx", saved.getvalue())
+        written = source.write(["ONE"])
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20  # at most, whether it was freed since then or not
+    finally:
+        tracemalloc.stop()
+    before, after = (zipfile.ZipFile(io.BytesIO(data)) for data in (saved.getvalue(), written))
+    assert [name for name in before.namelist() if after.read(name) != before.read(name)] == ["word/document.xml"]
+    assert len(written) < 2 * len(saved.getvalue())
 
 
 def test_breaks_and_tabs_part_a_paragraph_into_texts() -> None:
@@ -149,7 +174,7 @@ def test_an_archive_that_declares_less_than_it_holds_is_refused() -> None:
 
 MEASURED = """
 import resource, sys
-import docx
+import lxml.etree
 from weft.serving.documents import read_document
 from weft.serving.refusals import Refused
 data = sys.stdin.buffer.read()
@@ -202,6 +227,14 @@ def test_xml_under_another_name_is_refused(word_file: bytes) -> None:
                 read_document("a.docx", data)
         else:
             assert read_document("a.docx", data).texts
+
+
+def test_what_is_like_a_document_but_of_another_kind_is_refused(word_file: bytes) -> None:
+    before = zipfile.ZipFile(io.BytesIO(word_file)).read("[Content_Types].xml")
+    for kind in (b"template.main+xml", b"document.macroEnabled.main+xml", b"sheet.main+xml"):
+        data = changed(word_file, "[Content_Types].xml", before.replace(b"document.main+xml", kind))
+        with pytest.raises(Refused, match="such as a template"):
+            read_document("a.docx", data)
 
 
 def test_the_text_of_a_document_is_estimated_before_it_is_unpacked() -> None:

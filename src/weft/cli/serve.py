@@ -1,6 +1,8 @@
 """`weft serve`: translation over HTTP, with a page, for LibreTranslate's and OpenAI's clients and for people."""
 
+import ipaddress
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -20,6 +22,42 @@ LIBRARIES = {
     "py3langid": "py3langid",
 }
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+HOST = r"([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])"
+ORIGIN = rf"\*|null|[a-z][a-z0-9+.-]*://{HOST}(:\d+)?"
+DEFAULT_PORT = r"http://.*:80|https://.*:443"
+
+
+def host_names(names: list[str] | None) -> list[str] | None:
+    """A callback for names that are compared with that of a Host header, which has no scheme, and here no port."""
+    for name in names or ():
+        if re.fullmatch(HOST, name.lower()) is None:
+            raise typer.BadParameter(f"{name!r} is no name of a host alone, such as translate.example.org or [::1]")
+    return names
+
+
+def origins(names: list[str] | None) -> list[str] | None:
+    """A callback for what is compared with an Origin header, as browsers write it."""
+    for name in names or ():
+        if re.fullmatch(ORIGIN, name) is None or re.fullmatch(DEFAULT_PORT, name):
+            raise typer.BadParameter(
+                f"{name!r} is no origin as browsers write it, such as https://example.org or http://localhost:3000: in "
+                "small letters, without a path and without the port that the scheme has anyway"
+            )
+    return names
+
+
+def addresses(proxies: list[str] | None) -> list[str] | None:
+    """A callback for addresses and networks, or * for all, which uvicorn knows when it is alone."""
+    for proxy in proxies or ():
+        try:
+            if proxies != ["*"]:
+                ipaddress.ip_network(proxy)
+        except ValueError as error:
+            raise typer.BadParameter(
+                f"{error}; give an address such as 127.0.0.1 or a network such as 10.0.0.0/8"
+            ) from None
+    return proxies
 
 
 def serve(
@@ -51,15 +89,30 @@ def serve(
     ] = False,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="A name by which this server may be asked for; repeatable."),
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            callback=host_names,
+            help="A name by which this server may be asked for; repeatable.",
+        ),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option("--allow-origin", metavar="ORIGIN", help="A site whose pages may ask this server; repeatable."),
+        typer.Option(
+            "--allow-origin",
+            metavar="ORIGIN",
+            callback=origins,
+            help="A site whose pages may ask this server; repeatable.",
+        ),
     ] = None,
     trust_proxy: Annotated[
         list[str] | None,
-        typer.Option("--trust-proxy", metavar="ADDRESS", help="A proxy whose X-Forwarded-For is believed; repeatable."),
+        typer.Option(
+            "--trust-proxy",
+            metavar="ADDRESS",
+            callback=addresses,
+            help="A proxy whose X-Forwarded-For is believed; repeatable.",
+        ),
     ] = None,
     engine: Annotated[
         Literal["native", "ctranslate2", "onnx"] | None,
@@ -168,7 +221,7 @@ def print_new_key(name: str, path: Path | None) -> None:
     sees."""
     if sys.stdout is None:  # closed by whoever started this
         raise UsageError("there is no standard output, to which the new key goes")
-    from weft.serving.keys import add_key, line_for
+    from weft.serving.keys import add_key, line_for, refuse_to_spoil
     from weft.serving.keys import make_key as new_key
 
     key = new_key()
@@ -176,6 +229,7 @@ def print_new_key(name: str, path: Path | None) -> None:
         typer.echo(f"add this line to a file and start with --api-keys FILE:\n{line_for(key, name)}", err=True)
         typer.echo(key)
         return
+    refuse_to_spoil(path)
     typer.echo(key)
     sys.stdout.flush()
     add_key(path, key, name)

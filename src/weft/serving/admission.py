@@ -8,6 +8,7 @@ nobody waits for it.
 
 import asyncio
 import logging
+import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, MutableMapping
@@ -80,6 +81,9 @@ class House:
         if self.is_full:
             raise busy(f"{self.in_flight} requests are waiting already; try again soon")
 
+    def count_refusal(self, refused: Refused) -> None:
+        self.metrics.refused.labels(str(refused.status)).inc()
+
 
 class Admission:
     """Around an application whose paths are `doors`; a path that is not among them is open and reads no body."""
@@ -94,7 +98,7 @@ class Admission:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        visit = Visit(scope, self.house, send)
+        visit = Visit(as_routed(scope), self.house, send)
         door = self.door_of(visit)
         closes = visit.announced_bytes > self.house.limits.body_bytes
         try:
@@ -105,7 +109,7 @@ class Admission:
             if door.uses_model:  # others may have come while the body did
                 self.house.refuse_where_full()
         except Refused as refused:
-            self.house.metrics.refused.labels(str(refused.status)).inc()
+            self.house.count_refusal(refused)
             await visit.refuse(refused, closes=closes)
             return
         if body is None:
@@ -113,6 +117,12 @@ class Admission:
             return
         with Place(self.house if door.uses_model else None):
             await self._answer(visit, door, receive, body)
+
+    async def refuse_connection(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application of a connection that is one too many."""
+        refused = busy(f"more than {self.house.limits.connections:,} connections are open; try again soon")
+        self.house.count_refusal(refused)
+        await Visit(as_routed(scope), self.house, send).refuse(refused, closes=True)
 
     def door_of(self, visit: "Visit") -> Door:
         return self.doors.get(visit.path, Door(key="header") if visit.path.startswith("/v1/") else Door())
@@ -127,7 +137,7 @@ class Admission:
         key = key_in(visit.headers)
         is_known = key is not None and house.keys.admit(key)
         if house.keys and door.key != "none" and not is_known and (key is not None or door.key == "header"):
-            raise wrong_key()
+            raise wrong_key(may_be_in_body=door.key == "body")
         visit.scope.setdefault("state", {})["has_key"] = is_known or not house.keys
         if door.takes_body and self.rates is not None:
             client = visit.scope.get("client") or ("", 0)
@@ -169,7 +179,9 @@ class Admission:
             if leaving.done():
                 self.house.metrics.cancelled.inc()
             elif not visit.status:
-                await visit.refuse(too_slow(seconds))
+                refused = too_slow(seconds)
+                self.house.count_refusal(refused)
+                await visit.refuse(refused)
         except TooSlow:
             self.house.metrics.cancelled.inc()
         except Exception as error:
@@ -322,6 +334,18 @@ async def until_gone(receive: Receive) -> None:
     """Return when the client has gone away, or has its answer."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+WHOLE_ADDRESS = re.compile(r"https?://[^/]*", re.IGNORECASE)
+
+
+def as_routed(scope: Scope) -> Scope:
+    """The request as routes know it: HEAD is a GET whose body uvicorn leaves out, and a target may be a whole address
+    (RFC 9112, 3.2.2)."""
+    method, path = scope["method"], scope["path"]
+    address = WHOLE_ADDRESS.match(path)
+    path = path if address is None else path[address.end() :] or "/"
+    return {**scope, "method": "GET" if method == "HEAD" else method, "path": path}
 
 
 def is_same_site(origin: str, host: str) -> bool:

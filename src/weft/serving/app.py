@@ -56,6 +56,7 @@ def make_app(service: Service, origins: Sequence[str] = ()) -> Application:
 
     @app.exception_handler(Refused)
     async def refuse(request: Request, refused: Refused) -> Response:
+        service.house.count_refusal(refused)
         return response_to(refused, request.url.path)
 
     @app.exception_handler(HTTPException)

@@ -49,7 +49,14 @@ class Doorkeeper(H11Protocol):
     def __init__(self, admission: Admission, tally: Tally, **config: Any) -> None:
         super().__init__(**config)
         self.admission, self.tally = admission, tally
+        self.is_one_too_many = False
         self.knows_client = admission.rates is None or not self.config.proxy_headers  # else it stands in a header
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        self.is_one_too_many = len(self.connections) > self.admission.house.limits.connections
+        if self.is_one_too_many:
+            self.app: Any = self.admission.refuse_connection
 
     def data_received(self, data: bytes) -> None:
         if self._could_refuse():
@@ -60,12 +67,11 @@ class Doorkeeper(H11Protocol):
 
     def _could_refuse(self) -> bool:
         house = self.admission.house
-        crowd = house.limits.connections  # beyond it uvicorn closes those that it refuses
         return (
             house.is_full
             and not house.is_draining
             and self.knows_client
-            and len(self.connections) < crowd
+            and not self.is_one_too_many
             and self._is_between_requests()
         )
 
@@ -93,7 +99,7 @@ class Doorkeeper(H11Protocol):
             return
         self._unset_keepalive_if_required()
         self.transport.write(self._written(refused, visit))
-        visit.house.metrics.refused.labels(str(refused.status)).inc()
+        visit.house.count_refusal(refused)
         if visit.status == HTTPStatus.SERVICE_UNAVAILABLE:
             visit.count()
             self.tally.add()

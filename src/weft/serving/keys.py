@@ -51,18 +51,13 @@ def line_for(key: str, name: str) -> str:
 def add_key(path: Path, key: str, name: str) -> None:
     """Append the key's line to a file, which only its owner may read where it is made for this.
 
-    Raises UsageError or ProblemsError for a file that is there and holds anything but keys, which a line would spoil.
+    Raises UsageError or ProblemsError where `refuse_to_spoil` does.
     """
     try:
         line = f"{line_for(key, name)}\n".encode()
     except UnicodeEncodeError:
         raise UsageError(f"the name {name!a} is not UTF-8; give another one") from None
-    try:
-        is_there = path.exists()
-    except OSError as error:
-        raise UsageError(f"{path} could not be looked at: {error.strerror}") from None
-    if is_there:
-        digests_of(lines_of(path), path)
+    refuse_to_spoil(path)
     try:
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         with open(handle, "a+b") as file:
@@ -72,6 +67,18 @@ def add_key(path: Path, key: str, name: str) -> None:
             file.write(line)
     except OSError as error:
         raise WeftError(f"{path} could not be written: {error.strerror}") from error
+
+
+def refuse_to_spoil(path: Path) -> None:
+    """Raise UsageError or ProblemsError for what is there and holds anything but keys, which another would spoil."""
+    try:
+        if not path.exists():
+            return
+    except OSError as error:
+        raise UsageError(f"{path} could not be looked at: {error.strerror}") from None
+    if not path.is_file():
+        raise UsageError(f"{path} is no file; name another one by --api-keys")
+    digests_of(lines_of(path), path)
 
 
 def read_keys(path: Path) -> Keys:
@@ -85,11 +92,13 @@ def read_keys(path: Path) -> Keys:
 
 def lines_of(path: Path) -> list[str]:
     try:
-        if path.stat().st_size > LARGEST_FILE:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
             raise UsageError(
                 f"{path} is larger than {LARGEST_FILE >> 10} KiB; a file of keys has a short line for each"
             )
-        return path.read_text(encoding="utf-8").splitlines()
+        return content.decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"the keys in {path} cannot be read: {reason}; weft serve --make-key NAME makes one") from None

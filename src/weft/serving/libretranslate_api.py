@@ -68,10 +68,10 @@ def add_routes(app: FastAPI, service: Service) -> None:
         source: Annotated[str, source_code]
         target: Annotated[str, target_code]
         format: Literal["text", "html"] = "text"
-        alternatives: Annotated[int, Field(ge=0, le=limits.alternatives)] = 0
+        alternatives: Annotated[int, Whole(0, limits.alternatives)] = 0
         """Other translations of each text."""
         api_key: Key = ""
-        beam_size: Annotated[Whole, Field(ge=1, le=limits.beam_size)] | None = None
+        beam_size: Annotated[int, Whole(1, limits.beam_size)] | None = None
         """Left out: the model's own."""
         glossary: Annotated[dict[Term, Term], Glossary(limits.terms)] | None = None
         """Terms of the source language and their translations, which have to appear."""

@@ -1,6 +1,7 @@
 """What a server is willing to do: every bound has a name and a default, and none can be switched off."""
 
 import math
+import sys
 from dataclasses import dataclass
 
 from weft.errors import UsageError
@@ -40,7 +41,9 @@ class Limits:
     def __post_init__(self) -> None:
         least = {"requests_per_minute": 0, "alternatives": 0}
         for name, value in vars(self).items():
-            if not math.isfinite(value):
+            if isinstance(value, float) and not math.isfinite(value):
                 raise UsageError(f"the limit {name} = {value} is no number of seconds; it cannot be switched off")
+            if value > sys.maxsize:
+                raise UsageError(f"the limit {name} is more than a machine counts to; it cannot be switched off")
             if not least.get(name, 1e-3 if isinstance(value, float) else 1) <= value:
                 raise UsageError(f"the limit {name} = {value} lets nothing through; give a number above it")

@@ -16,7 +16,7 @@ class Metrics:
         ProcessCollector(registry=own)
         self.requests = Counter("weft_requests", "Answered requests.", ["route", "status"], registry=own)
         self.seconds = Histogram("weft_request_seconds", "To the answer.", ["route"], buckets=SECONDS, registry=own)
-        self.refused = Counter("weft_refused", "Refused before the application saw them.", ["why"], registry=own)
+        self.refused = Counter("weft_refused", "Requests that were refused, by status.", ["why"], registry=own)
         self.cancelled = Counter("weft_cancelled", "Clients that left before the answer.", registry=own)
         self.in_flight = Gauge("weft_requests_in_flight", "Requests that hold a place.", registry=own)
         self.waiting = Gauge("weft_sentences_waiting", "Not yet taken by a batch.", ["model"], registry=own)

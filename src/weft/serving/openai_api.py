@@ -7,7 +7,7 @@ direction that it was trained for. Tokens are pieces of the model's vocabularies
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from typing import Annotated, Any, Literal, Self
 
@@ -15,7 +15,6 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 from starlette.responses import JSONResponse, Response
 
-from weft.errors import WeftError
 from weft.serving.models import ServedModel
 from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, OpenAIProblem, body_of, refusals
 from weft.serving.reading import checked, read_request
@@ -77,11 +76,16 @@ def add_routes(app: FastAPI, service: Service) -> None:
         def text(self) -> str:
             return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
 
+    class StreamOptions(BaseModel):
+        include_usage: bool | None = None
+        """Whether one more chunk tells the tokens."""
+
     class ChatRequest(BaseModel):
         model: Annotated[str, Field(max_length=200, json_schema_extra={"enum": [model.id for model in models]})]
         messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=limits.texts)]
-        n: Annotated[Whole, Field(ge=1, le=1 + limits.alternatives)] | None = None
+        n: Annotated[int, Whole(1, 1 + limits.alternatives)] | None = None
         stream: bool | None = None
+        stream_options: StreamOptions | None = None
 
     def described(model: ServedModel) -> dict[str, Any]:
         return {"id": model.id, "object": "model", "created": BEGAN, "owned_by": "weft"}
@@ -128,7 +132,8 @@ def add_routes(app: FastAPI, service: Service) -> None:
         source = checked({"content": content}, UserMessage).text
         head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.id}
         if asked.stream:
-            events = chunks(service, model, source, head, begin_stream(request))
+            tells_usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
+            events = chunks(service, model, source, head, begin_stream(request), tells_usage=tells_usage)
             return Streamed(events, EVENTS)
         (answer,) = await service.translate(model, [source], Wish(places))
         tokens = token_counts(model, source, answer.places)
@@ -136,14 +141,22 @@ def add_routes(app: FastAPI, service: Service) -> None:
             {
                 **head,
                 "object": "chat.completion",
-                "choices": [choice(number, place) for number, place in enumerate(answer.places)],
+                "choices": [
+                    choice(number, place, () if number else answer.flags) for number, place in enumerate(answer.places)
+                ],
                 "usage": tokens,
             }
         )
 
 
-def choice(number: int, text: str) -> dict[str, Any]:
-    return {"index": number, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+def choice(number: int, text: str, flags: Collection[str]) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text}
+    return {"index": number, "message": message, "finish_reason": reason_of(flags)}
+
+
+def reason_of(flags: Collection[str]) -> str:
+    """Why a translation ends, given what is suspicious of it."""
+    return "length" if "length" in flags else "stop"
 
 
 def change(delta: dict[str, str], finish_reason: str | None = None) -> list[dict[str, Any]]:
@@ -158,26 +171,31 @@ def token_counts(model: ServedModel, source: str, places: tuple[str, ...]) -> di
 
 
 async def chunks(
-    service: Service, model: ServedModel, source: str, head: dict[str, Any], ends: float
+    service: Service, model: ServedModel, source: str, head: dict[str, Any], ends: float, *, tells_usage: bool
 ) -> AsyncGenerator[bytes]:
-    """One a sentence, until the time `ends`."""
+    """One a sentence, until the time `ends`, and one without choices for the tokens."""
 
     def event(data: dict[str, Any]) -> bytes:
         return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
 
     service.count(model, [source])
-    head = {**head, "object": "chat.completion.chunk"}
+    head = {**head, "object": "chat.completion.chunk", **({"usage": None} if tells_usage else {})}
+    written, flags = "", set[str]()
     try:
         async with aclosing(in_time(service.stream(model, source, Wish()), ends, service.house.limits)) as sentences:
             async for sentence in sentences:
                 service.count_flags(model, sentence.flags)
                 service.log_texts(model, [(sentence.source, sentence.text)])
                 role = {} if sentence.index else {"role": "assistant"}
-                yield event({**head, "choices": change({**role, "content": sentence.before + sentence.text})})
-    except WeftError as error:
-        yield event(refusal_body(Refused(400, str(error)), "/v1/"))
+                content = sentence.before + sentence.text
+                yield event({**head, "choices": change({**role, "content": content})})
+                written += content
+                flags |= sentence.flags
     except Refused as refused:
+        service.house.count_refusal(refused)
         yield event(refusal_body(refused, "/v1/"))
     else:
-        yield event({**head, "choices": change({}, "stop")})
+        yield event({**head, "choices": change({}, reason_of(flags))})
+        if tells_usage:
+            yield event({**head, "choices": [], "usage": token_counts(model, source, (written,))})
     yield b"data: [DONE]\n\n"

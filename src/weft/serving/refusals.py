@@ -29,9 +29,9 @@ def defect() -> Refused:
     return Refused(500, "the server has a defect; its log says where")
 
 
-def wrong_key() -> Refused:
-    message = "an API key is needed: as api_key in the body, or in a header: Authorization: Bearer KEY"
-    return Refused(401, message, {"WWW-Authenticate": "Bearer"})
+def wrong_key(*, may_be_in_body: bool) -> Refused:
+    places = "as api_key in the body, or in a header" if may_be_in_body else "in a header"
+    return Refused(401, f"an API key is needed: {places}: Authorization: Bearer KEY", {"WWW-Authenticate": "Bearer"})
 
 
 def response_to(refused: Refused, path: str) -> JSONResponse:

@@ -28,13 +28,12 @@ class Glossary(GroupedMetadata):
     def __iter__(self) -> Iterator[object]:
         yield Field(max_length=self.most, json_schema_extra=say_of_keys)
         yield BeforeValidator(self._refuse_more)
-        yield BeforeValidator(from_form)  # the last is the first to look
+        yield BeforeValidator(from_form)
 
     def _refuse_more(self, terms: object) -> object:
-        """Pydantic itself counts when it has looked at every term, and a body can hold so many that this takes a
-        second, in which nobody is answered."""
+        """Before each is looked at, and what is wrong with it described, which nobody else is answered meanwhile."""
         if isinstance(terms, dict) and len(terms) > self.most:
-            raise ValueError(f"it has {len(terms):,} terms, more than {self.most:,}")
+            raise ValueError(f"{len(terms):,} terms are more than {self.most:,}")
         return terms
 
 
@@ -87,8 +86,16 @@ def as_whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Whole = Annotated[int, BeforeValidator(as_whole)]
-"""JSON has one kind of number: 5.0 is 5."""
+@dataclass(frozen=True)
+class Whole(GroupedMetadata):
+    """For a whole number between these. JSON has one kind of number: 5.0 is 5."""
+
+    least: int
+    most: int
+
+    def __iter__(self) -> Iterator[object]:
+        yield Field(ge=self.least, le=self.most)
+        yield BeforeValidator(as_whole)
 
 
 def codes_of(models: Models) -> tuple[Code, Code]:

@@ -86,7 +86,6 @@ def make_server(app: Application, house: House, address: Address) -> "DrainingSe
         server_header=False,
         proxy_headers=bool(address.proxies),
         forwarded_allow_ips=list(address.proxies),
-        limit_concurrency=house.limits.connections,
         timeout_graceful_shutdown=int(max(1, house.limits.seconds)),
         backlog=BACKLOG,
     )
@@ -118,7 +117,8 @@ class DrainingServer(uvicorn.Server):
         super().__init__(config)
         self.house, self.grace = house, grace
         self.closes_at: float | None = None
-        self.idle_since: dict[Any, float] = {}
+        self.idle_since: dict[tuple[Any, int], float] = {}
+        """Connections with the bytes of an answer that they have still to take: one that takes some is not idle."""
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
@@ -144,12 +144,14 @@ class DrainingServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _drop_idle(self) -> None:
-        """End connections that for a while have neither had a request nor let go of an answer."""
+        """End connections that for a while have neither had a request nor taken anything of an answer."""
         now = time.monotonic()
-        idle = {one for one in self.server_state.connections if is_idle(one)}
+        connections = [one for one in self.server_state.connections if is_idle(one)]
+        idle = [(one, one.transport.get_write_buffer_size()) for one in connections]
         self.idle_since = {one: self.idle_since.get(one, now) for one in idle}
-        for connection, since in self.idle_since.items():
-            if now - since > self.house.limits.body_seconds:
+        limits = self.house.limits
+        for (connection, left), since in self.idle_since.items():  # the system asks for a megabyte at a time
+            if now - since > (limits.seconds if left else limits.body_seconds):
                 connection.transport.abort()
 
 

@@ -60,7 +60,7 @@ class Service:
     def refuse_without_key(self, request: Request, key: str | None) -> None:
         """For paths where the key may stand in the body: the one in the header was looked at before."""
         if not (request.scope["state"]["has_key"] or (key and self.house.keys.admit(key.encode("utf-8")))):
-            raise wrong_key()
+            raise wrong_key(may_be_in_body=True)
 
     async def detect(self, text: str, *, is_page: bool = False) -> Detection:
         """Of a page the text alone tells its language, which has more tags than words or fewer."""
@@ -133,10 +133,13 @@ class Service:
         return await asyncio.to_thread(write)
 
     async def stream(self, model: ServedModel, text: str, wish: Wish) -> AsyncGenerator[StreamedSentence]:
-        """The sentences of a text of any length, from when there is room for it."""
+        """The sentences of a text of any length, from when there is room for it. Raises Refused as `translate` does."""
         async with self.room_for_document(len(text)), aclosing(stream(model, text, wish)) as sentences:
-            async for sentence in sentences:
-                yield sentence
+            try:
+                async for sentence in sentences:
+                    yield sentence
+            except WeftError as error:
+                raise Refused(400, str(error)) from None
 
     async def translate_document(self, model: ServedModel | None, document: Document, wish: Wish) -> bytes:
         """Whoever read the document holds room for it."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, StringConstraints
 from starlette.responses import JSONResponse, Response
 
 from weft.errors import WeftError
@@ -77,7 +77,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         target: Annotated[str, target_code]
         translation: Annotated[str, translated] | None = None
         """What is to be explained; left out or empty: the model's own translation."""
-        beam_size: Annotated[Whole, Field(ge=1, le=limits.beam_size)] | None = None
+        beam_size: Annotated[int, Whole(1, limits.beam_size)] | None = None
         api_key: Key = ""
         model: Annotated[str, name] = ""
 
@@ -87,7 +87,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         target: Annotated[str, target_code]
         prefix: Annotated[str, translated] = ""
         """How the translation begins, up to the place in question."""
-        best: Annotated[Whole, Field(ge=1, le=limits.beam_size)] = 5
+        best: Annotated[int, Whole(1, limits.beam_size)] = 5
         api_key: Key = ""
         model: Annotated[str, name] = ""
 
@@ -242,8 +242,9 @@ async def streamed_lines(
                 service.count_flags(model, sentence.flags)
                 service.log_texts(model, [(sentence.source, sentence.text)])
                 yield as_line(sentence)
-    except (WeftError, Refused) as error:
-        yield {"error": str(error)}
+    except Refused as refused:
+        service.house.count_refusal(refused)
+        yield {"error": refused.message}
 
 
 def as_line(sentence: StreamedSentence) -> dict[str, Any]:

@@ -7,9 +7,10 @@ footers, tables, text boxes and notes are translated as those of the body are.
 
 import io
 import re
+import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +29,9 @@ SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 BREAKS = (f"{W}br", f"{W}cr", f"{W}tab", f"{W}ptab")
 PARTING = (f"{W}drawing", f"{W}noBreakHyphen")
 """What stands between two spans even where their formats are the same."""
-STORIES = ("document.main+xml", "header+xml", "footer+xml", "footnotes+xml", "endnotes+xml")
+MAIN = "document.main+xml"
+STORIES = (MAIN, "header+xml", "footer+xml", "footnotes+xml", "endnotes+xml")
+"""The kinds of the files that hold paragraphs, in the order in which they are read."""
 
 
 @dataclass(frozen=True)
@@ -42,28 +45,49 @@ class Paragraph:
 
 def read_word(data: bytes) -> Document:
     try:
-        import docx
         import lxml.etree
     except ImportError:
-        raise MissingExtraError("python-docx", "serve") from None
+        raise MissingExtraError("lxml", "serve") from None
     refuse_hostile(data, lxml.etree)
     try:
-        package: Any = docx.Document(io.BytesIO(data)).part.package
-        stories = [Story.of(part, lxml.etree) for part in package.iter_parts() if is_story(part)]
-    except Exception as error:  # whatever a spoiled file makes of the library
+        stories = stories_of(data, lxml.etree)
+    except lxml.etree.XMLSyntaxError as error:
         raise Refused(400, f"the file is no Word document that can be read: {type(error).__name__}") from None
-    paragraphs = [paragraph for story in stories for paragraph in paragraphs_of(story.root, lxml.etree)]
+    paragraphs = [paragraph for root in stories.values() for paragraph in paragraphs_of(root, lxml.etree)]
 
     def write(translations: Sequence[str]) -> bytes:
         for paragraph, translation in zip(paragraphs, translations, strict=True):
             fill(paragraph, translation)
-        for story in stories:
-            story.put_back(lxml.etree)
-        written = io.BytesIO()
-        package.save(written)
-        return written.getvalue()
+        return with_stories(data, stories, lxml.etree)
 
     return Document([paragraph.inline.text for paragraph in paragraphs], write)
+
+
+def stories_of(data: bytes, etree: Any) -> dict[str, Any]:
+    """The trees of the files that hold paragraphs, by their names. Nothing else is kept unpacked: pictures may be a
+    thousand times their bytes."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        content_types = ContentTypes.of(archive, etree)
+        kinds = {name: content_types.kind_of(name) for name in archive.namelist()}
+        names = [name for story in STORIES for name, kind in kinds.items() if kind.endswith(story)]
+        return {name: etree.fromstring(archive.read(name), careful_parser(etree)) for name in names}
+
+
+def with_stories(data: bytes, stories: Mapping[str, Any], etree: Any) -> bytes:
+    """The document with these trees in place of its own."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as before, zipfile.ZipFile(written, "w") as after:
+        for name in dict.fromkeys(before.namelist()):
+            file = before.getinfo(name)
+            copied = zipfile.ZipInfo(name, file.date_time)
+            copied.compress_type = file.compress_type
+            if name in stories:
+                xml = etree.tostring(stories[name], xml_declaration=True, encoding="UTF-8", standalone=True)
+                after.writestr(copied, xml)
+                continue
+            with before.open(file) as source, after.open(copied, "w") as target:
+                shutil.copyfileobj(source, target, CHUNK)
+    return written.getvalue()
 
 
 def refuse_hostile(data: bytes, etree: Any) -> None:
@@ -91,7 +115,10 @@ def refuse_hostile(data: bytes, etree: Any) -> None:
                     refuse_declarations(b"".join(xml))
             if "word/document.xml" not in archive.namelist():
                 raise Refused(400, "the file is an archive, but no Word document (.docx)")
-            refuse_hidden_xml(archive.read("[Content_Types].xml"), etree)
+            content_types = ContentTypes.of(archive, etree)
+            content_types.refuse_hidden_xml()
+            if not content_types.kind_of("word/document.xml").endswith(MAIN):
+                raise Refused(400, "the document is no .docx but of a kind like it, such as a template")
     except NOT_READ as error:
         raise Refused(400, f"the file is no Word document (.docx): {type(error).__name__}") from None
 
@@ -137,39 +164,38 @@ PICTURE = "image/svg+xml"
 """The one kind of XML that Word packs under another name; nobody reads it here."""
 
 
-def refuse_hidden_xml(content_types: bytes, etree: Any) -> None:
-    """Raise Refused where a part would be read as XML that was not looked at as XML, since its name did not say so."""
-    parser = etree.XMLParser(resolve_entities=False, no_network=True)
-    for kind in etree.fromstring(content_types, parser).iter("{*}Default", "{*}Override"):
-        name = kind.get("PartName") or f".{kind.get('Extension')}"
-        content_type = kind.get("ContentType") or ""
-        if content_type.endswith("+xml") and content_type != PICTURE and not is_xml(name):
-            raise Refused(400, "the document has XML under another name than .xml")
-
-
 @dataclass(frozen=True)
-class Story:
-    """A part of the package that holds paragraphs."""
+class ContentTypes:
+    """What kind each file of a document is; in names, case makes no difference."""
 
-    part: Any
-    root: Any
-    is_parsed: bool
-    """Whether the library writes the part from its own tree."""
+    of_names: Mapping[str, str]
+    """Or of names' ends, such as `.png`."""
 
     @classmethod
-    def of(cls, part: Any, etree: Any) -> "Story":
-        if hasattr(part, "element"):
-            return cls(part, part.element, True)
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
-        return cls(part, etree.fromstring(part.blob, parser), False)
+    def of(cls, archive: zipfile.ZipFile, etree: Any) -> "ContentTypes":
+        root = etree.fromstring(archive.read("[Content_Types].xml"), careful_parser(etree))
+        kinds = root.iter("{*}Default", "{*}Override")
+        return cls(
+            {
+                (kind.get("PartName") or f".{kind.get('Extension')}").lower(): kind.get("ContentType") or ""
+                for kind in kinds
+            }
+        )
 
-    def put_back(self, etree: Any) -> None:
-        if not self.is_parsed:
-            self.part._blob = etree.tostring(self.root, xml_declaration=True, encoding="UTF-8", standalone=True)
+    def kind_of(self, name: str) -> str:
+        own = self.of_names.get(f"/{name}".lower())
+        return own or self.of_names.get(f".{name.rpartition('.')[2]}".lower(), "")
+
+    def refuse_hidden_xml(self) -> None:
+        """Raise Refused where a part would be read as XML that was not looked at as XML, since its name did not say
+        so."""
+        for name, kind in self.of_names.items():
+            if kind.endswith("+xml") and kind != PICTURE and not is_xml(name):
+                raise Refused(400, "the document has XML under another name than .xml")
 
 
-def is_story(part: Any) -> bool:
-    return part.content_type.endswith(STORIES)
+def careful_parser(etree: Any) -> Any:
+    return etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
 
 
 def paragraphs_of(root: Any, etree: Any) -> Iterator[Paragraph]:
