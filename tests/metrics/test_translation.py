@@ -142,10 +142,16 @@ def test_the_tokenizer_follows_the_target_language(language, tokenizer):
 
 
 @pytest.mark.parametrize("language", ["zh", "zh-tw", "cmn", "ja"])
-@pytest.mark.parametrize("tokenizer", ["13a", "intl"])
+@pytest.mark.parametrize("tokenizer", ["13a", "intl", "none"])
 def test_a_tokenizer_that_looks_for_spaces_is_refused_where_there_are_none(language, tokenizer):
     with pytest.raises(UsageError, match="no spaces between words"):
         score_translations(["你好"], [["你好"]], language, tokenizer=tokenizer)
+
+
+def test_the_tokenizer_of_chinese_parts_no_thai() -> None:
+    assert tokenizer_for("ja", "zh") == tokenizer_for("yue", "zh") == "zh"
+    with pytest.raises(UsageError, match=r"cannot score th, .* use char"):
+        tokenizer_for("th", "zh")
 
 
 @pytest.mark.parametrize("tokenizer", ["flores101", "flores200", "spm", "spBLEU-1K"])

@@ -26,7 +26,8 @@ TOKENIZERS = ("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none")
 """Those of sacrebleu that need no network; the two with MeCab need a library of their own."""
 
 _DOWNLOADING = frozenset({"spm", "flores101", "flores200", "spBLEU-1K"})
-_BY_WHITE_SPACE = frozenset({"13a", "intl"})
+_BY_WHITE_SPACE = frozenset({"13a", "intl", "none"})
+"""`zh` parts Han characters, and else goes by white space too."""
 _OWN_TOKENIZER = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 _SPLIT_BY_TERCOM = frozenset({"zh", "ja"})
 
@@ -150,7 +151,8 @@ def tokenizer_for(language: str, tokenizer: str | None = None) -> str:
         )
     if tokenizer not in TOKENIZERS:
         raise UsageError(f"there is no tokenizer {tokenizer!r}; choose from {', '.join(TOKENIZERS)}")
-    if tokenizer in _BY_WHITE_SPACE and is_written_without_spaces(main):
+    looks_for_spaces = tokenizer in _BY_WHITE_SPACE or (tokenizer == "zh" and own == "char")
+    if looks_for_spaces and is_written_without_spaces(main):
         raise UsageError(
             f"the tokenizer {tokenizer} cannot score {language}, which has no spaces between words: a sentence "
             f"would count as one word; use {' or '.join(dict.fromkeys((own, 'char')))}"
