@@ -95,6 +95,12 @@ def wide_and_deep(place: Place) -> None:
     place.replace("tiny.toml", 'source = "zh"', "source = 5")
 
 
+MISFITS = [
+    *("model.tie=all", "model.positions=learned", "model.max_positions=64", "model.dropout=0"),
+    *("tokenizer.kind=words", "augmentation.subword_sampling=0.1", "training.r_drop=5"),
+]
+"""Four pairs of tables that do not go together."""
+
 RECIPES = [
     Case("no such recipe", ("train", "tinny.toml"), 2, ("there is no recipe tinny.toml", "did you mean tiny.toml?")),
     Case("a folder for a recipe", ("train", "model"), 2, ("model is a folder; a recipe is a TOML file",)),
@@ -169,6 +175,12 @@ RECIPES = [
         (*TRAIN, "--set", "training.r_drop=5", "--set", "model.dropout=0"),
         2,
         ("training.r_drop", "compares passes with different dropout, and model.dropout is 0"),
+    ),
+    Case(
+        "tables that do not fit together",
+        (*TRAIN, *(word for setting in MISFITS for word in ("--set", setting))),
+        2,
+        ("has 4 problems", "model.tie", "augmentation.subword_sampling", "data.max_length", "training.r_drop"),
     ),
     Case(
         "two batch sizes",

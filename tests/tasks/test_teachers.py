@@ -254,6 +254,16 @@ def test_teachers_must_have_one_vocabulary(tiny_run: Path, tmp_path: Path) -> No
     assert not (tmp_path / "run").exists()
 
 
+def test_every_teacher_is_looked_at_before_pairs_are_prepared(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = {"source_size": 290, "target_size": 290}
+    other = train(recipe(tokenizer=tokenizer, training={"epochs": 1}), run=tmp_path / "other", data=tiny_run)
+    monkeypatch.setattr("weft.tasks.preparation.cleaned", None)
+    with pytest.raises(RecipeError, match="has another source vocabulary than the model that is trained"):
+        train(recipe(tiny_run / "run", other), run=tmp_path / "run", data=tiny_run)
+
+
 def test_a_teacher_that_was_trained_on_a_valid_file_is_refused(tiny_run: Path, tmp_path: Path) -> None:
     shutil.copy(tiny_run / "train.tsv", tmp_path / "renamed.tsv")
     leaking = recipe(tiny_run / "run", data={"train": [str(tiny_run / "valid.tsv")], "valid": ["renamed.tsv"]})

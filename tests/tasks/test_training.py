@@ -583,6 +583,23 @@ def test_positions_without_weights_may_be_exchanged_for_others_without(tiny_run:
         train(learned, run=tmp_path / "2", data=tiny_run)
 
 
+def test_the_wave_length_of_positions_without_weights_may_be_exchanged(tiny_run: Path, tmp_path: Path) -> None:
+    def waves(max_positions: int | None, **training: Any) -> dict[str, Any]:
+        given = {} if max_positions is None else {"max_positions": max_positions}
+        return recipe(model={"positions": "scaled-sinusoidal", **given}, training={"epochs": 1, **training})
+
+    other = train(waves(64), run=tmp_path / "run", data=tiny_run)
+    with pytest.raises(RunError, match=r"max_positions: was 64, is 128\n.* with --set training\.init=") as refused:
+        train(waves(128), run=other, data=tiny_run)
+    init, watcher = str(refused.value).rpartition("training.init=")[2], Watcher()
+    run = train(waves(128, init=init), run=tmp_path / "run-2", data=tiny_run, listener=watcher)
+    says = f"scaled-sinusoidal positions of another wave length than in {init}: the weights have to get used to them"
+    assert says in watcher.messages
+    assert load_model(find_model(run)).recipe.model.max_positions == 128
+    again = train(waves(None, init=init), run=tmp_path / "run-3", data=tiny_run)
+    assert load_model(find_model(again)).recipe.model.max_positions == 64
+
+
 def test_rotary_positions_are_refused_where_the_models_heads_are_oddly_wide(tiny_run: Path, tmp_path: Path) -> None:
     odd = {"model_dim": 18, "num_heads": 2, "positions": "sinusoidal"}
     other = train(recipe(model=odd, training={"epochs": 1}), run=tmp_path / "odd", data=tiny_run)

@@ -1,10 +1,11 @@
 """The recipes: the settings of every room put together, one model for each task."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field, model_validator
 
-from weft.config import FieldProblem, Settings
+from weft.config import FieldProblem, FieldProblems, Settings
 from weft.data.augmentation import AugmentationConfig
 from weft.data.cleaning import CleaningConfig
 from weft.data.corpus import DataConfig
@@ -42,33 +43,25 @@ class TranslationRecipe(Settings):
     """What `weft evaluate` demands of it."""
 
     @model_validator(mode="after")
-    def _one_matrix_needs_one_vocabulary(self) -> "TranslationRecipe":
-        if self.model.tie == "all" and not self.tokenizer.shared:
-            raise FieldProblem("model.tie", 'needs one vocabulary; set tokenizer.shared = true, or tie = "decoder"')
+    def _tables_fit_together(self) -> "TranslationRecipe":
+        if problems := [*self._misfits()]:
+            raise FieldProblems(problems)
         return self
 
-    @model_validator(mode="after")
-    def _sampled_pieces_are_of_a_kind_that_can_be_sampled(self) -> "TranslationRecipe":
+    def _misfits(self) -> Iterator[FieldProblem]:
+        if self.model.tie == "all" and not self.tokenizer.shared:
+            yield FieldProblem("model.tie", 'needs one vocabulary; set tokenizer.shared = true, or tie = "decoder"')
         kind, amount = self.tokenizer.kind, self.augmentation.subword_sampling
         if amount and kind not in ("bpe", "unigram"):
-            raise FieldProblem("augmentation.subword_sampling", f'cuts pieces of bpe and unigram; kind is "{kind}"')
+            yield FieldProblem("augmentation.subword_sampling", f'cuts pieces of bpe and unigram; kind is "{kind}"')
         if amount > 1 and kind == "bpe":
-            raise FieldProblem("augmentation.subword_sampling", "is for bpe the share of merges left out, at most 1")
-        return self
-
-    @model_validator(mode="after")
-    def _training_pairs_have_positions(self) -> "TranslationRecipe":
+            yield FieldProblem("augmentation.subword_sampling", "is for bpe the share of merges left out, at most 1")
         longest = self.model.longest_sentence
         if longest is not None and self.data.max_length > longest - 2:  # a tag and </s>, or <s>
             what = f"leaves no room in model.max_positions = {longest}; try {longest - 2}, or more positions"
-            raise FieldProblem("data.max_length", what)
-        return self
-
-    @model_validator(mode="after")
-    def _passes_differ_by_their_dropout(self) -> "TranslationRecipe":
+            yield FieldProblem("data.max_length", what)
         if self.training.r_drop and not any(self.model.dropouts):
-            raise FieldProblem("training.r_drop", "compares passes with different dropout, and model.dropout is 0")
-        return self
+            yield FieldProblem("training.r_drop", "compares passes with different dropout, and model.dropout is 0")
 
     @property
     def source_tags(self) -> tuple[str, ...]:

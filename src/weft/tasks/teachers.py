@@ -1,21 +1,23 @@
 """Teachers: models from whose word-by-word distributions another model learns (Kim and Rush 2016, section 3.1).
 
     teacher_digests   what their folders hold, which is part of a run's identity
-    load_teachers     the models, ready to be asked; those that cannot teach this model, or must not, are refused
+    check_teachers    those that cannot teach a model with these vocabularies, or must not, are refused
+    load_teachers     the models, ready to be asked
 
 What is learned from them is the business of training/losses.py.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from weft.errors import Problem, RecipeError
 from weft.files import sha256
 from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS
 from weft.tasks.model_card import recorded_files
-from weft.tasks.model_folder import CARD, MANIFEST, TranslationModel, find_model, load_model
+from weft.tasks.model_folder import CARD, MANIFEST, TranslationModel, check_model, find_model, load_model
 from weft.tasks.model_summary import read_card
 from weft.tasks.recipes import TranslationRecipe
+from weft.text.tokenizer import Tokenizer
 from weft.training.task import Listener
 
 
@@ -27,44 +29,50 @@ def teacher_digests(recipe: TranslationRecipe) -> dict[str, str]:
     return {name: sha256(find_model(name) / MANIFEST) for name in recipe.training.teachers}
 
 
-def load_teachers(student: TranslationModel, valid: Mapping[str, str], listener: Listener) -> list[Transformer]:
-    """The teachers of the student's recipe in evaluation mode, in the precision of the student's training.
+def check_teachers(recipe: TranslationRecipe, tokenizers: Sequence[Tokenizer], valid: Mapping[str, str]) -> None:
+    """Raise RecipeError with all reasons why one of the recipe's teachers cannot teach a model with these vocabularies.
 
-    `valid` maps the files that the student is chosen by to their sha256. Raises RecipeError with all reasons why one
-    of the teachers cannot teach.
+    `valid` maps the files that the student is chosen by to their sha256.
     """
-    teachers: list[Transformer] = []
     problems: list[Problem] = []
-    for name in student.recipe.training.teachers:
+    for name in recipe.training.teachers:
         folder = find_model(name)
-        teacher = load_model(folder)
-        card = read_card(folder)
-        if not card:
-            listener.on_message(f"the teacher {name} has no {CARD}, so nothing tells what it was trained on")
-        reasons = [*misfits(teacher, student), *known_already(card, valid)]
+        teacher, *theirs = check_model(folder)
+        reasons = [*misfits(teacher.recipe, theirs, recipe, tokenizers), *known_already(read_card(folder), valid)]
         problems += [Problem(name, reason) for reason in reasons]
-        teacher.model.eval().requires_grad_(False)
-        teacher.model.compute_dtype = PRECISIONS[student.recipe.training.precision]
-        teachers.append(teacher.model)
     if problems:
         raise RecipeError("the recipe with training.teachers", problems)
+
+
+def load_teachers(student: TranslationModel, valid: Mapping[str, str], listener: Listener) -> list[Transformer]:
+    """The teachers of the student's recipe, once checked, in evaluation mode and the precision of its training."""
+    check_teachers(student.recipe, (student.source_tokenizer, student.target_tokenizer), valid)
+    teachers: list[Transformer] = []
+    for name in student.recipe.training.teachers:
+        folder = find_model(name)
+        if not read_card(folder):
+            listener.on_message(f"the teacher {name} has no {CARD}, so nothing tells what it was trained on")
+        teacher = load_model(folder).model
+        teacher.eval().requires_grad_(False)
+        teacher.compute_dtype = PRECISIONS[student.recipe.training.precision]
+        teachers.append(teacher)
     return teachers
 
 
-def misfits(teacher: TranslationModel, student: TranslationModel) -> Iterator[str]:
+def misfits(
+    teacher: TranslationRecipe, theirs: Sequence[Tokenizer], student: TranslationRecipe, ours: Sequence[Tokenizer]
+) -> Iterator[str]:
     """Why the teacher cannot read the student's batches, or say something about the student's pieces."""
-    for side in ("source", "target"):
-        theirs, ours = getattr(teacher.recipe.data, side), getattr(student.recipe.data, side)
-        if theirs != ours:
-            yield f"has the {side} language {theirs}, the recipe has {ours}"
-        tokenizers = getattr(teacher, f"{side}_tokenizer"), getattr(student, f"{side}_tokenizer")
-        if tokenizers[0].model != tokenizers[1].model:
+    for side, their_tokenizer, our_tokenizer in zip(("source", "target"), theirs, ours, strict=True):
+        their_language, our_language = getattr(teacher.data, side), getattr(student.data, side)
+        if their_language != our_language:
+            yield f"has the {side} language {their_language}, the recipe has {our_language}"
+        if their_tokenizer.model != our_tokenizer.model:
             yield (
                 f"has another {side} vocabulary than the model that is trained, which has that of "
-                f"{'training.init' if student.recipe.training.init is not None else 'the first teacher'}; "
-                "leave it out"
+                f"{'training.init' if student.training.init is not None else 'the first teacher'}; leave it out"
             )
-    longest, max_length = teacher.model.config.longest_sentence, student.recipe.data.max_length
+    longest, max_length = teacher.model.longest_sentence, student.data.max_length
     if longest is not None and max_length > longest - 2:  # a tag and </s>, or <s>
         yield f"reads no more than {longest} pieces; set data.max_length = {longest - 2}"
 

@@ -38,7 +38,8 @@ WARM_UP = 1 / 3
 MOST_WARM_UP = 2
 """Times that share, where a GPU's steps have not settled before: those that it has to record take longer."""
 LEAST_STEPS = 3
-"""Steps that warm up, and steps that are counted, however little time a trial has."""
+"""Steps that warm up, and steps that are counted, however little time a trial has; where a step has several batches,
+as many as have so many."""
 FIRST_PAIRS = 64
 """Pairs on which a validation is timed first, which says how many more there is time for."""
 
@@ -167,10 +168,11 @@ def try_steps(trainer: TranslationTrainer, batches: PairBatches, seconds: float)
     """Take steps for about these seconds; how many were timed, what they took, and their target tokens."""
     given, progress = spread(batches), trainer.progress
     at_once = min(trainer.config.accumulate, trainer.batches_per_epoch)
+    least = math.ceil(LEAST_STEPS / at_once)
 
     def steps_until(end: float) -> tuple[int, float, int]:
         begin, step, tokens = time.monotonic(), progress.step, progress.window.tokens
-        while progress.step < step + LEAST_STEPS or trainer.ranks.as_first(time.monotonic() < end):
+        while progress.step < step + least or trainer.ranks.as_first(time.monotonic() < end):
             trainer.update(*itertools.islice(given, at_once))
             trainer.advance(at_once)
         return progress.step - step, time.monotonic() - begin, progress.window.tokens - tokens

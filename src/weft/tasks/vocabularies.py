@@ -34,7 +34,8 @@ TIED_TO_WEIGHTS = [
 ]
 """Keys that a recipe and the model whose weights it begins with must agree on."""
 WITHOUT_WEIGHTS = {"sinusoidal", "scaled-sinusoidal", "rotary"}
-"""Positions that further training may exchange for one another, for none of them has anything to carry over."""
+"""Positions that further training may exchange for one another, or for others of another wave length, for none of them
+has anything to carry over."""
 POSITIONS = {"model.positions", "model.max_positions"}
 SMALLER = "corpus instead of "
 """The origin of a vocabulary's size that was asked for larger, which follows."""
@@ -62,8 +63,9 @@ def of_another_model(resolved: Resolved[TranslationRecipe], init: str, listener:
     keys = [*TIED_TO_WEIGHTS, *(key for key in DROPOUTS if resolved.origins[key] == "default")]
     shape = other.recipe.model
     ours, theirs = resolved.recipe.model.positions, shape.positions
-    exchanged = (
-        resolved.origins["model.positions"] != "default" and ours != theirs and {ours, theirs} <= WITHOUT_WEIGHTS
+    exchanged = {ours, theirs} <= WITHOUT_WEIGHTS and any(
+        resolved.origins[key] != "default" and value_of(resolved.recipe, key) != value_of(other.recipe, key)
+        for key in POSITIONS
     )
     keys = [key for key in keys if not (exchanged and key in POSITIONS)]
     problems = disagreements(resolved, other, keys, f"the model {init}", "weights cannot be carried over")
@@ -74,9 +76,8 @@ def of_another_model(resolved: Resolved[TranslationRecipe], init: str, listener:
     if problems:
         raise RecipeError(f"the recipe with training.init = {init}", problems)
     if exchanged:
-        listener.on_message(
-            f"{ours} positions instead of the {theirs} ones of {init}: the weights have to get used to them"
-        )
+        what = f"instead of the {theirs} ones of {init}" if ours != theirs else f"of another wave length than in {init}"
+        listener.on_message(f"{ours} positions {what}: the weights have to get used to them")
     return source, target, taken_over(resolved, other, keys, "init")
 
 
