@@ -141,6 +141,7 @@ def test_code_stays_wherever_it_stands_and_hides_nothing_else(content: str) -> N
         (r"a\. a", r"A\. A"),
         ("[a][] a\n\n[a]: http://x.y", "[A][a] A\n\n[a]: http://x.y"),
         ("[A B] a [c] a\n\n> [a  b]: <http://x.y>", "[A B][A B] A [C] A\n\n> [a  b]: <http://x.y>"),
+        ("[`c`] a\n\n[`c`]: http://x.y", "[`c`][`c`] A\n\n[`c`]: http://x.y"),
         ("[a][b] a\n\n[b]: http://x.y", "[A][b] A\n\n[b]: http://x.y"),
         ("a[^one] a\n\n[^one]: a", "A[^one] A\n\n[^one]: a"),
         ("a <https://x.y/a> a <me@x.y> a < b", "A <https://x.y/a> A <me@x.y> A < B"),

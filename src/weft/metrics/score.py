@@ -76,4 +76,7 @@ class Scores:
             f"{name:<{names}}  {value:>{values}}  {scale:<{scales}}  {signature}"
             for name, value, scale, signature in rows
         ]
-        return "\n".join([*lines, *(f"{score.name}: {score.remark}" for score in self.scores if score.remark)])
+        return "\n".join([*lines, *self.remarks()])
+
+    def remarks(self) -> list[str]:
+        return [f"{score.name}: {score.remark}" for score in self.scores if score.remark]

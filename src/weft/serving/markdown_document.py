@@ -312,11 +312,12 @@ def items_of(text: str, mask: str, labels: Set[str]) -> list[str | Original]:
             else:
                 opened[whole].append(len(items))
                 items.append(whole)  # text, unless something closes it
-        elif found["to"] or folded(found["label"]) in labels:
-            label = slice(*found.span("label"))
-            to = f"][{text[label]}]" if found["to"] in (None, "[]") else text[label.stop : begin]
-            items += [Original("[", "begin"), *items_of(text[label], mask[label], labels), Original(to, "end")]
         else:
             label = slice(*found.span("label"))
-            items += ["[", *items_of(text[label], mask[label], labels), "]"]
+            before, to = Original("[", "begin"), Original(text[label.stop : begin], "end")
+            if not found["to"] and folded(text[label]) not in labels:
+                before, to = "[", "]"
+            elif found["to"] in (None, "[]"):
+                to = Original(f"][{text[label]}]", "end")
+            items += [before, *items_of(text[label], mask[label], labels), to]
     return [*items, text[begin:]]

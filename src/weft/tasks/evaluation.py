@@ -115,7 +115,7 @@ class EvaluatedSet:
         """The same for a page or a paper."""
         rows = [(score.name, score.formatted(), score.scale, score.signature) for score in self.scores.scores]
         notes = [
-            *(f"{score.name}: {score.remark}" for score in self.scores.scores if score.remark),
+            *self.scores.remarks(),
             f"data: {describe_data(self.data)}, {self.scores.sentences:,} sentences; seed {self.seed}",
             f"decoding: {describe_decoding(self.decoding)}",
             f"intervals: {describe_intervals(self.scores)}",
