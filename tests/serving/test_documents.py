@@ -143,7 +143,11 @@ def test_code_stays_wherever_it_stands_and_hides_nothing_else(content: str) -> N
         ("[A B] a [c] a\n\n> [a  b]: <http://x.y>", "[A B][A B] A [C] A\n\n> [a  b]: <http://x.y>"),
         ("[`c`] a\n\n[`c`]: http://x.y", "[`c`][`c`] A\n\n[`c`]: http://x.y"),
         ("[a][b] a\n\n[b]: http://x.y", "[A][b] A\n\n[b]: http://x.y"),
-        ("a[^one] a\n\n[^one]: a", "A[^one] A\n\n[^one]: a"),
+        ("a[^one] a\n\n[^one]: a\n\n    a\n\n        code", "A[^one] A\n\n[^one]: A\n\n    A\n\n        code"),
+        ("***a*** a***b*a**", "***A*** A***B*A**"),
+        ("a__b__a _(_a) a _a", "A__B__A _(_A) A _A"),
+        (r"1\. a", r"1\. A"),
+        (r"\- a", r"\- A"),
         ("a <https://x.y/a> a <me@x.y> a < b", "A <https://x.y/a> A <me@x.y> A < B"),
         ("a | b\n--- | ---\nc | a\n\na | b", "A | B\n--- | ---\nC | A\n\nA | B"),
         ("> a | b\n> :-: | -\n> `|` a | b\n", "> A | B\n> :-: | -\n> `|` A | B\n"),
@@ -151,6 +155,41 @@ def test_code_stays_wherever_it_stands_and_hides_nothing_else(content: str) -> N
 )
 def test_marks_within_a_text_are_told_from_signs(content: str, expected: str) -> None:
     assert written("a.md", content) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("[Note]: a b", "[NOTE]: A B"),
+        ('[a]:b\n[c]: <d e> "f"\n\n[a] [c]', '[a]:b\n[c]: <d e> "f"\n\n[A][a] [C][c]'),
+        ("```\n[a]: b\n```\n\n[a]", "```\n[a]: b\n```\n\n[A]"),
+        ("a\n[b]: c\n\n[b]", "A [B]: C\n\n[B]"),
+    ],
+)
+def test_a_label_is_kept_where_it_is_defined(content: str, expected: str) -> None:
+    assert written("a.md", content) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("# a #\n## 标题 ##  \n# C#\n###\n", ["a", "标题", "C#"]),
+        ("a\n***\nb\n___\nc\n* * *\n> d\n***\n", ["a", "b", "c", "d"]),
+        ("a\nb\n===\nc\n---\n", ["a b", "c"]),
+        ("1. a\n2.\n3. b\n*\n* c\n", ["a", "b", "c"]),
+        ("我有两个\n苹果，\n> 他有 a\n> 三个。", ["我有两个苹果，", "他有 a 三个。"]),
+    ],
+)
+def test_a_block_ends_where_it_ends_and_its_marks_are_no_text(content: str, texts: list[str]) -> None:
+    assert read_document("a.md", content.encode()).texts == texts
+
+
+def test_emphasis_by_underscores_is_emphasis_in_chinese_too() -> None:
+    document = read_document("a.md", b"I _have_ __two__ `_` apples_.")
+    text = "I <x00>have</x01> <x02>two</x03> {x04} apples_."
+    assert document.texts == [text]
+    assert document.write([text]).decode() == "I _have_ __two__ `_` apples_."
+    assert document.write(["我<x00>有</x01><x02>两个</x03>{x04}苹果_。"]).decode() == "我*有***两个**`_`苹果_。"
 
 
 def test_a_cell_of_a_table_without_outer_borders_is_a_text() -> None:
@@ -221,6 +260,13 @@ def test_pipes_in_code_make_no_table() -> None:
         ("[a](b 'c d') ![e](<f g.png>)", "<x00>a</x01> {x02}"),
         ("[a](<b (c>) d", "<x00>a</x01> d"),
         ("a](b) [c", "a](b) [c"),
+        ("[[1]](a) [b [c] d](e)", "<x00>[1]</x01> <x02>b [c] d</x03>"),
+        ("[a](b (c d)) ![e](f (g))", "<x00>a</x01> {x02}"),
+        (r'[a](b\(c "d \" e") f', "<x00>a</x01> f"),
+        ("[a]( b ) c", "<x00>a</x01> c"),
+        ("![a [b] c](d) ![a [b](c)](d)", "{x00} {x01}"),
+        ('<img src="a/__b__.png"> *a* <!-- [c](d) -->', '<img src="a/__b__.png"> <x00>a</x01> <!-- [c](d) -->'),
+        ('[<img title="]">](a) b', '<x00><img title="]"></x01> b'),
     ],
 )
 def test_targets_of_links_are_not_translated(content: str, text: str) -> None:
@@ -321,6 +367,7 @@ def test_a_file_that_is_not_utf_8_is_refused_with_the_place(name: str) -> None:
 HOSTILE = [
     *("*", "_", "_a ", "~~", "`a", "| ", "> ", "> - ", "- ", "#", "{\\", "\0", "x0 *", "\n```\n", "1. "),
     *("[", "[a", "![", "![a", "![a](", "[a](", "[a]((", "[a](b ", '[a](b "', "[a](b(c)", "[a][", "[![", "[![a](b)"),
+    *("[a[b]", "[b]a", "[^", "[^a]: ", "[a]: b (", "[a](b (", "[a]( ", "***a ", "_a*", "**a*", "# ", "#", "<a ", "\\("),
     *("[a](b)", "![a](b)", "[![a](b)](c)", "(b)", "``` ` ", "[a](`", "]", "](", "[a]: "),
     *(
         "![a](<b>)",
@@ -347,6 +394,13 @@ def test_hostile_markdown_takes_no_longer_than_other(piece: str, begin: str) -> 
     document = read_document("a.md", content)
     document.write(document.texts)
     assert time.process_time() - began < 3
+
+
+@pytest.mark.parametrize("begin", ["***", "a\n***", "[a]: b", "[a](b", "[a](", "# a", "# a #", "[^a]:"])
+def test_spaces_that_a_sign_follows_are_looked_at_once(begin: str) -> None:
+    began = time.process_time()
+    read_document("a.md", f"{begin}{' ' * 100_000}b".encode())
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("content", ["a " + "`" * 200_000 + " b", " ".join("`" * n for n in range(1, 630))])

@@ -8,16 +8,25 @@ translated.
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from weft.serving.documents import Document, Hole, Inline, Original, around, lines_of, with_holes
+from weft.text.chinese import HAN
+from weft.text.detokenization import KANA
+from weft.text.markup import TAG_OR_COMMENT
 
 QUOTES = re.compile(r"(?:\s{0,3}>\s?)*")
 ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])(?:\s{1,4}(?!\s)|\s|$)")
 """The mark of an item of a list, and what stands between it and its text."""
-BEFORE = re.compile(r"(?:\s*(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,9}[.)]\s+))*\s*")
+NOTE = r"\[\^[^\[\]\s]+\]"
+BEFORE = re.compile(
+    r"(?:\s*(?:(?P<heading>#{1,6})(?:\s+|$)|>\s?|[-*+](?:\s+|$)(?:\[[ xX]\]\s+)?|\d{1,9}[.)](?:\s+|$)"
+    rf"|(?P<note>{NOTE}:)))*\s*"
+)
 """What of a block comes before its text."""
+BEHIND_HEADING = re.compile(r"(?:^|(?<=\s))#+\s*$")
 FENCE = re.compile(r"(`{3,})[^`]*$|~{3,}")
 HTML_BLOCK = re.compile(
     r" {0,3}(?:<(?P<tag>pre|script|style|textarea)(?=[\s>]|$)"
@@ -26,12 +35,18 @@ HTML_BLOCK = re.compile(
 )
 """What begins HTML that is not read as Markdown (CommonMark 0.31, section 4.6, kinds 1 to 3 and 5)."""
 ENDS_OF_HTML = {"tag": "</{}>", "comment": "-->", "instruction": "?>", "data": "]]>"}
-RULE = re.compile(r"\s*(?:[-=*_|:+]\s*){2,}|\s*\[(?P<label>[^\]]+)\]:\s.*")
-"""Rules, lines between the head and the body of a table, definitions of links."""
+RULE = re.compile(r"\s*(?:[-=*_|:+]\s*){2,}")
+"""Rules, and lines between the head and the body of a table."""
+TITLE = r"(?:\"[^\"]*\"|'[^']*'|\([^()]*\))"
+DEFINITION = re.compile(rf"\s*\[(?!\^)(?P<label>[^\[\]]+)\]:\s*(?:<[^<>]*>|[^\s<]\S*)(?:\s+{TITLE})?\s*")
+"""Of the target of links."""
 BELOW_HEAD = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?\s*|\s*\|\s*:?-+:?\s*\|\s*")
 """The line between the head and the body of a table."""
+WITHIN_CHINESE = re.compile(r"(?<=[{0}])\n(?=[{0}])".format(f"{HAN}{KANA}\u3001-\u303f\uff01-\uff60"))
+"""The end of a line where no space belongs."""
 FRONT_MATTER = ("---", "+++")
-UNDERLINE = re.compile(r"\s*(?:=+|-+)\s*")
+UNDERLINE_OR_RULE = re.compile(r"\s*(?:(?:=+|-+)\s*|(?:\*\s*){3,}|(?:_\s*){3,})")
+"""What ends a paragraph that goes on."""
 BORDER = re.compile(r"(?<!\\)\|")
 CODE_INDENT = 4
 """Columns further than the block that it stands in, where no paragraph goes on."""
@@ -39,10 +54,8 @@ CODE_INDENT = 4
 
 def read_markdown(text: str) -> Document:
     lines = lines_of(text)
-    inner = [without_quotes(line) for line, _ in lines]
-    definitions = (RULE.fullmatch(line) for line in inner)
-    reader = Reader(frozenset(folded(found["label"]) for found in definitions if found and found["label"]))
-    rows = rows_of_tables(inner)
+    rows = rows_of_tables([without_quotes(line) for line, _ in lines])
+    reader = Reader()
     fence = lines[0][0].strip() if lines else ""
     if fence in FRONT_MATTER and any(closes(line, fence) for line, _ in lines[1:]):
         reader.closing = fence
@@ -50,7 +63,7 @@ def read_markdown(text: str) -> Document:
         if not reader.goes_on_with_code(line, end, is_first=number == 0):
             reader.read(line, end, is_row=number in rows)
     reader.finish()
-    return with_holes(reader.parts)
+    return with_holes([inline_of(part[0], reader.labels) if isinstance(part, tuple) else part for part in reader.parts])
 
 
 def without_quotes(line: str) -> str:
@@ -73,9 +86,9 @@ def rows_of_tables(lines: Sequence[str]) -> set[int]:
 class Reader:
     """Where a file has been read to."""
 
-    labels: frozenset[str] = frozenset()
-    """What links are defined for, folded."""
-    parts: list[str | Hole | Inline] = field(default_factory=list)
+    parts: list[str | Hole] = field(default_factory=list)
+    labels: set[str] = field(default_factory=set)
+    """What targets of links are defined for, folded."""
     paragraph: list[tuple[str, str]] = field(default_factory=list)
     """Lines of the paragraph that goes on, each with what ends it."""
     depth: int = 0
@@ -121,10 +134,7 @@ class Reader:
             self.parts += [line, end]
             return
         self.html_end = None
-        self.parts += [line[: found.end()], *self.around_inline(line[found.end() :]), end]
-
-    def around_inline(self, cell: str) -> list[str | Hole | Inline]:
-        return [inline_of(part[0], self.labels) if isinstance(part, tuple) else part for part in around(cell)]
+        self.parts += [line[: found.end()], *around(line[found.end() :]), end]
 
     def read(self, line: str, end: str, *, is_row: bool = False) -> None:
         quotes = QUOTES.match(line)
@@ -137,7 +147,7 @@ class Reader:
         html = HTML_BLOCK.match(inner)
         if html is not None and html.lastgroup is not None:
             self.finish()
-            self.enter(inner, quotes[0].count(">"))
+            self.enter(inner, quotes[0].count(">"), is_note=False)
             self.is_quoted = ">" in quotes[0]
             self.html_end = ENDS_OF_HTML[html.lastgroup].format((html["tag"] or "").lower())
             self.keep_html(line, end)
@@ -150,11 +160,14 @@ class Reader:
         if depth > self.depth:
             self.finish()  # no paragraph goes on in a quotation that begins
         goes_on = (bool(self.paragraph) or self.is_broken) and not before[0].strip()
-        is_code = not goes_on and self.enter(inner, depth)
-        if is_code or (not goes_on and RULE.fullmatch(inner)) or UNDERLINE.fullmatch(inner):
+        is_code = not goes_on and self.enter(inner, depth, is_note=before["note"] is not None)
+        definition = None if goes_on or is_code else DEFINITION.fullmatch(cells)
+        if definition is not None:
+            self.labels.add(folded(inner[slice(*definition.span("label"))]))
+        if definition or is_code or (not goes_on and RULE.fullmatch(inner)) or UNDERLINE_OR_RULE.fullmatch(inner):
             self.finish()
             self.parts += [line, end]
-        elif fence is not None and "#" not in before[0]:
+        elif fence is not None and before["heading"] is None:
             self.finish()
             self.closing, self.is_quoted = fence[1] or fence[0], depth > 0 or ">" in before[0]
             self.parts += [line, end]
@@ -163,21 +176,24 @@ class Reader:
             self.parts.append(quotes[0])
             begin = 0
             for found in BORDER.finditer(cells):
-                self.parts += [*self.around_inline(inner[begin : found.start()]), "|"]
+                self.parts += [*around(inner[begin : found.start()]), "|"]
                 begin = found.end()
-            self.parts += [*self.around_inline(inner[begin:]), end]
+            self.parts += [*around(inner[begin:]), end]
         elif goes_on and self.paragraph:
             self.paragraph.append((inner, end))
             self.finish_at_break()
         else:
             self.finish()
             self.parts.append(quotes[0] + before[0])
-            self.paragraph = [(inner[before.end() :], end)]
-            if "#" in before[0]:
-                self.finish()
+            text = inner[before.end() :]
+            if before["heading"] is not None:
+                words = BEHIND_HEADING.sub("", text)
+                self.parts += [*around(words), text[len(words) :], end]
+                return
+            self.paragraph = [(text, end)]
             self.finish_at_break()
 
-    def enter(self, inner: str, depth: int) -> bool:
+    def enter(self, inner: str, depth: int, *, is_note: bool) -> bool:
         """Leave the quotations and the items of lists that a block is not in, and enter those that it begins. Whether
         it is code by what indents it."""
         columns = inner.expandtabs(CODE_INDENT)
@@ -192,6 +208,8 @@ class Reader:
         while (item := ITEM.match(columns, place)) is not None:
             place = item.end()
             self.items.append(place)
+        if is_note:
+            self.items.append(indent + CODE_INDENT)
         return False
 
     def finish_at_break(self) -> None:
@@ -207,25 +225,20 @@ class Reader:
         if self.paragraph:
             last, end = self.paragraph.pop()
             words = last.removesuffix("\\").rstrip()
-            text = " ".join([*(line.strip() for line, _ in self.paragraph), words.lstrip()])
-            self.parts += [inline_of(text, self.labels), last[len(words) :], end]
+            text = "\n".join([*(line.strip() for line, _ in self.paragraph), words.lstrip()])
+            text = WITHIN_CHINESE.sub("", text).replace("\n", " ")
+            self.parts += [*around(text), last[len(words) :], end]
             self.paragraph = []
 
 
 def has_open_span(paragraph: Sequence[tuple[str, str]]) -> bool:
-    """Whether a link or code has begun in these lines, near their end, and not ended."""
-    near, size = [], 0
-    for line, _ in reversed(paragraph):
-        near.append(line)
-        size += len(line)
-        if size > LONGEST_SPAN:
-            break
-    text = masked("\n".join(reversed(near)))
+    """Whether a link or code has begun in the last of these lines, and not ended."""
+    text = masked("\n".join(line for line, _ in paragraph[-LINES_OF_SPAN:]))
     return text.rfind("[") > text.rfind("]") or "`" in text
 
 
-LONGEST_SPAN = 1000
-"""Characters before a line break in which a link or code that goes on behind it is looked for."""
+LINES_OF_SPAN = 12
+"""Lines before a line break in which a link or code that goes on behind it is looked for."""
 
 
 def closes(line: str, closing: str) -> bool:
@@ -235,20 +248,20 @@ def closes(line: str, closing: str) -> bool:
 # What stands within a text
 
 TARGET = (
-    r"\((?:<[^<>\n]*>|(?!<)[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:\s+(?:\"[^\"]*\"|'[^']*'))?\)"
-    r"|\[[^\[\]\n]*\]"
+    r"(?:\(\s*+(?:<[^<>\n]*>|(?!<)[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)"
+    rf"(?:\s++{TITLE})?\s*+\)|\[[^\[\]\n]*\])"
 )
-IMAGE = rf"!\[[^\[\]\n]*\](?:{TARGET})"
+IMAGE = rf"!\[[^\[\]\n]*(?:\[[^\[\]\n]*\][^\[\]\n]*)*\]{TARGET}"
+LABEL = rf"[^\[\]\n]*(?:(?:{IMAGE}|\[[^\[\]\n]*\](?![(\[]))[^\[\]\n]*)*"
 SPANS = re.compile(
-    rf"(?P<kept>\0+|\[\^[^\[\]\s]+\]|{IMAGE})"
-    rf"|\[(?P<label>[^\[\]\n]*(?:{IMAGE}[^\[\]\n]*)*)\](?P<to>{TARGET})?"
-    r"|(?P<mark>\*\*|__|~~|(?<!\w)_(?=\S)|(?<=\S)_(?!\w)|(?<=\S)\*|\*(?=\S))"
+    rf"(?P<kept>\0+|{NOTE}|{IMAGE})"
+    rf"|\[(?P<label>{LABEL})\](?P<to>{TARGET})?"
+    r"|(?P<marks>~~|\*+|_+)"
 )
-"""In a text whose code is masked: what stays as it is, notes and images among it; links; and marks of emphasis, of
-which `_` counts only where a word begins or ends (CommonMark 0.31, section 6.2)."""
+"""In a text that is masked: what stays as it is, notes and images among it; links; and signs of emphasis."""
 TICKS = re.compile(r"`+")
-ESCAPED = re.compile(r"\\[\\`*_\[\]<>|#~]")
-"""A sign that would be a mark within a text."""
+ESCAPED = re.compile(r"\\(?:[\\`*_\[\]<>|#~()\"'$+=-]|(?<=\d\\)\.)")
+"""A sign that would be a mark within a text or where it begins."""
 AUTOLINK = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*>|<[^\s<>@]+@[^\s<>@]+>")
 
 
@@ -286,8 +299,31 @@ def folded(label: str) -> str:
     return " ".join(label.casefold().split())
 
 
+class MarkdownInline(Inline):
+    def restore(self, translation: str) -> list[str | Original]:
+        """As of any text. But within a word `_` is no mark, and Chinese has no spaces between words: where one comes to
+        stand beside a letter, all of them give way to `*`."""
+        restored = super().restore(translation)
+        if not any(stands_in_word(restored, number) for number in range(1, len(restored), 2)):
+            return restored
+        return [Original("*" * len(item.text), item.kind) if is_underscore(item) else item for item in restored]
+
+
+def stands_in_word(restored: Sequence[str | Original], number: int) -> bool:
+    mark = restored[number]
+    if not is_underscore(mark):
+        return False
+    beside = restored[number - 1] if mark.kind == "begin" else restored[number + 1]
+    return isinstance(beside, str) and (beside[-1:] if mark.kind == "begin" else beside[:1]).isalnum()
+
+
+def is_underscore(item: str | Original) -> TypeGuard[Original]:
+    return isinstance(item, Original) and item.text in ("_", "__")
+
+
 def inline_of(text: str, labels: Set[str]) -> Inline:
-    return Inline.of(items_of(text, masked(text), labels))
+    mask = TAG_OR_COMMENT.sub(lambda tag: "\1" * len(tag[0]), masked(text))  # no sign in a tag is a mark
+    return MarkdownInline.of(items_of(text, mask, labels))
 
 
 def items_of(text: str, mask: str, labels: Set[str]) -> list[str | Original]:
@@ -301,17 +337,15 @@ def items_of(text: str, mask: str, labels: Set[str]) -> list[str | Original]:
         whole = text[found.start() : begin]
         if found["kept"]:
             items.append(Original(whole, "word"))
-        elif found["mark"]:
-            if opened[whole] and not mask[found.start() - 1].isspace():
-                number = opened[whole].pop()
-                items[number] = Original(whole, "begin")
-                items.append(Original(whole, "end"))
-                for others in opened.values():  # what was opened within stays text
-                    while others and others[-1] > number:
-                        others.pop()
-            else:
-                opened[whole].append(len(items))
-                items.append(whole)  # text, unless something closes it
+        elif found["marks"]:
+            may_open, may_close = flanks(mask, *found.span())
+            for mark in single_marks(whole, opened if may_close else {}):
+                if may_close and opened[mark]:
+                    close(mark, items, opened)
+                    continue
+                if may_open:
+                    opened[mark].append(len(items))
+                items.append(mark)  # text, unless something closes it
         else:
             label = slice(*found.span("label"))
             before, to = Original("[", "begin"), Original(text[label.stop : begin], "end")
@@ -321,3 +355,32 @@ def items_of(text: str, mask: str, labels: Set[str]) -> list[str | Original]:
                 to = Original(f"][{text[label]}]", "end")
             items += [before, *items_of(text[label], mask[label], labels), to]
     return [*items, text[begin:]]
+
+
+def flanks(mask: str, begin: int, end: int) -> tuple[bool, bool]:
+    """Whether emphasis may begin, and may end, at these signs. Within a word it does at `*` alone (CommonMark 0.31,
+    section 6.2)."""
+    before, behind = mask[begin - 1 : begin], mask[end : end + 1]
+    may_open, may_close = bool(behind.strip()), bool(before.strip())
+    if mask[begin] == "_":
+        return may_open and not before.isalnum(), may_close and not behind.isalnum()
+    return may_open, may_close
+
+
+def single_marks(run: str, opened: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """A run of signs as marks of one or two. Of three or more those come first that were opened last."""
+    left = len(run)
+    while left:
+        fitting = [mark for mark in (run[0] * 2, run[0]) if left > 2 and opened.get(mark)]
+        mark = max(fitting, key=lambda mark: opened[mark][-1], default=run[0] * min(left, 2))
+        yield mark
+        left -= len(mark)
+
+
+def close(mark: str, items: list[str | Original], opened: Mapping[str, list[int]]) -> None:
+    number = opened[mark].pop()
+    items[number] = Original(mark, "begin")
+    items.append(Original(mark, "end"))
+    for others in opened.values():  # what was opened within stays text
+        while others and others[-1] > number:
+            others.pop()
