@@ -4,9 +4,7 @@ The same model translates the first 1,000 and the first 200 of the Tatoeba sente
 shipped model has not learned from, by every method and rule of [decoding]: BLEU-1, BLEU-2, sacreBLEU and chrF of the
 1,000, and the seconds of both, in fp32; with `--member RUN`, a model of the same vocabulary, also by both together.
 Then what is asked of a model besides translations: how probable the references are, what else could stand behind their
-first words, and which sentence of a translation memory is similar. Last a glossary: of 200 sentences whose reference
-has a rare word that the model leaves out by itself, how many hold it when it is demanded, and what that does to their
-score.
+first words, and which sentence of a translation memory is similar.
 
 Each line is one of bench/results/menu.jsonl; `--table` prints the last session from there, and `--docs` also puts it
 into docs/*/decoding.md.
@@ -15,8 +13,7 @@ into docs/*/decoding.md.
 import argparse
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,7 +33,6 @@ from bench.shipped import tatoeba_rows
 from weft.data.corpus import ParallelText
 from weft.metrics.translation import score_translations
 from weft.tasks.forced import score_pairs
-from weft.tasks.glossary import Glossary
 from weft.tasks.translation import Translator, load_translator
 from weft.tasks.translation_memory import read_memory
 
@@ -115,26 +111,6 @@ def measure(options: argparse.Namespace) -> None:
     for name, (ask, counts) in QUESTIONS.items():
         append_line(LINES, {**session, "asked": name, **asked(ask, counts, translator, valid, options.data)})
         say(name)
-    for line in with_glossary(translator, valid, {**defaults, **BEAM}):
-        append_line(LINES, {**session, **line})
-
-
-def with_glossary(translator: Translator, valid: ParallelText, settings: Settings) -> Iterator[Line]:
-    """FEW sentences without and with a glossary that demands a rare word of each reference."""
-    languages = translator.model.recipe.data.source, translator.model.recipe.data.target
-    sources, references, words = with_rare_words(translator, valid)
-    glossary = Glossary(list(zip(sources, words, strict=True)), languages)
-    for name, terms in (("", None), ("glossary", glossary)):
-        translator.translate(sources[:20], **settings)
-        began = time.perf_counter()
-        found = translator.translate(sources, glossary=terms, **settings)
-        seconds = time.perf_counter() - began
-        texts = [translation.text for translation in found]
-        held = sum(stands_in(word, text) for word, text in zip(words, texts, strict=True))
-        line = {"settings": BEAM, "demanded": name, "sentences": len(sources), "held": held}
-        line |= {"seconds_of_few": round(seconds, 2), **scores(texts, references, languages[1])}
-        say(f"{name or 'no glossary'}: {held} of {len(sources)} hold the word, sacreBLEU {line['sacrebleu']:.2f}")
-        yield line
 
 
 def first_words(references: Sequence[str]) -> Settings:
@@ -209,26 +185,6 @@ def scores(texts: Sequence[str], references: Sequence[str], language: str) -> Li
     return {**found.values(), "signature": next(s.signature for s in found.scores if s.name == "sacrebleu")}
 
 
-def with_rare_words(translator: Translator, valid: ParallelText) -> tuple[list[str], list[str], list[str]]:
-    """FEW sources, their references, and of each reference the longest of its rare words that the model leaves out.
-
-    A word that the model writes by itself would prove nothing.
-    """
-    words_of = [re.findall(r"[A-Za-z]{5,}", reference) for reference in valid.targets]
-    counts = Counter(word.lower() for words in words_of for word in set(words))
-    unhelped = translator.translate(valid.sources, **BEAM)
-    chosen: dict[str, tuple[str, str]] = {}
-    for source, reference, words, answer in zip(valid.sources, valid.targets, words_of, unhelped, strict=True):
-        rare = [w for w in words if counts[w.lower()] <= RARE and not stands_in(w, answer.text)]
-        if rare and len(chosen) < FEW:
-            chosen.setdefault(source, (reference, max(rare, key=len)))
-    return list(chosen), [reference for reference, _ in chosen.values()], [word for _, word in chosen.values()]
-
-
-def stands_in(word: str, text: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
-
-
 HEADERS = {
     "en": ["settings", "BLEU-1", "BLEU-2", "sacreBLEU", "chrF", f"s, {FEW}", f"s, {SENTENCES:,}"],
     "zh": ["设置", "BLEU-1", "BLEU-2", "sacreBLEU", "chrF", f"{FEW} 句（秒）", f"{SENTENCES:,} 句（秒）"],
@@ -239,16 +195,6 @@ CAPTIONS = {
     "zh": "zh-en-50k/valid 中的 {pairs:,} 个 Tatoeba 句对，模型 `{model}`；没有列出的设置取默认值。`{signature}`。"
     "2 线程，{processor}，weft {commit}，{date}。",
 }
-GLOSSARY = {
-    "en": "Of {sentences} sentences whose reference has a rare word that the model leaves out by itself, {held} hold "
-    "it when a glossary demands it, in {seconds:.1f} s instead of {before_seconds:.1f}; sacreBLEU of these goes "
-    "from {before:.2f} to {after:.2f}.",
-    "zh": "另取 {sentences} 个句子，其参考译文含有模型自己没有译出的罕见词。用术语表要求后，{held} 句含有该词，"
-    "用时 {seconds:.1f} 秒（原为 {before_seconds:.1f} 秒），"
-    "这些句子的 sacreBLEU 从 {before:.2f} 变为 {after:.2f}。",
-}
-
-
 ASKED_HEADERS = {
     "en": ["asked for", f"s, {FEW}", f"s, {SENTENCES:,}", "what came of it"],
     "zh": ["要的是", f"{FEW} 句（秒）", f"{SENTENCES:,} 句（秒）", "结果"],
@@ -296,19 +242,6 @@ def table(session: list[Line], language: str) -> str:
     questions = [line for line in session if "asked" in line]
     if questions:
         parts.append(markdown_table(ASKED_HEADERS[language], [asked_row(line, language) for line in questions]))
-    demanded = {line["demanded"]: line for line in session if "demanded" in line}
-    if demanded:
-        before, after = demanded[""], demanded["glossary"]
-        parts.append(
-            GLOSSARY[language].format(
-                sentences=after["sentences"],
-                held=after["held"],
-                seconds=after["seconds_of_few"],
-                before_seconds=before["seconds_of_few"],
-                before=before["sacrebleu"],
-                after=after["sacrebleu"],
-            )
-        )
     return "\n\n".join(parts)
 
 

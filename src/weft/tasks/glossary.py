@@ -85,8 +85,11 @@ class Glossary:
 
     def found_in(self, text: str) -> list[Term]:
         """The terms of a text, each once, in the order of the text."""
-        text = folded(text)
-        return list(dict.fromkeys(self.terms[text[begin:end]] for begin, end in self._spans(text, 0, len(text))))
+        return list(dict.fromkeys(term for _, _, term in self.places_in(folded(text))))
+
+    def places_in(self, text: str) -> list[tuple[int, int, Term]]:
+        """Where terms stand in a folded text: from, to, and which."""
+        return [(begin, end, self.terms[text[begin:end]]) for begin, end in self._spans(text, 0, len(text))]
 
     def _spans(self, text: str, begin: int, end: int) -> list[tuple[int, int]]:
         """Where terms stand within a part of a text: the longest ones from left to right, and what stands between

@@ -194,6 +194,12 @@ class Translator:
                     if utility is not None:
                         hypotheses = self._least_risk(hypotheses, utility, config, best)
                     found[index] = self._spell(texts[index], hypotheses)
+        if glossary and not prefixes:
+            from weft.tasks.stand_ins import put_stand_ins  # which needs this module
+
+            demanded = [bool(of_text) for of_text in phrases] or [False] * len(texts)
+            by_terms = [n for n, is_met in enumerate(demands.constrained) if is_met and not demanded[n]]
+            put_stand_ins(self, found, by_terms, glossary, best, after_step=after_step, **decoding)
         return found
 
     def stream(
@@ -216,8 +222,12 @@ class Translator:
         (text,) = checked_texts([text])
         if known := remembered(text, memory):
             return iter([known[0].text])
-        demands = self._demands([text], glossary, [prefix] if prefix else ())
+        prefixes = [prefix] if prefix else ()
+        demands = self._demands([text], glossary, prefixes)
         read = [encode_sources(member, [text]) for member in self.members]
+        if any(demands.constraints):
+            (translation,) = self.translate([text], glossary=glossary, prefixes=prefixes, **decoding)
+            return iter([translation.text])
         return self._parts(read, config, demands) if read[0].lengths[0] > 1 else iter(())
 
     def alternatives(self, text: str, prefix: str, best: int = 5, **decoding: Any) -> "list[Alternative]":
@@ -239,12 +249,15 @@ class Translator:
 
     def terms_of(self, text: str, glossary: Glossary) -> list[Term]:
         """The terms whose translations have to appear in that of this text."""
-        normalize_source = self.model.source_tokenizer.normalize
+        return self.as_read(glossary).found_in(self.model.source_tokenizer.normalize(text))
+
+    def as_read(self, glossary: Glossary) -> Glossary:
+        """The glossary for normalized texts."""
         given, normalized = self._last_glossary or (None, glossary)
         if given is not glossary:
-            normalized = glossary.normalized(normalize_source)
+            normalized = glossary.normalized(self.model.source_tokenizer.normalize)
             self._last_glossary = glossary, normalized
-        return normalized.found_in(normalize_source(text))
+        return normalized
 
     def _refuse_terms(self, config: DecodingConfig) -> None:
         refuse_constraints(config)
@@ -308,6 +321,14 @@ class Translator:
     def space(self) -> Phrase:
         """The pieces of the space that is written before a demanded term."""
         return space_of(self.model.target_tokenizer, self.model.recipe.data.target)
+
+    @cached_property
+    def stand_ins(self) -> list[tuple[str, str]]:
+        """Words in both languages that may stand for the terms of a glossary (stand_ins.py)."""
+        from weft.tasks.stand_ins import known_words  # which needs this module
+
+        data = self.model.recipe.data
+        return known_words((data.source, data.target), self.model.source_tokenizer, self.model.target_tokenizer)
 
     @contextmanager
     def _computing(self, config: DecodingConfig) -> Iterator[None]:
