@@ -19,6 +19,8 @@ from weft.text.markup import take_apart
 class Echo(Translator):
     """Answers every text with itself in capitals, and remembers what it was asked."""
 
+    tells_attention = False
+
     def translate(self, texts: Sequence[str], **decoding: Any) -> list[Translation]:
         self.asked = list(texts)
         return [Translation(text, text.strip().upper(), -1.0, -2.0) for text in texts]

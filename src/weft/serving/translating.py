@@ -18,7 +18,7 @@ from weft.serving.batching import Abandoned, Job
 from weft.serving.models import ServedModel
 from weft.tasks.exported import ExportedTranslator
 from weft.tasks.glossary import Glossary
-from weft.tasks.passages import Passage, Sentence, sentences_of
+from weft.tasks.passages import Sentence, sentences_of, within
 from weft.tasks.translation import Translation, Translator, changed_decoding
 
 Value = TypeVar("Value")
@@ -91,17 +91,19 @@ async def translate(
     """An answer a text, in order. Raises UsageError where the model cannot do what is wished."""
     passages_of = model.marked if keeps_markup else model.plain
     passages = await beside_the_loop(texts, lambda: passages_of.take_apart(texts))
-    found = iter(await search_job(model, sentences_of(passages), wish).all())
-    of_texts = [[next(found) for _ in sentences_of([passage])] for passage in passages]
+    found = await search_job(model, sentences_of(passages), wish).all()
+    by_place = [[one.place(number) for one in found] for number in range(wish.best)]
+    if any(sentence.marks for sentence in within(passages)):
+        by_place = [await call(model, partial(passages_of.with_marks, passages, place)) for place in by_place]
 
-    def put_together(text: str, passage: Passage, own: Sequence[Found]) -> Answer:
-        places = (
-            passages_of.put_together([text], [passage], [one.place(number) for one in own])[0].text
-            for number in range(wish.best)
-        )
-        return Answer(tuple(places), frozenset().union(*(one.flags for one in own)))
+    def put_together() -> list[Answer]:
+        of_places = [passages_of.put_together(texts, passages, place) for place in by_place]
+        each = iter(found)
+        flags = [frozenset().union(*(next(each).flags for _ in sentences_of([passage]))) for passage in passages]
+        written = zip(*([translation.text for translation in place] for place in of_places), strict=True)
+        return [Answer(places, of_text) for places, of_text in zip(written, flags, strict=True)]
 
-    return await beside_the_loop(texts, lambda: list(map(put_together, texts, passages, of_texts)))
+    return await beside_the_loop(texts, put_together)
 
 
 async def stream(model: ServedModel, text: str, wish: Wish) -> AsyncGenerator[StreamedSentence]:

@@ -153,6 +153,8 @@ def read_export(folder: Path) -> Export:
 class ExportedTranslator(Translator):
     """A translator whose searches another engine runs, on the CPU."""
 
+    tells_attention = False
+
     def __init__(self, folder: Path, export: Export, model: TranslationModel) -> None:
         """The weights of `model` are on no device; only its shape is used."""
         self.model, self.members = model, (model,)

@@ -6,15 +6,17 @@ A text that need not be taken apart is translated as it is. Nothing here knows w
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from heapq import nlargest
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Literal
 
 from weft.tasks.glossary import Glossary
+from weft.tasks.text_attention import CharacterAttention, attention_between
 from weft.tasks.translation import Translation, Translator
 from weft.tasks.translation_memory import TranslationMemory
+from weft.text.aligned_marks import put_back_aligned
 from weft.text.markup import Mark, Part, put_back, take_apart
 from weft.text.sentence_splitting import LINE_END, WORD, cut_to_length, joins_without_space, split_sentences
 
@@ -73,7 +75,7 @@ class PassageTranslator:
         sentences."""
         passages = self.take_apart(texts)
         found = self.translator.translate(sentences_of(passages), glossary=self.glossary, memory=self.forced)
-        return self.put_together(texts, passages, found)
+        return self.put_together(texts, passages, self.with_marks(passages, found))
 
     def translate_n_best(self, texts: Sequence[str], best: int) -> list[list[Translation]]:
         """Up to `best` translations a text, best first. Of one that was taken apart these are combinations of the
@@ -81,11 +83,16 @@ class PassageTranslator:
         the second of each and so on."""
         passages = self.take_apart(texts)
         translate = self.translator.translate_n_best
-        found = iter(translate(sentences_of(passages), best, glossary=self.glossary, memory=self.forced))
+        found = translate(sentences_of(passages), best, glossary=self.glossary, memory=self.forced)
+        sentences: list[Passage] = [
+            [sentence] for sentence, of_one in zip(within(passages), found, strict=True) for _ in of_one
+        ]
+        marked = iter(self.with_marks(sentences, list(chain.from_iterable(found))))
+        each = iter([[next(marked) for _ in of_one] for of_one in found])
         is_drawn = self.translator.decoding.method == "sample"
         several = []
         for text, passage in zip(texts, passages, strict=True):
-            of_sentences = [next(found) for _ in sentences_of([passage])]
+            of_sentences = [next(each) for _ in sentences_of([passage])]
             combined = in_turn(of_sentences) if is_drawn else combinations(of_sentences, best)
             several.append([self._together(text, passage, iter(chosen)) for chosen in combined])
         return several
@@ -105,8 +112,8 @@ class PassageTranslator:
         if not sentence.marks:
             yield from self.translator.stream(sentence.text, glossary=self.glossary, memory=self.forced)
             return
-        (found,) = self.translator.translate([sentence.text], glossary=self.glossary, memory=self.forced)
-        yield self._with_marks(sentence, found.text)
+        found = self.translator.translate([sentence.text], glossary=self.glossary, memory=self.forced)
+        yield self.with_marks([[sentence]], found)[0].text
 
     def take_apart(self, texts: Sequence[str]) -> list[Passage]:
         """Each text as a passage, whose sentences (`sentences_of`) are to be translated; one that the memory holds is
@@ -120,10 +127,30 @@ class PassageTranslator:
             passages.append([Sentence(text)] if is_known else self._passage(several, own_sizes))
         return passages
 
+    def with_marks(
+        self,
+        passages: Sequence[Passage],
+        found: Sequence[Translation],
+        after_step: Callable[[], None] = lambda: None,
+    ) -> list[Translation]:
+        """The translations of the sentences of these passages, with the marks that were taken out of these.
+
+        They are put where the model looked when it wrote the words around, if it tells that. What `after_step` raises
+        after a step of the model ends it.
+        """
+        sentences = within(passages)
+        marked = [number for number, sentence in enumerate(sentences) if sentence.marks]
+        pairs = [(sentences[number].text, found[number].text) for number in marked]
+        with_them = list(found)
+        for number, attention in zip(marked, attention_between(self.translator, pairs, after_step), strict=True):
+            text = self._marked(sentences[number], found[number].text, attention)
+            with_them[number] = replace(found[number], text=text)
+        return with_them
+
     def put_together(
         self, texts: Sequence[str], passages: Sequence[Passage], found: Iterable[Translation]
     ) -> list[Translation]:
-        """What the texts come to, given a translation for each sentence of their passages, in order."""
+        """What the texts come to, given a translation with its marks for each sentence of their passages, in order."""
         each = iter(found)
         return [self._together(text, passage, each) for text, passage in zip(texts, passages, strict=True)]
 
@@ -177,7 +204,7 @@ class PassageTranslator:
                 written += item
                 continue
             translations.append(next(found))
-            answer = self._with_marks(item, translations[-1].text)
+            answer = translations[-1].text
             written += self.glue(written, answer) if isinstance(before, Sentence) else ""
             written += answer
         if passage == [Sentence(text)]:
@@ -185,10 +212,12 @@ class PassageTranslator:
         score, log_prob = sum(part.score for part in translations), sum(part.log_prob for part in translations)
         return Translation(text, written, float(score), float(log_prob))
 
-    def _with_marks(self, sentence: Sentence, translation: str) -> str:
-        terms = self.translator.terms_of(sentence.text, self.glossary) if sentence.marks and self.glossary else ()
+    def _marked(self, sentence: Sentence, translation: str, attention: CharacterAttention | None) -> str:
+        terms = self.translator.terms_of(sentence.text, self.glossary) if self.glossary else ()
         whole = [target for term in terms for target in term.targets]
-        return put_back(sentence.text, sentence.marks, translation, whole)
+        if attention is None:
+            return put_back(sentence.text, sentence.marks, translation, whole)
+        return put_back_aligned(sentence.text, sentence.marks, translation, attention, whole)
 
     def glue(self, left: str, right: str) -> str:
         """What comes between two sentences of the target language; in Chinese a space where two words would melt."""
@@ -200,7 +229,11 @@ class PassageTranslator:
 
 def sentences_of(passages: Iterable[Passage]) -> list[str]:
     """What there is to translate, in order."""
-    return [item.text for passage in passages for item in passage if isinstance(item, Sentence)]
+    return [sentence.text for sentence in within(passages)]
+
+
+def within(passages: Iterable[Passage]) -> list[Sentence]:
+    return [item for passage in passages for item in passage if isinstance(item, Sentence)]
 
 
 def combinations(of_sentences: Sequence[Sequence[Translation]], best: int) -> list[tuple[Translation, ...]]:

@@ -103,6 +103,8 @@ class Translator:
     other.
     """
 
+    tells_attention = True
+    """Whether the models are at hand that know where a translation looks in its text."""
     _last_glossary: tuple[Glossary, Glossary] | None = None
     """One that was asked for, and as it reads where texts are normalized."""
 

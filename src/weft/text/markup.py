@@ -11,7 +11,7 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
@@ -75,9 +75,14 @@ def put_back(source: str, marks: Sequence[Mark], translation: str, whole: Sequen
     if not marks:
         return translation
     words = Words(translation)
+    spans = joined_where_they_overlap([span for phrase in whole for span in words.spans_of(phrase)])
+    return written_with(words, zip(places_of(marks, Words(source), words, spans), marks, strict=True))
+
+
+def written_with(words: "Words", marks: Iterable[tuple[int, Mark]]) -> str:
+    """A text with marks at these places, in their order."""
     at: dict[int, list[Mark]] = {}
-    spans = [span for phrase in whole for span in words.spans_of(phrase)]
-    for mark, place in zip(marks, places_of(marks, Words(source), words, spans), strict=True):
+    for place, mark in marks:
         at.setdefault(place, []).append(mark)
     written: list[str] = []
     for place in range(len(words) + 1):
@@ -243,18 +248,23 @@ NARROW = str.maketrans("，、。．！？；：（）", ",,..!?;:()")
 
 
 def places_of(
-    marks: Sequence[Mark], source: Words, target: Words, spans: Sequence[tuple[int, int]] = ()
+    marks: Sequence[Mark],
+    source: Words,
+    target: Words,
+    spans: Sequence[tuple[int, int]] = (),
+    links: Iterable[tuple[int, int]] = (),
 ) -> Iterator[int]:
-    """The place of each mark in the target, never before that of the mark before it, and never within a span.
+    """The place of each mark in the target, never before that of the mark before it, and never within a span; `links`
+    are words of the source and of the target that belong together.
 
     What begins goes a little to the left and what closes to the right, so that an element keeps a word.
     """
-    anchors, whole = list(anchors_of(source, target)), joined_where_they_overlap(spans)
+    anchors = list(anchors_of(source, target, links))
     last = 0
     for mark in marks:
         exact = interpolate(anchors, source.place_of(mark.place))
         place = ceil(exact) if mark.is_closing else floor(exact) if mark.leans else floor(exact + Fraction(1, 2))
-        for begin, end in whole:
+        for begin, end in spans:
             if begin < place < end:
                 place = end if mark.is_closing else begin
         last = max(last, place)
@@ -271,18 +281,23 @@ def joined_where_they_overlap(spans: Sequence[tuple[int, int]]) -> list[tuple[in
     return joined
 
 
-def anchors_of(source: Words, target: Words) -> Iterator[tuple[int, int]]:
+def anchors_of(source: Words, target: Words, links: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[int, int]]:
     """Places of the source and where they are in the target: both ends, the last word's end, and both sides of each
-    word and sign that stands once in both, as far as these come in the same order."""
+    word and sign that stands once in both, or is linked, as far as these come in the same order."""
     yield 0, 0
-    pairs = sorted(
-        (source.words.index(word), target.words.index(word)) for word in once(source.words) & once(target.words)
-    )
-    for ours, theirs in in_same_order(pairs):
+    same = same_words(source, target)
+    taken = set(same.values())
+    linked = {ours: theirs for ours, theirs in links if ours not in same and theirs not in taken}
+    for ours, theirs in in_same_order(sorted((same | linked).items())):
         yield ours, theirs
         yield ours + 1, theirs + 1
     yield source.without_last_signs, target.without_last_signs
     yield len(source), len(target)
+
+
+def same_words(source: Words, target: Words) -> dict[int, int]:
+    """The words and signs that stand once in both."""
+    return {source.words.index(word): target.words.index(word) for word in once(source.words) & once(target.words)}
 
 
 def once(words: Sequence[str]) -> set[str]:

@@ -1,0 +1,227 @@
+"""Markup put back where attention says that it belongs: around the words that translate what it enclosed.
+
+An element, a tag with the one that closes it, goes around the run of words whose attention was most on its words in the
+source; so elements may change places where words do, and nest as they did. Any other mark stands, as in markup.py,
+between anchors, to which words that look most at one another are added.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from weft.text.markup import Mark, Words, joined_where_they_overlap, places_of, same_words, written_with
+
+LEAST_SHARE, LEAST_OF_PEAK = 0.5, 0.8
+"""Of its attention, a word of an element gives so much to the words of the element in the source; or so much of what
+the word gives that gives the most, where all give less. A run may hold words that give less, if others make up for it.
+"""
+LEAST_PEAK = 0.1
+"""Where no word gives more to an element, nothing says where it belongs."""
+MOST_CELLS = 2_000_000
+"""Elements times words of a translation for which this is done."""
+
+
+@dataclass
+class Element:
+    """Two tags by their numbers among the marks, and what lies between them."""
+
+    opening: int
+    closing: int
+    inside: "list[Element | int]" = field(default_factory=list)
+
+
+Node = Element | int
+"""An element, or the number of a mark that is none."""
+
+
+def put_back_aligned(
+    source: str,
+    marks: Sequence[Mark],
+    translation: str,
+    weights: Float[np.ndarray, "target source"],
+    whole: Sequence[str] = (),
+) -> str:
+    """As markup.put_back, with the attention of each character of the translation to each of the source."""
+    theirs, ours = Words(translation), Words(source)
+    spans = joined_where_they_overlap([span for phrase in whole for span in theirs.spans_of(phrase)])
+    attention = between_words(weights, theirs, ours)
+    alone = list(places_of(marks, ours, theirs, spans, links_of(attention, ours, theirs)))
+    nodes = elements_of(marks)
+    if nodes is None or len(marks) * len(theirs) > MOST_CELLS:
+        return written_with(theirs, zip(alone, marks, strict=True))
+    places = Places(marks, ours, theirs, attention, spans, alone)
+    return written_with(theirs, [(place, marks[number]) for place, number in places.of(nodes, 0, len(theirs))])
+
+
+def between_words(
+    weights: Float[np.ndarray, "target source"], theirs: Words, ours: Words
+) -> Float[np.ndarray, "words source_words"]:
+    """The share of each word's attention that each word of the source has; all 0 for a word that looked at none. A word
+    that stands once in both has looked at itself alone."""
+    of_words = np.zeros((len(theirs), len(ours)), dtype=np.float32)
+    for number, (begin, end) in enumerate(zip(theirs.starts, theirs.ends, strict=True)):
+        row = weights[begin:end].sum(0)
+        of_words[number] = [row[first:last].sum() for first, last in zip(ours.starts, ours.ends, strict=True)]
+    for source, number in same_words(ours, theirs).items():
+        of_words[number] = np.arange(len(ours)) == source
+    return of_words / np.maximum(of_words.sum(1, keepdims=True), 1e-9)
+
+
+def links_of(attention: Float[np.ndarray, "words source_words"], ours: Words, theirs: Words) -> list[tuple[int, int]]:
+    """Words of the source and of the translation that look most at one another, signs apart."""
+    if not attention.size:
+        return []
+    best, best_of = attention.argmax(1), attention.argmax(0)
+    return [
+        (int(best[number]), number)
+        for number in range(len(theirs))
+        if best_of[best[number]] == number
+        and theirs.words[number][0].isalnum()
+        and ours.words[best[number]][0].isalnum()
+    ]
+
+
+TAG_NAME = re.compile(r"</?([^\s<>/]+)")
+
+
+def elements_of(marks: Sequence[Mark]) -> list[Node] | None:
+    """The marks as elements in one another; a tag that nothing closes is none. None where one closes nothing, or what
+    was closed already: then all have to keep their order."""
+    levels: list[tuple[str, int, list[Node]]] = [("", -1, [])]
+    for number, mark in enumerate(marks):
+        name = TAG_NAME.match(mark.text)
+        if name is None or mark.text.endswith("/>"):
+            levels[-1][2].append(number)
+        elif not mark.is_closing:
+            levels.append((name[1].lower(), number, []))
+        elif any(opened == name[1].lower() for opened, _, _ in levels[1:]):
+            while levels[-1][0] != name[1].lower():
+                close_nothing(levels)
+            _, opening, inside = levels.pop()
+            levels[-1][2].append(Element(opening, number, inside))
+        else:
+            return None
+    while len(levels) > 1:
+        close_nothing(levels)
+    return levels[0][2]
+
+
+def close_nothing(levels: list[tuple[str, int, list[Node]]]) -> None:
+    """What the last tag has opened belongs to the level around it."""
+    _, opening, inside = levels.pop()
+    levels[-1][2].extend([opening, *inside])
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the marks of a text belong in its translation; `alone` is where each would stand by itself."""
+
+    marks: Sequence[Mark]
+    ours: Words
+    theirs: Words
+    attention: Float[np.ndarray, "words source_words"]
+    whole: Sequence[tuple[int, int]]
+    alone: Sequence[int]
+
+    def of(self, nodes: Sequence[Node], begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """The place of every mark, with its number, in the order in which they are written, between two places."""
+        spans = self.spans_of([node for node in nodes if isinstance(node, Element)], begin, end)
+        placed = []
+        for number, node in enumerate(nodes):
+            if isinstance(node, Element):
+                first, last = spans[node.opening]
+            else:
+                first = last = self.beside(nodes, number, spans, begin, end)
+            placed.append((first, last, number, node))
+        for first, last, _, node in sorted(placed, key=lambda one: one[:3]):
+            if isinstance(node, Element):
+                yield first, node.opening
+                yield from self.of(node.inside, first, last)
+                yield last, node.closing
+            else:
+                yield first, node
+
+    def spans_of(self, elements: Sequence[Element], begin: int, end: int) -> dict[int, tuple[int, int]]:
+        """The words that each element goes around, by its opening tag. No two share a word, and the one that is surest
+        of its words chooses first."""
+        shares = {element.opening: self.share(element)[begin:end] for element in elements}
+        highest = np.max(list(shares.values()), axis=0, initial=0) if shares else np.zeros(end - begin)
+        is_free = np.ones(end - begin, dtype=bool)
+        spans: dict[int, tuple[int, int]] = {}
+        for element in sorted(elements, key=lambda one: -shares[one.opening].max(initial=0)):
+            share = np.where(shares[element.opening] >= highest, shares[element.opening], 0)
+            peak = share.max(initial=0)
+            first, last = best_run(share - min(LEAST_SHARE, LEAST_OF_PEAK * peak), is_free)
+            if peak < LEAST_PEAK or first == last:
+                ends = self.alone[element.opening], self.alone[element.closing]
+                first, last = (self.clamped(place, begin, end, list(spans.values())) - begin for place in ends)
+                last = last if is_free[first:last].all() else first
+            is_free[first:last] = False
+            spans[element.opening] = begin + first, begin + last
+        return spans
+
+    def share(self, element: Element) -> Float[np.ndarray, " words"]:
+        """Of each word the share of attention that the words of the element have. Signs have none, unless the element
+        has nothing else; words that are to stay together have their mean."""
+        inside = self.inside(element)
+        share = self.attention[:, inside].sum(1)
+        if any(self.ours.words[number][0].isalnum() for number in np.flatnonzero(inside)):
+            share = np.where([word[0].isalnum() for word in self.theirs.words], share, 0)
+        for begin, end in self.whole:
+            share[begin:end] = share[begin:end].mean()
+        return share
+
+    def inside(self, element: Element) -> Bool[np.ndarray, " source_words"]:
+        begin, end = self.marks[element.opening].place, self.marks[element.closing].place
+        starts, ends = np.array(self.ours.starts, dtype=int), np.array(self.ours.ends, dtype=int)
+        return (starts < end) & (ends > begin)
+
+    def beside(
+        self, nodes: Sequence[Node], number: int, spans: dict[int, tuple[int, int]], begin: int, end: int
+    ) -> int:
+        """The place of a mark that is no element: at the element that it touches in the source, if it does."""
+        mark = nodes[number]
+        assert isinstance(mark, int)
+        here = self.marks[mark].place
+        for neighbour in nodes[max(0, number - 1) : number + 2]:
+            if not isinstance(neighbour, Element) or neighbour.opening == mark:
+                continue
+            before, behind = self.marks[neighbour.opening].place, self.marks[neighbour.closing].place
+            if neighbour.opening > mark and self.gap(here, before):
+                return spans[neighbour.opening][0]
+            if neighbour.closing < mark and self.gap(behind, here):
+                return spans[neighbour.opening][1]
+        return self.clamped(self.alone[mark], begin, end, list(spans.values()))
+
+    def gap(self, begin: int, end: int) -> bool:
+        """Whether no word of the source lies between two of its characters."""
+        return bisect_left(self.ours.starts, begin) == bisect_left(self.ours.starts, end)
+
+    @staticmethod
+    def clamped(place: int, begin: int, end: int, spans: Sequence[tuple[int, int]]) -> int:
+        """A place between two others and within none of the spans."""
+        place = min(max(place, begin), end)
+        for first, last in spans:
+            if first < place < last:
+                return first if place - first < last - place else last
+        return place
+
+
+def best_run(gains: Float[np.ndarray, " words"], is_free: Bool[np.ndarray, " words"]) -> tuple[int, int]:
+    """The free words in a row whose gains sum to the most (Kadane); none where no gain is positive."""
+    best, found = 0.0, (0, 0)
+    total, begin = 0.0, 0
+    for number, (gain, free) in enumerate(zip(gains.tolist(), is_free.tolist(), strict=True)):
+        if not free or total <= 0:
+            total, begin = 0.0, number
+        if not free:
+            begin = number + 1
+            continue
+        total += gain
+        if total > best:
+            best, found = total, (begin, number + 1)
+    return found
