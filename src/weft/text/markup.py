@@ -2,8 +2,9 @@
 
 A model that never saw `{name}` or `<b>` would lose or spoil it. So the text without them is translated, and each goes
 back between two words of the translation, where the words around it suggest: numbers and names that stand in both texts
-are anchors, and between two anchors the share of the words decides. Order and spelling never change. Block elements (a
-paragraph, a table cell) divide a text into parts that are translated apart. Knows nothing of translation.
+are anchors, and between two anchors the share of the words decides. Order and spelling do not change. Block elements (a
+paragraph, a table cell) divide a text into parts that are translated apart. Knows nothing of translation; where a model
+tells what it looked at, aligned_marks.py knows better.
 """
 
 import html
