@@ -30,6 +30,7 @@ CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=f"no browser is on the path: {', '.join(BROWSERS)}")
 
 SENTENCE = "我有三个苹果。"
+TWO = f"{SENTENCE}你有两个梨。"
 LONG = "我有三个苹果。你有两个梨。\n\n他有一个书包。"
 KEY = "a key for the tests"
 LIMIT = 300
@@ -168,6 +169,13 @@ def explained(address: str, text: str = SENTENCE) -> dict[str, Any]:
     return ask(address, "weft/explain", q=text, source="zh", target="en")
 
 
+def doubt_of(told: dict[str, Any]) -> int:
+    """How strongly the first word of an explained translation is underlined."""
+    word = told["target_words"][0]
+    probability = math.exp(sum(told["log_probs"][word["first"] : word["last"] + 1]))
+    return sum(probability < least for least in (0.8, 0.5, 0.2))
+
+
 def translate(page: Page, text: str = SENTENCE) -> Locator:
     """Translates by the keyboard; the place of the answer."""
     page.locator("#text").fill(text)
@@ -183,6 +191,13 @@ def shares(words: Locator) -> list[float]:
 
 def refuse(status: int, message: str, **headers: str) -> Callable[[Route], None]:
     return lambda route: route.fulfill(status=status, json={"error": message}, headers=headers)
+
+
+def broken_off(source: str, text: str) -> Callable[[Route], None]:
+    """A stream that ends after its first sentence."""
+    lines = [{"index": 0, "source": source, "before": "", "text": text}, {"error": "the model is gone"}]
+    body = "".join(json.dumps(line) + "\n" for line in lines)
+    return lambda route: route.fulfill(body=body, content_type="application/x-ndjson")
 
 
 def take_refusals(faults: list[str], number: int) -> None:
@@ -237,6 +252,71 @@ def test_a_long_text_comes_sentence_by_sentence_and_keeps_its_lines(visit: Visit
     assert answer.evaluate("answer => answer.textContent") == "".join(one["before"] + one["text"] for one in sentences)
 
 
+def test_sentences_of_a_short_text_are_chosen_and_looked_into_one_by_one(visit: Visit, address: str) -> None:
+    page = visit()
+    answer = translate(page, TWO)
+    sentences = answer.locator(".sentence")
+    expect(sentences).to_have_count(2)
+    page.locator("#beam summary").click()
+    expect(page.locator("#beam .node").first).to_be_visible()
+    page.get_by_role("combobox", name="Sentence").select_option("1")
+    expect(page.locator("#beam .node.best").nth(1)).to_be_visible()
+    second = sentences.last.inner_text()
+    answer.locator(".word").first.click()
+    page.locator("#choices li button").last.click()
+    expect(page.locator("#choices")).to_be_hidden()
+    expect(sentences).to_have_count(2)
+    expect(sentences.last).to_have_text(second)
+    told = explained(address, TWO[len(SENTENCE) :])
+    page.get_by_role("button", name="Confidence").click()
+    expect(sentences.last.locator(".word").first).to_have_attribute("data-doubt", str(doubt_of(told)))
+
+
+def test_a_short_text_that_is_one_sentence_after_all_has_other_translations_too(visit: Visit) -> None:
+    page = visit()
+    expect(translate(page, "“我有三个苹果！”他说。").locator(".sentence")).to_have_count(1)
+    expect(page.locator("#others li").first).to_be_visible()
+
+
+def test_what_a_text_typed_over_is_answered_with_is_no_answer_to_the_new_one(visit: Visit) -> None:
+    page = visit()
+    held: list[Route] = []
+    page.route("**/translate", lambda route: held.append(route))
+    page.locator("#text").fill(SENTENCE)
+    with page.expect_request("**/translate"):
+        page.locator("#go").click()
+    page.locator("#text").fill("你有两个梨。")
+    held[0].continue_()
+    expect(page.locator("#answer .word").first).to_be_visible()
+    expect(page.locator("#answer")).to_have_class("stale")
+    expect(page.locator("#note")).to_contain_text("have changed since")
+    page.locator("#text").fill(SENTENCE)
+    expect(page.locator("#answer")).not_to_have_class("stale")
+
+
+def test_swapping_turns_an_answer_around_and_back_but_no_half_one(visit: Visit) -> None:
+    page = visit()
+    both = [{"code": "zh", "name": "", "targets": ["en"]}, {"code": "en", "name": "", "targets": ["zh"]}]
+    page.route("**/languages", lambda route: route.fulfill(json=both))
+    page.reload()
+    text, stale = page.locator("#text"), page.locator("#answer.stale")
+    answer = translate(page).inner_text()
+    page.locator("#swap").click()
+    expect(text).to_have_value(answer)
+    expect(stale).to_have_count(1)
+    page.locator("#swap").click()
+    expect(text).to_have_value(SENTENCE)
+    expect(stale).to_have_count(0)
+    page.locator("#swap").click()
+    page.locator("#swap").click()
+    page.route("**/weft/stream", broken_off(SENTENCE, "Three."))
+    text.fill(LONG)
+    page.locator("#go").click()
+    expect(page.locator("#answer")).to_have_text("Three.")
+    page.locator("#swap").click()
+    expect(text).to_have_value(LONG)
+
+
 # ---- looking inside -----------------------------------------------------------------------------------------------
 
 
@@ -281,10 +361,7 @@ def test_confidence_underlines_words_by_their_probability(visit: Visit, address:
     page = visit()
     answer, told = translate(page), explained(address)
     page.get_by_role("button", name="Confidence").click()
-    word = told["target_words"][0]
-    probability = math.exp(sum(told["log_probs"][word["first"] : word["last"] + 1]))
-    doubt = sum(probability < least for least in (0.8, 0.5, 0.2))
-    expect(answer.locator(".word").first).to_have_attribute("data-doubt", str(doubt))
+    expect(answer.locator(".word").first).to_have_attribute("data-doubt", str(doubt_of(told)))
     page.get_by_role("button", name="Confidence").click()
     expect(answer.locator(".word").first).to_have_attribute("data-doubt", "")
 
@@ -446,9 +523,7 @@ def test_escape_stops_what_is_under_way(visit: Visit) -> None:
 
 def test_a_stream_that_breaks_off_leaves_what_came(visit: Visit) -> None:
     page = visit()
-    lines = [{"index": 0, "source": "我有三个苹果。", "before": "", "text": "Three."}, {"error": "the model is gone"}]
-    body = "".join(json.dumps(line) + "\n" for line in lines)
-    page.route("**/weft/stream", lambda route: route.fulfill(body=body, content_type="application/x-ndjson"))
+    page.route("**/weft/stream", broken_off(SENTENCE, "Three."))
     page.locator("#text").fill(LONG)
     page.locator("#go").click()
     expect(page.get_by_role("alert")).to_contain_text("The answer broke off.")

@@ -25,13 +25,15 @@ import { SourceView } from "./source_view.js";
 import { label, language, nameOf, number, put, silence, speak, text } from "./texts.js";
 
 const LONGEST_WHOLE = 160; // characters; a longer text comes sentence by sentence
+/** Words behind what may end a sentence; whether it does is the server's to say. */
+const PERHAPS_SEVERAL = /(?!\.\w)[\p{Sentence_Terminal}…⋯\n\v\f\x85\u2028\u2029].*[\p{L}\p{N}]/su;
 const LONGEST_DETECTED = 500;
 const OTHERS = 3;
 
 /** What the server allows, what stands on the page, and what is under way. */
 let limit = Infinity; // characters
 let pause = 500; // milliseconds without a key, before the language is detected
-let shown = { q: "", sentences: [], source: "", target: "" };
+let shown = { q: "", sentences: [], source: "", target: "", isDone: false };
 let running = null;
 let soon = 0; // the timer of the detection
 let judged = ""; // the text whose language was detected last
@@ -89,7 +91,7 @@ function listen() {
 
 function changed() {
   insight.divideSource();
-  setStale(shown.sentences.length > 0 && source.text !== shown.q);
+  markStale();
   count();
   detectSoon();
 }
@@ -118,13 +120,26 @@ function sizeOf(q) {
 function languagesChanged() {
   find("text").lang = languages.source;
   glossary.show({ source: languages.source, target: languages.target });
+  markStale();
   detectSoon();
 }
 
 function swap() {
-  const turned = shown.sentences.length && source.text === shown.q ? answer.text : source.text;
+  const next = turned();
   languages.swap();
-  rewrite(turned);
+  rewrite(next);
+}
+
+/** What is to be translated once the languages are swapped: the translation, if it is done, and then the text again. */
+function turned() {
+  if (shown.isDone && isAsked(shown.q, shown)) return answer.text;
+  if (shown.isDone && isAsked(answer.text, { source: shown.target, target: shown.source })) return shown.q;
+  return source.text;
+}
+
+/** Whether this text stands there, between these languages. */
+function isAsked(q, pair) {
+  return source.text === q && languages.source === pair.source && languages.target === pair.target;
 }
 
 function detectSoon() {
@@ -159,8 +174,10 @@ async function translate() {
     if (languages.isAuto) await detect(run.signal);
     const pair = { source: languages.source, target: languages.target }; // others may be chosen before the answer comes
     if (!languages.fit) return showError(text("no_model", namesOf(pair)));
-    await (isWhole(q) ? translateWhole(q, pair, run.signal) : translateLong(q, pair, run.signal));
-    put(find("note"), "done", { seconds: number((performance.now() - began) / 1000, { maximumFractionDigits: 1 }) });
+    await translateText(q, pair, run.signal);
+    shown.isDone = true;
+    const seconds = number((performance.now() - began) / 1000, { maximumFractionDigits: 1 });
+    put(find("note"), isAsked(q, pair) ? "done" : "stale", { seconds });
     put(find("spoken"), "translation_is", { text: answer.text });
     remember();
   } catch (error) {
@@ -172,8 +189,12 @@ async function translate() {
   }
 }
 
-function isWhole(q) {
-  return sizeOf(q) <= LONGEST_WHOLE && !q.trim().includes("\n");
+/** A short text of one sentence has other translations too. */
+async function translateText(q, pair, signal) {
+  const isShort = sizeOf(q) <= LONGEST_WHOLE;
+  if (isShort && !PERHAPS_SEVERAL.test(q)) return translateWhole(q, pair, signal);
+  await translateLong(q, pair, signal);
+  if (isShort && shown.sentences.length === 1) await translateWhole(q, pair, signal);
 }
 
 function namesOf({ source, target }) {
@@ -214,8 +235,8 @@ function requestFor(q, { source, target }) {
 /** Makes room for a new answer. */
 function begin(q, { source, target }) {
   choices.close({ refocus: false });
-  shown = { q, sentences: [], source, target };
-  setStale(false);
+  shown = { q, sentences: [], source, target, isDone: false };
+  markStale();
   showAnswer();
   showOthers([]);
   warn([]);
@@ -251,8 +272,11 @@ function work(isWorking) {
   if (isWorking) put(find("note"), "translating");
 }
 
-function setStale(isStale) {
+/** Says whether the answer is that to another text or between other languages; while one works, the note tells of it. */
+function markStale() {
+  const isStale = Boolean(shown.q) && !isAsked(shown.q, shown);
   find("answer").classList.toggle("stale", isStale);
+  if (running) return;
   if (isStale) put(find("note"), "stale");
   else if (find("note").dataset.text === "stale") silence(find("note"));
 }
@@ -304,6 +328,7 @@ function replaceSentence(sentence, chosen) {
 // ---- keeping and copying ------------------------------------------------------------------------------------------
 
 function remember() {
+  if (!shown.isDone) return;
   const { q, source, target } = shown;
   const sentences = shown.sentences.map(({ source, text, before, begin, isChosen }) => ({
     source,
@@ -323,6 +348,7 @@ function restore(entry) {
   rewrite(entry.q);
   begin(entry.q, entry);
   shown.sentences.push(...entry.sentences.map((sentence) => ({ ...sentence })));
+  shown.isDone = true;
   showAnswer();
 }
 
