@@ -184,6 +184,13 @@ def translate(page: Page, text: str = SENTENCE) -> Locator:
     return page.locator("#answer")
 
 
+def add_term(page: Page, term: str, translation: str) -> None:
+    page.get_by_role("button", name="Add a term").click()
+    page.keyboard.type(term)
+    page.keyboard.press("Tab")
+    page.keyboard.type(translation)
+
+
 def shares(words: Locator) -> list[float]:
     read = "words => words.map(word => Number(getComputedStyle(word).getPropertyValue('--share')))"
     return words.evaluate_all(read)
@@ -427,10 +434,7 @@ def test_terms_of_the_glossary_are_held_and_kept(visit: Visit) -> None:
     page = visit()
     page.locator("#text").fill(SENTENCE)
     page.locator("#glossary summary").click()
-    page.get_by_role("button", name="Add a term").click()
-    page.keyboard.type("苹果")
-    page.keyboard.press("Tab")
-    page.keyboard.type("pear")
+    add_term(page, "苹果", "pear")
     expect(translate(page)).to_contain_text("pear")
     page.reload()
     expect(page.locator("#glossary .count")).to_have_text("1")
@@ -438,6 +442,51 @@ def test_terms_of_the_glossary_are_held_and_kept(visit: Visit) -> None:
     expect(page.get_by_label("Its translation")).to_have_value("pear")
     page.get_by_role("button", name="Remove the term").click()
     expect(page.locator("#glossary table")).to_have_count(0)
+
+
+def test_a_choice_that_drops_a_term_says_so(visit: Visit) -> None:
+    page = visit()
+    page.locator("#text").fill(SENTENCE)
+    page.locator("#glossary summary").click()
+    add_term(page, "苹果", "pear")
+    answer = translate(page)
+    expect(answer).to_contain_text("pear")
+    said = {"alternatives": [{"word": "I", "text": text} for text in ("I have three.", "I have three Pears.")]}
+    page.route("**/weft/alternatives", lambda route: route.fulfill(json=said))
+    for warned in (True, False):
+        answer.locator(".word").first.click()
+        page.locator("#choices li button").first.click()
+        expect(page.locator("#flags").get_by_text("holds terms of the glossary: pear")).to_be_visible(visible=warned)
+
+
+def test_a_row_of_the_glossary_is_named_by_its_term_and_marked_where_a_later_one_has_it_too(visit: Visit) -> None:
+    page = visit()
+    page.locator("#text").fill(SENTENCE)
+    page.locator("#glossary summary").click()
+    for translation in ("apple", "pear"):
+        add_term(page, "苹果", translation)
+    expect(page.get_by_role("button", name="Remove the term 苹果")).to_have_count(2)
+    terms = page.get_by_label("Term", exact=True)
+    expect(terms.first).to_have_attribute("aria-invalid", "true")
+    expect(terms.last).to_have_attribute("aria-invalid", "false")
+    expect(page.get_by_text("stands here more than once")).to_be_visible()
+    terms.last.fill("梨")
+    expect(terms.first).to_have_attribute("aria-invalid", "false")
+    expect(page.get_by_text("stands here more than once")).to_be_hidden()
+
+
+def test_two_tabs_keep_the_terms_and_the_history_of_both(visit: Visit) -> None:
+    one, other = visit(), visit()
+    for page, term in ((one, "苹果"), (other, "梨")):
+        page.locator("#text").fill(SENTENCE)
+        expect(page.locator("#glossary")).to_contain_text("From Chinese")
+        page.locator("#glossary summary").click()
+        add_term(page, term, "fruit")
+    translate(one, SENTENCE)
+    translate(other, "你有两个梨。")
+    for page in (one, other):
+        expect(page.locator("#glossary .count")).to_have_text("2")
+        expect(page.locator("#history .count")).to_have_text("2")
 
 
 def test_the_history_is_restored_cleared_and_can_be_off(visit: Visit) -> None:
@@ -457,6 +506,20 @@ def test_the_history_is_restored_cleared_and_can_be_off(visit: Visit) -> None:
     translate(page)
     expect(rows).to_have_count(0)
     assert "苹果" not in page.evaluate("JSON.stringify(localStorage)")
+
+
+def test_what_looks_wrong_with_a_translation_is_said_of_it_in_the_history_too(visit: Visit) -> None:
+    page = visit()
+    wrong = {"translatedText": "I have I have I have I have", "flags": ["repetition"]}
+    page.route("**/translate", lambda route: route.fulfill(json=wrong), times=1)
+    translate(page)
+    flags = page.locator("#flags").get_by_text("The translation repeats itself")
+    expect(flags).to_be_visible()
+    translate(page, "你有两个梨。")
+    expect(flags).to_be_hidden()
+    page.locator("#history summary").click()
+    page.locator("#history li button").last.click()
+    expect(flags).to_be_visible()
 
 
 def test_the_answer_is_copied_and_the_command_that_asks_for_it(visit: Visit) -> None:

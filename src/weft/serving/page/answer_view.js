@@ -1,8 +1,8 @@
 /**
  * The translation, word by word: it can be walked with the arrow keys, pointed at and shaded.
  *
- * A sentence is {source, text, before, begin}: its two texts, what stands between it and the sentence before, and where
- * its source begins in the whole text. A word is {element, sentence, span, text}, its span in the sentence's text. The
+ * A sentence is {source, text, before, begin, first}: its two texts, what stands between it and the sentence before,
+ * where its source begins in the whole text, and, if another text was chosen, what the model wrote itself. A word is {element, sentence, span, text}, its span in the sentence's text. The
  * browser finds the words, so that they are there before any explanation is.
  */
 

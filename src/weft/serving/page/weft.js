@@ -33,7 +33,7 @@ const OTHERS = 3;
 /** What the server allows, what stands on the page, and what is under way. */
 let limit = Infinity; // characters
 let pause = 500; // milliseconds without a key, before the language is detected
-let shown = { q: "", sentences: [], source: "", target: "", isDone: false };
+let shown = { q: "", sentences: [], source: "", target: "", flags: [], isDone: false };
 let running = null;
 let soon = 0; // the timer of the detection
 let judged = ""; // the text whose language was detected last
@@ -205,13 +205,13 @@ async function translateWhole(q, pair, signal) {
   const found = await server.translate({ ...requestFor(q, pair), alternatives: OTHERS }, signal);
   begin(q, pair);
   shown.sentences.push({ source: q, text: found.translatedText, before: "", begin: 0 });
+  shown.flags = found.flags ?? [];
   showAnswer();
   showOthers(found.alternatives);
-  warn(found.flags);
+  warn();
 }
 
 async function translateLong(q, pair, signal) {
-  const flags = new Set();
   let end = 0; // of the sentence before, in the whole text
   for await (const found of server.stream(requestFor(q, pair), signal)) {
     if (found.index === 0) begin(q, pair);
@@ -221,10 +221,10 @@ async function translateLong(q, pair, signal) {
     shown.sentences.push(sentence);
     answer.append(sentence);
     put(find("note"), "sentences", { count: number(shown.sentences.length) });
-    for (const flag of found.flags ?? []) flags.add(flag);
+    shown.flags = [...new Set([...shown.flags, ...(found.flags ?? [])])];
   }
   insight.show(q, shown.sentences);
-  warn([...flags]);
+  warn();
 }
 
 function requestFor(q, { source, target }) {
@@ -235,11 +235,11 @@ function requestFor(q, { source, target }) {
 /** Makes room for a new answer. */
 function begin(q, { source, target }) {
   choices.close({ refocus: false });
-  shown = { q, sentences: [], source, target, isDone: false };
+  shown = { q, sentences: [], source, target, flags: [], isDone: false };
   markStale();
   showAnswer();
   showOthers([]);
-  warn([]);
+  warn();
 }
 
 function showAnswer() {
@@ -282,23 +282,35 @@ function markStale() {
 }
 
 /** Says what looks wrong with a translation. */
-function warn(flags = []) {
-  find("flags").hidden = !flags.length;
+function warn() {
+  const lost = shown.sentences.flatMap(lostTerms);
+  const warnings = shown.flags.map((flag) => [`flag_${flag}`]);
+  if (lost.length) warnings.push(["terms_lost", { terms: lost.join(text("separator")) }]);
+  find("flags").hidden = !warnings.length;
   find("flags").replaceChildren(
-    ...flags.map((flag) => {
+    ...warnings.map((warning) => {
       const line = make("span");
-      put(line, `flag_${flag}`);
+      put(line, ...warning);
       return line;
     }),
   );
 }
+
+/** What the model's own translation of a sentence held of the glossary, and the chosen one does not. */
+function lostTerms({ source, text, first = text }) {
+  const terms = Object.entries(glossary.terms(shown)).filter(([term]) => has(source, term));
+  return terms.map(([, translation]) => translation).filter((one) => has(first, one) && !has(text, one));
+}
+
+/** As the server looks for terms: in any letter case. */
+const has = (text, term) => text.toLowerCase().includes(term.toLowerCase());
 
 // ---- looking inside and choosing ----------------------------------------------------------------------------------
 
 /** The explanation of a sentence as it stands there; of the model's own translation, with the search that found it. */
 async function explain(sentence, signal) {
   const body = { q: sentence.source, source: shown.source, target: shown.target };
-  const told = sentence.isChosen ? null : await server.explain(body, signal);
+  const told = "first" in sentence ? null : await server.explain(body, signal);
   return told?.text === sentence.text ? told : server.explain({ ...body, translation: sentence.text }, signal);
 }
 
@@ -316,10 +328,11 @@ function chooseInstead(word) {
 }
 
 function replaceSentence(sentence, chosen) {
-  const { source, before, begin } = sentence;
-  const next = { source, text: chosen, before, begin, isChosen: true };
+  const { source, before, begin, first = sentence.text } = sentence;
+  const next = { source, text: chosen, before, begin, first };
   shown.sentences = shown.sentences.map((other) => (other === sentence ? next : other));
   showAnswer();
+  warn();
   put(find("spoken"), "translation_is", { text: answer.text });
   remember();
   return next;
@@ -329,15 +342,9 @@ function replaceSentence(sentence, chosen) {
 
 function remember() {
   if (!shown.isDone) return;
-  const { q, source, target } = shown;
-  const sentences = shown.sentences.map(({ source, text, before, begin, isChosen }) => ({
-    source,
-    text,
-    before,
-    begin,
-    isChosen,
-  }));
-  history.add({ q, text: answer.text, sentences, source, target });
+  const { q, source, target, flags } = shown;
+  const sentences = shown.sentences.map(({ explained, explanation, ...sentence }) => sentence);
+  history.add({ q, text: answer.text, sentences, flags, source, target });
 }
 
 /** Puts an entry of the history back, without asking the server. */
@@ -348,8 +355,10 @@ function restore(entry) {
   rewrite(entry.q);
   begin(entry.q, entry);
   shown.sentences.push(...entry.sentences.map((sentence) => ({ ...sentence })));
+  shown.flags = entry.flags ?? [];
   shown.isDone = true;
   showAnswer();
+  warn();
 }
 
 async function copyAnswer() {
