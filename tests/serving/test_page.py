@@ -234,6 +234,50 @@ def test_the_language_is_detected_as_one_writes(visit: Visit) -> None:
     expect(page.locator("#error")).to_contain_text("This looks like English")
 
 
+@pytest.mark.parametrize("text", ["Я люблю яблоки.", "12345"])
+def test_a_language_that_is_not_recognized_changes_nothing(visit: Visit, text: str) -> None:
+    page = visit()
+    page.locator("#text").fill(text)
+    expect(page.locator("#source option:checked")).to_have_text("Language not recognized")
+    expect(page.locator("#target")).to_have_value("en")
+    translate(page, text)
+    page.locator("#text").fill(SENTENCE)
+    expect(page.locator("#source option:checked")).to_have_text("Chinese (detected)")
+
+
+def test_what_an_input_method_composes_is_no_text_yet(visit: Visit) -> None:
+    page = visit()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.post_data or ""))
+    page.clock.install()
+    keys = page.context.new_cdp_session(page)
+    page.locator("#text").focus()
+    keys.send("Input.imeSetComposition", {"text": "wo you", "selectionStart": 6, "selectionEnd": 6})
+    page.clock.run_for(1000)
+    keys.send("Input.insertText", {"text": SENTENCE})
+    page.clock.run_for(1000)
+    expect(page.locator("#source option:checked")).to_have_text("Chinese (detected)")
+    assert [json.loads(body)["q"] for body in asked if body] == [SENTENCE]
+    page.route("**/translate", lambda route: None)
+    page.locator("#go").click()
+    escape = "key => key.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape', isComposing: true, bubbles: true}))"
+    page.locator("#text").evaluate(escape)
+    expect(page.locator("#stop")).to_be_visible()
+
+
+def test_a_text_that_was_cleared_comes_back_and_outlives_a_reload(visit: Visit) -> None:
+    page = visit()
+    text = page.locator("#text")
+    page.keyboard.type("three apples")
+    page.locator("#clear").click()
+    expect(text).to_have_value("")
+    page.keyboard.press("Control+z")
+    expect(text).to_have_value("three apples")
+    page.reload()
+    expect(text).to_have_value("three apples")
+    expect(page.locator("#counter")).to_have_text(f"12 / {LIMIT}")
+
+
 def test_other_translations_stand_below_and_change_places_with_the_one_above(visit: Visit, address: str) -> None:
     page = visit()
     answer = translate(page)
@@ -373,6 +417,21 @@ def test_confidence_underlines_words_by_their_probability(visit: Visit, address:
     expect(answer.locator(".word").first).to_have_attribute("data-doubt", "")
 
 
+def test_confidence_goes_on_behind_a_sentence_that_has_none_and_after_a_wait(visit: Visit, faults: list[str]) -> None:
+    page = visit()
+    answer = translate(page, LONG)
+    refusals = [refuse(429, "", **{"Retry-After": "0.01"}), refuse(400, "too long to explain")]
+    page.route("**/weft/explain", lambda route: refusals.pop(0)(route) if refusals else route.fallback())
+    page.get_by_role("button", name="Confidence").click()
+    sentences = answer.locator(".sentence")
+    for index in range(3):
+        word = sentences.nth(index).locator(".word").first
+        expect(word).to_have_attribute("data-doubt", re.compile("unknown" if index == 0 else "[0-3]"))
+    expect(page.locator("#readout")).to_contain_text("Gray: not known. No explanation:")
+    expect(page.locator("#readout")).to_contain_text("too long to explain")
+    take_refusals(faults, 2)
+
+
 def test_an_explanation_that_another_word_has_called_off_is_asked_for_again(visit: Visit) -> None:
     page = visit()
     answer = translate(page, LONG)
@@ -425,6 +484,20 @@ def test_a_word_of_ones_own_can_be_put_in(visit: Visit) -> None:
     page.get_by_role("textbox", name="Another word").fill("Six")
     page.keyboard.press("Enter")
     expect(answer).to_have_text(re.compile("^Six"))
+
+
+def test_choices_that_come_leave_somebody_who_writes_a_word_alone(visit: Visit) -> None:
+    page = visit()
+    answer = translate(page)
+    held: list[Route] = []
+    page.route("**/weft/alternatives", lambda route: held.append(route))
+    with page.expect_request("**/weft/alternatives"):
+        answer.locator(".word").first.click()
+    own = page.get_by_role("textbox", name="Another word")
+    own.click()
+    held[0].continue_()
+    expect(page.locator("#choices li").first).to_be_visible()
+    expect(own).to_be_focused()
 
 
 # ---- what the browser keeps ---------------------------------------------------------------------------------------
@@ -537,6 +610,17 @@ def test_the_answer_is_copied_and_the_command_that_asks_for_it(visit: Visit) -> 
     assert json.loads(answered(words[3], json.loads(words[-1])))["translatedText"] == answer
 
 
+def test_the_command_asks_for_the_text_that_was_only_just_written(visit: Visit) -> None:
+    page = visit()
+    page.locator("#text").fill("I have three apples.")
+    expect(page.locator("#source option:checked")).to_have_text("English (detected)")
+    page.locator("#text").fill(SENTENCE)
+    page.locator("#curl").click()
+    expect(page.locator("#note")).to_have_text("Copied.")
+    body = json.loads(shlex.split(page.evaluate("navigator.clipboard.readText()"))[-1])
+    assert body == {"q": SENTENCE, "source": "zh", "target": "en"}
+
+
 # ---- errors -------------------------------------------------------------------------------------------------------
 
 
@@ -570,6 +654,44 @@ def test_a_refusal_stands_in_place_and_what_was_there_stays(visit: Visit, faults
     page.locator("#go").click()
     expect(alert).to_contain_text("The server does not answer.")
     take_refusals(faults, 2)
+
+
+def test_an_error_speaks_the_language_of_the_page_and_goes_with_its_cause(visit: Visit) -> None:
+    page = visit()
+    page.locator("#text").fill("我" * (LIMIT + 1))
+    page.locator("#go").click()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("over the limit")
+    page.get_by_role("button", name="中文").click()
+    expect(alert).to_contain_text("超出")
+    page.locator("#text").fill("我")
+    expect(alert).to_be_hidden()
+
+
+def test_what_is_tried_again_by_the_keyboard_keeps_the_focus(visit: Visit, faults: list[str]) -> None:
+    page = visit()
+    page.route("**/translate", refuse(503, "256 requests wait"), times=1)
+    page.locator("#text").fill(SENTENCE)
+    page.locator("#go").click()
+    page.get_by_role("button", name="Try again").press("Enter")
+    expect(page.locator("#note")).to_contain_text("Done")
+    expect(page.locator("#go")).to_be_focused()
+    take_refusals(faults, 1)
+
+
+def test_a_page_that_could_not_ask_for_the_languages_asks_again_before_it_translates(
+    visit: Visit, faults: list[str]
+) -> None:
+    page = visit()
+    page.route("**/languages", lambda route: route.abort(), times=1)
+    page.reload()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("The server does not answer.")
+    page.locator("#text").fill(SENTENCE)
+    expect(alert).to_be_visible()
+    translate(page)
+    expect(alert).to_be_hidden()
+    take_refusals(faults, 1)
 
 
 def test_escape_stops_what_is_under_way(visit: Visit) -> None:
@@ -635,6 +757,21 @@ def test_the_page_speaks_the_language_of_the_browser_and_switches(visit: Visit) 
     expect(page.locator("#go")).to_contain_text("Translate")
     page.reload()
     expect(page.locator("#go")).to_contain_text("Translate")
+
+
+def test_what_is_written_from_right_to_left_runs_so(visit: Visit) -> None:
+    page = visit()
+    arabic = "أنا أحب التفاح (2 كغ)."
+    page.route("**/translate", lambda route: route.fulfill(json={"translatedText": arabic, "alternatives": [arabic]}))
+    answer = translate(page)
+    page.locator("#text").fill(arabic)
+    page.locator("#history summary").click()
+    direction = "element => getComputedStyle(element).direction"
+    for place in ("#answer", "#text", "#shades", "#others button", "#history li span:last-child"):
+        assert page.locator(place).evaluate(direction) == "rtl", place
+    assert page.locator("#history li span").first.evaluate(direction) == "ltr"
+    answer.locator(".word").first.press("ArrowLeft")
+    expect(answer.locator(".word").nth(1)).to_be_focused()
 
 
 def test_both_languages_of_the_page_say_the_same_things(visit: Visit) -> None:

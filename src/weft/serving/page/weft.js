@@ -37,6 +37,7 @@ let shown = { q: "", sentences: [], source: "", target: "", flags: [], isDone: f
 let running = null;
 let soon = 0; // the timer of the detection
 let judged = ""; // the text whose language was detected last
+let sayError = null; // what the error that is shown says
 
 const source = new SourceView(find("text"), find("shades"), (...span) => insight.pointAtSource(...span));
 const answer = new AnswerView(find("answer"), (word) => insight.pointAtTarget(word), chooseInstead);
@@ -49,6 +50,8 @@ const languages = new Languages({ from: find("source"), to: find("target"), swap
 
 listen();
 followTheme(find("dark"));
+source.text = kept("draft", "", "sessionStorage");
+window.addEventListener("pagehide", () => keep("draft", source.text || undefined, "sessionStorage"));
 speakIn(kept("language", navigator.language.startsWith("zh") ? "zh" : "en"));
 start();
 
@@ -61,24 +64,28 @@ async function start() {
     find("key").hidden = !settings.apiKeys;
     languages.offer(offered);
   } catch (error) {
-    showError(failureText(error), start);
+    showError(() => failureText(error), start);
   }
   count();
 }
 
 function listen() {
+  find("request").addEventListener("input", () => languages.areOffered && hideError());
   find("request").addEventListener("submit", (event) => {
     event.preventDefault();
     translate();
   });
   document.addEventListener("keydown", (event) => {
+    if (event.isComposing) return; // the key is the input method's
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
     else if (event.key === "Escape") choices.isOpen ? choices.close() : running?.abort();
     else return;
     event.preventDefault();
   });
   find("text").addEventListener("input", changed);
-  find("clear").addEventListener("click", () => rewrite(""));
+  find("text").addEventListener("compositionstart", () => clearTimeout(soon));
+  find("text").addEventListener("compositionend", detectSoon);
+  find("clear").addEventListener("click", clear);
   find("swap").addEventListener("click", swap);
   find("stop").addEventListener("click", () => running?.abort());
   find("copy").addEventListener("click", () => copyAnswer());
@@ -89,17 +96,24 @@ function listen() {
 
 // ---- the text -----------------------------------------------------------------------------------------------------
 
-function changed() {
+function changed(event) {
   insight.divideSource();
   markStale();
   count();
-  detectSoon();
+  if (!event.isComposing) detectSoon();
 }
 
 function rewrite(q) {
   source.text = q;
-  changed();
+  find("text").dispatchEvent(new InputEvent("input", { bubbles: true }));
   find("text").focus();
+}
+
+/** As a key would, so that the browser can undo it; to insert many lines like this takes it minutes. */
+function clear() {
+  find("text").focus();
+  find("text").select();
+  document.execCommand("delete");
 }
 
 function count() {
@@ -146,7 +160,7 @@ function detectSoon() {
   clearTimeout(soon);
   if (!languages.isAuto) return;
   const again = () => (hideError(), detectSoon());
-  soon = setTimeout(() => detect().catch((error) => showError(failureText(error), again)), pause);
+  soon = setTimeout(() => detect().catch((error) => showError(() => failureText(error), again)), pause);
 }
 
 async function detect(signal) {
@@ -155,16 +169,19 @@ async function detect(signal) {
   if (q === judged) return;
   const [best] = q.trim() ? await server.detect({ q }, signal) : [];
   judged = q;
-  languages.showDetected(best?.language ?? null);
+  if (best?.confidence === 0) languages.showNoneDetected();
+  else languages.showDetected(best?.language ?? null);
 }
 
 // ---- translating --------------------------------------------------------------------------------------------------
 
 async function translate() {
   const q = source.text;
-  const over = sizeOf(q) - limit;
   if (!q.trim()) return put(find("note"), "nothing_written");
-  if (over > 0) return showError(text("too_long", { over: number(over), limit: number(limit) }));
+  if (!languages.areOffered) await start();
+  if (!languages.areOffered) return;
+  const over = sizeOf(q) - limit;
+  if (over > 0) return showError(() => text("too_long", { over: number(over), limit: number(limit) }));
   running?.abort();
   const run = (running = new AbortController());
   hideError();
@@ -173,7 +190,7 @@ async function translate() {
   try {
     if (languages.isAuto) await detect(run.signal);
     const pair = { source: languages.source, target: languages.target }; // others may be chosen before the answer comes
-    if (!languages.fit) return showError(text("no_model", namesOf(pair)));
+    if (!languages.fit) return showError(() => text("no_model", namesOf(pair)));
     await translateText(q, pair, run.signal);
     shown.isDone = true;
     const seconds = number((performance.now() - began) / 1000, { maximumFractionDigits: 1 });
@@ -183,7 +200,7 @@ async function translate() {
   } catch (error) {
     if (running !== run) return; // another one has begun
     if (error.name === "AbortError") put(find("note"), "stopped");
-    else showError(failureText(error), translate);
+    else showError(() => failureText(error), translate);
   } finally {
     if (running === run) work(false);
   }
@@ -255,7 +272,8 @@ function showOthers(others = []) {
 
 /** Another translation; a click exchanges it with the one above. */
 function otherButton(other) {
-  const button = make("button", { type: "button", className: "plain", textContent: other, lang: shown.target });
+  const said = { textContent: other, lang: shown.target, dir: "auto" };
+  const button = make("button", { type: "button", className: "plain", ...said });
   button.addEventListener("click", () => {
     const [sentence] = shown.sentences;
     const chosen = button.textContent;
@@ -272,7 +290,7 @@ function work(isWorking) {
   if (isWorking) put(find("note"), "translating");
 }
 
-/** Says whether the answer is that to another text or between other languages; while one works, the note tells of it. */
+/** Says whether the answer is to another text or between other languages; what is under way has the note for itself. */
 function markStale() {
   const isStale = Boolean(shown.q) && !isAsked(shown.q, shown);
   find("answer").classList.toggle("stale", isStale);
@@ -368,6 +386,11 @@ async function copyAnswer() {
 
 async function copyAsCurl() {
   if (!source.text.trim()) return put(find("note"), "nothing_written");
+  try {
+    if (languages.isAuto) await detect();
+  } catch (error) {
+    return showError(() => failureText(error));
+  }
   const hasKey = Boolean(find("api_key").value);
   const body = { ...requestFor(source.text, languages), ...(hasKey ? { api_key: "YOUR_KEY" } : {}) };
   const said = hasKey ? "copied_without_key" : "copied";
@@ -385,18 +408,22 @@ function speakIn(code) {
   glossary.render();
   history.render();
   count();
+  if (!find("error").hidden) find("error").querySelector("p").textContent = sayError();
 }
 
-function showError(message, again) {
+/** `say()` is what is shown, in the language of the page; `again`, if anything, is offered to be tried. */
+function showError(say, again) {
   const close = make("button", { type: "button", className: "quiet", onclick: hideError }, icon("close"));
   label(close, "close");
   const retry = make("button", { type: "button", className: "plain", onclick: () => again() });
   put(retry, "again");
-  find("error").replaceChildren(make("p", { textContent: message }), ...(again ? [retry] : []), close);
+  find("error").replaceChildren(make("p", { textContent: say() }), ...(again ? [retry] : []), close);
   find("error").hidden = false;
+  sayError = say;
   silence(find("note"));
 }
 
 function hideError() {
+  if (find("error").contains(document.activeElement)) find("go").focus();
   find("error").hidden = true;
 }
