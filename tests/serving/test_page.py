@@ -30,6 +30,7 @@ CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=f"no browser is on the path: {', '.join(BROWSERS)}")
 
 SENTENCE = "我有三个苹果。"
+TWO = f"{SENTENCE}你有两个梨。"
 LONG = "我有三个苹果。你有两个梨。\n\n他有一个书包。"
 KEY = "a key for the tests"
 LIMIT = 300
@@ -168,12 +169,26 @@ def explained(address: str, text: str = SENTENCE) -> dict[str, Any]:
     return ask(address, "weft/explain", q=text, source="zh", target="en")
 
 
+def doubt_of(told: dict[str, Any]) -> int:
+    """How strongly the first word of an explained translation is underlined."""
+    word = told["target_words"][0]
+    probability = math.exp(sum(told["log_probs"][word["first"] : word["last"] + 1]))
+    return sum(probability < least for least in (0.8, 0.5, 0.2))
+
+
 def translate(page: Page, text: str = SENTENCE) -> Locator:
     """Translates by the keyboard; the place of the answer."""
     page.locator("#text").fill(text)
     page.locator("#text").press("Control+Enter")
     expect(page.locator("#note")).to_contain_text(re.compile("Done|用时"))
     return page.locator("#answer")
+
+
+def add_term(page: Page, term: str, translation: str) -> None:
+    page.get_by_role("button", name="Add a term").click()
+    page.keyboard.type(term)
+    page.keyboard.press("Tab")
+    page.keyboard.type(translation)
 
 
 def shares(words: Locator) -> list[float]:
@@ -183,6 +198,13 @@ def shares(words: Locator) -> list[float]:
 
 def refuse(status: int, message: str, **headers: str) -> Callable[[Route], None]:
     return lambda route: route.fulfill(status=status, json={"error": message}, headers=headers)
+
+
+def broken_off(source: str, text: str) -> Callable[[Route], None]:
+    """A stream that ends after its first sentence."""
+    lines = [{"index": 0, "source": source, "before": "", "text": text}, {"error": "the model is gone"}]
+    body = "".join(json.dumps(line) + "\n" for line in lines)
+    return lambda route: route.fulfill(body=body, content_type="application/x-ndjson")
 
 
 def take_refusals(faults: list[str], number: int) -> None:
@@ -212,6 +234,50 @@ def test_the_language_is_detected_as_one_writes(visit: Visit) -> None:
     expect(page.locator("#error")).to_contain_text("This looks like English")
 
 
+@pytest.mark.parametrize("text", ["Я люблю яблоки.", "12345"])
+def test_a_language_that_is_not_recognized_changes_nothing(visit: Visit, text: str) -> None:
+    page = visit()
+    page.locator("#text").fill(text)
+    expect(page.locator("#source option:checked")).to_have_text("Language not recognized")
+    expect(page.locator("#target")).to_have_value("en")
+    translate(page, text)
+    page.locator("#text").fill(SENTENCE)
+    expect(page.locator("#source option:checked")).to_have_text("Chinese (detected)")
+
+
+def test_what_an_input_method_composes_is_no_text_yet(visit: Visit) -> None:
+    page = visit()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.post_data or ""))
+    page.clock.install()
+    keys = page.context.new_cdp_session(page)
+    page.locator("#text").focus()
+    keys.send("Input.imeSetComposition", {"text": "wo you", "selectionStart": 6, "selectionEnd": 6})
+    page.clock.run_for(1000)
+    keys.send("Input.insertText", {"text": SENTENCE})
+    page.clock.run_for(1000)
+    expect(page.locator("#source option:checked")).to_have_text("Chinese (detected)")
+    assert [json.loads(body)["q"] for body in asked if body] == [SENTENCE]
+    page.route("**/translate", lambda route: None)
+    page.locator("#go").click()
+    escape = "key => key.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape', isComposing: true, bubbles: true}))"
+    page.locator("#text").evaluate(escape)
+    expect(page.locator("#stop")).to_be_visible()
+
+
+def test_a_text_that_was_cleared_comes_back_and_outlives_a_reload(visit: Visit) -> None:
+    page = visit()
+    text = page.locator("#text")
+    page.keyboard.type("three apples")
+    page.locator("#clear").click()
+    expect(text).to_have_value("")
+    page.keyboard.press("Control+z")
+    expect(text).to_have_value("three apples")
+    page.reload()
+    expect(text).to_have_value("three apples")
+    expect(page.locator("#counter")).to_have_text(f"12 / {LIMIT}")
+
+
 def test_other_translations_stand_below_and_change_places_with_the_one_above(visit: Visit, address: str) -> None:
     page = visit()
     answer = translate(page)
@@ -235,6 +301,71 @@ def test_a_long_text_comes_sentence_by_sentence_and_keeps_its_lines(visit: Visit
     assert len(sentences) == 3
     expect(answer.locator(".sentence")).to_have_text([sentence["text"] for sentence in sentences])
     assert answer.evaluate("answer => answer.textContent") == "".join(one["before"] + one["text"] for one in sentences)
+
+
+def test_sentences_of_a_short_text_are_chosen_and_looked_into_one_by_one(visit: Visit, address: str) -> None:
+    page = visit()
+    answer = translate(page, TWO)
+    sentences = answer.locator(".sentence")
+    expect(sentences).to_have_count(2)
+    page.locator("#beam summary").click()
+    expect(page.locator("#beam .node").first).to_be_visible()
+    page.get_by_role("combobox", name="Sentence").select_option("1")
+    expect(page.locator("#beam .node.best").nth(1)).to_be_visible()
+    second = sentences.last.inner_text()
+    answer.locator(".word").first.click()
+    page.locator("#choices li button").last.click()
+    expect(page.locator("#choices")).to_be_hidden()
+    expect(sentences).to_have_count(2)
+    expect(sentences.last).to_have_text(second)
+    told = explained(address, TWO[len(SENTENCE) :])
+    page.get_by_role("button", name="Confidence").click()
+    expect(sentences.last.locator(".word").first).to_have_attribute("data-doubt", str(doubt_of(told)))
+
+
+def test_a_short_text_that_is_one_sentence_after_all_has_other_translations_too(visit: Visit) -> None:
+    page = visit()
+    expect(translate(page, "“我有三个苹果！”他说。").locator(".sentence")).to_have_count(1)
+    expect(page.locator("#others li").first).to_be_visible()
+
+
+def test_what_a_text_typed_over_is_answered_with_is_no_answer_to_the_new_one(visit: Visit) -> None:
+    page = visit()
+    held: list[Route] = []
+    page.route("**/translate", lambda route: held.append(route))
+    page.locator("#text").fill(SENTENCE)
+    with page.expect_request("**/translate"):
+        page.locator("#go").click()
+    page.locator("#text").fill("你有两个梨。")
+    held[0].continue_()
+    expect(page.locator("#answer .word").first).to_be_visible()
+    expect(page.locator("#answer")).to_have_class("stale")
+    expect(page.locator("#note")).to_contain_text("have changed since")
+    page.locator("#text").fill(SENTENCE)
+    expect(page.locator("#answer")).not_to_have_class("stale")
+
+
+def test_swapping_turns_an_answer_around_and_back_but_no_half_one(visit: Visit) -> None:
+    page = visit()
+    both = [{"code": "zh", "name": "", "targets": ["en"]}, {"code": "en", "name": "", "targets": ["zh"]}]
+    page.route("**/languages", lambda route: route.fulfill(json=both))
+    page.reload()
+    text, stale = page.locator("#text"), page.locator("#answer.stale")
+    answer = translate(page).inner_text()
+    page.locator("#swap").click()
+    expect(text).to_have_value(answer)
+    expect(stale).to_have_count(1)
+    page.locator("#swap").click()
+    expect(text).to_have_value(SENTENCE)
+    expect(stale).to_have_count(0)
+    page.locator("#swap").click()
+    page.locator("#swap").click()
+    page.route("**/weft/stream", broken_off(SENTENCE, "Three."))
+    text.fill(LONG)
+    page.locator("#go").click()
+    expect(page.locator("#answer")).to_have_text("Three.")
+    page.locator("#swap").click()
+    expect(text).to_have_value(LONG)
 
 
 # ---- looking inside -----------------------------------------------------------------------------------------------
@@ -281,12 +412,24 @@ def test_confidence_underlines_words_by_their_probability(visit: Visit, address:
     page = visit()
     answer, told = translate(page), explained(address)
     page.get_by_role("button", name="Confidence").click()
-    word = told["target_words"][0]
-    probability = math.exp(sum(told["log_probs"][word["first"] : word["last"] + 1]))
-    doubt = sum(probability < least for least in (0.8, 0.5, 0.2))
-    expect(answer.locator(".word").first).to_have_attribute("data-doubt", str(doubt))
+    expect(answer.locator(".word").first).to_have_attribute("data-doubt", str(doubt_of(told)))
     page.get_by_role("button", name="Confidence").click()
     expect(answer.locator(".word").first).to_have_attribute("data-doubt", "")
+
+
+def test_confidence_goes_on_behind_a_sentence_that_has_none_and_after_a_wait(visit: Visit, faults: list[str]) -> None:
+    page = visit()
+    answer = translate(page, LONG)
+    refusals = [refuse(429, "", **{"Retry-After": "0.01"}), refuse(400, "too long to explain")]
+    page.route("**/weft/explain", lambda route: refusals.pop(0)(route) if refusals else route.fallback())
+    page.get_by_role("button", name="Confidence").click()
+    sentences = answer.locator(".sentence")
+    for index in range(3):
+        word = sentences.nth(index).locator(".word").first
+        expect(word).to_have_attribute("data-doubt", re.compile("unknown" if index == 0 else "[0-3]"))
+    expect(page.locator("#readout")).to_contain_text("Gray: not known. No explanation:")
+    expect(page.locator("#readout")).to_contain_text("too long to explain")
+    take_refusals(faults, 2)
 
 
 def test_an_explanation_that_another_word_has_called_off_is_asked_for_again(visit: Visit) -> None:
@@ -343,6 +486,20 @@ def test_a_word_of_ones_own_can_be_put_in(visit: Visit) -> None:
     expect(answer).to_have_text(re.compile("^Six"))
 
 
+def test_choices_that_come_leave_somebody_who_writes_a_word_alone(visit: Visit) -> None:
+    page = visit()
+    answer = translate(page)
+    held: list[Route] = []
+    page.route("**/weft/alternatives", lambda route: held.append(route))
+    with page.expect_request("**/weft/alternatives"):
+        answer.locator(".word").first.click()
+    own = page.get_by_role("textbox", name="Another word")
+    own.click()
+    held[0].continue_()
+    expect(page.locator("#choices li").first).to_be_visible()
+    expect(own).to_be_focused()
+
+
 # ---- what the browser keeps ---------------------------------------------------------------------------------------
 
 
@@ -350,10 +507,7 @@ def test_terms_of_the_glossary_are_held_and_kept(visit: Visit) -> None:
     page = visit()
     page.locator("#text").fill(SENTENCE)
     page.locator("#glossary summary").click()
-    page.get_by_role("button", name="Add a term").click()
-    page.keyboard.type("苹果")
-    page.keyboard.press("Tab")
-    page.keyboard.type("pear")
+    add_term(page, "苹果", "pear")
     expect(translate(page)).to_contain_text("pear")
     page.reload()
     expect(page.locator("#glossary .count")).to_have_text("1")
@@ -361,6 +515,51 @@ def test_terms_of_the_glossary_are_held_and_kept(visit: Visit) -> None:
     expect(page.get_by_label("Its translation")).to_have_value("pear")
     page.get_by_role("button", name="Remove the term").click()
     expect(page.locator("#glossary table")).to_have_count(0)
+
+
+def test_a_choice_that_drops_a_term_says_so(visit: Visit) -> None:
+    page = visit()
+    page.locator("#text").fill(SENTENCE)
+    page.locator("#glossary summary").click()
+    add_term(page, "苹果", "pear")
+    answer = translate(page)
+    expect(answer).to_contain_text("pear")
+    said = {"alternatives": [{"word": "I", "text": text} for text in ("I have three.", "I have three Pears.")]}
+    page.route("**/weft/alternatives", lambda route: route.fulfill(json=said))
+    for warned in (True, False):
+        answer.locator(".word").first.click()
+        page.locator("#choices li button").first.click()
+        expect(page.locator("#flags").get_by_text("holds terms of the glossary: pear")).to_be_visible(visible=warned)
+
+
+def test_a_row_of_the_glossary_is_named_by_its_term_and_marked_where_a_later_one_has_it_too(visit: Visit) -> None:
+    page = visit()
+    page.locator("#text").fill(SENTENCE)
+    page.locator("#glossary summary").click()
+    for translation in ("apple", "pear"):
+        add_term(page, "苹果", translation)
+    expect(page.get_by_role("button", name="Remove the term 苹果")).to_have_count(2)
+    terms = page.get_by_label("Term", exact=True)
+    expect(terms.first).to_have_attribute("aria-invalid", "true")
+    expect(terms.last).to_have_attribute("aria-invalid", "false")
+    expect(page.get_by_text("stands here more than once")).to_be_visible()
+    terms.last.fill("梨")
+    expect(terms.first).to_have_attribute("aria-invalid", "false")
+    expect(page.get_by_text("stands here more than once")).to_be_hidden()
+
+
+def test_two_tabs_keep_the_terms_and_the_history_of_both(visit: Visit) -> None:
+    one, other = visit(), visit()
+    for page, term in ((one, "苹果"), (other, "梨")):
+        page.locator("#text").fill(SENTENCE)
+        expect(page.locator("#glossary")).to_contain_text("From Chinese")
+        page.locator("#glossary summary").click()
+        add_term(page, term, "fruit")
+    translate(one, SENTENCE)
+    translate(other, "你有两个梨。")
+    for page in (one, other):
+        expect(page.locator("#glossary .count")).to_have_text("2")
+        expect(page.locator("#history .count")).to_have_text("2")
 
 
 def test_the_history_is_restored_cleared_and_can_be_off(visit: Visit) -> None:
@@ -382,6 +581,20 @@ def test_the_history_is_restored_cleared_and_can_be_off(visit: Visit) -> None:
     assert "苹果" not in page.evaluate("JSON.stringify(localStorage)")
 
 
+def test_what_looks_wrong_with_a_translation_is_said_of_it_in_the_history_too(visit: Visit) -> None:
+    page = visit()
+    wrong = {"translatedText": "I have I have I have I have", "flags": ["repetition"]}
+    page.route("**/translate", lambda route: route.fulfill(json=wrong), times=1)
+    translate(page)
+    flags = page.locator("#flags").get_by_text("The translation repeats itself")
+    expect(flags).to_be_visible()
+    translate(page, "你有两个梨。")
+    expect(flags).to_be_hidden()
+    page.locator("#history summary").click()
+    page.locator("#history li button").last.click()
+    expect(flags).to_be_visible()
+
+
 def test_the_answer_is_copied_and_the_command_that_asks_for_it(visit: Visit) -> None:
     page = visit()
     text = "他说：'我有三个苹果。'"
@@ -395,6 +608,17 @@ def test_the_answer_is_copied_and_the_command_that_asks_for_it(visit: Visit) -> 
     assert words[:3] == ["curl", "-X", "POST"]
     assert words[4:6] == ["-H", "Content-Type: application/json"]
     assert json.loads(answered(words[3], json.loads(words[-1])))["translatedText"] == answer
+
+
+def test_the_command_asks_for_the_text_that_was_only_just_written(visit: Visit) -> None:
+    page = visit()
+    page.locator("#text").fill("I have three apples.")
+    expect(page.locator("#source option:checked")).to_have_text("English (detected)")
+    page.locator("#text").fill(SENTENCE)
+    page.locator("#curl").click()
+    expect(page.locator("#note")).to_have_text("Copied.")
+    body = json.loads(shlex.split(page.evaluate("navigator.clipboard.readText()"))[-1])
+    assert body == {"q": SENTENCE, "source": "zh", "target": "en"}
 
 
 # ---- errors -------------------------------------------------------------------------------------------------------
@@ -432,6 +656,44 @@ def test_a_refusal_stands_in_place_and_what_was_there_stays(visit: Visit, faults
     take_refusals(faults, 2)
 
 
+def test_an_error_speaks_the_language_of_the_page_and_goes_with_its_cause(visit: Visit) -> None:
+    page = visit()
+    page.locator("#text").fill("我" * (LIMIT + 1))
+    page.locator("#go").click()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("over the limit")
+    page.get_by_role("button", name="中文").click()
+    expect(alert).to_contain_text("超出")
+    page.locator("#text").fill("我")
+    expect(alert).to_be_hidden()
+
+
+def test_what_is_tried_again_by_the_keyboard_keeps_the_focus(visit: Visit, faults: list[str]) -> None:
+    page = visit()
+    page.route("**/translate", refuse(503, "256 requests wait"), times=1)
+    page.locator("#text").fill(SENTENCE)
+    page.locator("#go").click()
+    page.get_by_role("button", name="Try again").press("Enter")
+    expect(page.locator("#note")).to_contain_text("Done")
+    expect(page.locator("#go")).to_be_focused()
+    take_refusals(faults, 1)
+
+
+def test_a_page_that_could_not_ask_for_the_languages_asks_again_before_it_translates(
+    visit: Visit, faults: list[str]
+) -> None:
+    page = visit()
+    page.route("**/languages", lambda route: route.abort(), times=1)
+    page.reload()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("The server does not answer.")
+    page.locator("#text").fill(SENTENCE)
+    expect(alert).to_be_visible()
+    translate(page)
+    expect(alert).to_be_hidden()
+    take_refusals(faults, 1)
+
+
 def test_escape_stops_what_is_under_way(visit: Visit) -> None:
     page = visit()
     before = translate(page).inner_text()
@@ -446,9 +708,7 @@ def test_escape_stops_what_is_under_way(visit: Visit) -> None:
 
 def test_a_stream_that_breaks_off_leaves_what_came(visit: Visit) -> None:
     page = visit()
-    lines = [{"index": 0, "source": "我有三个苹果。", "before": "", "text": "Three."}, {"error": "the model is gone"}]
-    body = "".join(json.dumps(line) + "\n" for line in lines)
-    page.route("**/weft/stream", lambda route: route.fulfill(body=body, content_type="application/x-ndjson"))
+    page.route("**/weft/stream", broken_off(SENTENCE, "Three."))
     page.locator("#text").fill(LONG)
     page.locator("#go").click()
     expect(page.get_by_role("alert")).to_contain_text("The answer broke off.")
@@ -497,6 +757,21 @@ def test_the_page_speaks_the_language_of_the_browser_and_switches(visit: Visit) 
     expect(page.locator("#go")).to_contain_text("Translate")
     page.reload()
     expect(page.locator("#go")).to_contain_text("Translate")
+
+
+def test_what_is_written_from_right_to_left_runs_so(visit: Visit) -> None:
+    page = visit()
+    arabic = "أنا أحب التفاح (2 كغ)."
+    page.route("**/translate", lambda route: route.fulfill(json={"translatedText": arabic, "alternatives": [arabic]}))
+    answer = translate(page)
+    page.locator("#text").fill(arabic)
+    page.locator("#history summary").click()
+    direction = "element => getComputedStyle(element).direction"
+    for place in ("#answer", "#text", "#shades", "#others button", "#history li span:last-child"):
+        assert page.locator(place).evaluate(direction) == "rtl", place
+    assert page.locator("#history li span").first.evaluate(direction) == "ltr"
+    answer.locator(".word").first.press("ArrowLeft")
+    expect(answer.locator(".word").nth(1)).to_be_focused()
 
 
 def test_both_languages_of_the_page_say_the_same_things(visit: Visit) -> None:

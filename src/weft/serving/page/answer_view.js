@@ -1,9 +1,10 @@
 /**
  * The translation, word by word: it can be walked with the arrow keys, pointed at and shaded.
  *
- * A sentence is {source, text, before, begin}: its two texts, what stands between it and the sentence before, and where
- * its source begins in the whole text. A word is {element, sentence, span, text}, its span in the sentence's text. The
- * browser finds the words, so that they are there before any explanation is.
+ * A sentence is {source, text, before, begin, first}: its two texts, what stands between it and the sentence before,
+ * where its source begins in the whole text, and, if another text was chosen, what the model wrote itself. A
+ * word is {element, sentence, span, text}, its span in the sentence's text. The browser finds the words, so that they
+ * are there before any explanation is.
  */
 
 import { make } from "./elements.js";
@@ -73,8 +74,12 @@ export class AnswerView {
   shadeDoubt(probability) {
     for (const word of this.#words) {
       const sure = probability(word);
-      word.element.dataset.doubt = sure === null ? "" : DOUBTS.findIndex((least) => sure >= least);
+      word.element.dataset.doubt = sure === null ? "unknown" : DOUBTS.findIndex((least) => sure >= least);
     }
+  }
+
+  clearDoubt() {
+    for (const word of this.#words) word.element.dataset.doubt = "";
   }
 
   #addWord(sentence, { segment, index }) {
@@ -98,7 +103,8 @@ export class AnswerView {
     const word = this.#wordOf(event.target);
     const place = this.#words.indexOf(word);
     const last = this.#words.length - 1;
-    const places = { ArrowLeft: place - 1, ArrowRight: place + 1, Home: 0, End: last };
+    const step = getComputedStyle(this.#container).direction === "rtl" ? -1 : 1;
+    const places = { ArrowLeft: place - step, ArrowRight: place + step, Home: 0, End: last };
     if (!word || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Enter" || event.key === " ") onChoice(word);
     else if (event.key in places) this.focus(this.#words[Math.min(last, Math.max(0, places[event.key]))]);

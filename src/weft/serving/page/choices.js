@@ -60,7 +60,7 @@ export class Choices {
       list.append(...others.map((choice) => choiceOf(choice, prefix, onChoice)));
       put(note, "no_choice");
       note.hidden = others.length > 0;
-      list.querySelector("button")?.focus();
+      if (document.activeElement === close) list.querySelector("button")?.focus(); // nobody writes a word of their own
       this.#place();
     });
   }
@@ -78,6 +78,7 @@ export class Choices {
       type: "text",
       placeholder: text("own_word"),
       lang: word.element.closest("[lang]").lang,
+      dir: "auto",
     });
     label(field, "own_word");
     const form = make("form", {}, field);
@@ -126,7 +127,8 @@ export class Choices {
 function choiceOf(choice, prefix, onChoice) {
   const rest = choice.text.startsWith(prefix) ? choice.text.slice(prefix.length).trimStart() : choice.text;
   const word = rest.startsWith(choice.word) ? choice.word : "";
-  const button = make("button", { type: "button", className: "plain", onclick: () => onChoice(choice.text) });
+  const choose = () => onChoice(choice.text);
+  const button = make("button", { type: "button", className: "plain", dir: "auto", onclick: choose });
   button.append(make("b", { textContent: word }), rest.slice(word.length) || text("ends_here"));
   return make("li", {}, button);
 }

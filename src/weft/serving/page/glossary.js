@@ -1,26 +1,25 @@
 /** Terms and how they are to be translated, a table for each pair of languages, kept in the browser. */
 
 import { icon, make } from "./elements.js";
-import { keep, kept } from "./kept.js";
+import { keep, kept, whenKeptElsewhere } from "./kept.js";
 import { label, nameOf, number, put } from "./texts.js";
 
 export class Glossary {
-  #tables = kept("glossary", {}); // "zh>en" -> [[term, translation], ...]
   #pair = { source: "", target: "" };
   #body;
   #count;
+  #twice = make("p", { className: "hint", role: "status" });
 
   constructor(details) {
     this.#body = details.querySelector(".body");
     this.#count = details.querySelector(".count");
+    whenKeptElsewhere(["glossary"], () => this.render());
   }
 
   /** The terms of these languages with both sides filled in, as the server takes them. */
-  terms({ source, target }) {
-    const rows = this.#tables[`${source}>${target}`] ?? [];
-    return Object.fromEntries(
-      rows.map((row) => row.map((side) => side.trim())).filter((row) => row.every((side) => side)),
-    );
+  terms(pair) {
+    const rows = rowsOf(pair).map((row) => row.map((side) => side.trim()));
+    return Object.fromEntries(rows.filter((row) => row.every((side) => side)));
   }
 
   /** Shows the table of these languages. */
@@ -34,27 +33,27 @@ export class Glossary {
     this.#renderCount();
     const about = make("p", { className: "hint" });
     put(about, "glossary_is", { source: nameOf(this.#pair.source, ""), target: nameOf(this.#pair.target, "") });
+    put(this.#twice, "glossary_twice");
     const add = make("button", { type: "button", className: "plain" }, icon("add"), make("span"));
     put(add.lastChild, "glossary_add");
     add.addEventListener("click", () => {
-      this.#keep([...this.#rows, ["", ""]]);
+      this.#keep([...rowsOf(this.#pair), ["", ""]]);
+      this.render();
       this.#body.querySelector("tr:last-child input").focus();
     });
-    this.#body.replaceChildren(about, ...(this.#rows.length ? [this.#table()] : []), add);
+    const rows = rowsOf(this.#pair);
+    this.#body.replaceChildren(about, ...(rows.length ? [this.#table(rows), this.#twice] : []), add);
+    this.#markTwice();
   }
 
-  get #rows() {
-    return this.#tables[`${this.#pair.source}>${this.#pair.target}`] ?? [];
-  }
-
-  #table() {
+  #table(rows) {
     const titles = ["glossary_term", "glossary_translation"].map((key) => {
       const title = make("th", { scope: "col" });
       put(title, key);
       return title;
     });
     const head = make("thead", {}, make("tr", {}, ...titles, make("td")));
-    return make("table", {}, head, make("tbody", {}, ...this.#rows.map((row, index) => this.#row(row, index))));
+    return make("table", {}, head, make("tbody", {}, ...rows.map((row, index) => this.#row(row, index))));
   }
 
   #row(row, index) {
@@ -62,22 +61,36 @@ export class Glossary {
       ["glossary_term", this.#pair.source],
       ["glossary_translation", this.#pair.target],
     ].map(([key, lang], side) => {
-      const field = make("input", { type: "text", value: row[side], lang });
+      const field = make("input", { type: "text", value: row[side], lang, dir: "auto" });
       label(field, key);
-      field.addEventListener("input", () => {
-        this.#rows[index][side] = field.value;
-        keep("glossary", this.#tables);
-        this.#renderCount();
-      });
-      return make("td", {}, field);
+      return field;
     });
     const remove = make("button", { type: "button", className: "quiet" }, icon("close"));
     label(remove, "glossary_remove", { term: row[0] });
     remove.addEventListener("click", () => {
-      this.#keep(this.#rows.filter((_, other) => other !== index));
+      this.#keep(rowsOf(this.#pair).filter((_, other) => other !== index));
+      this.render();
       this.#body.querySelector(":scope > button").focus();
     });
-    return make("tr", {}, ...fields, make("td", {}, remove));
+    const element = make("tr", {}, ...[...fields, remove].map((each) => make("td", {}, each)));
+    element.addEventListener("input", () => {
+      const written = fields.map((field) => field.value);
+      this.#keep(rowsOf(this.#pair).with(index, written));
+      label(remove, "glossary_remove", { term: written[0] });
+      this.#renderCount();
+      this.#markTwice();
+    });
+    return element;
+  }
+
+  /** Marks all but the last of the rows with the same term: that one counts. */
+  #markTwice() {
+    const fields = [...this.#body.querySelectorAll("td:first-child input")];
+    const terms = fields.map((field) => field.value.trim());
+    for (const [index, field] of fields.entries()) {
+      field.ariaInvalid = String(Boolean(terms[index]) && terms.lastIndexOf(terms[index]) !== index);
+    }
+    this.#twice.hidden = !fields.some((field) => field.ariaInvalid === "true");
   }
 
   #renderCount() {
@@ -86,8 +99,11 @@ export class Glossary {
   }
 
   #keep(rows) {
-    this.#tables[`${this.#pair.source}>${this.#pair.target}`] = rows;
-    keep("glossary", this.#tables);
-    this.render();
+    keep("glossary", { ...kept("glossary", {}), [nameOfTable(this.#pair)]: rows });
   }
 }
+
+/** What another tab may have changed: [[term, translation], ...] */
+const rowsOf = (pair) => kept("glossary", {})[nameOfTable(pair)] ?? [];
+
+const nameOfTable = ({ source, target }) => `${source}>${target}`;

@@ -1,24 +1,31 @@
 /** What was translated, newest first, kept in the browser if the user wants that. */
 
 import { make } from "./elements.js";
-import { keep, kept } from "./kept.js";
+import { keep, kept, whenKeptElsewhere } from "./kept.js";
 import { number, put } from "./texts.js";
 
 const LONGEST = 50;
 
 export class History {
-  #entries = kept("history", []);
-  #isOn = kept("history.on", true);
   #body;
   #count;
   #onChoice;
 
-  /** `onChoice(entry)` is called with an entry, {q, text, sentences, source, target}, as one is clicked. */
+  /** `onChoice(entry)` is called with an entry, {q, text, sentences, flags, source, target}, as one is clicked. */
   constructor(details, onChoice) {
     this.#body = details.querySelector(".body");
     this.#count = details.querySelector(".count");
     this.#onChoice = onChoice;
     this.render();
+    whenKeptElsewhere(["history", "history.on"], () => this.render());
+  }
+
+  get #entries() {
+    return kept("history", []);
+  }
+
+  get #isOn() {
+    return kept("history.on", true);
   }
 
   /** Puts an entry first, in place of one about the same text. */
@@ -29,24 +36,24 @@ export class History {
   }
 
   render() {
-    this.#count.textContent = this.#entries.length ? number(this.#entries.length) : "";
-    const list = make("ul", { className: "past" }, ...this.#entries.map((entry) => this.#row(entry)));
+    const entries = this.#entries;
+    this.#count.textContent = entries.length ? number(entries.length) : "";
+    const list = make("ul", { className: "past" }, ...entries.map((entry) => this.#row(entry)));
     const hint = make("p", { className: "hint" });
     put(hint, this.#isOn ? "history_empty" : "history_off");
-    this.#body.replaceChildren(this.#controls(), this.#entries.length ? list : hint);
+    this.#body.replaceChildren(this.#controls(!entries.length), entries.length ? list : hint);
   }
 
-  #controls() {
+  #controls(isEmpty) {
     const box = make("input", { type: "checkbox", checked: this.#isOn });
     box.addEventListener("change", () => {
-      this.#isOn = box.checked;
-      keep("history.on", this.#isOn);
+      keep("history.on", box.checked);
       this.render();
       this.#body.querySelector("input").focus();
     });
     const keeping = make("span");
     put(keeping, "history_keep");
-    const clear = make("button", { type: "button", className: "plain", disabled: !this.#entries.length });
+    const clear = make("button", { type: "button", className: "plain", disabled: isEmpty });
     put(clear, "history_clear");
     clear.addEventListener("click", () => {
       this.#keep([]);
@@ -56,8 +63,8 @@ export class History {
   }
 
   #row(entry) {
-    const from = make("span", { textContent: entry.q, lang: entry.source });
-    const to = make("span", { textContent: entry.text, lang: entry.target });
+    const from = make("span", { textContent: entry.q, lang: entry.source, dir: "auto" });
+    const to = make("span", { textContent: entry.text, lang: entry.target, dir: "auto" });
     const button = make(
       "button",
       { type: "button", className: "plain", onclick: () => this.#onChoice(entry) },
@@ -68,7 +75,6 @@ export class History {
   }
 
   #keep(entries) {
-    this.#entries = entries;
     keep("history", entries);
     this.render();
   }

@@ -14,6 +14,7 @@ import { percent, put, silence, text } from "./texts.js";
 const REST = 120; // milliseconds on a word
 const LEAST_NAMED = 0.1; // of attention
 const MOST_NAMED = 3;
+const CONCERN_ALL = [0, 401, 403]; // statuses that the next sentence would meet with too
 
 export class Insight {
   #source;
@@ -26,6 +27,7 @@ export class Insight {
   #sentences = [];
   #asking = new AbortController();
   #pointed = 0;
+  #failure = null; // why some sentences have no explanation
 
   /**
    * Two views, and three elements: where words are described, the button for confidence, what holds the tree.
@@ -45,6 +47,7 @@ export class Insight {
     [this.#text, this.#sentences] = [text, sentences];
     for (const one of sentences) if (!one.explanation) one.explained = null; // what was asked for is called off
     this.#pointed++;
+    this.#failure = null;
     this.#clearReadout();
     this.divideSource();
     this.#showBeam();
@@ -147,6 +150,7 @@ export class Insight {
 
   #toggleConfidence() {
     this.#confidence.ariaPressed = String(!this.#isConfidenceShown);
+    this.#failure = null;
     this.#shadeDoubt();
     this.#clearReadout();
     if (this.#isConfidenceShown) this.#explainAll();
@@ -159,25 +163,37 @@ export class Insight {
 
   /** Where no word is pointed at, what the underlines mean, if there are any. */
   #clearReadout() {
-    if (this.#isConfidenceShown && this.#sentences.length) put(this.#readout, "confidence_is");
-    else silence(this.#readout);
+    if (!this.#isConfidenceShown || !this.#sentences.length) silence(this.#readout);
+    else if (this.#failure) this.#tell(`${text("confidence_is")} ${notExplained(this.#failure)}`);
+    else put(this.#readout, "confidence_is");
   }
 
   /** One sentence after the other, since the server has others to serve. */
   async #explainAll() {
-    const sentences = this.#sentences;
-    try {
-      for (const sentence of sentences) if (this.#isConfidenceShown) await this.#explained(sentence);
-    } catch (error) {
-      if (error.name !== "AbortError") this.#tell(notExplained(error));
+    const { signal } = this.#asking;
+    const waiting = [...this.#sentences];
+    while (waiting.length && this.#isConfidenceShown && !signal.aborted) {
+      try {
+        await this.#explained(waiting[0]);
+        waiting.shift();
+      } catch (error) {
+        if (error.name === "AbortError") return;
+        if (error.wait) {
+          this.#tell(notExplained(error));
+          await new Promise((done) => setTimeout(done, error.wait * 1000));
+        } else {
+          this.#failure = error;
+          waiting.splice(0, CONCERN_ALL.includes(error.status) ? Infinity : 1);
+        }
+        if (!signal.aborted) this.#clearReadout();
+      }
     }
   }
 
   #shadeDoubt() {
-    const isShown = this.#isConfidenceShown;
-    this.#answer.shadeDoubt(({ sentence, span }) =>
-      isShown ? (sentence.explanation?.probability(span) ?? null) : null,
-    );
+    if (this.#isConfidenceShown)
+      this.#answer.shadeDoubt(({ sentence, span }) => sentence.explanation?.probability(span) ?? null);
+    else this.#answer.clearDoubt();
   }
 
   /** The tree of the first sentence, or of another that is chosen. */

@@ -13,6 +13,7 @@ export class Languages {
   #onChange;
   #offered = [];
   #detected = null;
+  #isRecognized = true;
 
   /** Two select elements and the button between them; `onChange()` is called when the languages are others. */
   constructor({ from, to, swap }, onChange) {
@@ -42,6 +43,11 @@ export class Languages {
     this.choose(this.#from.value, this.#to.value);
   }
 
+  /** Whether the server has said what it translates. */
+  get areOffered() {
+    return this.#offered.length > 0;
+  }
+
   get isAuto() {
     return this.#from.value === AUTO;
   }
@@ -66,9 +72,18 @@ export class Languages {
     return this.#targetsOf(this.source).includes(this.target);
   }
 
-  /** Says which language was found in the text, null for none, and chooses a target that it has. */
+  /** Says that no language was recognized in the text; the two stay what they are, if they fit. */
+  showNoneDetected() {
+    this.#isRecognized = false;
+    if (!this.fit) this.#detected = null;
+    this.#nameAuto();
+    this.#changed();
+  }
+
+  /** Says which language was found in the text, null where there is none, and chooses a target that it has. */
   showDetected(code) {
-    if (this.#detected === code) return;
+    if (this.#detected === code && this.#isRecognized) return;
+    this.#isRecognized = true;
     this.#detected = code;
     this.#nameAuto();
     const targets = this.#targetsOf(code);
@@ -81,7 +96,8 @@ export class Languages {
 
   #nameAuto() {
     const [auto] = this.#from.options;
-    if (this.#detected) put(auto, "detected", { language: nameOf(this.#detected, this.#detected) });
+    if (!this.#isRecognized) put(auto, "not_detected");
+    else if (this.#detected) put(auto, "detected", { language: nameOf(this.#detected, this.#detected) });
     else put(auto, "detect");
   }
 

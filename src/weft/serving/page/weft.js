@@ -25,16 +25,19 @@ import { SourceView } from "./source_view.js";
 import { label, language, nameOf, number, put, silence, speak, text } from "./texts.js";
 
 const LONGEST_WHOLE = 160; // characters; a longer text comes sentence by sentence
+/** Words behind what may end a sentence; whether it does is the server's to say. */
+const PERHAPS_SEVERAL = /(?!\.\w)[\p{Sentence_Terminal}…⋯\n\v\f\x85\u2028\u2029].*[\p{L}\p{N}]/su;
 const LONGEST_DETECTED = 500;
 const OTHERS = 3;
 
 /** What the server allows, what stands on the page, and what is under way. */
 let limit = Infinity; // characters
 let pause = 500; // milliseconds without a key, before the language is detected
-let shown = { q: "", sentences: [], source: "", target: "" };
+let shown = { q: "", sentences: [], source: "", target: "", flags: [], isDone: false };
 let running = null;
 let soon = 0; // the timer of the detection
 let judged = ""; // the text whose language was detected last
+let sayError = null; // what the error that is shown says
 
 const source = new SourceView(find("text"), find("shades"), (...span) => insight.pointAtSource(...span));
 const answer = new AnswerView(find("answer"), (word) => insight.pointAtTarget(word), chooseInstead);
@@ -47,6 +50,8 @@ const languages = new Languages({ from: find("source"), to: find("target"), swap
 
 listen();
 followTheme(find("dark"));
+source.text = kept("draft", "", "sessionStorage");
+window.addEventListener("pagehide", () => keep("draft", source.text || undefined, "sessionStorage"));
 speakIn(kept("language", navigator.language.startsWith("zh") ? "zh" : "en"));
 start();
 
@@ -59,24 +64,28 @@ async function start() {
     find("key").hidden = !settings.apiKeys;
     languages.offer(offered);
   } catch (error) {
-    showError(failureText(error), start);
+    showError(() => failureText(error), start);
   }
   count();
 }
 
 function listen() {
+  find("request").addEventListener("input", () => languages.areOffered && hideError());
   find("request").addEventListener("submit", (event) => {
     event.preventDefault();
     translate();
   });
   document.addEventListener("keydown", (event) => {
+    if (event.isComposing) return; // the key is the input method's
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
     else if (event.key === "Escape") choices.isOpen ? choices.close() : running?.abort();
     else return;
     event.preventDefault();
   });
   find("text").addEventListener("input", changed);
-  find("clear").addEventListener("click", () => rewrite(""));
+  find("text").addEventListener("compositionstart", () => clearTimeout(soon));
+  find("text").addEventListener("compositionend", detectSoon);
+  find("clear").addEventListener("click", clear);
   find("swap").addEventListener("click", swap);
   find("stop").addEventListener("click", () => running?.abort());
   find("copy").addEventListener("click", () => copyAnswer());
@@ -87,17 +96,24 @@ function listen() {
 
 // ---- the text -----------------------------------------------------------------------------------------------------
 
-function changed() {
+function changed(event) {
   insight.divideSource();
-  setStale(shown.sentences.length > 0 && source.text !== shown.q);
+  markStale();
   count();
-  detectSoon();
+  if (!event.isComposing) detectSoon();
 }
 
 function rewrite(q) {
   source.text = q;
-  changed();
+  find("text").dispatchEvent(new InputEvent("input", { bubbles: true }));
   find("text").focus();
+}
+
+/** As a key would, so that the browser can undo it; to insert many lines like this takes it minutes. */
+function clear() {
+  find("text").focus();
+  find("text").select();
+  document.execCommand("delete");
 }
 
 function count() {
@@ -118,20 +134,33 @@ function sizeOf(q) {
 function languagesChanged() {
   find("text").lang = languages.source;
   glossary.show({ source: languages.source, target: languages.target });
+  markStale();
   detectSoon();
 }
 
 function swap() {
-  const turned = shown.sentences.length && source.text === shown.q ? answer.text : source.text;
+  const next = turned();
   languages.swap();
-  rewrite(turned);
+  rewrite(next);
+}
+
+/** What is to be translated once the languages are swapped: the translation, if it is done, and then the text again. */
+function turned() {
+  if (shown.isDone && isAsked(shown.q, shown)) return answer.text;
+  if (shown.isDone && isAsked(answer.text, { source: shown.target, target: shown.source })) return shown.q;
+  return source.text;
+}
+
+/** Whether this text stands there, between these languages. */
+function isAsked(q, pair) {
+  return source.text === q && languages.source === pair.source && languages.target === pair.target;
 }
 
 function detectSoon() {
   clearTimeout(soon);
   if (!languages.isAuto) return;
   const again = () => (hideError(), detectSoon());
-  soon = setTimeout(() => detect().catch((error) => showError(failureText(error), again)), pause);
+  soon = setTimeout(() => detect().catch((error) => showError(() => failureText(error), again)), pause);
 }
 
 async function detect(signal) {
@@ -140,16 +169,19 @@ async function detect(signal) {
   if (q === judged) return;
   const [best] = q.trim() ? await server.detect({ q }, signal) : [];
   judged = q;
-  languages.showDetected(best?.language ?? null);
+  if (best?.confidence === 0) languages.showNoneDetected();
+  else languages.showDetected(best?.language ?? null);
 }
 
 // ---- translating --------------------------------------------------------------------------------------------------
 
 async function translate() {
   const q = source.text;
-  const over = sizeOf(q) - limit;
   if (!q.trim()) return put(find("note"), "nothing_written");
-  if (over > 0) return showError(text("too_long", { over: number(over), limit: number(limit) }));
+  if (!languages.areOffered) await start();
+  if (!languages.areOffered) return;
+  const over = sizeOf(q) - limit;
+  if (over > 0) return showError(() => text("too_long", { over: number(over), limit: number(limit) }));
   running?.abort();
   const run = (running = new AbortController());
   hideError();
@@ -158,22 +190,28 @@ async function translate() {
   try {
     if (languages.isAuto) await detect(run.signal);
     const pair = { source: languages.source, target: languages.target }; // others may be chosen before the answer comes
-    if (!languages.fit) return showError(text("no_model", namesOf(pair)));
-    await (isWhole(q) ? translateWhole(q, pair, run.signal) : translateLong(q, pair, run.signal));
-    put(find("note"), "done", { seconds: number((performance.now() - began) / 1000, { maximumFractionDigits: 1 }) });
+    if (!languages.fit) return showError(() => text("no_model", namesOf(pair)));
+    await translateText(q, pair, run.signal);
+    shown.isDone = true;
+    const seconds = number((performance.now() - began) / 1000, { maximumFractionDigits: 1 });
+    put(find("note"), isAsked(q, pair) ? "done" : "stale", { seconds });
     put(find("spoken"), "translation_is", { text: answer.text });
     remember();
   } catch (error) {
     if (running !== run) return; // another one has begun
     if (error.name === "AbortError") put(find("note"), "stopped");
-    else showError(failureText(error), translate);
+    else showError(() => failureText(error), translate);
   } finally {
     if (running === run) work(false);
   }
 }
 
-function isWhole(q) {
-  return sizeOf(q) <= LONGEST_WHOLE && !q.trim().includes("\n");
+/** A short text of one sentence has other translations too. */
+async function translateText(q, pair, signal) {
+  const isShort = sizeOf(q) <= LONGEST_WHOLE;
+  if (isShort && !PERHAPS_SEVERAL.test(q)) return translateWhole(q, pair, signal);
+  await translateLong(q, pair, signal);
+  if (isShort && shown.sentences.length === 1) await translateWhole(q, pair, signal);
 }
 
 function namesOf({ source, target }) {
@@ -184,13 +222,13 @@ async function translateWhole(q, pair, signal) {
   const found = await server.translate({ ...requestFor(q, pair), alternatives: OTHERS }, signal);
   begin(q, pair);
   shown.sentences.push({ source: q, text: found.translatedText, before: "", begin: 0 });
+  shown.flags = found.flags ?? [];
   showAnswer();
   showOthers(found.alternatives);
-  warn(found.flags);
+  warn();
 }
 
 async function translateLong(q, pair, signal) {
-  const flags = new Set();
   let end = 0; // of the sentence before, in the whole text
   for await (const found of server.stream(requestFor(q, pair), signal)) {
     if (found.index === 0) begin(q, pair);
@@ -200,10 +238,10 @@ async function translateLong(q, pair, signal) {
     shown.sentences.push(sentence);
     answer.append(sentence);
     put(find("note"), "sentences", { count: number(shown.sentences.length) });
-    for (const flag of found.flags ?? []) flags.add(flag);
+    shown.flags = [...new Set([...shown.flags, ...(found.flags ?? [])])];
   }
   insight.show(q, shown.sentences);
-  warn([...flags]);
+  warn();
 }
 
 function requestFor(q, { source, target }) {
@@ -214,11 +252,11 @@ function requestFor(q, { source, target }) {
 /** Makes room for a new answer. */
 function begin(q, { source, target }) {
   choices.close({ refocus: false });
-  shown = { q, sentences: [], source, target };
-  setStale(false);
+  shown = { q, sentences: [], source, target, flags: [], isDone: false };
+  markStale();
   showAnswer();
   showOthers([]);
-  warn([]);
+  warn();
 }
 
 function showAnswer() {
@@ -234,7 +272,8 @@ function showOthers(others = []) {
 
 /** Another translation; a click exchanges it with the one above. */
 function otherButton(other) {
-  const button = make("button", { type: "button", className: "plain", textContent: other, lang: shown.target });
+  const said = { textContent: other, lang: shown.target, dir: "auto" };
+  const button = make("button", { type: "button", className: "plain", ...said });
   button.addEventListener("click", () => {
     const [sentence] = shown.sentences;
     const chosen = button.textContent;
@@ -251,30 +290,45 @@ function work(isWorking) {
   if (isWorking) put(find("note"), "translating");
 }
 
-function setStale(isStale) {
+/** Says whether the answer is to another text or between other languages; what is under way has the note for itself. */
+function markStale() {
+  const isStale = Boolean(shown.q) && !isAsked(shown.q, shown);
   find("answer").classList.toggle("stale", isStale);
+  if (running) return;
   if (isStale) put(find("note"), "stale");
   else if (find("note").dataset.text === "stale") silence(find("note"));
 }
 
 /** Says what looks wrong with a translation. */
-function warn(flags = []) {
-  find("flags").hidden = !flags.length;
+function warn() {
+  const lost = shown.sentences.flatMap(lostTerms);
+  const warnings = shown.flags.map((flag) => [`flag_${flag}`]);
+  if (lost.length) warnings.push(["terms_lost", { terms: lost.join(text("separator")) }]);
+  find("flags").hidden = !warnings.length;
   find("flags").replaceChildren(
-    ...flags.map((flag) => {
+    ...warnings.map((warning) => {
       const line = make("span");
-      put(line, `flag_${flag}`);
+      put(line, ...warning);
       return line;
     }),
   );
 }
+
+/** What the model's own translation of a sentence held of the glossary, and the chosen one does not. */
+function lostTerms({ source, text, first = text }) {
+  const terms = Object.entries(glossary.terms(shown)).filter(([term]) => has(source, term));
+  return terms.map(([, translation]) => translation).filter((one) => has(first, one) && !has(text, one));
+}
+
+/** As the server looks for terms: in any letter case. */
+const has = (text, term) => text.toLowerCase().includes(term.toLowerCase());
 
 // ---- looking inside and choosing ----------------------------------------------------------------------------------
 
 /** The explanation of a sentence as it stands there; of the model's own translation, with the search that found it. */
 async function explain(sentence, signal) {
   const body = { q: sentence.source, source: shown.source, target: shown.target };
-  const told = sentence.isChosen ? null : await server.explain(body, signal);
+  const told = "first" in sentence ? null : await server.explain(body, signal);
   return told?.text === sentence.text ? told : server.explain({ ...body, translation: sentence.text }, signal);
 }
 
@@ -292,10 +346,11 @@ function chooseInstead(word) {
 }
 
 function replaceSentence(sentence, chosen) {
-  const { source, before, begin } = sentence;
-  const next = { source, text: chosen, before, begin, isChosen: true };
+  const { source, before, begin, first = sentence.text } = sentence;
+  const next = { source, text: chosen, before, begin, first };
   shown.sentences = shown.sentences.map((other) => (other === sentence ? next : other));
   showAnswer();
+  warn();
   put(find("spoken"), "translation_is", { text: answer.text });
   remember();
   return next;
@@ -304,15 +359,10 @@ function replaceSentence(sentence, chosen) {
 // ---- keeping and copying ------------------------------------------------------------------------------------------
 
 function remember() {
-  const { q, source, target } = shown;
-  const sentences = shown.sentences.map(({ source, text, before, begin, isChosen }) => ({
-    source,
-    text,
-    before,
-    begin,
-    isChosen,
-  }));
-  history.add({ q, text: answer.text, sentences, source, target });
+  if (!shown.isDone) return;
+  const { q, source, target, flags } = shown;
+  const sentences = shown.sentences.map(({ explained, explanation, ...sentence }) => sentence);
+  history.add({ q, text: answer.text, sentences, flags, source, target });
 }
 
 /** Puts an entry of the history back, without asking the server. */
@@ -323,7 +373,10 @@ function restore(entry) {
   rewrite(entry.q);
   begin(entry.q, entry);
   shown.sentences.push(...entry.sentences.map((sentence) => ({ ...sentence })));
+  shown.flags = entry.flags ?? [];
+  shown.isDone = true;
   showAnswer();
+  warn();
 }
 
 async function copyAnswer() {
@@ -333,6 +386,11 @@ async function copyAnswer() {
 
 async function copyAsCurl() {
   if (!source.text.trim()) return put(find("note"), "nothing_written");
+  try {
+    if (languages.isAuto) await detect();
+  } catch (error) {
+    return showError(() => failureText(error));
+  }
   const hasKey = Boolean(find("api_key").value);
   const body = { ...requestFor(source.text, languages), ...(hasKey ? { api_key: "YOUR_KEY" } : {}) };
   const said = hasKey ? "copied_without_key" : "copied";
@@ -350,18 +408,22 @@ function speakIn(code) {
   glossary.render();
   history.render();
   count();
+  if (!find("error").hidden) find("error").querySelector("p").textContent = sayError();
 }
 
-function showError(message, again) {
+/** `say()` is what is shown, in the language of the page; `again`, if anything, is offered to be tried. */
+function showError(say, again) {
   const close = make("button", { type: "button", className: "quiet", onclick: hideError }, icon("close"));
   label(close, "close");
   const retry = make("button", { type: "button", className: "plain", onclick: () => again() });
   put(retry, "again");
-  find("error").replaceChildren(make("p", { textContent: message }), ...(again ? [retry] : []), close);
+  find("error").replaceChildren(make("p", { textContent: say() }), ...(again ? [retry] : []), close);
   find("error").hidden = false;
+  sayError = say;
   silence(find("note"));
 }
 
 function hideError() {
+  if (find("error").contains(document.activeElement)) find("go").focus();
   find("error").hidden = true;
 }
