@@ -81,6 +81,11 @@ def test_where_no_word_looked_at_an_element_the_share_of_the_words_decides() -> 
     assert put_back_aligned(part.text, part.marks, "w x y z", weights) == "w <b>x</b> y z"
 
 
+def test_an_element_with_words_keeps_one_while_there_is_one() -> None:
+    assert put_back("<b>a</b> <i>b</i> c", "x y z", "0-0 1-2 2-2") == "<b>x</b> <i>y</i> z"
+    assert put_back("<b>a</b> <i>b</i>", "x", "0-0") == "<b>x</b><i></i>"
+
+
 def test_no_tag_comes_to_stand_within_a_term() -> None:
     links = "0-0 1-1 2-2 3-2"
     assert put_back("a b <b>c</b>", "x y new york", links, ("new york",)) == "x y <b>new york</b>"

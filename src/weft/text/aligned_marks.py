@@ -156,10 +156,14 @@ class Places:
             share = np.where(shares[element.opening] >= highest, shares[element.opening], 0)
             peak = share.max(initial=0)
             first, last = best_run(share - min(LEAST_SHARE, LEAST_OF_PEAK * peak), is_free)
-            if peak < LEAST_PEAK or first == last:
+            if peak < LEAST_PEAK:
                 ends = self.alone[element.opening], self.alone[element.closing]
                 first, last = (self.clamped(place, begin, end, list(spans.values())) - begin for place in ends)
                 last = last if is_free[first:last].all() else first
+            if first == last and shares[element.opening][is_free].any():  # it keeps a word, where one is left
+                likeliest = begin + int(np.where(is_free, shares[element.opening], 0).argmax())
+                span = next((span for span in self.whole if span[0] <= likeliest < span[1]), (likeliest, likeliest + 1))
+                first, last = span[0] - begin, span[1] - begin
             is_free[first:last] = False
             spans[element.opening] = begin + first, begin + last
         return spans
