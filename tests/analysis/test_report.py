@@ -366,6 +366,11 @@ def test_the_report_asks_nothing_of_the_network(run):
     assert not re.search(r"<script|<link|<img|<iframe|@import|url\(|\bsrc=", html)
 
 
+def test_on_paper_where_nobody_can_scroll_nothing_is_cut(run):
+    on_paper = page(run).partition("@media print")[2].partition("</style>")[0]
+    assert ".scroll { overflow: visible; }" in on_paper and ".scroll svg { max-width: 100%; height: auto; }" in on_paper
+
+
 def test_each_curve_is_well_formed_and_told_to_those_who_cannot_see_it(run):
     figures = re.findall(r"<svg.*?</svg>", page(run), flags=re.DOTALL)
     assert len(figures) == 6
