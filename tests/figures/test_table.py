@@ -42,6 +42,11 @@ def test_html_escapes_text_and_marks_figures() -> None:
     assert "50% of &lt;all&gt;" in text
 
 
+def test_html_lets_a_signature_break_after_each_part() -> None:
+    table = Table("Scores", ("score", "signature"), [("chrF", "nrefs:1|case:mixed")], texts=frozenset({0, 1}))
+    assert '<td dir="auto">nrefs:1|<wbr>case:mixed</td>' in table.html()
+
+
 def test_no_cell_breaks_a_line_or_begins_an_argument() -> None:
     table = Table("of b*_<i>", ("system", "chrF"), [("[y].txt", "1"), ("a\rb", "2")], ["lost\n\n# x"])
     markdown, latex = table.markdown(), table.latex()

@@ -66,11 +66,15 @@ class Table:
         )
 
     def html(self) -> str:
-        """A table with its notes below it; text may be of any language and direction."""
+        """A table with its notes below it; text may be of any language and direction.
+
+        Signatures are long and have no spaces: they may break after each part.
+        """
 
         def cells(row: tuple[str, ...], tag: str) -> str:
             kinds = (' dir="auto"' if column in self.texts else ' class="number"' for column in range(len(row)))
-            return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for cell, kind in zip(row, kinds, strict=True))
+            texts = (escape(cell).replace("|", "|<wbr>") for cell in row)
+            return "".join(f"<{tag}{kind}>{text}</{tag}>" for text, kind in zip(texts, kinds, strict=True))
 
         rows = "\n".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
         notes = "\n".join(f'<p class="note">{escape(note)}</p>' for note in self.notes)
