@@ -366,6 +366,10 @@ def test_the_report_asks_nothing_of_the_network(run):
     assert not re.search(r"<script|<link|<img|<iframe|@import|url\(|\bsrc=", html)
 
 
+def test_a_table_of_scores_that_is_wider_than_a_phone_scrolls_by_itself(run):
+    assert '<div class="scroll"><table class="scores">' in page(run)
+
+
 def test_on_paper_where_nobody_can_scroll_nothing_is_cut(run):
     on_paper = page(run).partition("@media print")[2].partition("</style>")[0]
     assert ".scroll { overflow: visible; }" in on_paper and ".scroll svg { max-width: 100%; height: auto; }" in on_paper

@@ -331,12 +331,12 @@ def _evaluation(evaluation: Line) -> str:
         f'<td class="number">{_interval(score)}</td><td>{_signature(score)}</td></tr>'
         for name, score in evaluation.get("scores", {}).items()
     )
-    return f"""<table class="scores">
+    return f"""<div class="scroll"><table class="scores">
 <caption><b>{_text(_data_names(evaluation))}</b>{"".join(f"<br>{note}" for note in notes if note)}</caption>
 <thead><tr><th>Metric</th><th class="number">Score</th><th class="number">Interval</th><th>Signature</th></tr></thead>
 <tbody>
 {rows}
-</tbody></table>"""
+</tbody></table></div>"""
 
 
 def faults(run: Run) -> str | None:
