@@ -100,6 +100,11 @@ def test_from_zero_lets_the_axis_begin_at_zero():
     assert y_ticks(draw(series, from_zero=True))[0] == "0"
 
 
+def test_values_that_are_all_zero_have_an_axis_from_zero_up():
+    ticks = y_ticks(draw(Series("a", [0, 1], [0.0, 0.0]), highest="a"))
+    assert float(ticks[0]) == 0 and float(ticks[-1]) >= 1
+
+
 def test_on_a_logarithmic_axis_equal_ratios_are_equal_distances():
     ((line,),) = curves(draw(Series("a", [1, 2, 3], [1, 10, 100]), log_y=True))
     assert line[0][1] - line[1][1] == pytest.approx(line[1][1] - line[2][1], abs=0.2)

@@ -286,11 +286,13 @@ def _linear_axis(
 
 
 def _widened(low: float, high: float) -> tuple[float, float]:
-    """A range with some extent, also where all values are the same but for rounding."""
+    """A range with some extent, also where all values are the same but for rounding; zeros stand at its foot."""
     largest = max(abs(low), abs(high))
+    if not largest:
+        return 0.0, 1.0
     if high - low > 1e-9 * largest:
         return low, high
-    margin = 0.1 * largest or 1.0
+    margin = 0.1 * largest
     return low - margin, high + margin
 
 
