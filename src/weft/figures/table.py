@@ -45,8 +45,12 @@ class Table:
     def latex(self) -> str:
         """A `table` that needs the package booktabs, and for Han characters XeLaTeX or LuaLaTeX with a CJK font."""
         columns = "".join("l" if column in self.texts else "r" for column in range(len(self.header)))
+        cells = [
+            [in_latex(cell if column in self.texts else MINUS.sub("−", cell)) for column, cell in enumerate(row)]
+            for row in (self.header, *self.rows)
+        ]
         # {}: a row that begins with [ or * would be read as an argument of the \\ before it.
-        rows = ["{}" + " & ".join(map(in_latex, row)) + r" \\" for row in (self.header, *self.rows)]
+        rows = ["{}" + " & ".join(row) + r" \\" for row in cells]
         notes = [rf"\par\footnotesize {in_latex(note)}" for note in self.notes]
         return "\n".join(
             [
@@ -103,7 +107,9 @@ MARKUP = re.compile(r"[\\`*_<>|\[\]~$]|&(?=[#\w])")
 
 
 def in_latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in " ".join(text.splitlines()))
+    """With commands and what would become another sign escaped, such as the hyphens of --train, else a dash."""
+    escaped = "".join(LATEX.get(character, character) for character in " ".join(text.splitlines()))
+    return re.sub("-(?=-)", "-{}", escaped)
 
 
 LATEX = {
@@ -117,3 +123,6 @@ LATEX = {
     "→": r"$\rightarrow$",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
+
+MINUS = re.compile(r"(?<!\w)-(?=\d)")
+"""The hyphen of a figure; that of a name such as zh-2 follows a letter."""
