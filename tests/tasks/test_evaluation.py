@@ -9,6 +9,7 @@ from weft.decoding.search import DecodingConfig
 from weft.errors import RecipeError
 from weft.tasks.evaluation import (
     describe_decoding,
+    describe_pairs,
     evaluate,
     evaluate_methods,
     methods_rows,
@@ -66,6 +67,11 @@ def test_a_decoding_is_described_by_what_its_method_uses_alone(chosen: dict, des
     of_beam = {"beam_size": 5, "length_penalty": "fixed", "stopping": "first-k"}
     of_others = {"temperature": 0.5, "mbr_candidates": 4, "mbr_form": "fast", "no_repeat_ngram": 3}
     assert describe_decoding(DecodingConfig(**of_beam, **of_others, **chosen).model_dump()) == described
+
+
+def test_one_sentence_is_no_sentences() -> None:
+    assert describe_pairs({"a.tsv": "0" * 64}, 1) == "a.tsv (sha256 000000000000), 1 sentence"
+    assert describe_pairs({"a.tsv": "0" * 64}, 2500) == "a.tsv (sha256 000000000000), 2,500 sentences"
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def _results(run: Run) -> str:
         results = "\n".join(
             _result(
                 _on_its_scale(score, score.get("value")),
-                f"sacreBLEU on {_text(data)}, {_count(evaluation.get('sentences'))} sentences",
+                f"sacreBLEU on {_text(data)}, {_sentences(evaluation)}",
                 _signature(score),
             )
             for data, (evaluation, score) in signed.items()
@@ -315,7 +315,7 @@ def _evaluation(evaluation: Line) -> str:
     sentences, seconds = evaluation.get("sentences"), evaluation.get("seconds")
     decoding = ", ".join(f"{key} {value}" for key, value in evaluation.get("decoding", {}).items())
     about = [
-        f"{_count(sentences)} sentences" if sentences else "",
+        _sentences(evaluation) if sentences else "",
         f"{seconds:,.1f} seconds" if seconds else "",
         f"{sentences / seconds:,.1f} sentences a second" if seconds and sentences else "",
         f"{_count(evaluation['parameters'])} parameters" if evaluation.get("parameters") else "",
@@ -337,6 +337,11 @@ def _evaluation(evaluation: Line) -> str:
 <tbody>
 {rows}
 </tbody></table></div>"""
+
+
+def _sentences(evaluation: Line) -> str:
+    count = evaluation.get("sentences")
+    return f"{_count(count)} sentence{'s' * (count != 1)}"
 
 
 def faults(run: Run) -> str | None:

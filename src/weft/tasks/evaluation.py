@@ -116,7 +116,7 @@ class EvaluatedSet:
         rows = [(score.name, score.formatted(), score.scale, score.signature) for score in self.scores.scores]
         notes = [
             *self.scores.remarks(),
-            f"data: {describe_data(self.data)}, {self.scores.sentences:,} sentences; seed {self.seed}",
+            f"data: {describe_pairs(self.data, self.scores.sentences)}; seed {self.seed}",
             f"decoding: {describe_decoding(self.decoding)}",
             f"intervals: {describe_intervals(self.scores)}",
             f"seconds: {self.seconds:.2f}; parameters: {self.parameters:,}",
@@ -148,6 +148,10 @@ def on_one_line(text: str) -> str:
 
 def describe_data(data: Mapping[str, str]) -> str:
     return ", ".join(f"{name} (sha256 {digest[:12]})" for name, digest in data.items())
+
+
+def describe_pairs(data: Mapping[str, str], sentences: int) -> str:
+    return f"{describe_data(data)}, {sentences:,} sentence{'s' * (sentences != 1)}"
 
 
 def describe_intervals(scores: Scores) -> str:
@@ -255,7 +259,7 @@ def methods_table(evaluated: Mapping[str, EvaluatedSet]) -> Table:
     notes = [
         *(f"{title}: {first.scores[score].signature}" for score, title in shown.items()),
         *(f"{name}: {describe_decoding(one.decoding)}" for name, one in evaluated.items()),
-        f"data: {describe_data(first.data)}, {first.scores.sentences} sentences; seed {first.seed}; "
+        f"data: {describe_pairs(first.data, first.scores.sentences)}; seed {first.seed}; "
         f"{first.parameters:,} parameters",
         f"intervals: {describe_intervals(first.scores)}",
     ]

@@ -58,7 +58,7 @@ def model_card(
             f"{key} {evaluation['decoding'][key]}" for key in ("method", "beam_size", "length_penalty")
         )
         lines += [
-            f"{', '.join(evaluation['data'])}, {evaluation['sentences']:,} sentences, {decoding}:",
+            f"{', '.join(evaluation['data'])}, {evaluation['sentences']:,} sentence{'s' * (evaluation['sentences'] != 1)}, {decoding}:",
             "",
             "| score | value | signature |",
             "| --- | ---: | --- |",
