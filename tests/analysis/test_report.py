@@ -207,6 +207,15 @@ def test_every_score_stands_beside_its_signature(run):
     assert "50.0 sentences a second" in html
 
 
+def test_a_decoding_is_told_without_what_was_not_set_and_one_sentence_as_one(run):
+    (evaluation,) = json.loads((run / "scores.json").read_text())
+    evaluation["decoding"] |= {"top_k": None, "max_length": None, "word_reward": 0.0}
+    (run / "scores.json").write_text(json.dumps([evaluation | {"sentences": 1}]))
+    text = seen(page(run))
+    assert "decoding: method beam, beam_size 3, word_reward 0.0intervals" in text
+    assert "valid.tsv, 1 sentence" in text and "1 sentences," not in text
+
+
 def test_the_newest_translations_stand_beside_source_and_reference_in_their_languages(run):
     html = page(run)
     table = html[html.index('<table class="samples">') :].partition("</table>")[0]

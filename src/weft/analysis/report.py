@@ -313,7 +313,8 @@ def scores(run: Run) -> str | None:
 
 def _evaluation(evaluation: Line) -> str:
     sentences, seconds = evaluation.get("sentences"), evaluation.get("seconds")
-    decoding = ", ".join(f"{key} {value}" for key, value in evaluation.get("decoding", {}).items())
+    settings = evaluation.get("decoding", {}).items()
+    decoding = ", ".join(f"{key} {value}" for key, value in settings if value is not None)
     about = [
         _sentences(evaluation) if sentences else "",
         f"{seconds:,.1f} seconds" if seconds else "",
