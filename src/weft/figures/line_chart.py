@@ -157,7 +157,8 @@ def _draw_axes(paper: _Paper, x_label: str, y_label: str, width: float) -> Itera
     for value, label in zip(x_axis.ticks, x_axis.labels, strict=True):
         x, _ = paper.place((value, y_axis.low))
         yield f'<path class="axis" d="M{x:.1f},{bottom:.1f}v4"/>'
-        middle = min(x, width - text_width(label) / 2)
+        half = 0.6 * text_width(label)  # a little more, since on a phone the type is larger
+        middle = max(half, min(x, width - half))
         yield f'<text x="{middle:.1f}" y="{bottom + 17:.1f}" text-anchor="middle">{label}</text>'
     label = escaped(fit(x_label + x_axis.factor, width))
     yield f'<text x="{right:.1f}" y="{bottom + 33:.1f}" text-anchor="end">{label}</text>'
