@@ -65,7 +65,6 @@ def line_chart(
     top, bottom = 52.0 + legend.extra_height, height - 36.0
     body = [f'<text class="title" x="0" y="16">{escaped(fit(title, width))}</text>', *legend.parts]
     if everything:
-        x_axis = _x_axis([x for x, _ in everything], most_ticks=width / 80)
         y_values = [y for _, y in everything]
         room_below, room_above = any(not mark.above for mark in marks), any(mark.above for mark in marks)
         if log_y:
@@ -73,6 +72,7 @@ def line_chart(
         else:
             y_axis = _linear_axis(y_values, room_below, room_above, from_zero, most_ticks=(bottom - top) / 36)
         left = 8 + max((text_width(label) for label in y_axis.labels), default=0)
+        x_axis = _x_axis([x for x, _ in everything], most_ticks=(width - left) / 80)
         paper = _Paper(left, width - EDGE, top, bottom, x_axis, y_axis)
         body += _draw_axes(paper, x_label, y_label, width)
         body += [part for line in lines for part in _draw_line(line, paper)]
