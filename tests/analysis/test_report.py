@@ -207,6 +207,15 @@ def test_every_score_stands_beside_its_signature(run):
     assert "50.0 sentences a second" in html
 
 
+def test_a_decoding_is_told_without_what_was_not_set_and_one_sentence_as_one(run):
+    (evaluation,) = json.loads((run / "scores.json").read_text())
+    evaluation["decoding"] |= {"top_k": None, "max_length": None, "word_reward": 0.0}
+    (run / "scores.json").write_text(json.dumps([evaluation | {"sentences": 1}]))
+    text = seen(page(run))
+    assert "decoding: method beam, beam_size 3, word_reward 0.0intervals" in text
+    assert "valid.tsv, 1 sentence" in text and "1 sentences," not in text
+
+
 def test_the_newest_translations_stand_beside_source_and_reference_in_their_languages(run):
     html = page(run)
     table = html[html.index('<table class="samples">') :].partition("</table>")[0]
@@ -364,6 +373,15 @@ def test_the_report_asks_nothing_of_the_network(run):
     html = page(run)
     assert set(re.findall(r"\w+://[^\"'\s<)]+", html)) == {"http://www.w3.org/2000/svg"}
     assert not re.search(r"<script|<link|<img|<iframe|@import|url\(|\bsrc=", html)
+
+
+def test_a_table_of_scores_that_is_wider_than_a_phone_scrolls_by_itself(run):
+    assert '<div class="scroll"><table class="scores">' in page(run)
+
+
+def test_on_paper_where_nobody_can_scroll_nothing_is_cut(run):
+    on_paper = page(run).partition("@media print")[2].partition("</style>")[0]
+    assert ".scroll { overflow: visible; }" in on_paper and ".scroll svg { max-width: 100%; height: auto; }" in on_paper
 
 
 def test_each_curve_is_well_formed_and_told_to_those_who_cannot_see_it(run):

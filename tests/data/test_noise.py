@@ -33,6 +33,11 @@ def test_a_tenth_of_the_letters_is_dropped_and_one_at_least() -> None:
     assert dropped_characters("好", Random(1)) == "好"
 
 
+@pytest.mark.parametrize(("signs", "changed"), [("。", "."), (" ?!", " ？！"), ("……", "……")])
+def test_a_text_of_signs_alone_is_never_left_without_any(signs: str, changed: str) -> None:
+    assert set(noisy([signs] * 20, "punctuation", "zh", seed=1)) == {changed}
+
+
 def test_the_other_script_of_chinese() -> None:
     assert (other_script("我们学习"), other_script("我們學習")) == ("我們學習", "我们学习")
 

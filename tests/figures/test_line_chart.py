@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import weft.figures.line_chart
 from weft.figures.line_chart import MOST_POINTS, Series, line_chart
+from weft.figures.svg import text_width
 
 NAN, INF = math.nan, math.inf
 
@@ -98,6 +99,24 @@ def test_from_zero_lets_the_axis_begin_at_zero():
     series = Series("a", [0, 1], [7000.0, 7200.0])
     assert "0" not in y_ticks(draw(series))
     assert y_ticks(draw(series, from_zero=True))[0] == "0"
+
+
+def test_values_that_are_all_zero_have_an_axis_from_zero_up():
+    ticks = y_ticks(draw(Series("a", [0, 1], [0.0, 0.0]), highest="a"))
+    assert float(ticks[0]) == 0 and float(ticks[-1]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "highest"), [(100_000, 160_000, 5), (0, 8000, 5), (0.0, 3.0, 0.25), (2549, 127_450, 500_000)]
+)
+def test_labels_of_x_stay_on_the_paper_and_apart_also_in_the_larger_type_of_a_phone(first, last, highest):
+    chart = draw(Series("a", [first, last], [0.0, highest]), width=430)
+    labels = [e for e in chart.iter("text") if e.get("text-anchor") == "middle"]
+    ends = [
+        float(label.attrib["x"]) + side * text_width(label.text or "") * 14 / 24 for label in labels for side in (-1, 1)
+    ]
+    assert ends[0] >= 0 and ends[-1] <= 430
+    assert all(start - end > 5 for end, start in zip(ends[1:-1:2], ends[2::2], strict=True))
 
 
 def test_on_a_logarithmic_axis_equal_ratios_are_equal_distances():

@@ -1,6 +1,6 @@
 """What fits into a place of a figure, by the widths that it goes by."""
 
-from weft.figures.svg import fit, text_width
+from weft.figures.svg import fit, svg_figure, text_width
 
 TEXTS = ["", "a", "中", "abc", "中文 and English", "ｆｕｌｌ", "wide 宽 wide 宽 wide", "…", "e\u0301e\u0301e\u0301"]
 
@@ -23,3 +23,9 @@ def test_as_much_as_fits_is_kept() -> None:
 
 def test_a_text_of_a_million_letters_is_cut_as_any_other() -> None:
     assert fit("中" * 1_000_000, 50) == "中" * 3 + "…"
+
+
+def test_only_a_figure_that_shrinks_has_larger_type_on_a_phone() -> None:
+    shrinking, rigid = (svg_figure("A", "B", [], 100, 100, shrinks=shrinks) for shrinks in (True, False))
+    assert "(max-width:30rem){.shrinks.weft-figure{font-size:" in rigid
+    assert 'class="weft-figure shrinks"' in shrinking and 'class="weft-figure"' in rigid

@@ -36,10 +36,23 @@ def test_latex_escapes_what_it_would_take_for_commands() -> None:
     assert text.count("{") == text.count("}")
 
 
+def test_latex_sets_a_minus_in_figures_and_the_hyphens_of_an_option_apart() -> None:
+    table = Table("", ("zh-en", "x"), [("a-1", "-1.72 [-2.0, -1.5]"), ("--train", "1e-3")], ["give ---x, 2020-11"])
+    text = table.latex()
+    assert "{}zh-en & x " in text and "a-1 & $-$1.72 [$-$2.0, $-$1.5] " in text and "& 1e-3 " in text
+    assert "-{}-train &" in text and "give -{}-{}-x, 2020-11" in text
+    assert "--" not in text
+
+
 def test_html_escapes_text_and_marks_figures() -> None:
     text = TABLE.html()
     assert '<td dir="auto">模型_a</td><td class="number">23.61</td>' in text
     assert "50% of &lt;all&gt;" in text
+
+
+def test_html_lets_a_signature_break_after_each_part() -> None:
+    table = Table("Scores", ("score", "signature"), [("chrF", "nrefs:1|case:mixed")], texts=frozenset({0, 1}))
+    assert '<td dir="auto">nrefs:1|<wbr>case:mixed</td>' in table.html()
 
 
 def test_no_cell_breaks_a_line_or_begins_an_argument() -> None:

@@ -5,9 +5,11 @@ import re
 import pytest
 
 from weft.data.corpus import ParallelText
+from weft.decoding.search import DecodingConfig
 from weft.errors import RecipeError
 from weft.tasks.evaluation import (
     describe_decoding,
+    describe_pairs,
     evaluate,
     evaluate_methods,
     methods_rows,
@@ -45,6 +47,31 @@ def test_the_size_of_a_method_is_how_many_hypotheses_it_compares(random_model: T
     assert describe_decoding(of_beam.model_dump()).startswith("method mbr, beam_size 8")
     assert "mbr_candidates" not in describe_decoding(of_beam.model_copy(update={"mbr_candidates": 5}).model_dump())
     assert "mbr_candidates 8" in describe_decoding(of_samples.model_dump())
+
+
+@pytest.mark.parametrize(
+    ("chosen", "described"),
+    [
+        ({"method": "greedy"}, "method greedy, no_repeat_ngram 3"),
+        ({"method": "sample"}, "method sample, temperature 0.5, no_repeat_ngram 3"),
+        ({}, "method beam, beam_size 5, length_penalty fixed, stopping first-k, no_repeat_ngram 3"),
+        ({"method": "mbr"}, "method mbr, temperature 0.5, mbr_candidates 4, mbr_form fast, no_repeat_ngram 3"),
+        (
+            {"method": "mbr", "mbr_from": "beam"},
+            "method mbr, beam_size 5, length_penalty fixed, mbr_from beam, mbr_form fast, stopping first-k, "
+            "no_repeat_ngram 3",
+        ),
+    ],
+)
+def test_a_decoding_is_described_by_what_its_method_uses_alone(chosen: dict, described: str) -> None:
+    of_beam = {"beam_size": 5, "length_penalty": "fixed", "stopping": "first-k"}
+    of_others = {"temperature": 0.5, "mbr_candidates": 4, "mbr_form": "fast", "no_repeat_ngram": 3}
+    assert describe_decoding(DecodingConfig(**of_beam, **of_others, **chosen).model_dump()) == described
+
+
+def test_one_sentence_is_no_sentences() -> None:
+    assert describe_pairs({"a.tsv": "0" * 64}, 1) == "a.tsv (sha256 000000000000), 1 sentence"
+    assert describe_pairs({"a.tsv": "0" * 64}, 2500) == "a.tsv (sha256 000000000000), 2,500 sentences"
 
 
 @pytest.mark.parametrize(

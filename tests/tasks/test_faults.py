@@ -55,6 +55,21 @@ def test_a_sentence_in_the_other_script_of_chinese_is_converted_and_not_copied()
     assert not found.found["copied"].any()
 
 
+@pytest.mark.parametrize(
+    ("source", "text", "faults"),
+    [
+        ("see https://example.com/a/b?c=1", "见 https://example.com/a/b?c=1", []),
+        ("Write to a.long.name@mail.example.org!", "请写信给a.long.name@mail.example.org！", []),
+        ("https://example.com/a", "https://example.com/a", []),
+        ("visit https://example.com/a", "visit https://example.com/a", ["copied", "wrong script"]),
+        ("see www.a.de", "见 www.a.de www.a.de www.a.de www.a.de", ["in a loop"]),
+    ],
+)
+def test_an_address_is_one_word_and_of_no_script(source: str, text: str, faults: list[str]) -> None:
+    found = find_faults([text], [source], [["见 https://example.com/a/b?c=1"]], ("en", "zh")).found
+    assert [name for name, there in found.items() if there.any()] == faults
+
+
 def test_rates_count_sentences_and_the_table_sets_them_beside_the_references() -> None:
     found = find_faults(["", "", *REFERENCES[2:]], SOURCES, [REFERENCES], ("zh", "en"))
     assert found.rate("empty") == pytest.approx(2 / 6) and float(found.any.mean()) == pytest.approx(2 / 6)

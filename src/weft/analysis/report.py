@@ -183,7 +183,7 @@ def _results(run: Run) -> str:
         results = "\n".join(
             _result(
                 _on_its_scale(score, score.get("value")),
-                f"sacreBLEU on {_text(data)}, {_count(evaluation.get('sentences'))} sentences",
+                f"sacreBLEU on {_text(data)}, {_sentences(evaluation)}",
                 _signature(score),
             )
             for data, (evaluation, score) in signed.items()
@@ -313,9 +313,10 @@ def scores(run: Run) -> str | None:
 
 def _evaluation(evaluation: Line) -> str:
     sentences, seconds = evaluation.get("sentences"), evaluation.get("seconds")
-    decoding = ", ".join(f"{key} {value}" for key, value in evaluation.get("decoding", {}).items())
+    settings = evaluation.get("decoding", {}).items()
+    decoding = ", ".join(f"{key} {value}" for key, value in settings if value is not None)
     about = [
-        f"{_count(sentences)} sentences" if sentences else "",
+        _sentences(evaluation) if sentences else "",
         f"{seconds:,.1f} seconds" if seconds else "",
         f"{sentences / seconds:,.1f} sentences a second" if seconds and sentences else "",
         f"{_count(evaluation['parameters'])} parameters" if evaluation.get("parameters") else "",
@@ -331,12 +332,17 @@ def _evaluation(evaluation: Line) -> str:
         f'<td class="number">{_interval(score)}</td><td>{_signature(score)}</td></tr>'
         for name, score in evaluation.get("scores", {}).items()
     )
-    return f"""<table class="scores">
+    return f"""<div class="scroll"><table class="scores">
 <caption><b>{_text(_data_names(evaluation))}</b>{"".join(f"<br>{note}" for note in notes if note)}</caption>
 <thead><tr><th>Metric</th><th class="number">Score</th><th class="number">Interval</th><th>Signature</th></tr></thead>
 <tbody>
 {rows}
-</tbody></table>"""
+</tbody></table></div>"""
+
+
+def _sentences(evaluation: Line) -> str:
+    count = evaluation.get("sentences")
+    return f"{_count(count)} sentence{'s' * (count != 1)}"
 
 
 def faults(run: Run) -> str | None:

@@ -152,7 +152,7 @@ def load_models(names: Sequence[str], overrides: list[str]) -> list["Translator 
         except UsageError as error:
             problems.append(Problem(name, str(error)))
     if problems:
-        raise RecipeError("the systems", problems)
+        raise RecipeError("the list of systems", problems)
     if overrides and not any(found):
         raise UsageError("--set changes settings of models; these are all files of translations")
     return found
@@ -234,7 +234,7 @@ def make_systems(
         except CorpusError as error:
             problems += [Problem(f"{name}, {problem.where}", problem.what) for problem in error.problems]
     if problems:
-        raise CorpusError("the translations", problems)
+        raise CorpusError("the set of translations", problems)
     return [
         files[title] if translator is None else translate_with(translator, title, pairs.sources)
         for title, translator in zip(titles, translators, strict=True)

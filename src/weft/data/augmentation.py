@@ -171,7 +171,9 @@ OTHER_WIDTH = str.maketrans(".,!?;:()。，！？；：（）", "。，！？；
 
 
 def other_punctuation(text: str, random: Random) -> str:
-    return text.rstrip(ENDS) if random.random() < 0.5 else text.translate(OTHER_WIDTH)
+    """Without the signs that end it, or with those of the other width; a text of signs alone keeps some."""
+    bare = text.rstrip(ENDS)
+    return bare if random.random() < 0.5 and bare.strip() else text.translate(OTHER_WIDTH)
 
 
 def with_joined_pairs(

@@ -65,7 +65,6 @@ def line_chart(
     top, bottom = 52.0 + legend.extra_height, height - 36.0
     body = [f'<text class="title" x="0" y="16">{escaped(fit(title, width))}</text>', *legend.parts]
     if everything:
-        x_axis = _x_axis([x for x, _ in everything], most_ticks=width / 80)
         y_values = [y for _, y in everything]
         room_below, room_above = any(not mark.above for mark in marks), any(mark.above for mark in marks)
         if log_y:
@@ -73,6 +72,7 @@ def line_chart(
         else:
             y_axis = _linear_axis(y_values, room_below, room_above, from_zero, most_ticks=(bottom - top) / 36)
         left = 8 + max((text_width(label) for label in y_axis.labels), default=0)
+        x_axis = _x_axis([x for x, _ in everything], most_ticks=(width - left) / 80)
         paper = _Paper(left, width - EDGE, top, bottom, x_axis, y_axis)
         body += _draw_axes(paper, x_label, y_label, width)
         body += [part for line in lines for part in _draw_line(line, paper)]
@@ -157,7 +157,8 @@ def _draw_axes(paper: _Paper, x_label: str, y_label: str, width: float) -> Itera
     for value, label in zip(x_axis.ticks, x_axis.labels, strict=True):
         x, _ = paper.place((value, y_axis.low))
         yield f'<path class="axis" d="M{x:.1f},{bottom:.1f}v4"/>'
-        middle = min(x, width - text_width(label) / 2)
+        half = 0.6 * text_width(label)  # a little more, since on a phone the type is larger
+        middle = max(half, min(x, width - half))
         yield f'<text x="{middle:.1f}" y="{bottom + 17:.1f}" text-anchor="middle">{label}</text>'
     label = escaped(fit(x_label + x_axis.factor, width))
     yield f'<text x="{right:.1f}" y="{bottom + 33:.1f}" text-anchor="end">{label}</text>'
@@ -286,11 +287,13 @@ def _linear_axis(
 
 
 def _widened(low: float, high: float) -> tuple[float, float]:
-    """A range with some extent, also where all values are the same but for rounding."""
+    """A range with some extent, also where all values are the same but for rounding; zeros stand at its foot."""
     largest = max(abs(low), abs(high))
+    if not largest:
+        return 0.0, 1.0
     if high - low > 1e-9 * largest:
         return low, high
-    margin = 0.1 * largest or 1.0
+    margin = 0.1 * largest
     return low - margin, high + margin
 
 

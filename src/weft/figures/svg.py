@@ -17,9 +17,9 @@ def svg_figure(
     Screen readers get title and description; no id is needed for it, so equal figures may stand on one page. It shrinks
     with its container unless that would make it illegible.
     """
-    style = ' style="max-width:100%;height:auto"' if shrinks else ""
+    look, style = ("weft-figure shrinks", ' style="max-width:100%;height:auto"') if shrinks else ("weft-figure", "")
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="weft-figure" role="img" viewBox="0 0 {width:g} {height:g}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{look}" role="img" viewBox="0 0 {width:g} {height:g}" '
         f'width="{width:g}" height="{height:g}"{style} '
         f'aria-label="{escaped(f"{title}. {description}")}">\n'
         f"<title>{escaped(title)}</title>\n"

@@ -45,8 +45,12 @@ class Table:
     def latex(self) -> str:
         """A `table` that needs the package booktabs, and for Han characters XeLaTeX or LuaLaTeX with a CJK font."""
         columns = "".join("l" if column in self.texts else "r" for column in range(len(self.header)))
+        cells = [
+            [in_latex(cell if column in self.texts else MINUS.sub("−", cell)) for column, cell in enumerate(row)]
+            for row in (self.header, *self.rows)
+        ]
         # {}: a row that begins with [ or * would be read as an argument of the \\ before it.
-        rows = ["{}" + " & ".join(map(in_latex, row)) + r" \\" for row in (self.header, *self.rows)]
+        rows = ["{}" + " & ".join(row) + r" \\" for row in cells]
         notes = [rf"\par\footnotesize {in_latex(note)}" for note in self.notes]
         return "\n".join(
             [
@@ -66,11 +70,15 @@ class Table:
         )
 
     def html(self) -> str:
-        """A table with its notes below it; text may be of any language and direction."""
+        """A table with its notes below it; text may be of any language and direction.
+
+        Signatures are long and have no spaces: they may break after each part.
+        """
 
         def cells(row: tuple[str, ...], tag: str) -> str:
             kinds = (' dir="auto"' if column in self.texts else ' class="number"' for column in range(len(row)))
-            return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for cell, kind in zip(row, kinds, strict=True))
+            texts = (escape(cell).replace("|", "|<wbr>") for cell in row)
+            return "".join(f"<{tag}{kind}>{text}</{tag}>" for text, kind in zip(texts, kinds, strict=True))
 
         rows = "\n".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
         notes = "\n".join(f'<p class="note">{escape(note)}</p>' for note in self.notes)
@@ -99,7 +107,9 @@ MARKUP = re.compile(r"[\\`*_<>|\[\]~$]|&(?=[#\w])")
 
 
 def in_latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in " ".join(text.splitlines()))
+    """With commands and what would become another sign escaped, such as the hyphens of --train, else a dash."""
+    escaped = "".join(LATEX.get(character, character) for character in " ".join(text.splitlines()))
+    return re.sub("-(?=-)", "-{}", escaped)
 
 
 LATEX = {
@@ -113,3 +123,6 @@ LATEX = {
     "→": r"$\rightarrow$",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
+
+MINUS = re.compile(r"(?<!\w)-(?=\d)")
+"""The hyphen of a figure; that of a name such as zh-2 follows a letter."""

@@ -2,7 +2,8 @@
 
 Series colors follow Okabe and Ito (2008), chosen to stay apart for color-blind readers; some are darker here, because a
 thin line on white needs it, and all are lighter on a dark ground. A page may set its own values for the variables of
-`.weft-figure`. Print is always light.
+`.weft-figure`. Print is always light. On a phone what shrinks has larger type, to stay legible; what does not keeps the
+type that its boxes were measured for.
 """
 
 NUM_COLORS = 6  # --series-0 to --series-5 below
@@ -46,7 +47,8 @@ stroke-linejoin:round}
 .weft-figure .branch.end rect{stroke:var(--series-2);stroke-width:2}
 .weft-figure .branch.faint rect{stroke:none}
 .weft-figure .branch.faint text{fill:var(--figure-muted)}
-@media screen and (max-width:30rem){.weft-figure{font-size:14px;overflow:visible}.weft-figure .title{font-size:16px}}
+@media screen and (max-width:30rem){.shrinks.weft-figure{font-size:14px;overflow:visible}
+.shrinks.weft-figure .title{font-size:16px}}
 """
     + "".join(
         f".weft-figure .s{index}{{stroke:var(--series-{index})}}"

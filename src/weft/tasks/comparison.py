@@ -40,7 +40,7 @@ from weft.metrics.significance import (
     with_intervals,
 )
 from weft.metrics.translation import score_translations
-from weft.tasks.evaluation import SHOWN_SCORES, describe_data, describe_decoding, describe_intervals
+from weft.tasks.evaluation import SHOWN_SCORES, describe_decoding, describe_intervals, describe_pairs
 from weft.tasks.faults import Faults, faults_table, find_faults
 from weft.tasks.translation import Translator
 from weft.text.chinese import is_chinese
@@ -88,7 +88,10 @@ def read_translations(path: Path, name: str, sentences: int) -> System:
     problems: list[Problem] = []
     lines = [text for _, text in decode_lines(split_lines(read_bytes(path)), problems)]
     if not problems and len(lines) != sentences:
-        problems.append(Problem("the file", f"has {len(lines):,} lines; the data has {sentences:,} pairs"))
+        counts = (
+            f"{len(lines):,} line{'s' * (len(lines) != 1)}; the data has {sentences:,} pair{'s' * (sentences != 1)}"
+        )
+        problems.append(Problem("the file", f"has {counts}"))
     if problems:
         raise CorpusError(path.name, problems)
     return System(name, lines, {"sha256": sha256(path)})
@@ -215,7 +218,7 @@ class Comparison:
         notes = [
             *(f"{title}: {self.scores[0][score].signature}" for score, title in shown.items()),
             *(system.description for system in self.systems),
-            f"data: {describe_data(self.data)}, {len(self.sources)} sentences",
+            f"data: {describe_pairs(self.data, len(self.sources))}",
             f"intervals: {describe_intervals(self.scores[0])}",
         ]
         return Table("Scores", ("system", *shown.values()), rows, notes)
@@ -445,7 +448,7 @@ class Seeds:
             *(f"{title}: {scores[score].signature}" for score, title in SHOWN_SCORES.items()),
             "behind ±: the standard deviation of the runs (of a sample: n - 1)",
             *(system.description for group in self.groups for system in group.systems),
-            f"data: {describe_data(self.data)}, {scores.sentences} sentences",
+            f"data: {describe_pairs(self.data, scores.sentences)}",
             *(remark for group in self.groups for remark in group.remarks),
         ]
         return [Table("Seeds", ("run", *SHOWN_SCORES.values()), rows, notes)]

@@ -116,7 +116,7 @@ class EvaluatedSet:
         rows = [(score.name, score.formatted(), score.scale, score.signature) for score in self.scores.scores]
         notes = [
             *self.scores.remarks(),
-            f"data: {describe_data(self.data)}, {self.scores.sentences:,} sentences; seed {self.seed}",
+            f"data: {describe_pairs(self.data, self.scores.sentences)}; seed {self.seed}",
             f"decoding: {describe_decoding(self.decoding)}",
             f"intervals: {describe_intervals(self.scores)}",
             f"seconds: {self.seconds:.2f}; parameters: {self.parameters:,}",
@@ -148,6 +148,10 @@ def on_one_line(text: str) -> str:
 
 def describe_data(data: Mapping[str, str]) -> str:
     return ", ".join(f"{name} (sha256 {digest[:12]})" for name, digest in data.items())
+
+
+def describe_pairs(data: Mapping[str, str], sentences: int) -> str:
+    return f"{describe_data(data)}, {sentences:,} sentence{'s' * (sentences != 1)}"
 
 
 def describe_intervals(scores: Scores) -> str:
@@ -255,7 +259,7 @@ def methods_table(evaluated: Mapping[str, EvaluatedSet]) -> Table:
     notes = [
         *(f"{title}: {first.scores[score].signature}" for score, title in shown.items()),
         *(f"{name}: {describe_decoding(one.decoding)}" for name, one in evaluated.items()),
-        f"data: {describe_data(first.data)}, {first.scores.sentences} sentences; seed {first.seed}; "
+        f"data: {describe_pairs(first.data, first.scores.sentences)}; seed {first.seed}; "
         f"{first.parameters:,} parameters",
         f"intervals: {describe_intervals(first.scores)}",
     ]
@@ -264,14 +268,39 @@ def methods_table(evaluated: Mapping[str, EvaluatedSet]) -> Table:
 
 
 def describe_decoding(decoding: Mapping[str, Any]) -> str:
-    """The method, its size, of beam search the length penalty, and every setting that is not weft's default."""
+    """The method, its size, of beam search the length penalty, and every setting that it uses and that is not weft's
+    default."""
     defaults = DecodingConfig().model_dump()
-    method = decoding["method"]
-    size = size_of(method, decoding.get("mbr_from", defaults["mbr_from"]))
-    always = {"method", size, *(["length_penalty"] if method == "beam" else [])}
-    idle = {"mbr_candidates"} if size == "beam_size" else set()
+    method, mbr_from = decoding["method"], decoding.get("mbr_from", defaults["mbr_from"])
+    always = {"method", size_of(method, mbr_from), *(["length_penalty"] if method == "beam" else [])}
+    idle = idle_settings(method, mbr_from)
     shown = {k: v for k, v in decoding.items() if k in always or (v != defaults[k] and k not in idle)}
     return ", ".join(f"{key} {value}" for key, value in shown.items())
+
+
+def idle_settings(method: str, mbr_from: str) -> set[str]:
+    """The settings that only other methods use."""
+    used = {"mbr", mbr_from} if method == "mbr" else {"samples" if method == "sample" else method}
+    idle = {setting for search, settings in SETTINGS_OF.items() if search not in used for setting in settings}
+    return idle | ({"mbr_candidates"} if mbr_from == "beam" else set())
+
+
+SETTINGS_OF = {
+    "beam": (
+        "beam_size",
+        "length_penalty",
+        "length_power",
+        "word_reward",
+        "coverage_penalty",
+        "diverse_groups",
+        "diversity",
+        "stopping",
+        "patience",
+    ),
+    "samples": ("temperature", "top_k", "top_p", "epsilon", "sampling_seed"),
+    "mbr": ("mbr_candidates", "mbr_from", "mbr_utility", "mbr_form"),
+}
+"""What is of use to one way to search alone; minimum Bayes risk chooses from what another finds."""
 
 
 def methods_rows(evaluated: Mapping[str, EvaluatedSet]) -> Sequence[tuple[str, ...]]:

@@ -17,6 +17,7 @@ from weft.data.measures import count_characters, length, may_be_alike, pairs_wit
 from weft.figures.table import Table
 from weft.text.chinese import Script, is_chinese
 from weft.text.normalization import is_blank
+from weft.text.punctuation import PROTECTED
 
 COPIED_RUN = 5
 """So many words of the source in a row are no name any more."""
@@ -24,6 +25,8 @@ LOOPS = {1: 4}
 LOOP = 3
 """A row of words that stands three times in a row is a loop; one word, which people do say thrice, needs four."""
 LONGEST_LOOP = 30
+ADDRESS = " 0 "
+"""What stands for a URL or an e-mail address: one word, of no script, that any translation has."""
 TOO_LONG, TOO_LONG_EXTRA = 2, 5
 """Too long is more than twice the longest reference and five words (in Chinese: characters) more."""
 
@@ -92,7 +95,9 @@ def faults_of(
     first_references: Sequence[str],
     languages: tuple[str, str],
 ) -> dict[str, Booleans]:
-    source_tokens, words = [tokens(source) for source in sources], [tokens(text) for text in hypotheses]
+    written = [PROTECTED.sub(ADDRESS, text) for text in hypotheses]
+    source_tokens = [tokens(PROTECTED.sub(ADDRESS, source)) for source in sources]
+    words = [tokens(text) for text in written]
     pairs = list(zip(source_tokens, words, strict=True))
     numbers = np.zeros(len(hypotheses), np.bool_)
     numbers[list(pairs_with_other_numbers(sources, hypotheses, *languages))] = True
@@ -105,7 +110,7 @@ def faults_of(
         & ~may_be_alike(sources, hypotheses, languages),
         "in a loop": every(pairs, lambda source, text: has_loop(text) and not has_loop(source)),
         "other numbers": numbers & ~empty,
-        "wrong script": in_wrong_script(hypotheses, first_references, languages[1]),
+        "wrong script": in_wrong_script(written, first_references, languages[1]),
         "too long": are_too_long(hypotheses, references, languages[1]),
     }
     assert found.keys() == FAULTS.keys()

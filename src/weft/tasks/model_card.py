@@ -54,11 +54,12 @@ def model_card(
         how = ", translated greedily" if metric not in ("valid_loss", "valid_accuracy") else ""
         lines += [f"The best of its run by `{metric}` on the valid files{how}: {value:.4f}.", ""]
     for evaluation in evaluations:
+        count = evaluation["sentences"]
         decoding = ", ".join(
             f"{key} {evaluation['decoding'][key]}" for key in ("method", "beam_size", "length_penalty")
         )
         lines += [
-            f"{', '.join(evaluation['data'])}, {evaluation['sentences']:,} sentences, {decoding}:",
+            f"{', '.join(evaluation['data'])}, {count:,} sentence{'s' * (count != 1)}, {decoding}:",
             "",
             "| score | value | signature |",
             "| --- | ---: | --- |",
