@@ -1,11 +1,27 @@
 """The README.md of a model folder: what the model is, what it learned from, how good it is, what it cannot do."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import weft
 from weft.tasks.model_folder import TranslationModel
+
+BEFORE = "train, before"
+"""The part of a card's data that models were trained on from which this one has its weights or its lessons."""
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A model that another began with (`init`) or learned from (`teacher`): its name in the recipe, the sha256 of its
+    manifest and its licence where they are known, and sha256 -> name of the files that it had seen."""
+
+    part: str
+    name: str
+    digest: str | None = None
+    licence: str | None = None
+    seen: Mapping[str, str] = field(default_factory=dict)
 
 
 def model_card(
@@ -16,6 +32,7 @@ def model_card(
     steps: int,
     validation: tuple[str, float] | None,
     evaluations: list[dict[str, Any]],
+    parents: Sequence[Parent] = (),
 ) -> str:
     """Markdown with a YAML header, filled from what is known; `data` maps train and valid to their files' sha256."""
     recipe = model.recipe
@@ -31,8 +48,9 @@ def model_card(
         f"# {source} → {target}, {model.count_parameters():,} parameters",
         "",
         f"A {recipe.model.kind} of {recipe.model.encoder_layers}+{recipe.model.decoder_layers} layers, "
-        f"{recipe.model.model_dim} wide, trained by weft {weft.__version__} for {steps:,} steps on {pairs:,} pairs "
-        f"with seed {recipe.seed}. Every setting and where it came from stands in `config.toml`.",
+        f"{recipe.model.model_dim} wide, trained by weft {weft.__version__} for {counted(steps, 'step')} on "
+        f"{counted(pairs, 'pair')} with seed {recipe.seed}. Every setting and where it came from stands in "
+        "`config.toml`.",
         "",
         "    weft translate --model THIS_FOLDER 'a sentence'",
         "",
@@ -41,10 +59,16 @@ def model_card(
         "| part | file | sha256 |",
         "| --- | --- | --- |",
     ]
-    lines += [f"| {part} | `{name}` | `{digest}` |" for part, files in data.items() for name, digest in files.items()]
+    rows = [(part, name, digest) for part, files in data.items() for name, digest in files.items()]
+    rows += [("init", one.name, one.digest) for one in parents if one.part == "init" and one.digest is not None]
+    rows += [(BEFORE, name, digest) for one in parents for digest, name in one.seen.items()]
+    lines += [f"| {part} | `{name}` | `{digest}` |" for part, name, digest in dict.fromkeys(rows)]
     lines += [
         "",
-        "The licence of the weights follows from these files; put it into the header before you pass the model on.",
+        *(heritage(parent) for parent in parents),
+        *([""] if parents else []),
+        f"The licence of the weights follows from these files{' and models' * bool(parents)}; put it into the header "
+        "before you pass the model on.",
         "",
         "## Scores",
         "",
@@ -54,12 +78,11 @@ def model_card(
         how = ", translated greedily" if metric not in ("valid_loss", "valid_accuracy") else ""
         lines += [f"The best of its run by `{metric}` on the valid files{how}: {value:.4f}.", ""]
     for evaluation in evaluations:
-        count = evaluation["sentences"]
         decoding = ", ".join(
             f"{key} {evaluation['decoding'][key]}" for key in ("method", "beam_size", "length_penalty")
         )
         lines += [
-            f"{', '.join(evaluation['data'])}, {count:,} sentence{'s' * (count != 1)}, {decoding}:",
+            f"{', '.join(evaluation['data'])}, {counted(evaluation['sentences'], 'sentence')}, {decoding}:",
             "",
             "| score | value | signature |",
             "| --- | ---: | --- |",
@@ -75,6 +98,16 @@ def model_card(
         "",
     ]
     return "\n".join(lines)
+
+
+def heritage(parent: Parent) -> str:
+    how = "Its weights began as those of" if parent.part == "init" else "It learned from the distributions of"
+    licence = f"licence: {parent.licence}" if parent.licence else "whose card states no licence"
+    return f"- {how} `{parent.name}`, {licence if parent.digest else 'which is not there any more'}."
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def recorded_files(card: str, part: str) -> dict[str, str]:

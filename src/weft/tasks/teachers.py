@@ -13,9 +13,9 @@ from weft.errors import Problem, RecipeError
 from weft.files import sha256
 from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS
-from weft.tasks.model_card import recorded_files
 from weft.tasks.model_folder import CARD, MANIFEST, TranslationModel, check_model, find_model, load_model
 from weft.tasks.model_summary import read_card
+from weft.tasks.parents import seen_by
 from weft.tasks.recipes import TranslationRecipe
 from weft.text.tokenizer import Tokenizer
 from weft.training.task import Listener
@@ -78,8 +78,9 @@ def misfits(
 
 
 def known_already(card: str, valid: Mapping[str, str]) -> Iterator[str]:
-    """What was trained on the valid files knows their answers, and would tell them the student before it is asked."""
-    trained_on = recorded_files(card, "train")
+    """What was trained on the valid files, or has it from a model that was, knows their answers, and would tell them
+    the student before it is asked."""
+    trained_on = seen_by(card)
     for name, digest in valid.items():
         if digest in trained_on:
             yield f"was trained on {name}, which is among the valid files; take another teacher or other valid files"

@@ -58,6 +58,7 @@ from weft.tasks.model_folder import (
     read_config,
     save_model,
 )
+from weft.tasks.parents import parents_of
 from weft.tasks.preparation import Prepared, other_batches, prepare, prepared_for
 from weft.tasks.recipes import OF_THE_MACHINE, TranslationRecipe
 from weft.tasks.teachers import load_teachers
@@ -580,7 +581,15 @@ def card_of(
 ) -> str:
     metric = f"valid_{model.recipe.training.select_by}"
     best = None if progress.best_value is None else (metric, progress.best_value)
-    return model_card(model, data=data, pairs=pairs, steps=steps, validation=best, evaluations=list(evaluations))
+    return model_card(
+        model,
+        data=data,
+        pairs=pairs,
+        steps=steps,
+        validation=best,
+        evaluations=list(evaluations),
+        parents=parents_of(model.recipe),
+    )
 
 
 def finish(run: RunFolder, trainer: TranslationTrainer, corpora: Corpora, listener: Listener) -> None:

@@ -1,0 +1,79 @@
+"""The models that another began with or learned from, as its card tells of them."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weft
+from weft.errors import RecipeError
+from weft.files import sha256
+from weft.tasks.model_card import BEFORE, recorded_files
+from weft.tasks.parents import licence_of
+
+
+def recipe(**training: Any) -> dict[str, Any]:
+    data = {"source": "zh", "target": "en", "train": ["other.tsv"], "valid": ["valid.tsv"]}
+    return {"data": data, "training": {"steps": 1, "precision": "fp32", **training}}
+
+
+@pytest.fixture
+def parent(tiny_run: Path, tmp_path: Path) -> Path:
+    """The model of tiny_run under a licence; other.tsv has other pairs than it has seen."""
+    folder = tmp_path / "parent"
+    folder.mkdir()
+    for file in (tiny_run / "run").iterdir():
+        if file.is_file() and file.name != "run.json":
+            shutil.copy(file, folder / file.name)
+    card = folder / "README.md"
+    card.write_text(card.read_text().replace("license: unknown", "license: cc-by-2.0"))
+    shutil.copy(tiny_run / "valid.tsv", tmp_path / "valid.tsv")
+    (tmp_path / "other.tsv").write_text("zh\ten\n" + "".join(f"天{n}地\tsky {n} earth\n" for n in range(40)))
+    return folder
+
+
+def test_a_card_names_the_model_that_its_own_began_with_its_licence_and_what_that_had_seen(
+    parent: Path, tmp_path: Path, tiny_run: Path
+) -> None:
+    run = weft.train(recipe(init=str(parent)), run=tmp_path / "run", data=tmp_path)
+    card = (run / "README.md").read_text()
+    assert recorded_files(card, "init") == {sha256(parent / "manifest.json"): str(parent)}
+    assert recorded_files(card, BEFORE) == {sha256(tiny_run / "train.tsv"): "train.tsv"}
+    assert f"- Its weights began as those of `{parent}`, licence: cc-by-2.0." in card
+    assert "The licence of the weights follows from these files and models" in card
+    assert "for 1 step on 40 pairs" in card
+
+
+def test_a_teacher_is_known_by_what_those_before_it_had_seen(parent: Path, tmp_path: Path, tiny_run: Path) -> None:
+    child = weft.train(recipe(init=str(parent)), run=tmp_path / "child", data=tmp_path)
+    grandchild = weft.train(recipe(init=str(child)), run=tmp_path / "grandchild", data=tmp_path)
+    asked = recipe(teachers=[str(grandchild)])
+    asked["data"]["valid"] = [str(tiny_run / "train.tsv")]
+    with pytest.raises(RecipeError, match=r"was trained on .*train\.tsv, which is among the valid files"):
+        weft.train(asked, run=tmp_path / "run", data=tmp_path)
+
+
+def test_a_model_that_is_gone_is_named_and_a_card_without_licence_said(parent: Path, tmp_path: Path) -> None:
+    card = parent / "README.md"
+    card.write_text(card.read_text().replace("license: cc-by-2.0", "license: unknown"))
+    run = weft.train(recipe(init=str(parent)), run=tmp_path / "run", data=tmp_path)
+    assert f"`{parent}`, whose card states no licence." in (run / "README.md").read_text()
+    shutil.rmtree(parent)
+    weft.train(recipe(init=str(parent)), run=tmp_path / "run", data=tmp_path, overrides=["training.steps=2"])
+    assert f"`{parent}`, which is not there any more." in (run / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("card", "expected"),
+    [
+        ("---\nlicense: mit\n---\n", "mit"),
+        ("---\nlanguage: [zh, en]\nlicense:   cc-by-2.0 \ntags: x\n---\n", "cc-by-2.0"),
+        ("---\nlicense: unknown\n---\n", None),
+        ("---\nlanguage: zh\n---\nlicense: mit\n", None),
+        ("license: mit\n", None),
+        ("", None),
+    ],
+)
+def test_the_licence_of_a_card_stands_in_its_header(card: str, expected: str | None) -> None:
+    assert licence_of(card) == expected
