@@ -91,7 +91,8 @@ Pair = tuple[str, str]  # Chinese, English
 
 ATTRIBUTION = """\
 The sentences are from [Tatoeba](https://tatoeba.org) and its contributors, licensed
-[CC BY 2.0 FR](https://creativecommons.org/licenses/by/2.0/fr/), as selected and packed by [manythings.org/anki](https://www.manythings.org/anki/) (Mandarin and English); so is this model, which was
+[CC BY 2.0 FR](https://creativecommons.org/licenses/by/2.0/fr/), as selected and packed by
+[manythings.org/anki](https://www.manythings.org/anki/) (Mandarin and English); so is this model, which was
 made from them by training. `train.tsv` and `valid.tsv` are a cut of those pairs without any that share a sentence
 with the validation or test pairs of zh-en-50k, and with no sentence in both files. {made_files} \
 `python -m bench.shipped` makes all of them again.
