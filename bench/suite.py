@@ -68,14 +68,14 @@ class Suite:
             raise SystemExit(f"not passed: {', '.join(failed)}")
 
     def called(self, words: list[str], parser: argparse.ArgumentParser) -> list[str]:
-        """The modules that these words name: r1_kills by r1_kills, r1 or 1."""
+        """The modules that these words name: r1_kills by r1_kills, and it and others of its number by r1 or 1."""
         names = self.module_names()
         short = {name: name.partition("_")[0] for name in names}
-        by_word = {word: name for name in names for word in (name, short[name], short[name][1:])}
-        if unknown := [word for word in words if word.lower() not in by_word]:
+        words_of = {name: {name, short[name], short[name][1:]} for name in names}
+        wanted = {word.lower() for word in words}
+        if unknown := [word for word in words if word.lower() not in set().union(*words_of.values())]:
             parser.error(f"there is no test {', '.join(unknown)}; there are {', '.join(names)}")
-        wanted = {by_word[word.lower()] for word in words}
-        return [name for name in names if name in wanted]
+        return [name for name in names if words_of[name] & wanted]
 
     def run(self, name: str, options: argparse.Namespace) -> bool:
         """Whether the test was passed."""

@@ -1,5 +1,6 @@
 """The reliability tests tell their results in both languages, and each has its place in the page about them."""
 
+import argparse
 import string
 
 import pytest
@@ -16,6 +17,18 @@ def fields(text: str) -> set[str]:
 def test_they_are_run_in_the_order_of_their_numbers() -> None:
     numbers = [int("".join(filter(str.isdecimal, name.partition("_")[0]))) for name in SUITE.module_names()]
     assert numbers == sorted(numbers) and {1, 2, 3, 4, 5, 6, 7, 11} <= set(numbers)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["r1_kills"], ["r1_kills"]),
+        (["R5"], ["r5_bad_numbers", "r5_divergence", "r5_memory"]),
+        (["5", "r1"], ["r1_kills", "r5_bad_numbers", "r5_divergence", "r5_memory"]),
+    ],
+)
+def test_a_number_names_all_tests_that_have_it(words: list[str], expected: list[str]) -> None:
+    assert sorted(SUITE.called(words, argparse.ArgumentParser())) == expected
 
 
 @pytest.mark.parametrize("module", MODULES, ids=[module.NAME for module in MODULES])

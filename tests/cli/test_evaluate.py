@@ -204,6 +204,7 @@ def test_with_few_sentences_the_table_says_why_there_are_no_intervals(evaluate: 
     [
         (("--methods", "greedy", "--noise"), "--noise takes one decoding"),
         (("--methods", "gready,beam:0"), "--methods has 2 problems"),
+        (("--methods", "greedy", "--set", "require.min_bleu_1=0.9"), "checks no requirement"),
         (("--html", "-"), "--html names a file"),
         (("--confidence", "2"), "--confidence is a share"),
         (("--comet", "none.ckpt"), "--comet none.ckpt is no file"),

@@ -4,6 +4,7 @@ import re
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import typer
 
 from weft.cli.main import app
+from weft.cli.serve import LIBRARIES
 from weft.serving import server
 from weft.serving.keys import read_keys
 
@@ -30,6 +32,12 @@ def test_what_is_wrong_is_said_before_it_listens(weft: Weft, tmp_path: Path) -> 
     assert "cannot be read" in weft("serve", "--model", "x", "--api-keys", str(tmp_path / "none"))[2]
     assert "queue = 0" in weft("serve", "--model", "x", "--max-queue", "0")[2]
     assert "--grace" in weft("serve", "--model", "x", "--grace", "nan")[2]
+
+
+def test_every_library_of_the_extra_is_looked_for() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    extra = project["project"]["optional-dependencies"]["serve"]
+    assert [re.match(r"[\w-]+", one)[0] for one in extra] == [name.lower() for name in LIBRARIES.values()]
 
 
 def test_an_address_that_is_taken_is_named(weft: Weft, tiny_run: Path) -> None:

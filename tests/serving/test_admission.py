@@ -345,7 +345,10 @@ def test_what_a_route_refuses_is_counted_as_what_the_door_refuses(make_service: 
     assert ask(app, "GET", "/v1/models").status_code == 401
     assert ask(app, "POST", "/translate", json={}).status_code == 400
     assert ask(app, "GET", "/health").status_code == 200
+    assert ask(app, "GET", "/nowhere").status_code == 404
+    assert ask(app, "GET", "/translate").status_code == 405
     written = service.house.metrics.written().decode()
+    assert 'weft_refused_total{why="404"} 1.0' in written and 'weft_refused_total{why="405"} 1.0' in written
     assert 'weft_refused_total{why="401"} 2.0' in written and 'weft_refused_total{why="400"} 1.0' in written
 
 

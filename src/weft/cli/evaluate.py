@@ -67,10 +67,13 @@ def evaluate(
         ),
     ] = None,
 ) -> None:
-    """Translate held-out sentences and score the result; the recipe's require table decides the exit code."""
+    """Translate held-out sentences and score the result; the recipe's require table decides the exit code, but for
+    --methods."""
     check_confidence(confidence)
     if methods is not None and noise:
         raise UsageError("--noise takes one decoding; give it without --methods, and --set for another decoding")
+    if methods is not None and any(override.strip().startswith("require.") for override in overrides or ()):
+        raise UsageError("--methods compares decodings and checks no requirement; leave --set require... out")
     outputs = {"--json": json, "--output": output, "--markdown": markdown, "--latex": latex, "--html": html}
     refuse_places(outputs, [data])
 

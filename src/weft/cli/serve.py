@@ -16,10 +16,11 @@ from weft.errors import MissingExtraError, UsageError
 
 LIBRARIES = {
     "fastapi": "FastAPI",
-    "uvicorn": "uvicorn",
+    "lxml": "lxml",
     "prometheus_client": "prometheus-client",
-    "python_multipart": "python-multipart",
     "py3langid": "py3langid",
+    "python_multipart": "python-multipart",
+    "uvicorn": "uvicorn",
 }
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 

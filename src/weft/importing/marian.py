@@ -27,6 +27,7 @@ from weft.importing.opening import (
     read_torch,
 )
 from weft.importing.pieces import LANGUAGE_TAG
+from weft.text.language import code_of
 
 CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
 VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
@@ -35,8 +36,6 @@ SAFE_WEIGHTS, TORCH_WEIGHTS = "model.safetensors", "pytorch_model.bin"
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
 """transformers' names for the activations that weft has."""
-TWO_LETTERS = {"zho": "zh", "cmn": "zh", "eng": "en"}
-"""weft's own words for codes of three letters; any other code stays as it is."""
 
 SELF_ATTENTION = {
     "query": ("self_attn.q_proj",),
@@ -261,7 +260,7 @@ def read_vocabulary(
 
 def language_of(of_tokenizer: dict[str, Any], key: str) -> str | None:
     code = of_tokenizer.get(key)
-    return TWO_LETTERS.get(code, code) if isinstance(code, str) and code else None
+    return code_of(code) if isinstance(code, str) and code else None
 
 
 def read_tensors(folder: Path, name: str) -> dict[str, Tensor]:

@@ -61,7 +61,7 @@ def make_app(service: Service, origins: Sequence[str] = ()) -> Application:
 
     @app.exception_handler(HTTPException)
     async def refuse_http(request: Request, error: HTTPException) -> Response:
-        return response_to(Refused(error.status_code, str(error.detail), error.headers), request.url.path)
+        return await refuse(request, Refused(error.status_code, str(error.detail), error.headers))
 
     @app.exception_handler(Exception)
     async def admit_defect(request: Request, error: Exception) -> Response:

@@ -9,7 +9,6 @@ The arithmetic knows no clock and no model. The trial leaves the model that it i
 
 import itertools
 import math
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -242,5 +241,7 @@ def timed(work: Callable[[], object], ranks: Ranks = ALONE) -> float:
 def peak_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_reserved(device)  # what recordings keep counts
+    import resource  # Windows has none, and is refused in words where files are locked
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak  # bytes there, KiB elsewhere
