@@ -9,6 +9,7 @@ This file knows token ids and scores. It knows no text, no loss and no search.
 """
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -247,7 +248,8 @@ class Transformer(nn.Module):
 
     `compute_dtype` is the precision of the activations; the parameters are fp32 whatever it is (see layers/linear.py).
     `layer_generator` draws the layers that a training step leaves out: torch's own, unless several processes that train
-    together have one that draws the same in all of them.
+    together have one that draws the same in all of them. `computing` is held by who computes with a precision of its
+    own.
     """
 
     compute_dtype: torch.dtype = torch.float32
@@ -273,6 +275,16 @@ class Transformer(nn.Module):
         self.output = Linear(config.model_dim, target_vocab_size, bias=config.output_bias)
         self._tie(config.tie)
         self.made_of = [type(module) for module in self.modules()]
+        self.computing = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Of which copies are made: what was packed belongs to these weights, and who holds this model waits for no
+        other."""
+        return {name: value for name, value in vars(self).items() if name not in ("packed", "computing")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.computing = threading.RLock()
 
     @property
     def is_as_made(self) -> bool:

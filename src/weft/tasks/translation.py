@@ -5,7 +5,6 @@ Translator        strings in, strings out
 """
 
 import math
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -117,7 +116,6 @@ class Translator:
         for member in self.members:
             member.model.to(self.device).eval()
         self.decoding = model.recipe.decoding
-        self.computing = threading.RLock()
 
     def __repr__(self) -> str:
         data = self.model.recipe.data
@@ -313,9 +311,8 @@ class Translator:
     def _computing(self, config: DecodingConfig) -> Iterator[None]:
         """Everything in here is computed for answers alone, in the precision of the settings."""
         with ExitStack() as stack:
-            stack.enter_context(self.computing)  # another thread may want another precision of the same model
             stack.enter_context(torch.inference_mode())
-            for member in self.members:
+            for member in in_one_order(self.members):
                 stack.enter_context(computing_in(member.model, precision_of(config, self.device)))
             yield
 
@@ -575,12 +572,26 @@ def precision_of(config: DecodingConfig, device: torch.device) -> torch.dtype:
 
 @contextmanager
 def computing_in(model: Transformer, dtype: torch.dtype) -> Iterator[None]:
-    """Activations in this precision inside the block."""
-    before, model.compute_dtype = model.compute_dtype, dtype
-    try:
-        yield
-    finally:
-        model.compute_dtype = before
+    """Activations in this precision inside the block, and nothing is dropped of them, also while the model is trained.
+
+    Another thread that wants the model, for whatever translator, waits.
+    """
+    with model.computing:
+        before, model.compute_dtype = model.compute_dtype, dtype
+        training = [module for module in model.modules() if module.training] if model.training else []
+        for module in training:
+            module.training = False
+        try:
+            yield
+        finally:
+            model.compute_dtype = before
+            for module in training:
+                module.training = True
+
+
+def in_one_order(members: Sequence[TranslationModel]) -> list[TranslationModel]:
+    """The same for all that compute with several of these: else two threads might wait for each other."""
+    return sorted(members, key=lambda member: id(member.model))
 
 
 class TranslationTask:
