@@ -4,11 +4,13 @@ import ast
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import weft
+from weft.errors import UsageError
 
 
 def test_these_are_the_public_names() -> None:
@@ -60,6 +62,19 @@ def test_another_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'weft' has no attribute 'lode'"):
         weft.lode  # noqa: B018
     assert not hasattr(weft, "Trainer")
+
+
+@pytest.mark.parametrize(
+    ("call", "one"),
+    [
+        (lambda run: weft.load(run, "decoding.beam_size=3"), "override"),
+        (lambda run: weft.load(run, others=str(run)), "model"),
+        (lambda run: weft.train({}, run="runs/none", overrides="training.steps=3"), "override"),
+    ],
+)
+def test_one_string_is_no_list(call: Callable[[Path], object], one: str, tiny_run: Path) -> None:
+    with pytest.raises(UsageError, match=rf"takes a list of {one}s, found one string; write \[{one}\]"):
+        call(tiny_run / "run")
 
 
 def test_a_program_loads_and_translates(tiny_run: Path) -> None:

@@ -82,6 +82,12 @@ class UsageError(WeftError):
     exit_code = 2
 
 
+def refuse_one_string(given: object, what: str, one: str = "text") -> None:
+    """Raise UsageError for one string in the place of a list: its characters would be taken for the entries."""
+    if isinstance(given, str | bytes):
+        raise UsageError(f"{what} takes a list of {one}s, found one string; write [{one}]")
+
+
 class RecipeError(ProblemsError, UsageError):
     """A recipe has problems."""
 

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.errors import CorpusError, ModelError, WeftError
+from weft.errors import CorpusError, ModelError, UsageError, WeftError
 from weft.text.chinese import Script
 from weft.text.kinds import SUFFIXES, load_tokenizer, read_tokenizer, train_tokenizer
 from weft.text.normalization import Normalization
 from weft.text.punctuation import Punctuation
+from weft.text.sentencepiece_model import SentencePieceTokenizer
 from weft.text.tokenizer import Kind, Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, MOST_TOKENS, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID
 
@@ -245,6 +246,14 @@ def test_a_corpus_without_any_text_is_named(kind: Kind, texts: list[str]) -> Non
 
 
 # Files
+
+
+def test_one_string_is_no_list_of_its_characters(tokenizer: Tokenizer) -> None:
+    with pytest.raises(UsageError, match=r"encode takes a list of texts, found one string; write \[text\]"):
+        tokenizer.encode("我有一个梨。")
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        with pytest.raises(UsageError, match="sample takes a list of texts"):
+            tokenizer.sample("我有", [1, 2], 0.1)
 
 
 def test_a_tokenizer_can_be_sent_to_another_process(tokenizer: Tokenizer) -> None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Literal
 
 from weft.tasks.glossary import Glossary
-from weft.tasks.translation import Translation, Translator
+from weft.tasks.translation import Translation, Translator, checked_texts
 from weft.tasks.translation_memory import TranslationMemory
 from weft.text.markup import Mark, Part, put_back, take_apart
 from weft.text.sentence_splitting import LINE_END, WORD, cut_to_length, joins_without_space, split_sentences
@@ -71,6 +71,7 @@ class PassageTranslator:
     def translate(self, texts: Sequence[str]) -> list[Translation]:
         """One translation a text, in order. Score and log_prob of one that was taken apart are the sums over its
         sentences."""
+        texts = checked_texts(texts)
         passages = self.take_apart(texts)
         found = self.translator.translate(sentences_of(passages), glossary=self.glossary, memory=self.forced)
         return self.put_together(texts, passages, found)
@@ -79,6 +80,7 @@ class PassageTranslator:
         """Up to `best` translations a text, best first. Of one that was taken apart these are combinations of the
         translations of its sentences, those with the highest sums of scores; where they are drawn, the first of each,
         the second of each and so on."""
+        texts = checked_texts(texts)
         passages = self.take_apart(texts)
         translate = self.translator.translate_n_best
         found = iter(translate(sentences_of(passages), best, glossary=self.glossary, memory=self.forced))
@@ -92,7 +94,7 @@ class PassageTranslator:
 
     def stream(self, text: str) -> Iterator[str]:
         """What `translate` gives for one text, in parts as soon as they are certain; a sentence with marks is one."""
-        (passage,) = self.take_apart([text])
+        (passage,) = self.take_apart(checked_texts([text]))
         written = ""
         for before, item in pairwise(["", *passage]):
             is_joined = isinstance(before, Sentence) and isinstance(item, Sentence)

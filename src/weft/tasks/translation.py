@@ -29,7 +29,7 @@ from weft.decoding.ensemble import Ensemble
 from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
 from weft.decoding.search import DecodingConfig, refuse_constraints, search_steps
 from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
-from weft.errors import CorpusError, ModelError, Problem, ProblemsError, UsageError
+from weft.errors import CorpusError, ModelError, Problem, ProblemsError, UsageError, refuse_one_string
 from weft.metrics.references import reference_sets
 from weft.metrics.utilities import ChrfUtilities, bleu_utilities
 from weft.models.transformer import Transformer
@@ -421,6 +421,7 @@ def load_translator(
     Overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError or RecipeError, and ProblemsError
     for models that cannot be an ensemble.
     """
+    refuse_one_string(others, "load", "model")
     torch.set_num_threads(min(torch.get_num_threads(), choose_threads()))
     keep_memory_pages()
     model, *members = (load_best(each, overrides) for each in (name, *others))
@@ -540,9 +541,10 @@ def batches_by_length_of(order: list[int], sources: Sentences, most: int, rows: 
 
 
 def checked_texts(texts: Iterable[Any]) -> list[str]:
-    """Raises UsageError for one string in the place of a list, and for what is no string."""
-    if isinstance(texts, str):
-        raise UsageError("translate takes a list of texts, found one string; write [text]")
+    """Raises UsageError for what is no list, one string too, and for what is no string in it."""
+    refuse_one_string(texts, "translate")
+    if not isinstance(texts, Iterable):
+        raise UsageError(f"translate takes a list of texts, found {type(texts).__name__}")
     texts = list(texts)
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):
