@@ -58,6 +58,13 @@ print(json.dumps([before, between, "torch" in sys.modules, callable(report)]))
     assert json.loads(answer.stdout) == [False, False, True, True]
 
 
+def test_the_public_names_are_listed_and_their_types_are_told() -> None:
+    program = "import sys, weft; print(set(weft.__all__) <= set(dir(weft)), 'torch' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout == "True False\n"
+    assert Path(weft.__file__).with_name("py.typed").is_file()
+
+
 def test_another_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'weft' has no attribute 'lode'"):
         weft.lode  # noqa: B018
