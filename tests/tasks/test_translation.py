@@ -349,6 +349,12 @@ def test_a_model_of_characters_writes_a_phrase_as_a_word_wherever_it_stands(rand
         assert all(re.search(r"(?<![A-Za-z0-9])cat(?![A-Za-z0-9])", each.text) for each in found)
 
 
+@pytest.mark.parametrize("texts", [None, 5])
+def test_what_is_no_list_is_no_list_of_texts(texts) -> None:
+    with pytest.raises(UsageError, match=f"takes a list of texts, found {type(texts).__name__}"):
+        checked_texts(texts)
+
+
 def test_one_string_is_no_list_of_prefixes(random_model: TranslationModel) -> None:
     with pytest.raises(UsageError, match="prefixes are a list, one a text, and not a string"):
         Translator(random_model).translate(["我爱你。", "你好。"], prefixes="Th")

@@ -239,6 +239,19 @@ def test_tags_may_make_a_vocabulary_larger_but_never_fail(kind: Kind, corpus: li
     assert message is not None and all(made.tag_id(tag) is not None for tag in tags)
 
 
+def test_another_kind_is_refused_with_those_that_there_are() -> None:
+    says = "there is no tokenizer of the kind word; there are bpe, unigram, wordpiece, characters, words"
+    with pytest.raises(UsageError, match=says):
+        train_tokenizer(["我"], kind="word", vocab_size=300, language="zh")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=says):
+        read_tokenizer(b"", Path("vocab.txt"), kind="word", language="zh")  # type: ignore[arg-type]
+
+
+def test_what_is_no_string_is_no_text(tokenizer: Tokenizer) -> None:
+    with pytest.raises(UsageError, match="a text has to be a string, found NoneType"):
+        tokenizer.encode(["我", None])  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize("texts", [[], [""], ["\x00", " "]], ids=["none", "an empty one", "only controls"])
 def test_a_corpus_without_any_text_is_named(kind: Kind, texts: list[str]) -> None:
     with pytest.raises(CorpusError, match=r"zh +holds nothing to learn pieces from"):

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
+from weft.errors import UsageError
 from weft.tasks.glossary import Glossary
 from weft.tasks.translation import Translation, Translator, checked_texts
 from weft.tasks.translation_memory import TranslationMemory
@@ -56,6 +57,8 @@ class PassageTranslator:
         memory: TranslationMemory | None = None,
         memory_use: MemoryUse = "force",
     ) -> None:
+        if split not in get_args(Split):
+            raise UsageError(f"split is one of {', '.join(get_args(Split))}, found {split}")
         if glossary:
             translator.check_glossary(glossary)
         self.translator = translator

@@ -540,7 +540,7 @@ def batches_by_length_of(order: list[int], sources: Sentences, most: int, rows: 
         order = order[count:]
 
 
-def checked_texts(texts: Iterable[Any]) -> list[str]:
+def checked_texts(texts: Any) -> list[str]:
     """Raises UsageError for what is no list, one string too, and for what is no string in it."""
     refuse_one_string(texts, "translate")
     if not isinstance(texts, Iterable):
