@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from weft.layers.norm import LayerNorm
 from weft.models.transformer import DecoderLayer, Transformer, TransformerConfig, TransformerState
 from weft.models.transformer_session import KEPT_SHARE, TransformerSession, packed
 
@@ -111,6 +112,12 @@ class DoubledTransformer(Transformer):
         return 2 * super().score(x)
 
 
+def other_norm() -> LayerNorm:
+    norm = LayerNorm(16)
+    nn.init.constant_(norm.weight, 2.0)
+    return norm
+
+
 def double(module: nn.Module, inputs: tuple, output: torch.Tensor) -> torch.Tensor:
     return 2 * output
 
@@ -119,6 +126,7 @@ CHANGES = {
     "a wrapped part": lambda model: setattr(model, "output", Doubled(model.output)),
     "another class": lambda model: setattr(model.decoder[0], "__class__", DoubledDecoderLayer),
     "another model": lambda model: setattr(model, "__class__", DoubledTransformer),
+    "another part of its class": lambda model: setattr(model, "decoder_norm", other_norm()),
     "an empty place": lambda model: setattr(model.encoder[0], "feed_forward", nn.Identity()),
     "a hook": lambda model: model.decoder[1].self_attention.register_forward_hook(double),
     "a hook before": lambda model: model.encoder[1].register_forward_pre_hook(

@@ -368,7 +368,7 @@ class Packed:
 
 
 class Sample:
-    """Numbers of all weights by which it is known whether they are what they were: of vectors all, of matrices at least
+    """Numbers of weights by which it is known whether they are what they were: of vectors all, of matrices at least
     one in each row and each column. They take a sixth of the time that all would."""
 
     def __init__(self, weights: Iterable[Tensor]) -> None:
@@ -392,14 +392,17 @@ class KeptWeights:
 
 
 def packed(model: Transformer, dtype: torch.dtype) -> Packed:
-    """The model's weights for a pass in this precision; packed anew where any of them has changed.
+    """The model's weights for a pass in this precision; packed anew where any of them has changed, or a part of the
+    model is another one. What is no linear layer's is not packed but read where it stands.
 
     torch counts changes of a tensor, but not those by a fused optimizer nor those of its `data`: a sample tells them.
     """
-    weights = list(model.parameters())
+    modules = list(model.modules())
+    layers = [module for module in modules if isinstance(module, nn.Linear)]
+    weights = [weight for layer in layers for weight in layer._parameters.values() if weight is not None]
     if any(weight.is_inference() for weight in weights):  # made in inference mode: no change is counted
         return Packed(model, dtype)
-    state = (dtype, *((weight.data_ptr(), weight._version) for weight in weights))
+    state = (dtype, *map(id, modules), *((weight.data_ptr(), weight._version) for weight in weights))
     kept = model.packed  # read once: another thread may exchange it
     if kept is None or kept.state != state or kept.sample.has_changed():
         with torch.no_grad():
