@@ -4,11 +4,13 @@ import ast
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import weft
+from weft.errors import UsageError
 
 
 def test_these_are_the_public_names() -> None:
@@ -56,10 +58,30 @@ print(json.dumps([before, between, "torch" in sys.modules, callable(report)]))
     assert json.loads(answer.stdout) == [False, False, True, True]
 
 
+def test_the_public_names_are_listed_and_their_types_are_told() -> None:
+    program = "import sys, weft; print(set(weft.__all__) <= set(dir(weft)), 'torch' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout == "True False\n"
+    assert Path(weft.__file__).with_name("py.typed").is_file()
+
+
 def test_another_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'weft' has no attribute 'lode'"):
         weft.lode  # noqa: B018
     assert not hasattr(weft, "Trainer")
+
+
+@pytest.mark.parametrize(
+    ("call", "one"),
+    [
+        (lambda run: weft.load(run, "decoding.beam_size=3"), "override"),
+        (lambda run: weft.load(run, others=str(run)), "model"),
+        (lambda run: weft.train({}, run="runs/none", overrides="training.steps=3"), "override"),
+    ],
+)
+def test_one_string_is_no_list(call: Callable[[Path], object], one: str, tiny_run: Path) -> None:
+    with pytest.raises(UsageError, match=rf"takes a list of {one}s, found one string; write \[{one}\]"):
+        call(tiny_run / "run")
 
 
 def test_a_program_loads_and_translates(tiny_run: Path) -> None:

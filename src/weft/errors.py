@@ -16,10 +16,12 @@ WeftError                 the work failed                                       
 └── Stopped               a signal stopped the work; the same command goes on      exit code 3
 """
 
+import copyreg
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,10 @@ class WeftError(Exception):
     """What a user did or has that keeps the work from being done; never a defect of weft itself."""
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How a copy is made, in this process or another: of what was said, and not by the class's own `__init__`."""
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class ProblemsError(WeftError):
@@ -74,6 +80,12 @@ class UsageError(WeftError):
     """The command line asks for something that cannot be."""
 
     exit_code = 2
+
+
+def refuse_one_string(given: object, what: str, one: str = "text") -> None:
+    """Raise UsageError for one string in the place of a list: its characters would be taken for the entries."""
+    if isinstance(given, str | bytes):
+        raise UsageError(f"{what} takes a list of {one}s, found one string; write [{one}]")
 
 
 class RecipeError(ProblemsError, UsageError):

@@ -6,7 +6,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.layers.attention import MultiHeadAttention, attend_explicit, attend_fused, attend_short, attention_weights
+from weft.layers.attention import (
+    MultiHeadAttention,
+    ShortAttention,
+    attend_explicit,
+    attend_fused,
+    attend_short,
+    attention_weights,
+)
 from weft.layers.cache import KeyValueCache
 from weft.layers.masks import causal_mask, padding_mask
 
@@ -220,6 +227,19 @@ def test_rotations_leave_values_alone():
     x = torch.randn(2, 5, 8)
     assert torch.equal(turned.project_memory(x)[1], plain.project_memory(x)[1])
     assert not torch.equal(turned.project_memory(x)[0], plain.project_memory(x)[0])
+
+
+def test_a_gradient_made_by_hand_refuses_to_be_differentiated():
+    query, key, value = random_heads(5, 7)
+    (gradient,) = torch.autograd.grad(attend_short(query, key, value).square().sum(), query, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
+def test_a_mask_for_another_number_of_keys_is_refused_where_no_shapes_are_checked():
+    query, key, value = random_heads(5, 7)
+    with pytest.raises(RuntimeError, match="size"):
+        ShortAttention.apply(query, key, value, torch.ones(2, 1, 5, 6, dtype=torch.bool), 0)
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():

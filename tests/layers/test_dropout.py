@@ -137,6 +137,12 @@ def test_dropping_onto_a_residual_is_dropping_and_adding():
     assert torch.equal(dropout.eval()(x, onto=residual), residual + x)
 
 
+@pytest.mark.parametrize("probability", [-0.1, 1.5, math.nan])
+def test_what_is_no_probability_is_refused(probability):
+    with pytest.raises(ValueError, match="must be a probability"):
+        Dropout(probability)
+
+
 def test_the_scale_is_exact_in_bf16_too():
     x = torch.full((4096,), 230.0, dtype=torch.bfloat16)  # 230 / (1 - 26 / 256) = 256
     assert drop_by_bytes(x, 0.1).unique().tolist() == [0.0, 256.0]

@@ -41,7 +41,7 @@ def test_each_piece_has_the_log_probability_of_the_searchs_step(random_model: Tr
 def test_who_scores_changes_no_precision_while_another_computes(random_model: TranslationModel) -> None:
     translator = Translator(random_model)
     with ThreadPoolExecutor(1) as other:
-        with translator.computing, computing_in(random_model.model, torch.bfloat16):
+        with computing_in(random_model.model, torch.bfloat16):
             scored = other.submit(force, translator, SOURCES, TARGETS)
             wait([scored], timeout=0.5)
             assert random_model.model.compute_dtype == torch.bfloat16

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.errors import UsageError
 from weft.tasks.model_folder import TranslationModel
 from weft.tasks.passages import LONGEST_WHOLE, PassageTranslator
 from weft.tasks.translation import Translation, Translator, load_translator
@@ -54,6 +55,20 @@ def test_one_sentence_goes_to_the_model_as_it_is(echo: Echo) -> None:
     found = passages.translate(texts)
     assert echo.asked == texts and passages.cut_texts == 0
     assert found == echo.translate(texts)
+
+
+def test_one_string_is_no_list_of_passages(echo: Echo) -> None:
+    passages = PassageTranslator(echo)
+    for translate in (passages.translate, lambda texts: passages.translate_n_best(texts, 2)):
+        with pytest.raises(UsageError, match="found one string"):
+            translate("你好。我来了。")
+    with pytest.raises(UsageError, match="text 1 is no string: list"):
+        list(passages.stream(["你好。"]))  # type: ignore[arg-type]
+
+
+def test_another_way_to_split_is_refused(echo: Echo) -> None:
+    with pytest.raises(UsageError, match="split is one of always, long, never, found sometimes"):
+        PassageTranslator(echo, "sometimes")  # type: ignore[arg-type]
 
 
 def test_long_takes_apart_what_is_long_or_has_several_lines(echo: Echo) -> None:

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from weft.config import resolve
-from weft.errors import CorpusError, ModelError, RecipeError, RunError, Stopped, WeftError, WorkerLost
+from weft.errors import CorpusError, ModelError, RecipeError, RunError, Stopped, UsageError, WeftError, WorkerLost
 from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
 from weft.tasks import first_model, training
@@ -81,6 +81,40 @@ def validations(run: Path) -> list[dict[str, Any]]:
 
 def content(run: Path) -> dict[str, bytes]:
     return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"listener": object()}, "a listener has the methods on_message, on_log and on_validation"),
+        ({"budget": 30}, "--budget 30: expected a time"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_trained(
+    tiny_run: Path, tmp_path: Path, given: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        train(recipe(), run=tmp_path / "run", data=tiny_run, **given)
+    assert not (tmp_path / "run").exists()
+
+
+def test_other_weights_than_those_in_fp32_are_refused_before_anything_is_trained(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(UsageError, match="weights are trained in fp32"):
+            train(recipe(), run=tmp_path / "run", data=tiny_run)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_run_has_gradients_whatever_the_program_around_it_does_without(tiny_run: Path, tmp_path: Path, mode) -> None:
+    with mode():
+        run = train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tiny_run)
+    assert load_model(run)
 
 
 # Stopped and gone on with

@@ -1,5 +1,7 @@
 """Strings in, strings out: each answer depends on its own text alone, whatever the text is."""
 
+import copy
+import io
 import math
 import random
 import re
@@ -347,6 +349,12 @@ def test_a_model_of_characters_writes_a_phrase_as_a_word_wherever_it_stands(rand
         assert all(re.search(r"(?<![A-Za-z0-9])cat(?![A-Za-z0-9])", each.text) for each in found)
 
 
+@pytest.mark.parametrize("texts", [None, 5])
+def test_what_is_no_list_is_no_list_of_texts(texts) -> None:
+    with pytest.raises(UsageError, match=f"takes a list of texts, found {type(texts).__name__}"):
+        checked_texts(texts)
+
+
 def test_one_string_is_no_list_of_prefixes(random_model: TranslationModel) -> None:
     with pytest.raises(UsageError, match="prefixes are a list, one a text, and not a string"):
         Translator(random_model).translate(["我爱你。", "你好。"], prefixes="Th")
@@ -414,14 +422,18 @@ def test_a_batch_that_is_filled_up_to_a_round_shape_has_the_same_loss_and_gradie
     torch.testing.assert_close(slopes[1], slopes[0], rtol=1e-4, atol=1e-5)
 
 
-def test_two_threads_that_want_other_precisions_of_one_model_get_what_each_asked_for(tiny_run: Path) -> None:
+@pytest.mark.parametrize("as_two_translators", [False, True])
+def test_two_threads_that_want_other_precisions_of_one_model_get_what_each_asked_for(
+    tiny_run: Path, as_two_translators: bool
+) -> None:
     translator = load_translator(tiny_run / "run")
+    translators = {"fp32": translator, "bf16": Translator(translator.model) if as_two_translators else translator}
     texts = ["我有两个苹果。", "她比我高。"]
     alone = {precision: translator.translate(texts, precision=precision) for precision in ("fp32", "bf16")}
     found: list[tuple[str, list[Translation]]] = []
 
     def ask(precision: str) -> None:
-        found.extend((precision, translator.translate(texts, precision=precision)) for _ in range(10))
+        found.extend((precision, translators[precision].translate(texts, precision=precision)) for _ in range(10))
 
     threads = [threading.Thread(target=ask, args=(precision,)) for precision in ("fp32", "bf16") * 2]
     for thread in threads:
@@ -429,6 +441,34 @@ def test_two_threads_that_want_other_precisions_of_one_model_get_what_each_asked
     for thread in threads:
         thread.join()
     assert len(found) == 40 and all(answers == alone[precision] for precision, answers in found)
+
+
+def test_nothing_is_dropped_of_a_translation_while_the_model_is_trained(random_model: TranslationModel) -> None:
+    translator = Translator(random_model)
+    expected = translator.translate(["我有两个苹果。"])
+    random_model.model.train()
+    random_model.model.encoder_norm.eval()
+    assert translator.translate(["我有两个苹果。"]) == expected
+    assert random_model.model.training and random_model.model.decoder.training
+    assert not random_model.model.encoder_norm.training
+
+
+def saved_and_read(translator: Translator) -> Translator:
+    file = io.BytesIO()
+    torch.save(translator, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, saved_and_read])
+def test_a_translator_that_has_translated_can_be_copied_and_saved(random_model: TranslationModel, copied) -> None:
+    translator = Translator(random_model)
+    expected = translator.translate(["我有两个苹果。"])
+    other = copied(translator)
+    assert other.translate(["我有两个苹果。"]) == expected
+    with torch.no_grad():
+        other.model.model.output.weight.zero_()
+    assert other.translate(["我有两个苹果。"]) != expected == translator.translate(["我有两个苹果。"])
 
 
 def test_a_model_is_loaded_without_torchs_compiler_which_takes_a_second(tiny_run: Path) -> None:

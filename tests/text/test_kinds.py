@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.errors import CorpusError, ModelError, WeftError
+from weft.errors import CorpusError, ModelError, UsageError, WeftError
 from weft.text.chinese import Script
 from weft.text.kinds import SUFFIXES, load_tokenizer, read_tokenizer, train_tokenizer
 from weft.text.normalization import Normalization
 from weft.text.punctuation import Punctuation
+from weft.text.sentencepiece_model import SentencePieceTokenizer
 from weft.text.tokenizer import Kind, Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, MOST_TOKENS, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID
 
@@ -238,6 +239,19 @@ def test_tags_may_make_a_vocabulary_larger_but_never_fail(kind: Kind, corpus: li
     assert message is not None and all(made.tag_id(tag) is not None for tag in tags)
 
 
+def test_another_kind_is_refused_with_those_that_there_are() -> None:
+    says = "there is no tokenizer of the kind word; there are bpe, unigram, wordpiece, characters, words"
+    with pytest.raises(UsageError, match=says):
+        train_tokenizer(["我"], kind="word", vocab_size=300, language="zh")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=says):
+        read_tokenizer(b"", Path("vocab.txt"), kind="word", language="zh")  # type: ignore[arg-type]
+
+
+def test_what_is_no_string_is_no_text(tokenizer: Tokenizer) -> None:
+    with pytest.raises(UsageError, match="a text has to be a string, found NoneType"):
+        tokenizer.encode(["我", None])  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize("texts", [[], [""], ["\x00", " "]], ids=["none", "an empty one", "only controls"])
 def test_a_corpus_without_any_text_is_named(kind: Kind, texts: list[str]) -> None:
     with pytest.raises(CorpusError, match=r"zh +holds nothing to learn pieces from"):
@@ -245,6 +259,14 @@ def test_a_corpus_without_any_text_is_named(kind: Kind, texts: list[str]) -> Non
 
 
 # Files
+
+
+def test_one_string_is_no_list_of_its_characters(tokenizer: Tokenizer) -> None:
+    with pytest.raises(UsageError, match=r"encode takes a list of texts, found one string; write \[text\]"):
+        tokenizer.encode("我有一个梨。")
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        with pytest.raises(UsageError, match="sample takes a list of texts"):
+            tokenizer.sample("我有", [1, 2], 0.1)
 
 
 def test_a_tokenizer_can_be_sent_to_another_process(tokenizer: Tokenizer) -> None:

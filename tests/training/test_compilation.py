@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from weft.errors import UsageError
+from weft.models.transformer import Transformer, TransformerConfig
 from weft.training import compilation
 from weft.training.compilation import compile_layers, refuse_without_compiler
 
@@ -80,6 +81,13 @@ def test_a_compiled_model_has_the_names_of_a_plain_one(calls: list[str]) -> None
     compiled = Stack()
     compile_layers(compiled, CPU)
     assert compiled.state_dict().keys() == Stack().state_dict().keys()
+
+
+def test_a_compiled_transformer_is_searched_in_its_fast_form(calls: list[str]) -> None:
+    config = TransformerConfig(model_dim=8, num_heads=1, encoder_layers=1, decoder_layers=1, ff_dim=8)
+    model = Transformer(config, source_vocab_size=5, target_vocab_size=5, padding_id=0)
+    compile_layers(model, CPU)
+    assert model.is_as_made
 
 
 def test_a_compiler_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

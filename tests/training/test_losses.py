@@ -117,6 +117,19 @@ def test_the_gradient_from_above_scales_both_gradients() -> None:
         torch.testing.assert_close(3 * once, thrice)
 
 
+@pytest.mark.parametrize("passes", [1, 2])
+def test_gradients_made_on_the_way_forward_refuse_to_be_differentiated(passes: int) -> None:
+    hidden, weight, labels = inputs(3)
+    hidden.requires_grad_()
+    if passes == 1:
+        loss = blocked_cross_entropy(hidden, weight, labels, 0.1)
+    else:
+        loss = blocked_guided_cross_entropy(hidden.expand(2, -1, -1), weight, labels, 0.1, r_drop=1.0)
+    (gradient,) = torch.autograd.grad(loss.total.square(), hidden, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
 def test_huge_logits_overflow_in_neither() -> None:
     hidden, weight, labels = inputs(5)
     for name in ("whole", "blocked"):

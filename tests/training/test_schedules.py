@@ -111,9 +111,10 @@ def test_the_shortest_runs_have_a_positive_rate_at_every_step(name: str, total: 
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_beyond_the_end_of_a_run_no_rate_is_negative_or_rises_again(name: str) -> None:
-    horizon = Horizon(total_steps=45, warmup_steps=4, model_dim=16)
-    rates = [SCHEDULES[name](step, 1.0, horizon) for step in range(45, 400)]
+@pytest.mark.parametrize("warmup", [4, 45, 46, 60])
+def test_beyond_the_end_of_a_run_no_rate_is_negative_or_rises_again(name: str, warmup: int) -> None:
+    horizon = Horizon(total_steps=45, warmup_steps=warmup, model_dim=16)
+    rates = [SCHEDULES[name](step, 1.0, horizon) for step in range(max(45, warmup), 400)]
     assert min(rates) >= 0 and rates == sorted(rates, reverse=True)
 
 

@@ -17,7 +17,7 @@ from weft.config.diagnosis import diagnose, found
 from weft.config.keys import all_keys, near
 from weft.config.settings import Settings, without_lists
 from weft.config.toml import DEEPEST, KeyPath, line_numbers, read_toml, statements, write_key, write_value
-from weft.errors import Problem, RecipeError, UsageError
+from weft.errors import Problem, RecipeError, UsageError, refuse_one_string
 
 R = TypeVar("R", bound=Settings)
 
@@ -209,6 +209,7 @@ class _Override:
 
 
 def _parse_overrides(overrides: Sequence[str]) -> tuple[list[_Override], list[Problem]]:
+    refuse_one_string(overrides, "a recipe", "override")
     parsed: list[_Override] = []
     problems: list[Problem] = []
     for override in overrides:

@@ -261,5 +261,8 @@ def rules_of(
 
 def attending(step_function: StepFunction) -> AttendingStepFunction:
     if not isinstance(step_function, AttendingStepFunction):
-        raise UsageError("decoding.coverage_penalty needs one model that tells where it looks; an ensemble does not")
+        raise UsageError(
+            "decoding.coverage_penalty needs one model that tells where it looks; an ensemble does not, nor one whose "
+            "parts were changed"
+        )
     return step_function

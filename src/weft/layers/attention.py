@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx
+from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -108,6 +108,7 @@ class ShortAttention(torch.autograd.Function):
     def forward(
         ctx: FunctionCtx, query: Tensor, key: Tensor, value: Tensor, allowed_mask: Tensor, dropped: int
     ) -> Tensor:
+        allowed_mask = allowed_mask.expand(*allowed_mask.shape[:-1], key.size(2))  # an error for another number of keys
         q = filled_up(query, query.size(2)).mul_(query.size(-1) ** -0.5)
         room = -(-key.size(2) // LANES) * LANES
         k, v = filled_up(key, room), filled_up(value, room)
@@ -125,6 +126,7 @@ class ShortAttention(torch.autograd.Function):
         return heads_inside(torch.bmm(w.flatten(0, 1), v.flatten(0, 1)).unflatten(0, q.shape[:2]))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:  # type: ignore[override]
         q, k, v, p, w, kept = ctx.saved_tensors  # type: ignore[attr-defined]
         keys: int = ctx.keys  # type: ignore[attr-defined]

@@ -117,6 +117,8 @@ class Dropout(nn.Module):
 
     def __init__(self, probability: float) -> None:
         super().__init__()
+        if not 0 <= probability <= 1:
+            raise ValueError(f"dropout = {probability} must be a probability, from 0 to 1")
         self.probability = probability
 
     def forward(

@@ -169,7 +169,7 @@ def explain(
     source_pieces, target_pieces = spelled(source, source_vocabulary), spelled(tokens, target_vocabulary)
     source_words, target_words = words_of(model, source_pieces, target_pieces)
     lost: list[list[float]] = []
-    with translator.computing, torch.inference_mode(), computing_in(model.model, torch.float32):
+    with torch.inference_mode(), computing_in(model.model, torch.float32):
         distributions, of_heads = read_over(model.model, source, answer.tokens, translator.device, after_step)
         log_probs = distributions.gather(1, torch.tensor([tokens], device=distributions.device).T)[:, 0]
         if occlusion:

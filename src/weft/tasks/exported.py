@@ -11,7 +11,6 @@ for the export, which refuses the others, and for the translator, which does too
 
 import json
 import math
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NoReturn
@@ -160,7 +159,6 @@ class ExportedTranslator(Translator):
         self.model, self.members = model, (model,)
         self.device = torch.device("cpu")
         self.decoding = model.recipe.decoding
-        self.computing = threading.RLock()
         self.folder, self.export = folder, export
         refuse_decoding(export.engine, self.decoding, folder)
         threads = min(torch.get_num_threads(), choose_threads())

@@ -24,7 +24,7 @@ from weft.data.sentences import Sentences
 from weft.errors import UsageError
 from weft.models.transformer import Transformer
 from weft.tasks.evaluation import describe_data, on_one_line
-from weft.tasks.translation import Translator, computing_in, encode_sources, refuse_too_long
+from weft.tasks.translation import Translator, computing_in, encode_sources, in_one_order, refuse_too_long
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 
 TOKENS_AT_ONCE = 2048
@@ -151,8 +151,7 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
     log_probs: list[tuple[float, ...]] = [()] * len(sources)
     read = [encode_sources(member, sources) for member in translator.members]
     with ExitStack() as stack, torch.inference_mode():
-        stack.enter_context(translator.computing)
-        for member in translator.members:
+        for member in in_one_order(translator.members):
             stack.enter_context(computing_in(member.model, torch.float32))
         for indices in batches(written, read):
             target = torch.from_numpy(written.padded(indices, PADDING_ID)).to(translator.device)

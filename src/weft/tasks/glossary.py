@@ -115,11 +115,12 @@ def folded(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def read_glossary(path: Path, languages: tuple[str, str]) -> Glossary:
+def read_glossary(path: str | Path, languages: tuple[str, str]) -> Glossary:
     """Of a TSV under a header of the two language codes, or a JSONL with these keys; a source may have several lines.
 
     Raises CorpusError with every line that is wrong.
     """
+    path = Path(path)
     reading = Reading(path.name, "its header has to name the two languages of the model")
     parse, pieces = open_files(CorpusEntry(path=str(path)), Layout(*languages), Path(), reading)
     pairs = []

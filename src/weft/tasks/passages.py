@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 from itertools import chain, pairwise
-from typing import Literal
+from typing import Literal, get_args
 
+from weft.errors import UsageError
 from weft.tasks.glossary import Glossary
 from weft.tasks.text_attention import CharacterAttention, attention_between
-from weft.tasks.translation import Translation, Translator
+from weft.tasks.translation import Translation, Translator, checked_texts
 from weft.tasks.translation_memory import TranslationMemory
 from weft.text.aligned_marks import put_back_aligned
 from weft.text.markup import Mark, Part, put_back, take_apart
@@ -58,6 +59,8 @@ class PassageTranslator:
         memory: TranslationMemory | None = None,
         memory_use: MemoryUse = "force",
     ) -> None:
+        if split not in get_args(Split):
+            raise UsageError(f"split is one of {', '.join(get_args(Split))}, found {split}")
         if glossary:
             translator.check_glossary(glossary)
         self.translator = translator
@@ -73,6 +76,7 @@ class PassageTranslator:
     def translate(self, texts: Sequence[str]) -> list[Translation]:
         """One translation a text, in order. Score and log_prob of one that was taken apart are the sums over its
         sentences."""
+        texts = checked_texts(texts)
         passages = self.take_apart(texts)
         found = self.translator.translate(sentences_of(passages), glossary=self.glossary, memory=self.forced)
         return self.put_together(texts, passages, self.with_marks(passages, found))
@@ -81,6 +85,7 @@ class PassageTranslator:
         """Up to `best` translations a text, best first. Of one that was taken apart these are combinations of the
         translations of its sentences, those with the highest sums of scores; where they are drawn, the first of each,
         the second of each and so on."""
+        texts = checked_texts(texts)
         passages = self.take_apart(texts)
         translate = self.translator.translate_n_best
         found = translate(sentences_of(passages), best, glossary=self.glossary, memory=self.forced)
@@ -99,7 +104,7 @@ class PassageTranslator:
 
     def stream(self, text: str) -> Iterator[str]:
         """What `translate` gives for one text, in parts as soon as they are certain; a sentence with marks is one."""
-        (passage,) = self.take_apart([text])
+        (passage,) = self.take_apart(checked_texts([text]))
         written = ""
         for before, item in pairwise(["", *passage]):
             is_joined = isinstance(before, Sentence) and isinstance(item, Sentence)

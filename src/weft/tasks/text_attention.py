@@ -70,7 +70,7 @@ def piece_attention(
     the steps, which keeps the weights of all heads."""
     model, places = translator.model.model, translator.longest_sentence() or math.inf
     found = {}
-    with translator.computing, torch.inference_mode(), computing_in(model, torch.float32):
+    with torch.inference_mode(), computing_in(model, torch.float32):
         for batch in batches_by_length(read, TOKENS_AT_ONCE, 1):
             indices = [index for index in batch.tolist() if max(len(written[index]) + 1, read.lengths[index]) <= places]
             if not indices:

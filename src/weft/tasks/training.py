@@ -115,7 +115,11 @@ def train(
 
     Where torchrun has started several processes they train together; only the first one reads, writes and tells.
     """
-    with joined() as ranks:
+    with joined() as ranks, torch.inference_mode(False), torch.enable_grad():
+        if listener is not None and not isinstance(listener, Listener):
+            raise UsageError("a listener has the methods on_message, on_log and on_validation; this one lacks some")
+        if torch.get_default_dtype() != torch.float32:
+            raise UsageError("weights are trained in fp32; before that, call torch.set_default_dtype(torch.float32)")
         resolved, data_root, run_path = ranks.from_first(
             lambda: find_recipe(recipe, run=run, data=data, overrides=overrides)
         )
@@ -123,7 +127,7 @@ def train(
             resolved,
             data_root=data_root,
             run_path=run_path,
-            budget=Budget.parse(budget) if isinstance(budget, str) else budget,
+            budget=budget if isinstance(budget, Budget | None) else Budget.parse(str(budget)),
             listener=listener if listener is not None and ranks.is_first else Silent(),
             ranks=ranks,
         )

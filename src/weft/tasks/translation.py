@@ -5,7 +5,6 @@ Translator        strings in, strings out
 """
 
 import math
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from weft.decoding.ensemble import Ensemble
 from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
 from weft.decoding.search import DecodingConfig, refuse_constraints, search_steps
 from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
-from weft.errors import CorpusError, ModelError, Problem, ProblemsError, UsageError
+from weft.errors import CorpusError, ModelError, Problem, ProblemsError, UsageError, refuse_one_string
 from weft.metrics.references import reference_sets
 from weft.metrics.utilities import ChrfUtilities, bleu_utilities
 from weft.models.transformer import Transformer
@@ -119,7 +118,6 @@ class Translator:
         for member in self.members:
             member.model.to(self.device).eval()
         self.decoding = model.recipe.decoding
-        self.computing = threading.RLock()
 
     def __repr__(self) -> str:
         data = self.model.recipe.data
@@ -336,9 +334,8 @@ class Translator:
     def _computing(self, config: DecodingConfig) -> Iterator[None]:
         """Everything in here is computed for answers alone, in the precision of the settings."""
         with ExitStack() as stack:
-            stack.enter_context(self.computing)  # another thread may want another precision of the same model
             stack.enter_context(torch.inference_mode())
-            for member in self.members:
+            for member in in_one_order(self.members):
                 stack.enter_context(computing_in(member.model, precision_of(config, self.device)))
             yield
 
@@ -447,6 +444,7 @@ def load_translator(
     Overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError or RecipeError, and ProblemsError
     for models that cannot be an ensemble.
     """
+    refuse_one_string(others, "load", "model")
     torch.set_num_threads(min(torch.get_num_threads(), choose_threads()))
     keep_memory_pages()
     model, *members = (load_best(each, overrides) for each in (name, *others))
@@ -565,10 +563,11 @@ def batches_by_length_of(order: list[int], sources: Sentences, most: int, rows: 
         order = order[count:]
 
 
-def checked_texts(texts: Iterable[Any]) -> list[str]:
-    """Raises UsageError for one string in the place of a list, and for what is no string."""
-    if isinstance(texts, str):
-        raise UsageError("translate takes a list of texts, found one string; write [text]")
+def checked_texts(texts: Any) -> list[str]:
+    """Raises UsageError for what is no list, one string too, and for what is no string in it."""
+    refuse_one_string(texts, "translate")
+    if not isinstance(texts, Iterable):
+        raise UsageError(f"translate takes a list of texts, found {type(texts).__name__}")
     texts = list(texts)
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):
@@ -598,12 +597,26 @@ def precision_of(config: DecodingConfig, device: torch.device) -> torch.dtype:
 
 @contextmanager
 def computing_in(model: Transformer, dtype: torch.dtype) -> Iterator[None]:
-    """Activations in this precision inside the block."""
-    before, model.compute_dtype = model.compute_dtype, dtype
-    try:
-        yield
-    finally:
-        model.compute_dtype = before
+    """Activations in this precision inside the block, and nothing is dropped of them, also while the model is trained.
+
+    Another thread that wants the model, for whatever translator, waits.
+    """
+    with model.computing:
+        before, model.compute_dtype = model.compute_dtype, dtype
+        training = [module for module in model.modules() if module.training] if model.training else []
+        for module in training:
+            module.training = False
+        try:
+            yield
+        finally:
+            model.compute_dtype = before
+            for module in training:
+                module.training = True
+
+
+def in_one_order(members: Sequence[TranslationModel]) -> list[TranslationModel]:
+    """The same for all that compute with several of these: else two threads might wait for each other."""
+    return sorted(members, key=lambda member: id(member.model))
 
 
 class TranslationTask:

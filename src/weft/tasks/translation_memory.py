@@ -110,11 +110,12 @@ class TranslationMemory:
         return Index([self.tokens_of(key) for key in self.units])
 
 
-def read_memory(path: Path, languages: tuple[str, str], normalize: Callable[[str], str]) -> TranslationMemory:
+def read_memory(path: str | Path, languages: tuple[str, str], normalize: Callable[[str], str]) -> TranslationMemory:
     """Of a TSV under a header of the two language codes, a JSONL with these keys, or a TMX file; .gz too.
 
     Raises CorpusError with every line that is wrong.
     """
+    path = Path(path)
     reading = Reading(path.name, "its header has to name the two languages of the model")
     pairs = []
     for number, source, targets in rows_of(path, languages, reading):

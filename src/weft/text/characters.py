@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from weft.errors import CorpusError, ModelError, Problem
+from weft.errors import CorpusError, ModelError, Problem, refuse_one_string
 from weft.text.chinese import Script, convert_script
 from weft.text.normalization import PIECE_MARK, Normalization, normalize
 from weft.text.punctuation import Punctuation
@@ -27,6 +27,7 @@ class CharacterTokenizer(VocabularyTokenizer):
     """Over a vocabulary of characters. A space is written as U+2581."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        refuse_one_string(texts, "encode")
         return [[i for character in self.normalize(text) for i in self._spell(character)] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:

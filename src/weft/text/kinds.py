@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from sentencepiece import SentencePieceProcessor
 
-from weft.errors import ModelError, Problem
+from weft.errors import ModelError, Problem, UsageError
 from weft.text.characters import CharacterTokenizer, read_characters, train_characters
 from weft.text.chinese import Script
 from weft.text.normalization import Normalization
@@ -60,6 +61,8 @@ def train_tokenizer(
             train = train_characters
         case "words":
             train = train_words
+        case _:
+            refuse_kind(kind)
     return train(
         texts,
         vocab_size=vocab_size,
@@ -121,6 +124,12 @@ def read_tokenizer(
             return WordTokenizer(
                 vocabulary, language=language, normalization=normalization, punctuation=punctuation, script=script
             )
+        case _:
+            refuse_kind(kind)
+
+
+def refuse_kind(kind: object) -> NoReturn:
+    raise UsageError(f"there is no tokenizer of the kind {kind}; there are {', '.join(SUFFIXES)}")
 
 
 def pieces_of(tokenizer: Tokenizer, kind: Kind) -> list[str]:

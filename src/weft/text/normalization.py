@@ -4,6 +4,7 @@ import re
 import unicodedata
 from typing import Literal
 
+from weft.errors import UsageError
 from weft.text.punctuation import Punctuation, unify_punctuation
 from weft.text.vocabulary import UNKNOWN_TEXT
 
@@ -28,8 +29,10 @@ def normalize(text: str, form: Normalization = "nfc", punctuation: Punctuation =
     Unicode composed (`nfkc` also folds width and compatibility forms); control characters and byte order marks gone;
     every run of white space, line separators of all kinds included, one space, none at the ends; a lone surrogate,
     which no encoding can write, becomes U+FFFD; U+2581, the tokenizer's own mark for a space, becomes an underscore;
-    what an unknown token reads as stays. Last, punctuation takes its form.
+    what an unknown token reads as stays. Last, punctuation takes its form. Raises UsageError for what is no string.
     """
+    if not isinstance(text, str):
+        raise UsageError(f"a text has to be a string, found {type(text).__name__}")
     if not text.isprintable():  # a question that is sooner answered than the next two
         text = CONTROLS.sub("", LONE_SURROGATES.sub("\ufffd", text))
     text = in_form(text.replace(PIECE_MARK, "_"), form)

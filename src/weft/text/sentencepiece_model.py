@@ -16,7 +16,7 @@ from typing import Literal
 
 import sentencepiece
 
-from weft.errors import CorpusError, ModelError, Problem
+from weft.errors import CorpusError, ModelError, Problem, refuse_one_string
 from weft.text.chinese import Script, convert_script, is_chinese
 from weft.text.language import code_of
 from weft.text.normalization import PIECE_MARK, Normalization, normalize
@@ -67,6 +67,7 @@ class SentencePieceTokenizer:
         return convert_script(normalize(text, self.normalization, self.punctuation), self.script)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        refuse_one_string(texts, "encode")
         normalized = [self.normalize(text) for text in texts]
         encoded = self._processor.encode(normalized, num_threads=1)
         if not self._unused:
@@ -117,6 +118,7 @@ class SentencePieceTokenizer:
         characters. For unigram it is the exponent alpha of a cut's probability (`draw_cut`): 0 makes all cuts equally
         probable, and the larger it is, the nearer to `encode`.
         """
+        refuse_one_string(texts, "sample")
         if not (math.isfinite(amount) and amount >= 0 and (self.kind == "unigram" or amount <= 1)):
             raise ValueError(f"the amount for {self.kind} is {amount}")
         return [self._sample(text, seed, amount) for text, seed in zip(texts, seeds, strict=True)]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.errors import CorpusError, MissingExtraError, ModelError, Problem
+from weft.errors import CorpusError, MissingExtraError, ModelError, Problem, refuse_one_string
 from weft.text.chinese import Script, convert_script
 from weft.text.language import code_of
 from weft.text.normalization import Normalization, in_form, normalize
@@ -106,6 +106,7 @@ class WordPieceTokenizer(VocabularyTokenizer):
         return join(cut(self._spell, text, self.normalization), self.normalization, self._languages)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        refuse_one_string(texts, "encode")
         encoded = self._spell.encode_batch_fast([self.normalize(text) for text in texts], add_special_tokens=False)
         return [sentence.ids for sentence in encoded]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, groupby
 
-from weft.errors import CorpusError, MissingExtraError, Problem
+from weft.errors import CorpusError, MissingExtraError, Problem, refuse_one_string
 from weft.text.chinese import HAN, IS_HAN, Script, convert_script, is_chinese
 from weft.text.normalization import PIECE_MARK, Normalization, normalize
 from weft.text.punctuation import Punctuation
@@ -52,6 +52,7 @@ class WordTokenizer(VocabularyTokenizer):
         self._texts = [spoken.get(token, "" if token in silent else token) for token in vocabulary.tokens]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        refuse_one_string(texts, "encode")
         ids = self.vocabulary.ids
         return [
             [ids.get(word, UNKNOWN_ID) for word in cut_words(self.normalize(text), self._cut_han)] for text in texts

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import FunctionCtx
+from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
 
@@ -218,6 +218,7 @@ class BlockedCrossEntropy(torch.autograd.Function):
         return total, nll, correct
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:  # type: ignore[override]
         hidden_gradient, weight_gradient = ctx.saved_tensors  # type: ignore[attr-defined]
         above = gradients[0]
@@ -358,6 +359,7 @@ class BlockedGuidedCrossEntropy(torch.autograd.Function):
         return total / passes, nll, correct
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         hidden_gradient, weight_gradient = ctx.saved_tensors  # type: ignore[attr-defined]
         above = gradients[0]

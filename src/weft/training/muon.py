@@ -39,7 +39,8 @@ class Muon(torch.optim.Optimizer):
         self.precision = precision
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        loss = called_with_gradients(closure)
         for group in self.param_groups:
             rate, decay = group["lr"], group["weight_decay"]
             for matrices in alike([matrix for matrix in group["params"] if matrix.grad is not None]):
@@ -48,6 +49,10 @@ class Muon(torch.optim.Optimizer):
                 length = 0.2 * max(matrices[0].shape) ** 0.5
                 torch._foreach_mul_(list[Tensor](matrices), 1 - rate * decay)
                 advance([lying(matrix) for matrix in matrices], directions, -rate * length)
+        return loss
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "precision": self.precision}
 
     def look_ahead(
         self, matrices: Sequence[nn.Parameter], momentum: float
@@ -60,6 +65,14 @@ class Muon(torch.optim.Optimizer):
         means = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
         torch._foreach_lerp_(means, gradients, 1 - momentum)
         return torch._foreach_lerp(gradients, means, momentum)
+
+
+def called_with_gradients(closure: Callable[[], Any] | None) -> Any:
+    """The loss that an optimizer's step is asked to compute first, as torch's own do; None where it is not."""
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
 
 
 def advance(

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from weft.errors import UsageError
-from weft.training.muon import Muon
+from weft.training.muon import Muon, called_with_gradients
 
 OPTIMIZER_KEYS = {
     "momentum": ("sgd", "muon"),
@@ -111,21 +111,32 @@ def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
 class Both(torch.optim.Optimizer):
     """Muon for some parameters and AdamW for the others, to the outside one optimizer.
 
-    One learning rate serves both. Groups and state are the two optimizers' own, shared.
+    One learning rate serves both. Groups and state are the two optimizers' own, shared. Groups that are added are
+    AdamW's.
     """
 
     def __init__(self, muon: Muon, adamw: torch.optim.AdamW) -> None:
         super().__init__([*muon.param_groups, *adamw.param_groups], defaults={})
-        self.muon, self.adamw = muon, adamw
+        self.muon, self.adamw, self.defaults = muon, adamw, adamw.defaults
         self._share()
 
     def _share(self) -> None:
         self.muon.param_groups, self.adamw.param_groups = self.param_groups[:1], self.param_groups[1:]
         self.muon.state = self.adamw.state = self.state
 
-    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "muon": self.muon, "adamw": self.adamw}
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        if hasattr(self, "adamw"):  # and not while the groups are made
+            self._share()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        loss = called_with_gradients(closure)
         self.muon.step()
         self.adamw.step()
+        return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)  # makes new groups and a new state

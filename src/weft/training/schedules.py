@@ -62,8 +62,8 @@ def linear(step: int, peak: float, horizon: Horizon) -> float:
 
 def share_of_fall(step: int, horizon: Horizon) -> float:
     """0 at the end of the warm-up, 1 a step after the last one: no update is made with a rate of 0. There it stays,
-    since a trial may take more steps than the run has."""
-    return min(1.0, (step - horizon.warmup_steps) / (horizon.total_steps + 1 - horizon.warmup_steps))
+    since a trial may take more steps than the run has, and a warm-up too."""
+    return min(1.0, (step - horizon.warmup_steps) / max(1, horizon.total_steps + 1 - horizon.warmup_steps))
 
 
 def along_cosine(begin: float, end: float, share: float) -> float:
