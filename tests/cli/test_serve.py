@@ -16,6 +16,7 @@ from weft.cli.main import app
 from weft.cli.serve import LIBRARIES
 from weft.serving import server
 from weft.serving.keys import read_keys
+from weft.serving.limits import Limits
 
 Weft = Callable[..., tuple[int, str, str]]
 
@@ -30,7 +31,9 @@ def test_what_is_wrong_is_said_before_it_listens(weft: Weft, tmp_path: Path) -> 
     assert weft("serve")[0] == 2
     assert "there is no model" in weft("serve", "--model", str(tmp_path / "none"))[2]
     assert "cannot be read" in weft("serve", "--model", "x", "--api-keys", str(tmp_path / "none"))[2]
-    assert "queue = 0" in weft("serve", "--model", "x", "--max-queue", "0")[2]
+    assert "equal to 1" in weft("serve", "--model", "x", "--max-queue", "0")[2]
+    assert "equal to 0" in weft("serve", "--model", "x", "--max-alternatives", "-3")[2]
+    assert "--max-seconds" in weft("serve", "--model", "x", "--max-seconds", "inf")[2]
     assert "--grace" in weft("serve", "--model", "x", "--grace", "nan")[2]
 
 
@@ -132,10 +135,22 @@ def test_what_is_asked_for_reaches_the_server(
 ) -> None:
     ran: list[Any] = []
     monkeypatch.setattr(server, "run", lambda *arguments: ran.append(arguments))
-    assert weft("serve", "--model", str(tiny_run / "run"), "--port", "0", "--max-beam", "4", *options)[0] == 0
+    wanted = {"bytes": 11, "characters": 12, "texts": 13, "alternatives": 14, "beam": 15, "queue": 16}
+    wanted |= {"seconds": 17, "document-seconds": 18}
+    limits = [word for name, value in wanted.items() for word in (f"--max-{name}", str(value))]
+    assert weft("serve", "--model", str(tiny_run / "run"), "--port", "0", *limits, *options)[0] == 0
     _, service, address = ran[0]
-    assert service.house.limits.beam_size == 4
-    assert service.house.limits.requests_per_minute == rate
+    assert service.house.limits == Limits(
+        body_bytes=11,
+        characters=12,
+        texts=13,
+        alternatives=14,
+        beam_size=15,
+        queue=16,
+        seconds=17,
+        document_seconds=18,
+        requests_per_minute=rate,
+    )
     assert (service.house.hosts is None) if hosts is None else (service.house.hosts >= hosts)
     assert address.port == 0
 

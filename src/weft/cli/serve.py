@@ -13,6 +13,9 @@ import typer
 from weft.cli.options import finite, refuse_beside
 from weft.cli.start import without_collections
 from weft.errors import MissingExtraError, UsageError
+from weft.serving.limits import LEAST_SECONDS, Limits
+
+LIMITS = Limits()
 
 LIBRARIES = {
     "fastapi": "FastAPI",
@@ -126,16 +129,27 @@ def serve(
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="For the products of matrices.", show_default=False)
     ] = None,
-    max_bytes: Annotated[int, typer.Option("--max-bytes", help="Of a request's body.")] = 1 << 20,
-    max_characters: Annotated[int, typer.Option("--max-characters", help="Of one text.")] = 5_000,
-    max_texts: Annotated[int, typer.Option("--max-texts", help="Of one request.")] = 128,
-    max_alternatives: Annotated[int, typer.Option("--max-alternatives", help="Of one text.")] = 8,
-    max_beam: Annotated[int, typer.Option("--max-beam", help="Hypotheses that a request may ask for.")] = 10,
-    max_queue: Annotated[int, typer.Option("--max-queue", help="Requests for a model that are in the house.")] = 256,
-    max_seconds: Annotated[float, typer.Option("--max-seconds", help="For an answer.")] = 30.0,
+    max_bytes: Annotated[int, typer.Option("--max-bytes", min=1, help="Of a request's body.")] = LIMITS.body_bytes,
+    max_characters: Annotated[int, typer.Option("--max-characters", min=1, help="Of one text.")] = LIMITS.characters,
+    max_texts: Annotated[int, typer.Option("--max-texts", min=1, help="Of one request.")] = LIMITS.texts,
+    max_alternatives: Annotated[
+        int, typer.Option("--max-alternatives", min=0, help="Of one text.")
+    ] = LIMITS.alternatives,
+    max_beam: Annotated[
+        int, typer.Option("--max-beam", min=1, help="Hypotheses that a request may ask for.")
+    ] = LIMITS.beam_size,
+    max_queue: Annotated[
+        int, typer.Option("--max-queue", min=1, help="Requests for a model that are in the house.")
+    ] = LIMITS.queue,
+    max_seconds: Annotated[
+        float, typer.Option("--max-seconds", min=LEAST_SECONDS, callback=finite, help="For an answer.")
+    ] = LIMITS.seconds,
     max_document_seconds: Annotated[
-        float, typer.Option("--max-document-seconds", help="For the answer to a file or a stream.")
-    ] = 600.0,
+        float,
+        typer.Option(
+            "--max-document-seconds", min=LEAST_SECONDS, callback=finite, help="For the answer to a file or a stream."
+        ),
+    ] = LIMITS.document_seconds,
     max_requests: Annotated[
         int | None,
         typer.Option(
@@ -180,7 +194,6 @@ def serve(
         from weft.serving.app import make_app
         from weft.serving.detection import Detector
         from weft.serving.keys import Keys, read_keys
-        from weft.serving.limits import Limits
         from weft.serving.metrics import Metrics
         from weft.serving.models import Models, Source
         from weft.serving.service import Service

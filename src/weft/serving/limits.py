@@ -1,10 +1,12 @@
-"""What a server is willing to do: every bound has a name and a default, and none can be switched off."""
+"""What a server is willing to do: every bound has a name and a default, and only the rate can be switched off."""
 
 import math
 import sys
 from dataclasses import dataclass
 
 from weft.errors import UsageError
+
+LEAST_SECONDS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -45,5 +47,6 @@ class Limits:
                 raise UsageError(f"the limit {name} = {value} is no number of seconds; it cannot be switched off")
             if value > sys.maxsize:
                 raise UsageError(f"the limit {name} is more than a machine counts to; it cannot be switched off")
-            if not least.get(name, 1e-3 if isinstance(value, float) else 1) <= value:
-                raise UsageError(f"the limit {name} = {value} lets nothing through; give a number above it")
+            lowest = least.get(name, LEAST_SECONDS if isinstance(value, float) else 1)
+            if value < lowest:
+                raise UsageError(f"the limit {name} = {value} lets nothing through; give {lowest} or more")
