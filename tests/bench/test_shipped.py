@@ -1,10 +1,28 @@
 """What the shipped models are chosen by shares no sentence with what they learn from, however it is spelled."""
 
-from bench.shipped import AGAINST, held_out, keys, new_pairs, table, with_license
+import gzip
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from bench.shipped import (
+    AGAINST,
+    HELD_OUT,
+    cut,
+    held_out,
+    keys,
+    new_pairs,
+    read_pairs,
+    table,
+    with_license,
+    write_pairs,
+)
 
 
 def test_a_sentence_is_known_whatever_its_script_case_width_spacing_and_punctuation() -> None:
     assert keys(("湯姆說：「ＡＢ」！", 'Tom said: "A B".')) == keys(("汤姆说 ab", "tom said AB"))
+    assert keys(("妳總是穿著黑衣服。", "Black")) == keys(("你总是穿着黑衣服", "black."))
     assert keys(("我有1个。", "One")) != keys(("我有2个。", "One"))
 
 
@@ -20,6 +38,36 @@ def test_only_pairs_whose_sentences_stand_nowhere_else_are_held_out() -> None:
 def test_the_pairs_held_out_do_not_depend_on_the_order_of_the_file() -> None:
     pairs = [(f"句子{n}", f"sentence {n}") for n in range(40)]
     assert set(held_out(pairs, 10)[1]) == set(held_out(pairs[::-1], 10)[1])
+
+
+def test_the_pairs_drawn_stay_those_that_the_shipped_models_were_chosen_by(tmp_path: Path) -> None:
+    corpus = Path(os.environ.get("WEFT_DATA", Path(__file__).parents[3] / "shared" / "data")) / "tatoeba-zh-en"
+    if not corpus.is_dir():
+        pytest.skip(f"{corpus} is not there; name the folder above it by WEFT_DATA")
+    drawn = tmp_path / "valid.tsv"
+    write_pairs(drawn, held_out(read_pairs(corpus / "train.tsv"), HELD_OUT)[1])
+    assert hashlib.sha256(drawn.read_bytes()).hexdigest().startswith("75a68077d11cedde")  # as in their cards
+
+
+def test_no_part_of_the_cut_has_a_sentence_that_is_scored(tmp_path: Path) -> None:
+    known = {"valid": ("她總是穿著黑色的衣服。", "Always black."), "test": ("他很忙。", "He is busy.")}
+    for folder in ("tatoeba-zh-en", "zh-en-50k"):
+        (tmp_path / folder).mkdir()
+    for part, pair in known.items():
+        write_pairs(tmp_path / f"zh-en-50k/{part}.tsv", [pair])
+        with gzip.open(tmp_path / f"zh-en-50k/{part}.attribution.tsv.gz", "wt", encoding="utf-8") as file:
+            file.write("source\tby\ntatoeba\tsomebody\n")
+    twice = [("再见。", "Goodbye."), ("再見。", "See you.")]
+    scored = [
+        ("她总是穿着黑色的衣服", "She wears black."),
+        ("她总是穿着黑色的衣服。", "In black."),
+        ("忙。", "He is busy!"),
+    ]
+    write_pairs(tmp_path / "tatoeba-zh-en/train.tsv", [*twice, *scored, ("你好。", "Hello.")])
+    cut(tmp_path, tmp_path)
+    assert read_pairs(tmp_path / "train.tsv") == twice
+    assert read_pairs(tmp_path / "valid.tsv") == [("你好。", "Hello.")]
+    assert read_pairs(tmp_path / "tatoeba.zh-en.tsv") == [known["valid"]]
 
 
 def test_of_what_a_model_wrote_only_new_pairs_without_held_out_sentences_are_kept() -> None:
