@@ -13,6 +13,7 @@ import torch
 from weft.config import override
 from weft.errors import UsageError
 from weft.models.transformer import TransformerState
+from weft.models.transformer_session import TransformerSession
 from weft.tasks.explanation import LONGEST_EXPLAINED, Explanation, explain
 from weft.tasks.forced import force
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
@@ -98,6 +99,7 @@ def test_attention_is_the_mean_over_the_heads_of_a_layer_or_of_all_and_sums_to_o
         assert shown.attention == pytest.approx(explained.heads[layer - 1].mean(0), abs=1e-6)
     # The other road: what the search's own session says of its last layer.
     session = random_model.model.start(torch.from_numpy(encode_sources(random_model, [TEXT])[0]).long()[None])
+    assert isinstance(session, TransformerSession)
     with torch.inference_mode():
         for place, piece in enumerate(["<s>", *explained.target_pieces[:-1]]):
             session.step(torch.tensor(random_model.target_tokenizer.ids_of([piece])))
