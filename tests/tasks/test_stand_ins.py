@@ -45,7 +45,7 @@ def test_what_is_no_term_stays_as_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("translation", "expected"),
     [
-        ("Tom and an apple know Tom.", "Apple Tom and an tom know Apple Tom."),
+        ("Tom and an apple know Tom.", "Apple Tom and a tom know Apple Tom."),
         ("Tom and an apple know him.", None),
         ("Tom and an apple know Tom and Tom.", None),
         ("Tom and a pineapple know Tom.", None),
@@ -57,6 +57,38 @@ def test_terms_are_written_where_every_stand_in_came_out_as_often_as_it_went_in(
     glossary = Glossary([("李明", "Apple Tom"), ("慕容雪", "tom")], ("zh", "en"))
     variant, _ = variants_of("李明和慕容雪认识李明。", glossary, PAIRS)
     assert variant.restored(translation, "en") == expected
+
+
+@pytest.mark.parametrize(
+    ("translation", "expected"),
+    [("我喜欢苹果汤姆。", None), ("我喜欢苹果、汤姆。", "我喜欢GPU、K8s。"), ("有3苹果和汤姆", None)],
+)
+def test_a_term_that_would_melt_with_another_word_is_not_written(translation: str, expected: str | None) -> None:
+    glossary = Glossary([("gizmo", "GPU"), ("Quuxly", "K8s")], ("en", "zh"))
+    variant, _ = variants_of("I like gizmo and Quuxly.", glossary, [("apple", "苹果"), ("Tom", "汤姆")])
+    assert variant.restored(translation, "zh") == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "term", "translation", "expected"),
+    [
+        ("en", "drone", "He wants an apple. An apple!", "He wants a drone. A drone!"),
+        ("en", "AI system", "This is an apple: apple", "This is an AI system: AI system"),
+        ("it", "drone", "Vuole an apple e apple", "Vuole an drone e drone"),
+    ],
+)
+def test_an_english_article_goes_with_the_term(language: str, term: str, translation: str, expected: str) -> None:
+    variant, *_ = variants_of("无人机，无人机", Glossary([("无人机", term)], ("zh", language)), [("苹果", "apple")])
+    assert variant.restored(translation, language) == expected
+
+
+def test_a_character_whose_small_letter_is_two_hides_no_term() -> None:
+    glossary = Glossary([("İzmir", "伊兹密尔"), ("ΟΔΟΣ", "街")], ("en", "zh"))
+    for text in ("I live in İzmir.", "Is İ in οδός?".replace("ό", "ο")):
+        assert [variant.text for variant in variants_of(text, glossary, [("Tom", "汤姆")])] in (
+            ["I live in Tom."],
+            ["Is İ in Tom?"],
+        )
 
 
 def test_the_words_of_all_languages_are_the_same_number_and_each_a_word_of_its_own() -> None:
@@ -100,5 +132,7 @@ def test_a_word_that_the_model_knows_is_demanded_by_constraints(zh_en: Translato
 def test_beginnings_and_phrases_are_met_by_constraints_as_the_terms_beside_them(zh_en: Translator) -> None:
     (begun,) = zh_en.translate(["李明来了。"], glossary=NAMES, prefixes=["Now"])
     assert begun.text.startswith("Now") and "Li Ming" in begun.text
+    alone = zh_en.translate(["李明来了。"], glossary=NAMES)
+    assert zh_en.translate(["他很高兴。", "李明来了。"], glossary=NAMES, prefixes=["He", ""])[1:] == alone
     (held,) = zh_en.translate(["李明来了。"], glossary=NAMES, phrases=[["today"]])
     assert "today" in held.text and "Li Ming" in held.text

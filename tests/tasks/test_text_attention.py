@@ -1,9 +1,12 @@
 """Attention between texts and translations, and the markup that it puts in its place."""
 
+import re
+
 import numpy as np
 import pytest
 
 import weft
+from weft.tasks.glossary import Glossary
 from weft.tasks.passages import PassageTranslator, Sentence
 from weft.tasks.text_attention import attention_between, owners, same_characters, spread
 from weft.tasks.translation import Translation, Translator
@@ -26,6 +29,20 @@ def zh_en() -> Translator:
 )
 def test_a_tag_goes_where_the_words_go(zh_en: Translator, marked: str, expected: str) -> None:
     assert PassageTranslator(zh_en, keeps_markup=True).translate([marked])[0].text == expected
+
+
+def test_a_tag_around_a_term_goes_around_its_translation(zh_en: Translator) -> None:
+    glossary = Glossary([("慕容雪", "Murong Xue"), ("李明", "Li Ming")], ("zh", "en"))
+    passages = PassageTranslator(zh_en, keeps_markup=True, glossary=glossary)
+    found = passages.translate(["<b>李明</b>来了。", "我认识<b>慕容雪</b>和<i>李明</i>。"])
+    assert found[0].text == "<b>Li Ming</b> came."
+    assert "<b>Murong Xue</b>" in found[1].text and "<i>Li Ming</i>" in found[1].text
+
+
+def test_tags_over_several_sentences_nest_as_they_did(zh_en: Translator) -> None:
+    text = "他<u>明天要</u><b>去<i>北</i>京工作。我</b>不想让他去。"
+    (found,) = PassageTranslator(zh_en, keeps_markup=True).translate([text])
+    assert re.findall(r"<[^>]*>", found.text) == re.findall(r"<[^>]*>", text)
 
 
 def test_attention_is_the_same_together_and_alone_and_sums_to_1_for_every_character(zh_en: Translator) -> None:

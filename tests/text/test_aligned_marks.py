@@ -53,8 +53,10 @@ def test_an_element_goes_around_the_words_that_looked_at_its_own(
     [
         ("a b <b>c</b>{n}", "x y z", "0-2 1-0 2-1", "<b>x</b> {n} y z"),
         ("{n}<b>a</b> b c", "x y z", "0-1 1-2 2-0", "x y {n} <b>z</b>"),
-        ("a <br1> b c", "x y z", "0-0 1-1 2-2", "x <br1>y z"),
-        ("a <b> b", "x y", "0-0 1-1", "x <b>y"),
+        ("a <img x> b c", "x y z", "0-0 1-1 2-2", "x <img x>y z"),
+        ("a <wbr> <b>b</b> c", "x y z", "0-1 1-0 2-2", "<wbr><b>x</b> y z"),
+        ("a <code>b</code> <B class=x>b</b> c", "x y z", "0-1 1-0 2-2", "<code>b</code> <B class=x>x</b> y z"),
+        ("a <!-- b --><b>b</b> c", "x y z", "0-1 1-0 2-2", "<!-- b --><b>x</b> y z"),
         ("a <b></b> b", "x y", "0-0 1-1", "x <b></b>y"),
         ("<b/>a b", "x y", "0-1 1-0", "<b/>x y"),
     ],
@@ -65,8 +67,17 @@ def test_other_marks_stand_beside_the_words_and_elements_that_they_touched(
     assert re.sub(r"\s+", " ", put_back(marked, translation, links)) == expected
 
 
-@pytest.mark.parametrize("marked", ["a </b> <i>b</i> c", "<b><i>a</b> b</i> c", "<i>a</i></i> b c"])
-def test_where_tags_do_not_nest_all_keep_their_order(marked: str) -> None:
+@pytest.mark.parametrize(
+    "marked",
+    [
+        "a </b> <i>b</i> c",
+        "<b><i>a</b> b</i> c",
+        "<i>a</i></i> b c",
+        "<u>a</u> <b>b <i>c</i>",
+        "<b>" * 1000 + "a b c" + "</b>" * 1000,
+    ],
+)
+def test_where_tags_do_not_nest_or_are_too_deep_all_keep_their_order(marked: str) -> None:
     written = put_back(marked, "x y z", "0-2 1-1 2-0")
     assert re.findall(r"<[^>]*>", written) == re.findall(r"<[^>]*>", marked)
 

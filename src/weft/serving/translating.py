@@ -26,6 +26,9 @@ Value = TypeVar("Value")
 LONGEST_RATIO, LONGEST_EXTRA = 2.0, 50
 """A translation has at most so many times the pieces of its source and so many more, whatever a model's recipe says."""
 
+MARKED_AT_ONCE = 16
+"""Translations that get their marks while others wait for the model."""
+
 SHORT_CHARACTERS = 500
 """Of texts that are taken apart within a millisecond."""
 
@@ -93,8 +96,7 @@ async def translate(
     passages = await beside_the_loop(texts, lambda: passages_of.take_apart(texts))
     found = await search_job(model, sentences_of(passages), wish).all()
     by_place = [[one.place(number) for one in found] for number in range(wish.best)]
-    if any(sentence.marks for sentence in within(passages)):
-        by_place = [await call(model, partial(passages_of.with_marks, passages, place)) for place in by_place]
+    by_place = [await marked(model, within(passages), place, wish) for place in by_place]
 
     def put_together() -> list[Answer]:
         of_places = [passages_of.put_together(texts, passages, place) for place in by_place]
@@ -104,6 +106,22 @@ async def translate(
         return [Answer(places, of_text) for places, of_text in zip(written, flags, strict=True)]
 
     return await beside_the_loop(texts, put_together)
+
+
+async def marked(
+    model: ServedModel, sentences: Sequence[Sentence], found: Sequence[Translation], wish: Wish
+) -> list[Translation]:
+    """The translations with the marks of their sentences; others may have the model between any MARKED_AT_ONCE."""
+    glossary = glossary_of(model.translator, wish)
+    numbers = [number for number, sentence in enumerate(sentences) if sentence.marks]
+    with_marks = list(found)
+    for first in range(0, len(numbers), MARKED_AT_ONCE):
+        some = numbers[first : first + MARKED_AT_ONCE]
+        pairs = [(sentences[number], found[number]) for number in some]
+        done = await call(model, partial(model.marked.marked, pairs, glossary))
+        for number, translation in zip(some, done, strict=True):
+            with_marks[number] = translation
+    return with_marks
 
 
 async def stream(model: ServedModel, text: str, wish: Wish) -> AsyncGenerator[StreamedSentence]:
@@ -156,12 +174,15 @@ def submitted(model: ServedModel, job: Job[Value]) -> Job[Value]:
 # What the thread of a model does
 
 
+def glossary_of(translator: Translator, wish: Wish) -> Glossary | None:
+    languages = translator.model.recipe.data.source, translator.model.recipe.data.target
+    return Glossary(wish.terms, languages) if wish.terms else None
+
+
 def search(translator: Translator, wish: Wish, sentences: Sequence[str], are_wanted: Callable[[], bool]) -> list[Found]:
     """Raises Abandoned, between two steps, when the answers are not wanted any more."""
     config = changed_decoding(translator.decoding, changes_for(wish, translator.decoding))
-    languages = translator.model.recipe.data.source, translator.model.recipe.data.target
-    ask: dict[str, Any] = {**dict(config), "after_step": ending(are_wanted)}
-    ask |= {"glossary": Glossary(wish.terms, languages)} if wish.terms else {}
+    ask: dict[str, Any] = {**dict(config), "after_step": ending(are_wanted), "glossary": glossary_of(translator, wish)}
     found = [
         Found(tuple(translations), flags_of(sentence, translations[0].text, config, translator))
         for sentence, translations in zip(

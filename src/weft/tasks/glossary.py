@@ -111,8 +111,9 @@ class Glossary:
 
 
 def folded(text: str) -> str:
-    """What terms are compared by."""
-    return " ".join(text.lower().split())
+    """What terms are compared by: small letters, one space between words. A character stays one."""
+    small = "".join(character.lower() if len(character.lower()) == 1 else character for character in text)
+    return " ".join(small.replace("ς", "σ").split())
 
 
 def read_glossary(path: str | Path, languages: tuple[str, str]) -> Glossary:

@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 from typing import Literal, get_args
 
 from weft.errors import UsageError
-from weft.tasks.glossary import Glossary
+from weft.tasks.glossary import Glossary, folded
 from weft.tasks.text_attention import CharacterAttention, attention_between
 from weft.tasks.translation import Translation, Translator, checked_texts
 from weft.tasks.translation_memory import TranslationMemory
@@ -132,25 +132,28 @@ class PassageTranslator:
             passages.append([Sentence(text)] if is_known else self._passage(several, own_sizes))
         return passages
 
-    def with_marks(
+    def with_marks(self, passages: Sequence[Passage], found: Sequence[Translation]) -> list[Translation]:
+        """The translations of the sentences of these passages, with the marks that were taken out of these."""
+        return self.marked(list(zip(within(passages), found, strict=True)), self.glossary)
+
+    def marked(
         self,
-        passages: Sequence[Passage],
-        found: Sequence[Translation],
+        pairs: Sequence[tuple[Sentence, Translation]],
+        glossary: Glossary | None,
         after_step: Callable[[], None] = lambda: None,
     ) -> list[Translation]:
-        """The translations of the sentences of these passages, with the marks that were taken out of these.
-
-        They are put where the model looked when it wrote the words around, if it tells that. What `after_step` raises
-        after a step of the model ends it.
-        """
-        sentences = within(passages)
-        marked = [number for number, sentence in enumerate(sentences) if sentence.marks]
-        pairs = [(sentences[number].text, found[number].text) for number in marked]
-        with_them = list(found)
-        for number, attention in zip(marked, attention_between(self.translator, pairs, after_step), strict=True):
-            text = self._marked(sentences[number], found[number].text, attention)
-            with_them[number] = replace(found[number], text=text)
-        return with_them
+        """The translations of these sentences, made under a glossary, with their marks: put where the model looked when
+        it wrote the words around, if it tells that. What `after_step` raises, after a step of the model or a sentence,
+        ends it."""
+        texts = [(sentence.text, found.text) for sentence, found in pairs if sentence.marks]
+        attention = attention_between(self.translator, texts, after_step)
+        marked = []
+        for sentence, found in pairs:
+            if sentence.marks:
+                found = replace(found, text=self._marked(sentence, found.text, glossary, next(attention)))
+                after_step()
+            marked.append(found)
+        return marked
 
     def put_together(
         self, texts: Sequence[str], passages: Sequence[Passage], found: Iterable[Translation]
@@ -217,12 +220,30 @@ class PassageTranslator:
         score, log_prob = sum(part.score for part in translations), sum(part.log_prob for part in translations)
         return Translation(text, written, float(score), float(log_prob))
 
-    def _marked(self, sentence: Sentence, translation: str, attention: CharacterAttention | None) -> str:
-        terms = self.translator.terms_of(sentence.text, self.glossary) if self.glossary else ()
+    def _marked(
+        self, sentence: Sentence, translation: str, glossary: Glossary | None, attention: CharacterAttention | None
+    ) -> str:
+        terms = self.translator.terms_of(sentence.text, glossary) if glossary else ()
         whole = [target for term in terms for target in term.targets]
         if attention is None:
             return put_back(sentence.text, sentence.marks, translation, whole)
+        if glossary:
+            self._tie_terms(sentence.text, translation, glossary, attention)
         return put_back_aligned(sentence.text, sentence.marks, translation, attention, whole)
+
+    def _tie_terms(self, source: str, translation: str, glossary: Glossary, attention: CharacterAttention) -> None:
+        """A term of the source and its translation look at one another alone: for them nobody has to ask the model, to
+        which the term may be noise."""
+        read = folded(self.translator.model.source_tokenizer.normalize(source))
+        if len(read) != len(source):
+            return
+        for begin, end, term in self.translator.as_read(glossary).places_in(read):
+            for target in term.targets:
+                if translation.count(target) == 1:
+                    first = translation.index(target)
+                    attention[:, begin:end] = 0
+                    attention[first : first + len(target)] = 0
+                    attention[first : first + len(target), begin:end] = 1
 
     def glue(self, left: str, right: str) -> str:
         """What comes between two sentences of the target language; in Chinese a space where two words would melt."""

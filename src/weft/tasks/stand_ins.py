@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weft.tasks.glossary import Glossary, Term, is_spellable, whole_words
+from weft.tasks.glossary import Glossary, Term, folded, is_spellable, whole_words
 from weft.tasks.translation import Translation, Translator
+from weft.text.language import code_of
 from weft.text.tokenizer import Tokenizer
 
 WORDS = {
@@ -48,11 +49,30 @@ class Variant:
     counts: Counter[str]
 
     def restored(self, translation: str, language: str) -> str | None:
-        """The translation with the terms, or None where a stand-in was lost or is too often there."""
-        pattern = re.compile(whole_words(sorted(self.terms, key=len, reverse=True), language))
-        if Counter(pattern.findall(translation)) != self.counts:
+        """The translation with the terms, or None where a stand-in was lost or is too often there, or a term has melted
+        with another word. An English article goes with the term."""
+        stand_ins = whole_words(sorted(self.terms, key=len, reverse=True), language)
+        pattern = re.compile(rf"(?P<article>\b[Aa]n? )?(?P<word>{stand_ins})")
+        if Counter(found["word"] for found in pattern.finditer(translation)) != self.counts:
             return None
-        return pattern.sub(lambda found: self.terms[found[0]], translation)
+
+        def term_for(found: re.Match[str]) -> str:
+            term, article = self.terms[found["word"]], found["article"] or ""
+            if article and code_of(language) == "en" and sounds_open(term) != sounds_open(found["word"]):
+                article = article[0] + ("n " if sounds_open(term) else " ")
+            return article + term
+
+        text = pattern.sub(term_for, translation)
+        are_whole = (
+            len(re.findall(whole_words([self.terms[word]], language), text)) >= count
+            for word, count in self.counts.items()
+        )
+        return text if all(are_whole) else None
+
+
+def sounds_open(word: str) -> bool:
+    """Whether English says an before it, as far as its first letter tells."""
+    return word[0].lower() in "aeiou"
 
 
 def put_stand_ins(
@@ -115,10 +135,9 @@ def readable_variants(translator: Translator, text: str, glossary: Glossary) -> 
 def variants_of(text: str, glossary: Glossary, words: Sequence[tuple[str, str]]) -> list[Variant]:
     """The text with each of its terms replaced by another word, in as many ways as there are words."""
     text = " ".join(text.split())
-    folded = text.lower()
-    places = glossary.places_in(folded) if len(folded) == len(text) else []
+    places = glossary.places_in(folded(text))
     terms = list(dict.fromkeys(term for _, _, term in places))
-    free = [(source, target) for source, target in words if source.lower() not in folded]
+    free = [(source, target) for source, target in words if folded(source) not in folded(text)]
     if not terms or len(terms) > len(free):
         return []
     turned = [free[turn:] + free[:turn] for turn in range(len(free))]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -194,11 +194,11 @@ class Translator:
                     if utility is not None:
                         hypotheses = self._least_risk(hypotheses, utility, config, best)
                     found[index] = self._spell(texts[index], hypotheses)
-        if glossary and not prefixes:
+        if glossary:
             from weft.tasks.stand_ins import put_stand_ins  # which needs this module
 
-            demanded = [bool(of_text) for of_text in phrases] or [False] * len(texts)
-            by_terms = [n for n, is_met in enumerate(demands.constrained) if is_met and not demanded[n]]
+            else_asked = [bool(prefix or of_text) for prefix, of_text, _ in zip_longest(prefixes, phrases, texts)]
+            by_terms = [n for n, is_met in enumerate(demands.constrained) if is_met and not else_asked[n]]
             put_stand_ins(self, found, by_terms, glossary, best, after_step=after_step, **decoding)
         return found
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float
 
-from weft.text.markup import Mark, Words, joined_where_they_overlap, places_of, same_words, written_with
+from weft.text.markup import TAG, Mark, Words, joined_where_they_overlap, places_of, same_words, written_with
 
 LEAST_SHARE, LEAST_OF_PEAK = 0.5, 0.8
 """Of its attention, a word of an element gives so much to the words of the element in the source; or so much of what
@@ -85,35 +85,40 @@ def links_of(attention: Float[np.ndarray, "words source_words"], ours: Words, th
     ]
 
 
-TAG_NAME = re.compile(r"</?([^\s<>/]+)")
+VOID = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
+)
+"""Elements of HTML that are one tag."""
+DEEPEST = 100
+"""Elements in one another."""
+
+
+def name_of(mark: Mark) -> str | None:
+    """Of the element that a tag opens or closes; None for marks that stand for themselves."""
+    if TAG.fullmatch(mark.text) is None or mark.text.endswith("/>"):
+        return None
+    name = re.split(r"[\s/>]", mark.text.lstrip("</"))[0].lower()
+    return None if name in VOID else name
 
 
 def elements_of(marks: Sequence[Mark]) -> list[Node] | None:
-    """The marks as elements in one another; a tag that nothing closes is none. None where one closes nothing, or what
-    was closed already: then all have to keep their order."""
+    """The marks as elements in one another. None where a tag is not closed, as when its sentence ends before, or closes
+    nothing, or they are too deep: then all have to keep their order."""
     levels: list[tuple[str, int, list[Node]]] = [("", -1, [])]
     for number, mark in enumerate(marks):
-        name = TAG_NAME.match(mark.text)
-        if name is None or mark.text.endswith("/>"):
+        name = name_of(mark)
+        if name is None:
             levels[-1][2].append(number)
         elif not mark.is_closing:
-            levels.append((name[1].lower(), number, []))
-        elif any(opened == name[1].lower() for opened, _, _ in levels[1:]):
-            while levels[-1][0] != name[1].lower():
-                close_nothing(levels)
+            levels.append((name, number, []))
+        elif levels[-1][0] == name:
             _, opening, inside = levels.pop()
             levels[-1][2].append(Element(opening, number, inside))
         else:
             return None
-    while len(levels) > 1:
-        close_nothing(levels)
-    return levels[0][2]
-
-
-def close_nothing(levels: list[tuple[str, int, list[Node]]]) -> None:
-    """What the last tag has opened belongs to the level around it."""
-    _, opening, inside = levels.pop()
-    levels[-1][2].extend([opening, *inside])
+        if len(levels) > DEEPEST:
+            return None
+    return levels[0][2] if len(levels) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -192,7 +197,7 @@ class Places:
         assert isinstance(mark, int)
         here = self.marks[mark].place
         for neighbour in nodes[max(0, number - 1) : number + 2]:
-            if not isinstance(neighbour, Element) or neighbour.opening == mark:
+            if not isinstance(neighbour, Element):
                 continue
             before, behind = self.marks[neighbour.opening].place, self.marks[neighbour.closing].place
             if neighbour.opening > mark and self.gap(here, before):
