@@ -54,14 +54,24 @@ def test_a_teacher_is_known_by_what_those_before_it_had_seen(parent: Path, tmp_p
         weft.train(asked, run=tmp_path / "run", data=tmp_path)
 
 
-def test_a_model_that_is_gone_is_named_and_a_card_without_licence_said(parent: Path, tmp_path: Path) -> None:
+def test_a_run_knows_the_model_that_it_began_with_also_when_that_is_gone(
+    parent: Path, tmp_path: Path, tiny_run: Path
+) -> None:
+    digest = sha256(parent / "manifest.json")
+    run = weft.train(recipe(init=str(parent)), run=tmp_path / "run", data=tmp_path)
+    shutil.rmtree(parent)
+    weft.train(recipe(init=str(parent)), run=run, data=tmp_path, overrides=["training.steps=2"])
+    for folder in (run, run / "checkpoints" / "step-2"):
+        card = (folder / "README.md").read_text()
+        assert recorded_files(card, "init") == {digest: str(parent)}
+        assert recorded_files(card, BEFORE) == {sha256(tiny_run / "train.tsv"): "train.tsv"}
+
+
+def test_a_card_without_licence_is_said_to_have_none(parent: Path, tmp_path: Path) -> None:
     card = parent / "README.md"
     card.write_text(card.read_text().replace("license: cc-by-2.0", "license: unknown"))
     run = weft.train(recipe(init=str(parent)), run=tmp_path / "run", data=tmp_path)
     assert f"`{parent}`, whose card states no licence." in (run / "README.md").read_text()
-    shutil.rmtree(parent)
-    weft.train(recipe(init=str(parent)), run=tmp_path / "run", data=tmp_path, overrides=["training.steps=2"])
-    assert f"`{parent}`, which is not there any more." in (run / "README.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ have seen go over to it."""
 
 import re
 
-from weft.errors import WeftError
 from weft.files import sha256
 from weft.tasks.model_card import BEFORE, Parent, recorded_files
 from weft.tasks.model_folder import MANIFEST, find_model
@@ -12,18 +11,15 @@ from weft.tasks.recipes import TranslationRecipe
 
 
 def parents_of(recipe: TranslationRecipe) -> list[Parent]:
-    """As they are now; of one that is gone only the name is known."""
+    """As they are now."""
     init = [("init", recipe.training.init)] if recipe.training.init is not None else []
     return [parent_of(part, name) for part, name in [*init, *(("teacher", each) for each in recipe.training.teachers)]]
 
 
 def parent_of(part: str, name: str) -> Parent:
-    try:
-        folder = find_model(name)
-        card, digest = read_card(folder), sha256(folder / MANIFEST)
-    except (WeftError, OSError):
-        return Parent(part, name)
-    return Parent(part, name, digest, licence_of(card), seen_by(card))
+    folder = find_model(name)
+    card = read_card(folder)
+    return Parent(part, name, sha256(folder / MANIFEST), licence_of(card), seen_by(card))
 
 
 def licence_of(card: str) -> str | None:
