@@ -250,7 +250,8 @@ def begin(
     run.ranks.from_first(write_atomically, run.path / DIAGNOSIS, diagnosis)
     note_budget(trainer, budget)
     trainer.identity["chosen_epochs"] = usual_epochs(resolved, prepared.account.clean)
-    trainer.identity["parents"] = [asdict(each) for each in run.ranks.from_first(parents_of, model.recipe)]
+    parents = run.ranks.from_first(parents_of, model.recipe, corpora.train, corpora.root)
+    trainer.identity["parents"] = [asdict(each) for each in parents]
     trainer.checkpoint()
     return trainer
 
