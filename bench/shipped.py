@@ -92,6 +92,7 @@ LARGEST = 16_000_000
 
 Pair = tuple[str, str]  # Chinese, English
 
+HEADER = "license: cc-by-2.0-fr\nlicense_link: https://creativecommons.org/licenses/by/2.0/fr/\n"
 ATTRIBUTION = """\
 The sentences are from [Tatoeba](https://tatoeba.org) and its contributors, licensed
 [CC BY 2.0 FR](https://creativecommons.org/licenses/by/2.0/fr/), as selected and packed by
@@ -348,7 +349,7 @@ def best_step(run: Path) -> int:
 def with_license(card: str, name: str) -> str:
     """The card with the license and the sources of these models."""
     changes = {
-        "license: unknown": "license: cc-by-2.0",
+        "license: unknown\n": HEADER,
         "The licence of the weights follows from .*\n": ATTRIBUTION.format(made_files=MADE_FILES[name]),
     }
     for old, new in changes.items():
