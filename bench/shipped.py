@@ -24,6 +24,7 @@ import argparse
 import gzip
 import hashlib
 import os
+import re
 import shutil
 import unicodedata
 from collections import Counter
@@ -53,6 +54,7 @@ from weft.tasks.evaluation import EvaluatedSet, evaluate
 from weft.tasks.model_card import model_card, recorded_files
 from weft.tasks.model_copy import copy_model
 from weft.tasks.model_folder import CARD, PRETRAINED, find_model, load_model
+from weft.tasks.parents import parents_of
 from weft.tasks.training import train
 from weft.tasks.translation import Translator
 from weft.text.chinese import convert_script
@@ -90,6 +92,7 @@ LARGEST = 16_000_000
 
 Pair = tuple[str, str]  # Chinese, English
 
+HEADER = "license: cc-by-2.0-fr\nlicense_link: https://creativecommons.org/licenses/by/2.0/fr/\n"
 ATTRIBUTION = """\
 The sentences are from [Tatoeba](https://tatoeba.org) and its contributors, licensed
 [CC BY 2.0 FR](https://creativecommons.org/licenses/by/2.0/fr/), as selected and packed by
@@ -103,13 +106,15 @@ MADE_FILES = {
     "zh-en": """\
 `back.zh-en.tsv` has the
 English side of `train.tsv` as targets, and as its sources what the model `en-zh` made of it, which had seen nothing but
-`train.tsv` and what earlier models had made of that.""",
+`train.tsv` and what earlier models had made of that. The weights began with those of an earlier `zh-en`, trained on
+`train.tsv`, `read.zh-en.tsv` and `read.en-zh.tsv`: the Chinese and the English sides of `train.tsv`, each with what a
+first model of that direction, trained on `train.tsv` alone, made of it.""",
     "en-zh": """\
 `read.zh-en.tsv` and
 `read.en-zh.tsv` are the Chinese and the English sides of `train.tsv`, each with what a first model of that direction,
-trained on `train.tsv` alone, made of it.""",
+trained on `train.tsv` alone, made of it. The weights began with those of the first of this direction.""",
 }
-"""What a card says of the files beside train.tsv."""
+"""What a card says of the files beside train.tsv, and of the weights before."""
 
 
 def main() -> None:
@@ -310,6 +315,7 @@ def ship(name: str, run: Path, work: Path) -> None:
         steps=steps,
         validation=None,
         evaluations=[evaluated.as_dict()],
+        parents=parents_of(model.recipe, {}, work),
     )
     write_atomically(staged / CARD, with_license(card, name))
     if (size := sum(file.stat().st_size for file in staged.iterdir())) > LARGEST:
@@ -343,14 +349,12 @@ def best_step(run: Path) -> int:
 def with_license(card: str, name: str) -> str:
     """The card with the license and the sources of these models."""
     changes = {
-        "license: unknown": "license: cc-by-2.0",
-        "The licence of the weights follows from these files; put it into the header before you pass the model on.\n": (
-            ATTRIBUTION.format(made_files=MADE_FILES[name])
-        ),
+        "license: unknown\n": HEADER,
+        "The licence of the weights follows from .*\n": ATTRIBUTION.format(made_files=MADE_FILES[name]),
     }
     for old, new in changes.items():
-        assert old in card
-        card = card.replace(old, new)
+        card, count = re.subn(f"^{old}", new, card, flags=re.MULTILINE)
+        assert count == 1
     return card
 
 

@@ -1,13 +1,16 @@
 """Files under names and with texts that are as odd as a file system allows."""
 
+import ast
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+import weft
 from weft.errors import UsageError, WeftError
-from weft.files import chinese_encoding, read_bytes, refuse_replacing, staged_beside, write_atomically
+from weft.files import chinese_encoding, hold_alone, read_bytes, refuse_replacing, staged_beside, write_atomically
 
 
 def test_a_name_as_long_as_a_file_system_allows_can_be_written(tmp_path: Path) -> None:
@@ -46,6 +49,20 @@ def test_what_is_staged_lies_beside_its_place_and_no_two_files_share_a_place(tmp
     one, other = tmp_path / "one.json", tmp_path / "other.json"
     assert staged_beside(one).parent == tmp_path and staged_beside(one) != staged_beside(other)
     assert staged_beside(one).name.startswith(".") and staged_beside(one).name.endswith(".partial")
+
+
+def test_where_files_cannot_be_locked_wsl_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with open(tmp_path / "lock", "w") as lock, pytest.raises(WeftError, match="has no means; use WSL"):
+        hold_alone(lock)
+
+
+def test_no_module_needs_what_windows_lacks_to_be_imported() -> None:
+    names = {"fcntl", "grp", "pwd", "resource", "termios"}
+    for file in Path(weft.__file__).parent.rglob("*.py"):
+        body = ast.parse(file.read_text(encoding="utf-8")).body
+        imported = {name.name for node in body if isinstance(node, ast.Import) for name in node.names}
+        assert not imported & names, file
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,14 @@ def test_of_what_a_model_wrote_only_new_pairs_without_held_out_sentences_are_kep
 
 
 def test_the_card_says_license_and_sources() -> None:
-    card = "---\nlicense: unknown\n---\n## Data\nThe licence of the weights follows from these files; put it into the "
-    card += "header before you pass the model on.\n"
-    written = with_license(card, "zh-en")
-    assert "license: cc-by-2.0\n" in written and "tatoeba.org" in written and "unknown" not in written
+    for sources in ("these files", "these files and models"):
+        card = (
+            f"---\nlicense: unknown\n---\n## Data\nThe licence of the weights follows from {sources}; put it into the "
+        )
+        card += "header before you pass the model on.\n"
+        written = with_license(card, "zh-en")
+        assert "license: cc-by-2.0-fr\n" in written and "tatoeba.org" in written and "unknown" not in written
+        assert written.count("https://creativecommons.org/licenses/by/2.0/fr/") == 2 and "follows" not in written
 
 
 def test_a_run_of_another_recipe_stands_in_the_table_without_a_size_and_with_a_word_about_it() -> None:

@@ -4,9 +4,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from bench.shipped import LARGEST
+from bench.shipped import LARGEST, THIRD
 
 import weft
+from weft.tasks.model_card import BEFORE
 from weft.tasks.model_folder import PRETRAINED, check_model, model_files, read_config, shipped_models
 from weft.tasks.model_summary import summarize
 
@@ -32,8 +33,11 @@ def test_it_is_whole_small_and_nothing_else_lies_in_its_folder(name: str) -> Non
 @pytest.mark.parametrize("name", SENTENCES)
 def test_its_card_says_license_sources_and_scores(name: str) -> None:
     summary = summarize(name)
-    assert summary.license == "cc-by-2.0" and "tatoeba.org" in summary.card
-    assert {row["part"] for row in summary.data} == {"train", "valid"}
+    assert summary.license == "cc-by-2.0-fr" and "tatoeba.org" in summary.card
+    assert summary.card.count("https://creativecommons.org/licenses/by/2.0/fr/") == 2
+    before = {"init", BEFORE} if name in THIRD else set()  # the digest of what others began with was not kept
+    assert {row["part"] for row in summary.data} == {"train", "valid", *before}
+    assert "weights began" in summary.card
     assert {"sacrebleu", "chrf"} <= {score["score"] for score in summary.scores}
     assert all(score["signature"] for score in summary.scores)
 

@@ -1,4 +1,4 @@
-"""The models that another began with or learned from, as its card tells of them."""
+"""The models that another began with, learned from or got pairs from, as its card tells of them."""
 
 import shutil
 from pathlib import Path
@@ -9,6 +9,7 @@ import pytest
 import weft
 from weft.errors import RecipeError
 from weft.files import sha256
+from weft.tasks.augment import self_train
 from weft.tasks.model_card import BEFORE, recorded_files
 from weft.tasks.parents import licence_of
 
@@ -54,14 +55,46 @@ def test_a_teacher_is_known_by_what_those_before_it_had_seen(parent: Path, tmp_p
         weft.train(asked, run=tmp_path / "run", data=tmp_path)
 
 
-def test_a_model_that_is_gone_is_named_and_a_card_without_licence_said(parent: Path, tmp_path: Path) -> None:
+def test_a_run_knows_the_model_that_it_began_with_also_when_that_is_gone(
+    parent: Path, tmp_path: Path, tiny_run: Path
+) -> None:
+    digest = sha256(parent / "manifest.json")
+    run = weft.train(recipe(init=str(parent)), run=tmp_path / "run", data=tmp_path)
+    shutil.rmtree(parent)
+    weft.train(recipe(init=str(parent)), run=run, data=tmp_path, overrides=["training.steps=2"])
+    for folder in (run, run / "checkpoints" / "step-2"):
+        card = (folder / "README.md").read_text()
+        assert recorded_files(card, "init") == {digest: str(parent)}
+        assert recorded_files(card, BEFORE) == {sha256(tiny_run / "train.tsv"): "train.tsv"}
+
+
+def test_a_card_without_licence_is_said_to_have_none(parent: Path, tmp_path: Path) -> None:
     card = parent / "README.md"
     card.write_text(card.read_text().replace("license: cc-by-2.0", "license: unknown"))
     run = weft.train(recipe(init=str(parent)), run=tmp_path / "run", data=tmp_path)
     assert f"`{parent}`, whose card states no licence." in (run / "README.md").read_text()
-    shutil.rmtree(parent)
-    weft.train(recipe(init=str(parent)), run=tmp_path / "run", data=tmp_path, overrides=["training.steps=2"])
-    assert f"`{parent}`, which is not there any more." in (run / "README.md").read_text()
+
+
+def test_a_card_names_the_models_that_made_pairs_as_long_as_these_are_what_was_made(
+    parent: Path, tmp_path: Path, tiny_run: Path
+) -> None:
+    (tmp_path / "mono.zh").write_text("我有一个苹果。\n你好。\n")
+    for name in ("one.tsv", "two.tsv", "edited.tsv"):
+        self_train(parent, tmp_path / "mono.zh", tmp_path / name, max_ratio=99)
+    with open(tmp_path / "edited.tsv", "a") as file:
+        file.write("天\tsky\n")
+    (tmp_path / "other.tsv.json").write_text('{"sha256": 1}')
+
+    def card(*files: str) -> str:
+        asked = recipe(epochs=1)
+        asked["data"]["train"] = list(files)
+        return (weft.train(asked, run=tmp_path / f"run of {files[0]}", data=tmp_path) / "README.md").read_text()
+
+    made = card("other.tsv", "one.tsv", "two.tsv")
+    assert recorded_files(made, "maker") == {sha256(parent / "manifest.json"): str(parent)}
+    assert recorded_files(made, BEFORE) == {sha256(tiny_run / "train.tsv"): "train.tsv"}
+    assert made.count(f"- It was trained on pairs made by `{parent}`, licence: cc-by-2.0.") == 1
+    assert not recorded_files(card("edited.tsv", "other.tsv"), "maker")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from weft.tasks.growing_file import GrowingFile
 from weft.tasks.model_card import recorded_files
 from weft.tasks.model_folder import MANIFEST, find_model, load_model
 from weft.tasks.model_summary import read_card
+from weft.tasks.parents import parent_of
 from weft.tasks.translation import Translator, load_translator
 from weft.text.normalization import is_blank, normalize
 from weft.training.signals import stop_on_signal
@@ -165,7 +166,8 @@ def write_pairs(
         raise UsageError(f"{output} must be a TSV; give it a name that ends with .tsv")
     languages = reader.translator.model.recipe.data
     header = on_sides(languages.source, languages.target, answer_is)
-    names = {"models": [str(folder) for folder in reader.folders], "texts": str(texts.file)}
+    makers = [asdict(parent_of("maker", str(folder))) for folder in reader.folders]
+    names = {"makers": makers, "texts": str(texts.file)}
     file = GrowingFile(output, made_of(method, reader, texts, max_ratio), names)
     with stop_on_signal() as stop, file.opened():
         if file.is_finished:

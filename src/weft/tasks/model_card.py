@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import weft
@@ -10,18 +10,23 @@ from weft.tasks.model_folder import TranslationModel
 
 BEFORE = "train, before"
 """The part of a card's data that models were trained on from which this one has its weights or its lessons."""
+HERITAGE = {
+    "init": "Its weights began as those of",
+    "teacher": "It learned from the distributions of",
+    "maker": "It was trained on pairs made by",
+}
 
 
 @dataclass(frozen=True)
 class Parent:
-    """A model that another began with (`init`) or learned from (`teacher`): its name in the recipe, the sha256 of its
-    manifest and its licence where they are known, and sha256 -> name of the files that it had seen."""
+    """A model that another began with (`init`), learned from (`teacher`) or got pairs from (`maker`): its name, the
+    sha256 of its manifest, the licence that its card states, and sha256 -> name of the files that it had seen."""
 
     part: str
     name: str
-    digest: str | None = None
-    licence: str | None = None
-    seen: Mapping[str, str] = field(default_factory=dict)
+    digest: str
+    licence: str | None
+    seen: Mapping[str, str]
 
 
 def model_card(
@@ -60,7 +65,7 @@ def model_card(
         "| --- | --- | --- |",
     ]
     rows = [(part, name, digest) for part, files in data.items() for name, digest in files.items()]
-    rows += [("init", one.name, one.digest) for one in parents if one.part == "init" and one.digest is not None]
+    rows += [(one.part, one.name, one.digest) for one in parents]
     rows += [(BEFORE, name, digest) for one in parents for digest, name in one.seen.items()]
     lines += [f"| {part} | `{name}` | `{digest}` |" for part, name, digest in dict.fromkeys(rows)]
     lines += [
@@ -101,9 +106,8 @@ def model_card(
 
 
 def heritage(parent: Parent) -> str:
-    how = "Its weights began as those of" if parent.part == "init" else "It learned from the distributions of"
     licence = f"licence: {parent.licence}" if parent.licence else "whose card states no licence"
-    return f"- {how} `{parent.name}`, {licence if parent.digest else 'which is not there any more'}."
+    return f"- {HERITAGE[parent.part]} `{parent.name}`, {licence}."
 
 
 def counted(number: int, what: str) -> str:

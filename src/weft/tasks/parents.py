@@ -1,9 +1,12 @@
-"""The models that another began with or learned from: what its card says of them, since their licences and what they
-have seen go over to it."""
+"""The models that another began with, learned from or got pairs from: what its card says of them, since their licences
+and what they have seen go over to it."""
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
 
-from weft.errors import WeftError
+from pydantic import BaseModel, ValidationError
+
 from weft.files import sha256
 from weft.tasks.model_card import BEFORE, Parent, recorded_files
 from weft.tasks.model_folder import MANIFEST, find_model
@@ -11,19 +14,39 @@ from weft.tasks.model_summary import read_card
 from weft.tasks.recipes import TranslationRecipe
 
 
-def parents_of(recipe: TranslationRecipe) -> list[Parent]:
-    """As they are now; of one that is gone only the name is known."""
+class Names(BaseModel):
+    makers: list[Parent] = []
+
+
+class MadeFile(BaseModel):
+    """What augment.py writes beside the pairs that models make, as far as it is read here."""
+
+    sha256: str
+    names: Names
+
+
+def parents_of(recipe: TranslationRecipe, train: Mapping[str, str], root: Path) -> list[Parent]:
+    """As they are now; `train` maps the files to train on, which lie below `root`, to their sha256."""
     init = [("init", recipe.training.init)] if recipe.training.init is not None else []
-    return [parent_of(part, name) for part, name in [*init, *(("teacher", each) for each in recipe.training.teachers)]]
+    named = [*init, *(("teacher", each) for each in recipe.training.teachers)]
+    makers = [maker for name, digest in train.items() for maker in makers_of(root / name, digest)]
+    once = {maker.digest: maker for maker in makers}
+    return [*(parent_of(part, name) for part, name in named), *once.values()]
 
 
 def parent_of(part: str, name: str) -> Parent:
+    folder = find_model(name)
+    card = read_card(folder)
+    return Parent(part, name, sha256(folder / MANIFEST), licence_of(card), seen_by(card))
+
+
+def makers_of(file: Path, digest: str) -> list[Parent]:
+    """The models that made the pairs of a file; none where nothing beside it tells of the file as it is."""
     try:
-        folder = find_model(name)
-        card, digest = read_card(folder), sha256(folder / MANIFEST)
-    except (WeftError, OSError):
-        return Parent(part, name)
-    return Parent(part, name, digest, licence_of(card), seen_by(card))
+        made = MadeFile.model_validate_json(file.with_name(f"{file.name}.json").read_bytes())
+    except (OSError, ValidationError):
+        return []
+    return made.names.makers if made.sha256 == digest else []
 
 
 def licence_of(card: str) -> str | None:

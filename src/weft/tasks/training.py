@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,7 +48,7 @@ from weft.tasks.corpora import Corpora, find_recipe, read_all
 from weft.tasks.defaults import choose_smaller, describe_smaller, usual_epochs
 from weft.tasks.evaluation import evaluate
 from weft.tasks.first_model import first_model, with_machine_choices
-from weft.tasks.model_card import model_card
+from weft.tasks.model_card import Parent, model_card
 from weft.tasks.model_folder import (
     MANIFEST,
     WEIGHTS,
@@ -250,6 +250,8 @@ def begin(
     run.ranks.from_first(write_atomically, run.path / DIAGNOSIS, diagnosis)
     note_budget(trainer, budget)
     trainer.identity["chosen_epochs"] = usual_epochs(resolved, prepared.account.clean)
+    parents = run.ranks.from_first(parents_of, model.recipe, corpora.train, corpora.root)
+    trainer.identity["parents"] = [asdict(each) for each in parents]
     trainer.checkpoint()
     return trainer
 
@@ -335,6 +337,7 @@ def go_on(
     trainer.restore(so_far.status.last)
     note_budget(trainer, budget)
     trainer.identity["chosen_epochs"] = so_far.now.recipe.training.epochs or so_far.state["chosen_epochs"]
+    trainer.identity["parents"] = so_far.state.get("parents", [])
     return trainer
 
 
@@ -492,14 +495,14 @@ def make_trainer(
     )
 
     def write_model(folder: Path, progress: Progress) -> None:
-        save_model(folder, model, card_of(model, corpora.sha256, len(batches.sources), progress.step, progress, []))
+        save_model(folder, model, card_of(model, trainer.identity, progress.step, progress, []))
 
     def describe_batch(batch: Batch) -> list[dict[str, Any]]:
         return [] if batch.pairs is None else describe_pairs(store, batch.pairs.tolist(), model)
 
     for teacher in teachers:
         teacher.to(device)
-    return Trainer(
+    trainer = Trainer(
         model.model,
         TranslationTask(model, corpora.valid, seed=recipe.seed, ranks=ranks, teachers=teachers),
         batches,
@@ -520,6 +523,7 @@ def make_trainer(
         },
         ranks=ranks,
     )
+    return trainer
 
 
 def read_weights(folder: Path) -> Weights:
@@ -577,8 +581,7 @@ def describe_pairs(store: Store, pairs: Sequence[int], model: TranslationModel) 
 
 def card_of(
     model: TranslationModel,
-    data: Mapping[str, Mapping[str, str]],
-    pairs: int,
+    identity: Mapping[str, Any],
     steps: int,
     progress: Progress,
     evaluations: Sequence[dict[str, Any]],
@@ -587,12 +590,12 @@ def card_of(
     best = None if progress.best_value is None else (metric, progress.best_value)
     return model_card(
         model,
-        data=data,
-        pairs=pairs,
+        data=identity["data"],
+        pairs=identity["pairs"],
         steps=steps,
         validation=best,
         evaluations=list(evaluations),
-        parents=parents_of(model.recipe),
+        parents=[Parent(**each) for each in identity.get("parents", ())],
     )
 
 
@@ -605,7 +608,7 @@ def finish(run: RunFolder, trainer: TranslationTrainer, corpora: Corpora, listen
     evaluated = evaluate(Translator(model), corpora.valid).with_intervals()
     scores = [evaluated.as_dict()]
     write_atomically(run.path / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
-    card = card_of(model, corpora.sha256, trainer.identity["pairs"], progress.best_step, progress, scores)
+    card = card_of(model, trainer.identity, progress.best_step, progress, scores)
     try:
         (run.path / MANIFEST).unlink(missing_ok=True)  # written last: the folder is a model only when it is whole
         with tempfile.TemporaryDirectory(prefix=".", dir=run.checkpoints) as staged:  # a wreck in there is swept up
