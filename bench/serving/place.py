@@ -95,8 +95,8 @@ def model_folder(model: str | None) -> Iterator[str]:
         yield str(folder / "tiny")
 
 
-def wait_for_address(process: "subprocess.Popen[str]", log: int, seconds: float = 60.0) -> str:
-    end = time.monotonic() + seconds
+def wait_for_address(process: "subprocess.Popen[str]", log: int) -> str:
+    end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:
         said = os.pread(log, 1 << 16, 0).decode()
         if "ready on http://" in said:

@@ -234,17 +234,14 @@ def clear_away(staged: Path) -> None:
         staged.unlink(missing_ok=True)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """The file holds either its old content or all of the new one, whenever the process dies; "\\n" stays "\\n".
-
-    It is zipped where its name ends with .gz. Half a character, as in a file name that is not UTF-8, becomes its
-    escape, which JSON reads again.
-    """
+@contextmanager
+def staged_file(path: Path) -> Iterator[Path]:
+    """Where to write what the path holds, all of it in one step, when the block has ended well; else nothing is left.
+    Raises WeftError where the file system refuses."""
     path = path.resolve()
     staged = staged_beside(path)
     try:
-        with open_to_write(staged) as file:
-            file.write(text.encode("utf-8", "backslashreplace"))
+        yield staged
         sync(staged)
         os.replace(staged, path)
         sync(path.parent)
@@ -252,6 +249,16 @@ def write_atomically(path: Path, text: str) -> None:
         raise WeftError(f"{path} could not be written: {error.strerror}") from error
     finally:
         clear_away(staged)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """The file holds either its old content or all of the new one, whenever the process dies; "\\n" stays "\\n".
+
+    It is zipped where its name ends with .gz. Half a character, as in a file name that is not UTF-8, becomes its
+    escape, which JSON reads again.
+    """
+    with staged_file(path) as staged, open_to_write(staged) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
 
 
 def sha256(path: Path) -> str:

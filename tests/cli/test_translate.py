@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
 from weft.cli.translate import load_as_found
+from weft.cli.translate import translate as translate_sentences
+from weft.tasks.translation_memory import LEAST
 from weft.training.run_folder import RunStatus
 
 Weft = Callable[..., tuple[int, str, str]]
@@ -510,6 +513,11 @@ def test_similar_sentences_of_a_memory_are_shown_beside_the_translations(
     found = [json.loads(line)["memory"] for line in out.splitlines()]
     assert (code, error) == (0, "") and [len(matches) for matches in found] == [1, 0, 0, 0, 1]
     assert found[4] == [{"source": "书包", "target": "satchel", "similarity": 1.0}]
+
+
+def test_the_help_says_from_which_similarity_on_sentences_are_shown() -> None:
+    option = signature(translate_sentences).parameters["memory_similarity"].annotation.__metadata__[0]
+    assert option.help.endswith(f"[default: {LEAST}]")
 
 
 def test_where_a_memory_is_forced_its_sentences_are_translated_as_there(

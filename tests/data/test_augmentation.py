@@ -23,7 +23,7 @@ from weft.data.augmentation import (
     with_joined_pairs,
 )
 from weft.data.batching import Batch, PairBatches
-from weft.data.encoding import EncodedPairs, encode_pairs
+from weft.data.encoding import EncodedPairs, encode_pairs, pairs_of_ids
 from weft.text.characters import CharacterTokenizer, train_characters
 from weft.text.kinds import train_tokenizer
 from weft.text.tokenizer import Tokenizer
@@ -240,7 +240,7 @@ def test_joined_pairs_are_two_neighbors_of_one_corpus(tokenizer: CharacterTokeni
     tag = tokenizer.tag_id("<bt>")
     assert tag is not None
     sources, targets = ["a b", "c", "d", "e" * 50, "f"], ["A.", "B.", "C.", "D.", "E."]
-    encoded = encode_pairs(sources, targets, tokenizer, tokenizer, before=[[tag]] * 3 + [[]] * 2, max_length=9)
+    encoded = pairs_of_ids(tokenizer.encode(sources), tokenizer.encode(targets), [[tag]] * 3 + [[]] * 2, max_length=9)
     assert encoded.kept.tolist() == [0, 1, 2, 4]
     settings: dict[str, Any] = {"share": 1.0, "seed": 1, "max_length": 9, "tags": frozenset([tag])}
     tokenizers = (tokenizer, tokenizer)

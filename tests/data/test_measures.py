@@ -175,6 +175,7 @@ def test_the_search_for_mojibake_takes_time_by_the_length_alone() -> None:
 def test_tokens_know_no_width_no_script_no_case_and_no_punctuation() -> None:
     assert tokens("湯姆，ＯＫ！ Python3.") == ["汤", "姆", "ok", "python3"]
     assert tokens("मैं जाता हूँ।") == ["मैं", "जाता", "हूँ"]
+    assert tokens("トム・ｶﾞﾑ") == ["ト", "ム", "ガ", "ム"]
 
 
 @pytest.mark.parametrize(

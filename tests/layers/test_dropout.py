@@ -10,10 +10,15 @@ from weft.layers.dropout import (
     Dropout,
     drop_by_bytes,
     drop_explicit,
+    dropped_values,
     kept_mask,
     rectify_and_drop,
-    rounded_probability,
 )
+
+
+def rounded_probability(probability: float) -> float:
+    """The probability with which `drop_by_bytes` really drops."""
+    return dropped_values(probability) / 256
 
 
 @pytest.mark.parametrize(

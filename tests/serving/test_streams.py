@@ -56,9 +56,26 @@ def test_a_chat_that_is_streamed_has_the_time_of_a_document_and_another_has_not(
     assert (whole.status_code, whole.json()["error"]["message"]) == (503, "the answer took longer than 0.2 s")
 
 
-@pytest.mark.parametrize(
+STREAMS = pytest.mark.parametrize(
     ("path", "asked"), [("/weft/stream", TEXT), ("/v1/chat/completions", {**CHAT, "stream": True})]
 )
+
+
+@STREAMS
+def test_what_is_streamed_is_counted_and_logged(
+    make_service: MakeService, caplog: pytest.LogCaptureFixture, path: str, asked: dict[str, Any]
+) -> None:
+    service = make_service()
+    service.logs_texts = True
+    with caplog.at_level("INFO", "weft.serving.texts"):
+        ask(make_app(service), "POST", path, json=asked)
+    assert caplog.messages == ["run [('一。', '一。')]", "run [('二。', '二。')]"]
+    metrics = service.house.metrics.written().decode()
+    assert 'weft_characters_total{model="run"} 4.0' in metrics
+    assert 'weft_flagged_total{flag="length",model="run"} 2.0' in metrics  # an echo is as long as may be
+
+
+@STREAMS
 def test_a_stream_whose_client_takes_no_more_leaves_the_queue_at_once(
     make_service: MakeService, path: str, asked: dict[str, Any]
 ) -> None:

@@ -1,6 +1,10 @@
-"""What the tests of the tasks share: a model that was never trained."""
+"""What the tests of the tasks share: a model that was never trained, and who watches a training."""
 
+import json
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -8,8 +12,30 @@ import torch
 from weft.config import resolve
 from weft.tasks.model_folder import TranslationModel, build_transformer, find_model, load_model
 from weft.tasks.recipes import TranslationRecipe
+from weft.tasks.training import Silent
 from weft.text.kinds import pieces_of
 from weft.text.word_ranges import BYTE
+
+
+class Watcher(Silent):
+    """Remembers what it is told; sends this process a signal at a step."""
+
+    def __init__(self, signal_at: int | None = None) -> None:
+        self.messages: list[str] = []
+        self.signal_at = signal_at
+
+    def on_message(self, text: str) -> None:
+        self.messages.append(text)
+
+    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
+        if row["step"] == self.signal_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def losses(run: Path) -> list[float]:
+    """Of each step that was logged."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [row["loss"] for row in rows if "loss" in row]
 
 
 @pytest.fixture

@@ -1,42 +1,24 @@
 """How long a run is: training.steps, and the steps that a budget has time for, chosen once and kept."""
 
 import json
-import os
 import re
-import signal
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tasks.conftest import Watcher
 
 from weft.errors import RunError, Stopped, UsageError
 from weft.tasks import training
 from weft.tasks.budget import LEAVING, LONGEST_TRIAL, SAFETY, Budget, describe_outcome, duration
 from weft.tasks.defaults import size_for
 from weft.tasks.model_folder import load_model
-from weft.tasks.training import Silent, train
+from weft.tasks.training import train
 from weft.tasks.trial import Pace, Trial
 from weft.training.run_folder import RunStatus
 
 STEPS_PER_EPOCH = 2
-
-
-@dataclass
-class Watcher(Silent):
-    """Remembers what it is told; sends this process a signal at a step."""
-
-    signal_at: int | None = None
-
-    def __post_init__(self) -> None:
-        self.messages: list[str] = []
-
-    def on_message(self, text: str) -> None:
-        self.messages.append(text)
-
-    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
-        if row["step"] == self.signal_at:
-            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def recipe(**settings: Any) -> dict[str, Any]:

@@ -1,21 +1,20 @@
 """What weft chooses where a recipe says nothing: smooth in the number of pairs, fitting to what the recipe does say."""
 
-import os
 import re
-import signal
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.tasks.conftest import Watcher
 
 from weft.config import Resolved, changed, read_recipe, resolve
 from weft.errors import RecipeError, RunError, Stopped
 from weft.tasks.defaults import OWN_RATES, TABLE, Size, choose_open_settings, choose_smaller, size_for
 from weft.tasks.model_folder import read_config
 from weft.tasks.recipes import TranslationRecipe
-from weft.tasks.training import Silent, train
+from weft.tasks.training import train
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted(path.name for path in (ROOT / "recipes").glob("*.toml"))
@@ -262,19 +261,6 @@ def test_the_recipes_that_come_with_weft_leave_nothing_open_or_all_of_it(name: s
 
 
 # In a run
-
-
-class Watcher(Silent):
-    def __init__(self, signal_at: int | None = None) -> None:
-        self.messages: list[str] = []
-        self.signal_at = signal_at
-
-    def on_message(self, text: str) -> None:
-        self.messages.append(text)
-
-    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
-        if row["step"] == self.signal_at:
-            os.kill(os.getpid(), signal.SIGTERM)
 
 
 OPEN: dict[str, Any] = {

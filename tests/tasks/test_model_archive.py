@@ -157,7 +157,7 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(
 
     pack(tiny_run / "run", tmp_path / "model.zip")
     before = content(tmp_path)
-    monkeypatch.setattr(model_archive, "sync", full)
+    monkeypatch.setattr("weft.files.sync", full)
     monkeypatch.setattr("weft.training.run_folder.sync", full)
     with pytest.raises((WeftError, RunError), match="could not be written: No space left on device"):
         if command == "pack":

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tasks.conftest import Watcher
 
 from weft.errors import RunError
 from weft.tasks.corpora import find_recipe, read_all
@@ -24,14 +25,6 @@ def recipe(**settings: Any) -> dict[str, Any]:
         "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
         "training": {"batch_sentences": 30, "epochs": 4, "precision": "fp32", **settings},
     }
-
-
-class Watcher(Silent):
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def on_message(self, text: str) -> None:
-        self.messages.append(text)
 
 
 def test_steps_are_batches_rounded_up_times_epochs(tiny_run: Path, tmp_path: Path) -> None:

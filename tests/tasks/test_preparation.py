@@ -10,21 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tasks.conftest import Watcher, losses
 
 import weft
 from weft.data.store import open_store
 from weft.errors import CorpusError, RunError
 from weft.tasks import preparation
 from weft.tasks.preparation import Account, prepare_run
-from weft.tasks.training import Silent, train
-
-
-class Listener(Silent):
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def on_message(self, text: str) -> None:
-        self.messages.append(text)
+from weft.tasks.training import train
 
 
 @pytest.fixture
@@ -49,13 +42,8 @@ def recipe(**tables: dict[str, Any]) -> dict[str, Any]:
     return {name: {**tiny.get(name, {}), **tables.get(name, {})} for name in [*tiny, *(tables.keys() - tiny.keys())]}
 
 
-def losses(run: Path) -> list[float]:
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [row["loss"] for row in rows if "loss" in row]
-
-
 def prepared(root: Path, name: str = "run", **tables: dict[str, Any]) -> tuple[Account, list[str], Path]:
-    listener = Listener()
+    listener = Watcher()
     found, folder = prepare_run(recipe(**tables), run=root / name, data=root, listener=listener)
     return found.account, listener.messages, folder
 
@@ -85,7 +73,7 @@ def test_rules_that_leave_nothing_are_named(root: Path) -> None:
 def test_training_takes_what_was_prepared_and_is_the_same_as_without(root: Path) -> None:
     prepared(root, "ahead", cleaning={})
     written = (root / "ahead" / "corpus" / "manifest.json").stat().st_mtime_ns
-    listener = Listener()
+    listener = Watcher()
     train(recipe(cleaning={}), run=root / "ahead", data=root, listener=listener)
     train(recipe(cleaning={}), run=root / "at-once", data=root)
     assert losses(root / "ahead") == losses(root / "at-once")

@@ -1,18 +1,17 @@
 """Corpora with weights and tags become runs: what a pair counts, what stands before it, and that none of it is lost."""
 
 import json
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tasks.conftest import Watcher, losses
 
 from weft.data.corpus import ParallelText
 from weft.data.store import open_store
 from weft.errors import RecipeError, RunError, Stopped, UsageError
 from weft.tasks.model_folder import load_model
-from weft.tasks.training import Silent, train
+from weft.tasks.training import train
 from weft.tasks.translation import Translator, load_translator, pair_batches
 from weft.text.vocabulary import END_ID
 
@@ -45,24 +44,6 @@ WEIGHTED = ["a.tsv", {"path": "b.tsv", "weight": 0.5, "tag": "<bt>"}]
 @pytest.fixture(scope="module")
 def tagged_run(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(recipe(WEIGHTED), run=tmp_path_factory.mktemp("tagged") / "run", data=corpora)
-
-
-class Watcher(Silent):
-    def __init__(self, signal_at: int | None = None) -> None:
-        self.messages: list[str] = []
-        self.signal_at = signal_at
-
-    def on_message(self, text: str) -> None:
-        self.messages.append(text)
-
-    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
-        if row["step"] == self.signal_at:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
-def losses(run: Path) -> list[float]:
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [row["loss"] for row in rows if "loss" in row]
 
 
 def test_an_epoch_is_as_long_as_the_weights_say(corpora: Path, tmp_path: Path) -> None:

@@ -1,15 +1,13 @@
 """What a batch is worth to a model with R-Drop or with teachers, which teachers are refused, and that runs resume."""
 
-import json
-import os
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.tasks.conftest import Watcher, losses
 
 from weft.config import changed
 from weft.data.batching import Batch
@@ -25,19 +23,6 @@ from weft.tasks.translation import TranslationTask, pair_batches
 from weft.training.losses import Loss, cross_entropy, guided_cross_entropy
 
 
-class Watcher(Silent):
-    def __init__(self, signal_at: int | None = None) -> None:
-        self.messages: list[str] = []
-        self.signal_at = signal_at
-
-    def on_message(self, text: str) -> None:
-        self.messages.append(text)
-
-    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
-        if row["step"] == self.signal_at:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
 def recipe(*teachers: Path, **tables: dict[str, Any]) -> dict[str, Any]:
     """A student of these teachers on the corpus of tiny_run: half as wide as they are, two steps an epoch."""
     small: dict[str, dict[str, Any]] = {
@@ -49,11 +34,6 @@ def recipe(*teachers: Path, **tables: dict[str, Any]) -> dict[str, Any]:
     if teachers:
         small["training"]["teachers"] = [str(teacher) for teacher in teachers]
     return {name: {**small.get(name, {}), **tables.get(name, {})} for name in {**small, **tables}}
-
-
-def losses(run: Path) -> list[float]:
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [row["loss"] for row in rows if "loss" in row]
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.tasks.conftest import Watcher, losses
 
 from weft.config import resolve
 from weft.errors import CorpusError, ModelError, RecipeError, RunError, Stopped, UsageError, WeftError, WorkerLost
@@ -31,21 +32,6 @@ from weft.training.run_folder import RunStatus
 from weft.training.trainer import Trainer
 
 STEPS_PER_EPOCH = 2
-
-
-class Watcher(Silent):
-    """Remembers what it is told; sends this process a signal at a step."""
-
-    def __init__(self, signal_at: int | None = None) -> None:
-        self.messages: list[str] = []
-        self.signal_at = signal_at
-
-    def on_message(self, text: str) -> None:
-        self.messages.append(text)
-
-    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
-        if row["step"] == self.signal_at:
-            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def recipe(**tables: dict[str, Any]) -> dict[str, Any]:
@@ -69,10 +55,6 @@ def rows(run: Path) -> list[dict[str, Any]]:
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     clocks = ("seconds", "target_tokens_per_second")
     return [{key: value for key, value in json.loads(line).items() if key not in clocks} for line in lines]
-
-
-def losses(run: Path) -> list[float]:
-    return [row["loss"] for row in rows(run) if "loss" in row]
 
 
 def validations(run: Path) -> list[dict[str, Any]]:

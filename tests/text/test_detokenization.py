@@ -120,6 +120,8 @@ def test_natural_chinese_stays(natural: str) -> None:
         ("it", "L' uomo dell' anno , un' idea e un po' di pane", "L'uomo dell'anno, un'idea e un po' di pane"),
         ("ru", "Да , « это » он .", "Да, «это» он."),
         ("ja", "私 は 学生 です 。 「 はい 」", "私は学生です。「はい」"),
+        ("ja", "トム ・ スミス", "トム・スミス"),
+        ("ja", "ｺｰﾋｰ ﾉﾝﾃﾞ", "ｺｰﾋｰﾉﾝﾃﾞ"),
         ("ko", "네 , 5 % 입니다 .", "네, 5% 입니다."),
     ],
 )

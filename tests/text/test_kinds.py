@@ -4,7 +4,6 @@ import pickle
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -43,10 +42,10 @@ def tokenizer(kind: Kind, corpus: list[str]) -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def knowing(strange_strings: list[str], corpus: list[str]) -> Iterator[dict[Kind, Tokenizer]]:
+def knowing(strange_strings: list[str], corpus: list[str]) -> dict[Kind, Tokenizer]:
     """Tokenizers that have seen all of the strange strings, so that they know each character and word in them."""
     texts = [*strange_strings, *corpus]
-    yield {
+    return {
         kind: train_tokenizer(texts, kind=kind, vocab_size=60_000, language="en", tags=["<bt>"])[0] for kind in LISTS
     }
 

@@ -1,6 +1,5 @@
 """Pieces and back: no text is lost, none becomes a special id, and training is a function of its input."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -25,8 +24,8 @@ ENGLISH = [f"{n} {thing}s cost {n} dollars, Tom said." for n in range(40) for th
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def tokenizer(request: pytest.FixtureRequest) -> Iterator[SentencePieceTokenizer]:
-    yield train(request.param, CHINESE + ENGLISH, 420)
+def tokenizer(request: pytest.FixtureRequest) -> SentencePieceTokenizer:
+    return train(request.param, CHINESE + ENGLISH, 420)
 
 
 def train(kind: Kind, texts: list[str], vocab_size: int, language: str = "zh") -> SentencePieceTokenizer:
@@ -164,9 +163,9 @@ def test_a_tokenizer_with_other_special_ids_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def tagged(request: pytest.FixtureRequest) -> Iterator[SentencePieceTokenizer]:
+def tagged(request: pytest.FixtureRequest) -> SentencePieceTokenizer:
     texts = CHINESE + ENGLISH + ["<bt> is text here", "<bt>", "a<bt>b"] * 50
-    yield train_sentencepiece(texts, kind=request.param, vocab_size=420, language="zh", tags=["<bt>", "<st>"])[0]
+    return train_sentencepiece(texts, kind=request.param, vocab_size=420, language="zh", tags=["<bt>", "<st>"])[0]
 
 
 def test_a_tag_is_one_piece_of_its_own_that_is_no_part_of_the_text(tagged: SentencePieceTokenizer) -> None:

@@ -9,9 +9,9 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from weft.data.starter import generate
 from weft.errors import ModelError
+from weft.text.punctuation import APOSTROPHES
 from weft.text.vocabulary import SPECIAL_PIECES, UNKNOWN_ID, Vocabulary
 from weft.text.wordpiece import (
-    APOSTROPHES,
     BERT_PIECES,
     CHINESE_SIGNS,
     CLOSING,

@@ -52,7 +52,7 @@ class RecordedHere(Recorded[Any, Any]):
 
 
 @pytest.fixture
-def recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[RecordedHere]]:
+def recording(monkeypatch: pytest.MonkeyPatch) -> type[RecordedHere]:
     """Where the recipe does not say otherwise, passes are recorded."""
     unrecorded = trainer.make_learner
 
@@ -64,7 +64,7 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[RecordedHere]]:
     monkeypatch.setattr(trainer, "make_learner", make_learner)
     monkeypatch.setattr(RecordedHere, "failing", None)
     Again.replays = 0
-    yield RecordedHere
+    return RecordedHere
 
 
 def losses(run: Path) -> list[float]:

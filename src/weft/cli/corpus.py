@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
+from weft.cli.clock import PLAIN_EVERY
 from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of
 from weft.errors import Stopped, UsageError, WeftError
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from weft.data.corpus_folder import Listener
 
 app = typer.Typer(help="Corpora: list those known by name, get one, split one.", no_args_is_help=True)
-
-PLAIN_EVERY = 10.0
-"""Seconds between two lines about a download, where stderr is no terminal."""
 
 
 @app.command("list")

@@ -1,7 +1,6 @@
 """Lines of text for verbs that read some and write some: from arguments, a file or a pipe, to a file or a pipe."""
 
 import io
-import os
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -11,17 +10,15 @@ from typing import IO
 
 import typer
 
-from weft.errors import CorpusError, Problem, UsageError, WeftError
+from weft.errors import CorpusError, Problem, UsageError
 from weft.files import (
     LONGEST_LINE,
     TOO_LONG,
     arriving_lines,
-    clear_away,
     decode_lines,
     open_bytes,
     open_to_write,
-    staged_beside,
-    sync,
+    staged_file,
 )
 from weft.training.signals import stopped_by_signal
 
@@ -58,19 +55,13 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
             raise UsageError("there is no standard output; name a file by --output")
         yield sys.stdout
         return
-    path = path.resolve()
-    staged = staged_beside(path)
-    try:
-        with stopped_by_signal(f"stopped before {path} was whole, so nothing was written"):
-            with open_to_write(staged) as file, io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text:
-                yield text
-            sync(staged)
-            os.replace(staged, path)
-            sync(path.parent)
-    except OSError as error:
-        raise WeftError(f"{path} could not be written: {error.strerror}") from error
-    finally:
-        clear_away(staged)
+    with (
+        stopped_by_signal(f"stopped before {path.resolve()} was whole, so nothing was written"),
+        staged_file(path) as staged,
+        open_to_write(staged) as file,
+        io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text,
+    ):
+        yield text
 
 
 @contextmanager

@@ -10,12 +10,10 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
+from weft.cli.clock import PLAIN_EVERY, clock
 from weft.tasks.training import Silent
 from weft.training.distributed import is_first_process
 from weft.training.task import Listener
-
-PLAIN_EVERY = 10.0
-"""Seconds between two plain lines."""
 
 
 @contextlib.contextmanager
@@ -114,10 +112,3 @@ def describe_validation(row: dict[str, Any], is_best: bool) -> str:
         f"loss {row['valid_loss']:.3f}, accuracy {100 * row['valid_accuracy']:.1f} %, "
         f"BLEU {row['valid_bleu']:.2f}{others}{best}"
     )
-
-
-def clock(seconds: float) -> str:
-    """3725 -> 1:02:05, 65 -> 1:05."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
 
 import typer
 
+from weft.cli.clock import PLAIN_EVERY, clock
 from weft.cli.lines import open_input, open_output, read_texts
 from weft.cli.outputs import refuse_place
 from weft.cli.start import without_collections
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
     from weft.tasks.passages import PassageTranslator
     from weft.tasks.translation import Translator
     from weft.tasks.translation_memory import TranslationMemory
-
-SIMILARITY = 0.7
-"""From which on a sentence of a memory is shown, if nothing else is said."""
-
-PLAIN_EVERY = 10.0
-"""Seconds between two lines about a file, where stderr is no terminal."""
 
 
 def translate(
@@ -180,7 +175,6 @@ def translate(
         raise UsageError("--memory-similarity needs a memory; name its file by --memory")
     if memory_use == "force":
         refuse_together("--memory-use force shows no similar sentence", **{"memory-similarity": memory_similarity})
-    similarity = SIMILARITY if memory_similarity is None else memory_similarity
     refuse_place("--output", output_file, [input_file, glossary, memory])
     if is_bulk:  # oneDNN would keep what it compiled for a thousand shapes, a gigabyte; hardly one comes again
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
@@ -188,7 +182,7 @@ def translate(
         from weft.tasks.bulk import Form, as_lines, translate_file
         from weft.tasks.glossary import read_glossary
         from weft.tasks.passages import PassageTranslator
-        from weft.tasks.translation_memory import read_memory
+        from weft.tasks.translation_memory import LEAST, read_memory
 
     translator, (folder, *others) = load_as_found(models, overrides or (), engine)
     languages = translator.model.recipe.data.source, translator.model.recipe.data.target
@@ -209,6 +203,7 @@ def translate(
         memory=remembered,
         memory_use=memory_use,
     )
+    similarity = LEAST if memory_similarity is None else memory_similarity
     form = Form(as_json, best, similarity if shows_memory and as_json else None)
     if text is not None and (begin is not None or phrases):
         sentences, wanted = read_arguments(text), read_arguments(phrases or [])
@@ -379,8 +374,6 @@ class PlainLines:
         self.say(f"{self.name}: {progress.lines:,} lines, {share:.1f} %, left {self._left(now, progress)}")
 
     def _left(self, now: float, progress: "Progress") -> str:
-        from weft.cli.progress import clock
-
         assert self.begun is not None
         began, done_before = self.begun
         read = progress.bytes - done_before

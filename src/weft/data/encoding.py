@@ -31,26 +31,21 @@ def encode_pairs(
     target_tokenizer: Tokenizer,
     *,
     before: Sequence[Sequence[int]],
-    max_length: int | None = None,
 ) -> EncodedPairs:
-    """All pairs but those with more than `max_length` pieces on a side.
-
-    `before` holds what stands before each source, such as the id of a tag.
-    """
+    """All pairs; `before` holds what stands before each source, such as the id of a tag."""
     parts = [
         pairs_of_ids(
             source_tokenizer.encode(sources[begin : begin + ENCODED_AT_ONCE]),
             target_tokenizer.encode(targets[begin : begin + ENCODED_AT_ONCE]),
             before[begin : begin + ENCODED_AT_ONCE],
-            max_length,
+            max_length=None,
         )
         for begin in range(0, len(sources), ENCODED_AT_ONCE)
     ]
-    starts = range(0, len(sources), ENCODED_AT_ONCE)
     return EncodedPairs(
         Sentences.joined([part.sources for part in parts]),
         Sentences.joined([part.targets for part in parts]),
-        np.concatenate([np.zeros(0, np.int64), *(s + part.kept for s, part in zip(starts, parts, strict=True))]),
+        kept=np.arange(len(sources)),
     )
 
 
@@ -60,7 +55,7 @@ def pairs_of_ids(
     before: Sequence[Sequence[int]],
     max_length: int | None,
 ) -> EncodedPairs:
-    """The same of texts that tokenizers have encoded."""
+    """The same of texts that tokenizers have encoded, without pairs with more than `max_length` pieces on a side."""
     encoded = zip(sources, targets, before, strict=True)
     fitting = [
         (place, [*first, *source, END_ID], [BEGIN_ID, *target, END_ID])

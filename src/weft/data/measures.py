@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from weft.data.numerals import ENGLISH_NUMBERS, missing_numbers, numbers_in
 from weft.text.chinese import characters_of_one_script, converter, is_chinese
+from weft.text.japanese import KANA
 from weft.text.language import code_of, is_in_words_of_characters, is_written_without_spaces
 from weft.text.words import mark_ranges
 
@@ -31,7 +32,7 @@ SCRIPTS: dict[str, tuple[tuple[int, int], ...]] = {
         (0xFF41, 0xFF5A),
     ),
     "han": ((0x3005, 0x3007), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3347F)),
-    "kana": ((0x3041, 0x309F), (0x30A1, 0x30FA), (0x30FC, 0x30FF), (0x31F0, 0x31FF), (0xFF66, 0xFF9F)),
+    "kana": tuple((ord(first), ord(last)) for first, last in re.findall("(.)-(.)", KANA)),
     "hangul": ((0x1100, 0x11FF), (0x3131, 0x318E), (0xAC00, 0xD7A3)),
     "cyrillic": ((0x400, 0x52F),),
     "greek": ((0x370, 0x3FF), (0x1F00, 0x1FFF)),
@@ -299,7 +300,7 @@ SUSPICIOUS_HAN = re.compile("[\ufffd\ue000-\uf8ff锟浣犲鎴戜绛鏄鐨勪鍒�
 
 # Words
 
-HAN_OR_KANA = "\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003347f"
+HAN_OR_KANA = f"\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003347f{KANA}"
 
 
 @cache
@@ -325,11 +326,11 @@ def may_be_alike(sources: Sequence[str], targets: Sequence[str], languages: tupl
     if not all(map(is_in_words_of_characters, languages)):
         return np.zeros(len(sources), np.bool_)
     pairs = zip(sources, targets, strict=True)
-    return np.array([s != t or (len(s) <= LONGEST_NAME and not KANA.search(s)) for s, t in pairs], np.bool_)
+    return np.array([s != t or (len(s) <= LONGEST_NAME and not IS_KANA.search(s)) for s, t in pairs], np.bool_)
 
 
 LONGEST_NAME = 12
-KANA = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in SCRIPTS["kana"]) + "]")
+IS_KANA = re.compile(f"[{KANA}]")
 
 
 # Languages that share a script

@@ -21,14 +21,9 @@ from torch.nn import functional as F
 BYTE_VALUES = 256
 
 
-def rounded_probability(probability: float) -> float:
-    """The probability with which `drop_by_bytes` really drops: the nearest 256th, but 0 and 1 only where they are
-    asked."""
-    return dropped_values(probability) / BYTE_VALUES
-
-
 def dropped_values(probability: float) -> int:
-    """How many of the 256 values of a byte mean that an activation is dropped."""
+    """How many of the 256 values of a byte mean that an activation is dropped: the nearest number, but none and all
+    only where they are asked."""
     if probability in (0, 1):
         return int(probability) * BYTE_VALUES
     return min(BYTE_VALUES - 1, max(1, round(probability * BYTE_VALUES)))
@@ -37,7 +32,7 @@ def dropped_values(probability: float) -> int:
 def drop_by_bytes(
     x: Float[Tensor, "*shape"], probability: float, onto: Float[Tensor, "*shape"] | None = None
 ) -> Float[Tensor, "*shape"]:
-    """Zero each element with `rounded_probability(probability)`, scale the others by 1 / (1 - that), and add them to
+    """Zero each element with the probability rounded to a 256th, scale the others by 1 / (1 - that), and add them to
     `onto`."""
     dropped = dropped_values(probability)
     if dropped == 0:

@@ -60,10 +60,8 @@ class Statistics:
         return self.score_of(self.counts)
 
 
-def count_sentences(
-    hypotheses: Sequence[str], references: ReferenceSets, language: str, tokenizer: str | None = None
-) -> dict[str, Statistics]:
-    """The statistics behind bleu_1 .. bleu_4, sacrebleu and chrf; takes what `score_translations` takes."""
+def count_sentences(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> dict[str, Statistics]:
+    """The statistics behind bleu_1 .. bleu_4, sacrebleu and chrf; texts as `score_translations` takes them."""
     by_sentence = references_by_sentence(hypotheses, references)
     of_each = [
         course_bleu([hypothesis], [[line] for line in lines], language)
@@ -79,7 +77,7 @@ def count_sentences(
     }
     sets = cast(list[Sequence[str]], list(zip_longest(*by_sentence)))
     for name, metric, score_of in (
-        ("sacrebleu", bleu_metric(language, tokenizer), bleu_of),
+        ("sacrebleu", bleu_metric(language, None), bleu_of),
         ("chrf", CHRF(), chrf_of),
     ):
         # Not a public function, but the one from which sacrebleu's own tests of significance start.
@@ -177,12 +175,11 @@ def with_intervals(
     scores: Scores,
     statistics: Mapping[str, Statistics],
     confidence: float,
-    resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Scores:
     """The same scores, and an interval for each that has statistics."""
-    drawn = resample(statistics, resamples, seed)
-    signature = f"bootstrap|bs:{resamples}|seed:{seed}"
+    drawn = resample(statistics, seed=seed)
+    signature = f"bootstrap|bs:{RESAMPLES}|seed:{seed}"
     intervals = {name: Interval(*interval(values, confidence), confidence, signature) for name, values in drawn.items()}
     return replace(scores, scores=tuple(replace(s, interval=intervals.get(s.name)) for s in scores.scores))
 

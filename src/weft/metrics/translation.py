@@ -118,12 +118,10 @@ class SentenceScores:
     chrf_signature: str
 
 
-def sentence_scores(
-    hypotheses: Sequence[str], references: ReferenceSets, language: str, tokenizer: str | None = None
-) -> SentenceScores:
+def sentence_scores(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> SentenceScores:
     """Of each sentence chrF2 and BLEU (sacrebleu's exponential smoothing, orders as far as the sentence goes)."""
     by_sentence = references_by_sentence(hypotheses, references)
-    bleu, character = bleu_metric(language, tokenizer, of_sentences=True), CHRF()
+    bleu, character = bleu_metric(language, None, of_sentences=True), CHRF()
     pairs = list(zip(hypotheses, by_sentence, strict=True))
     bleu_scores = tuple(bleu.sentence_score(hypothesis, lines).score for hypothesis, lines in pairs)
     chrf_scores = tuple(character.sentence_score(hypothesis, lines).score for hypothesis, lines in pairs)

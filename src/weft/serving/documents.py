@@ -164,7 +164,7 @@ def around(line: str) -> list["str | Hole"]:
     return [line[:begin], (words,), line[begin + len(words) :]]
 
 
-def with_holes(parts: Sequence["str | Hole | Inline"], write: Callable[[Original], str] | None = None) -> Document:
+def with_holes(parts: Sequence["str | Hole | Inline"]) -> Document:
     """A document of strings that stay and texts between them."""
     texts = [part[0] if isinstance(part, tuple) else part.text for part in parts if not isinstance(part, str)]
 

@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from weft.serving.documents import Document, Hole, Inline, Original, around, lines_of, with_holes
 from weft.text.chinese import HAN
-from weft.text.detokenization import KANA
+from weft.text.japanese import KANA
 from weft.text.markup import TAG_OR_COMMENT
 
 QUOTES = re.compile(r"(?:\s{0,3}>\s?)*")
@@ -42,7 +42,7 @@ DEFINITION = re.compile(rf"\s*\[(?!\^)(?P<label>[^\[\]]+)\]:\s*(?:<[^<>]*>|[^\s<
 """Of the target of links."""
 BELOW_HEAD = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?\s*|\s*\|\s*:?-+:?\s*\|\s*")
 """The line between the head and the body of a table."""
-WITHIN_CHINESE = re.compile(r"(?<=[{0}])\n(?=[{0}])".format(f"{HAN}{KANA}\u3001-\u303f\uff01-\uff60"))
+WITHIN_CHINESE = re.compile(r"(?<=[{0}])\n(?=[{0}])".format(f"{HAN}{KANA}・゠\u3001-\u303f\uff01-\uff60"))
 """The end of a line where no space belongs."""
 FRONT_MATTER = ("---", "+++")
 UNDERLINE_OR_RULE = re.compile(r"\s*(?:(?:=+|-+)\s*|(?:\*\s*){3,}|(?:_\s*){3,})")

@@ -22,7 +22,7 @@ from weft.serving.refusals import Refused
 from weft.serving.refusals import body_of as refusal_body
 from weft.serving.requests import Whole
 from weft.serving.service import Service
-from weft.serving.streams import Streamed, begin_stream, in_time
+from weft.serving.streams import Streamed, begin_stream
 from weft.serving.translating import Wish
 
 EVENTS = "text/event-stream"
@@ -178,21 +178,17 @@ async def chunks(
     def event(data: dict[str, Any]) -> bytes:
         return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
 
-    service.count(model, [source])
     head = {**head, "object": "chat.completion.chunk", **({"usage": None} if tells_usage else {})}
     written, flags = "", set[str]()
     try:
-        async with aclosing(in_time(service.stream(model, source, Wish()), ends, service.house.limits)) as sentences:
+        async with aclosing(service.stream(model, source, Wish(), ends)) as sentences:
             async for sentence in sentences:
-                service.count_flags(model, sentence.flags)
-                service.log_texts(model, [(sentence.source, sentence.text)])
                 role = {} if sentence.index else {"role": "assistant"}
                 content = sentence.before + sentence.text
                 yield event({**head, "choices": change({**role, "content": content})})
                 written += content
                 flags |= sentence.flags
     except Refused as refused:
-        service.house.count_refusal(refused)
         yield event(refusal_body(refused, "/v1/"))
     else:
         yield event({**head, "choices": change({}, reason_of(flags))})

@@ -172,12 +172,12 @@ def is_no_cancellation(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
-def write_log_to_stderr(level: int = logging.INFO) -> None:
+def write_log_to_stderr() -> None:
     """Of weft's own lines all, of uvicorn's those of errors."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     handler.addFilter(is_no_cancellation)
-    for name, least in (("weft.serving", level), ("uvicorn", logging.ERROR)):
+    for name, least in (("weft.serving", logging.INFO), ("uvicorn", logging.ERROR)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(least)

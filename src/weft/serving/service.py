@@ -18,6 +18,7 @@ from weft.serving.html_document import read_html
 from weft.serving.models import Models, ServedModel
 from weft.serving.refusals import Refused, busy, wrong_key
 from weft.serving.room import Room
+from weft.serving.streams import in_time
 from weft.serving.translating import Answer, StreamedSentence, Wish, stream, translate
 from weft.text.language import code_of
 
@@ -132,8 +133,22 @@ class Service:
 
         return await asyncio.to_thread(write)
 
-    async def stream(self, model: ServedModel, text: str, wish: Wish) -> AsyncGenerator[StreamedSentence]:
-        """The sentences of a text of any length, from when there is room for it. Raises Refused as `translate` does."""
+    async def stream(self, model: ServedModel, text: str, wish: Wish, ends: float) -> AsyncGenerator[StreamedSentence]:
+        """The sentences of a text of any length, from when there is room for it until the time `ends`. Raises Refused
+        as `translate` does and when the time is over, and counts it: the answer has begun, and ends with a word of it.
+        """
+        self.count(model, [text])
+        try:
+            async with aclosing(in_time(self._stream(model, text, wish), ends, self.house.limits)) as sentences:
+                async for sentence in sentences:
+                    self.count_flags(model, sentence.flags)
+                    self.log_texts(model, [(sentence.source, sentence.text)])
+                    yield sentence
+        except Refused as refused:
+            self.house.count_refusal(refused)
+            raise
+
+    async def _stream(self, model: ServedModel, text: str, wish: Wish) -> AsyncGenerator[StreamedSentence]:
         async with self.room_for_document(len(text)), aclosing(stream(model, text, wish)) as sentences:
             try:
                 async for sentence in sentences:

@@ -18,7 +18,7 @@ from weft.serving.reading import read_request
 from weft.serving.refusals import Refused
 from weft.serving.requests import Glossary, Key, ModelName, Term, Whole, codes_of, terms_of
 from weft.serving.service import AUTO, Service
-from weft.serving.streams import Streamed, begin_stream, in_time
+from weft.serving.streams import Streamed, begin_stream
 from weft.serving.translating import StreamedSentence, Wish, call
 from weft.text.language import code_of
 from weft.text.tokenizer import Tokenizer
@@ -235,15 +235,11 @@ async def streamed_lines(
     if model is None:
         yield as_line(StreamedSentence(0, text, "", text, frozenset()))
         return
-    service.count(model, [text])
     try:
-        async with aclosing(in_time(service.stream(model, text, wish), ends, service.house.limits)) as sentences:
+        async with aclosing(service.stream(model, text, wish, ends)) as sentences:
             async for sentence in sentences:
-                service.count_flags(model, sentence.flags)
-                service.log_texts(model, [(sentence.source, sentence.text)])
                 yield as_line(sentence)
     except Refused as refused:
-        service.house.count_refusal(refused)
         yield {"error": refused.message}
 
 

@@ -19,12 +19,12 @@ from weft.tasks.translation import Demands, Translator, batches_by_length, encod
 from weft.text.chinese import IS_HAN
 from weft.text.kinds import pieces_of
 from weft.text.normalization import PIECE_MARK
+from weft.text.punctuation import APOSTROPHES
 from weft.text.sentence_splitting import joins_without_space
 from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.text.word_ranges import BYTE, SPELLING_IN_BYTES, choose_cutter, text_of
 from weft.text.words import cut_words
 
-APOSTROPHES = "'’"
 MOST = 64
 """Alternatives that are found at most."""
 

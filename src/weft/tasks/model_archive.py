@@ -5,7 +5,6 @@ and what comes out is counted while it comes. It is written beside its place, ch
 in one step. Knows no network.
 """
 
-import os
 import shutil
 import stat
 import zipfile
@@ -16,7 +15,7 @@ from io import FileIO
 from pathlib import Path
 
 from weft.errors import ModelError, Problem, UsageError, WeftError
-from weft.files import clear_away, refuse_existing_folder, refuse_replacing, staged_beside, sync
+from weft.files import refuse_existing_folder, refuse_replacing, staged_file
 from weft.tasks.model_folder import (
     CARD,
     HOW_TO_CONVERT,
@@ -61,19 +60,9 @@ def pack(name: str | Path, archive: Path) -> Path:
         raise ModelError(folder, [Problem("its files", f"take {size:,} bytes, more than {LARGEST_MODEL:,}")])
     if folder / CARD in files and (folder / CARD).stat().st_size > LARGEST_TEXT_FILE:
         raise ModelError(folder, [Problem(CARD, ENDLESS_CARD)])
-    archive = archive.resolve()
-    staged = staged_beside(archive)
-    try:
-        with zipfile.ZipFile(staged, "w") as zipped:
-            for file in files:
-                add(zipped, file)
-        sync(staged)
-        os.replace(staged, archive)
-        sync(archive.parent)
-    except OSError as error:
-        raise WeftError(f"{archive} could not be written: {error.strerror}") from error
-    finally:
-        clear_away(staged)
+    with staged_file(archive) as staged, zipfile.ZipFile(staged, "w") as zipped:
+        for file in files:
+            add(zipped, file)
     return folder
 
 

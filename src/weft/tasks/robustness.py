@@ -67,7 +67,6 @@ def measure_noise(
     can_read: Callable[[Sequence[str]], list[bool]],
     pairs: ParallelText,
     clean: EvaluatedSet,
-    seed: int = NOISE_SEED,
 ) -> list[UnderNoise]:
     """Every kind of noise that the source language has; `clean` is the evaluation of the same pairs by what translates,
     which translates the texts that it can read.
@@ -77,7 +76,7 @@ def measure_noise(
     source, target = clean.languages
     found = []
     for kind in noises_of(source):
-        sources = noisy(pairs.sources, kind, source, seed)
+        sources = noisy(pairs.sources, kind, source, NOISE_SEED)
         is_changed = [one != other for one, other in zip(pairs.sources, sources, strict=True)]
         found.append(
             compared(
@@ -197,7 +196,7 @@ def complete(references: Sequence[Sequence[str]]) -> list[list[str]]:
     ]
 
 
-def noise_table(found: Sequence[UnderNoise], clean: EvaluatedSet, seed: int = NOISE_SEED) -> Table:
+def noise_table(found: Sequence[UnderNoise], clean: EvaluatedSet) -> Table:
     """A line for each kind: how many sources it changed, both scores, and what they lost."""
     rows = [
         (
@@ -215,7 +214,7 @@ def noise_table(found: Sequence[UnderNoise], clean: EvaluatedSet, seed: int = NO
     notes = [
         f"sacreBLEU: {clean.scores['sacrebleu'].signature}",
         f"chrF: {clean.scores['chrf'].signature}",
-        f"decoding: {describe_decoding(clean.decoding)}; data: {describe_data(clean.data)}; noise seed {seed}",
+        f"decoding: {describe_decoding(clean.decoding)}; data: {describe_data(clean.data)}; noise seed {NOISE_SEED}",
         *(
             f"lost most by {one.kind}: {one.example[0]} → {one.example[1] or '(nothing)'}"
             for one in found

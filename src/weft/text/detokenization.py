@@ -9,6 +9,7 @@ import re
 from functools import cache
 
 from weft.text.chinese import HAN
+from weft.text.japanese import KANA
 from weft.text.language import IN_WORDS_OF_CHARACTERS, code_of
 
 
@@ -166,11 +167,12 @@ CLIPPED = (
 # Languages without
 
 
-KANA = "\u3041-\u30ff\u31f0-\u31ff"
-WIDE_SIGNS = "\u3001-\u3004\u3006\u3008-\u303f\uff01-\uff60“”‘’…—·"
+WIDE_SIGNS = "\u3001-\u3004\u3006\u3008-\u303f\uff01-\uff60“”‘’…—·・゠"
 IDEOGRAM = re.compile(f"[{HAN}{KANA}]")
 # A space between two characters, before a sign that closes or after one that opens: natural text has none of these.
-SEGMENTED = re.compile(rf"[{HAN}{KANA}] [{HAN}{KANA}]| [，。！？；：、）》」』】”…]|[（《「『【“] | [,.:;!?](?: |$)")
+SEGMENTED = re.compile(
+    rf"[{HAN}{KANA}・] [{HAN}{KANA}・]| [，。！？；：、）》」』】”…]|[（《「『【“] | [,.:;!?](?: |$)"
+)
 SPACED_QUOTES_OF_SEGMENTS = re.compile(r'(?:(?<=[,:]) |(?<!\S))" ([^"]+) "(?!\S)')
 SPACE_OF_SEGMENTS = re.compile(
     rf" (?:(?=[{HAN}{KANA}{WIDE_SIGNS}])|(?<=[{HAN}{KANA}{WIDE_SIGNS}] )"

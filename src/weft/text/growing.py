@@ -3,12 +3,12 @@
 import unicodedata
 
 from weft.text.chinese import IS_HAN
+from weft.text.punctuation import APOSTROPHES
 from weft.text.sentence_splitting import joins_without_space
 from weft.text.tokenizer import Kind
 
 REPLACEMENT = "\ufffd"
 """What the bytes of a character are read as while some of them are missing."""
-APOSTROPHES = "'\u2019"
 
 
 def settled_part(text: str, language: str, kind: Kind) -> str:

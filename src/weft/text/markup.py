@@ -20,7 +20,7 @@ from itertools import pairwise
 from math import ceil, floor
 
 from weft.text.chinese import HAN
-from weft.text.detokenization import KANA
+from weft.text.japanese import KANA
 from weft.text.punctuation import PROTECTED
 from weft.text.words import mark_ranges
 

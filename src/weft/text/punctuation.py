@@ -27,6 +27,7 @@ def unify_punctuation(text: str, punctuation: Punctuation) -> str:
 
 
 WORD = re.compile(r"\w")
+APOSTROPHES = "'’"
 
 # Full-width signs with an ASCII twin. Those of ＜＝＞ are left out: an accent that follows could melt into them.
 FULL_WIDTH = {

@@ -18,7 +18,7 @@ from weft.errors import CorpusError, MissingExtraError, ModelError, Problem, ref
 from weft.text.chinese import Script, convert_script
 from weft.text.language import code_of
 from weft.text.normalization import Normalization, in_form, normalize
-from weft.text.punctuation import Punctuation, unify_punctuation
+from weft.text.punctuation import APOSTROPHES, Punctuation, unify_punctuation
 from weft.text.sentencepiece_model import has_many_characters
 from weft.text.vocabulary import (
     SPECIAL_PIECES,
@@ -54,7 +54,6 @@ LOW_QUOTES = {"„": "“”", "‚": "‘’"}
 ELIDING, SUFFIXING, DIVIDING = {"fr", "it", "ca", "oc"}, {"tr", "az"}, {"uk", "be"}
 """Languages with l'amour, with Ankara'da, and with п'ять."""
 JOINING = "-/_@‐‑–—"
-APOSTROPHES = "'’"
 AFTER_APOSTROPHE = {"s", "t", "d", "m", "ll", "re", "ve", "clock"}
 ELIDED = (
     "l d j c n m t s qu jusqu lorsqu puisqu quoiqu quelqu presqu aujourd entr dell all nell sull dall coll un nessun "
