@@ -101,9 +101,34 @@ def test_no_chinese_page_is_without_an_english_one() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_relative_link_leads_somewhere(document: str) -> None:
-    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", outside_blocks(document))
+    links = re.findall(r"\]\(([^)\s]+)[^)]*\)", outside_blocks(document))
     relative = [link for link in links if "://" not in link]
-    assert [link for link in relative if not (ROOT / document).parent.joinpath(link).exists()] == []
+    assert [link for link in relative if not leads_somewhere(link, document)] == []
+
+
+def leads_somewhere(link: str, document: str) -> bool:
+    path, _, anchor = link.partition("#")
+    target = (ROOT / document).parent / path if path else ROOT / document
+    return target.exists() and (not anchor or anchor in anchors(str(target)))
+
+
+def anchors(document: str) -> set[str]:
+    """What GitHub calls the headings: in small letters, without signs but - and _, where a space is - too; and with a
+    number behind what another heading above is called."""
+    headings = re.findall(r"^#+ (.+)$", outside_blocks(document), re.MULTILINE)
+    names = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+    above = (names[:place].count(name) for place, name in enumerate(names))
+    return {f"{name}-{number}" if number else name for name, number in zip(names, above, strict=True)}
+
+
+def test_an_anchor_is_what_github_calls_a_heading(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# In time: `--budget`\n## 限定时间：`--budget`\n## Twice\n```\n# no heading\n```\n## Twice\n", "utf-8"
+    )
+    assert anchors(str(page)) == {"in-time---budget", "限定时间--budget", "twice", "twice-1"}
+    assert leads_somewhere("page.md#twice-1", str(page)) and leads_somewhere("#twice", str(page))
+    assert not leads_somewhere("page.md#thrice", str(page)) and not leads_somewhere("other.md#twice", str(page))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

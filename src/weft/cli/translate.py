@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
@@ -169,17 +169,12 @@ def translate(
     shows_memory = memory is not None and memory_use == "show"
     if shows_memory and is_bulk and not as_json:
         raise UsageError("--memory-use show writes into the objects of --json where a file is translated; add --json")
-    if memory is None and memory_use == "force":
-        raise UsageError("--memory-use force needs a memory; name its file by --memory")
-    if memory is None and memory_similarity is not None:
-        raise UsageError("--memory-similarity needs a memory; name its file by --memory")
-    if memory_use == "force":
-        refuse_together("--memory-use force shows no similar sentence", **{"memory-similarity": memory_similarity})
+    check_use_of_memory(memory, memory_use, memory_similarity)
     refuse_place("--output", output_file, [input_file, glossary, memory])
     if is_bulk:  # oneDNN would keep what it compiled for a thousand shapes, a gigabyte; hardly one comes again
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     with without_collections():
-        from weft.tasks.bulk import Form, as_lines, translate_file
+        from weft.tasks.bulk import Form, translate_file
         from weft.tasks.glossary import read_glossary
         from weft.tasks.passages import PassageTranslator
         from weft.tasks.translation_memory import LEAST, read_memory
@@ -190,8 +185,7 @@ def translate(
     if text is not None and alternatives_after is not None:
         sentence, prefix = read_arguments([text[0], alternatives_after])
         found = translator.alternatives(sentence, prefix, best or 5)
-        with open_output(output_file) as output:
-            output.write(alternatives_written(sentence, prefix, found, as_json=as_json))
+        write(output_file, [alternatives_written(sentence, prefix, found, as_json=as_json)])
         return
     normalize = translator.model.source_tokenizer.normalize
     remembered = read_memory(memory, languages, normalize) if memory is not None else None
@@ -206,33 +200,12 @@ def translate(
     similarity = LEAST if memory_similarity is None else memory_similarity
     form = Form(as_json, best, similarity if shows_memory and as_json else None)
     if text is not None and (begin is not None or phrases):
-        sentences, wanted = read_arguments(text), read_arguments(phrases or [])
-        beginnings = read_arguments([begin] * len(sentences)) if begin else []
-        if shows_memory and not as_json:
-            say_similar(remembered, sentences, similarity)
-        answered = translator.translate_n_best(
-            sentences,
-            best or 1,
-            glossary=terms,
-            prefixes=beginnings,
-            phrases=[wanted] * len(sentences) if wanted else (),
-            memory=passages.forced,
-        )
-        with open_output(output_file) as output:
-            for number, of_text in enumerate(answered, start=1):
-                output.writelines(f"{line}\n" for line in as_lines(number, of_text, passages, form))
+        write(output_file, begun_or_with_phrases(passages, text, begin, phrases or [], form, similarity=similarity))
         return
     if input_file is None or output_file is None or not is_bulk:
-        is_typed = (
-            sys.stdout is not None
-            and sys.stdout.isatty()
-            and (text is not None or (input_file is None and sys.stdin is not None and sys.stdin.isatty()))
-        )
-        streams = output_file is None and form == Form() and (is_typed if stream is None else stream)
-        with open_output(output_file) as output:
-            for written in answers(passages, text, input_file, form, similarity=similarity, streams=streams):
-                output.write(written)
-                output.flush()
+        wants_stream = is_typed(text, input_file) if stream is None else stream
+        streams = output_file is None and form == Form() and wants_stream
+        write(output_file, answers(passages, text, input_file, form, similarity=similarity, streams=streams))
         return
     with choose_display(input_file.name) as display:
         place = translate_file(
@@ -275,10 +248,65 @@ def is_stream(path: Path) -> bool:
     return os.path.exists(path) and not path.is_file() and not path.is_dir()
 
 
+def is_typed(texts: list[str] | None, path: Path | None) -> bool:
+    """Whether somebody gives sentences, or types them, and reads the answers in a terminal."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return False
+    return texts is not None or (path is None and sys.stdin is not None and sys.stdin.isatty())
+
+
+def check_use_of_memory(memory: Path | None, use: str, similarity: float | None) -> None:
+    """Raise UsageError where the options of a memory do not go with each other."""
+    if memory is None and use == "force":
+        raise UsageError("--memory-use force needs a memory; name its file by --memory")
+    if memory is None and similarity is not None:
+        raise UsageError("--memory-similarity needs a memory; name its file by --memory")
+    if use == "force":
+        refuse_together("--memory-use force shows no similar sentence", **{"memory-similarity": similarity})
+
+
 def refuse_together(why: str, **others: object) -> None:
     """Raise UsageError where one of these options is given as well."""
     if given := [f"--{name}" for name, value in others.items() if value not in (None, False)]:
         raise UsageError(f"{why}; leave out {' and '.join(given)}")
+
+
+def write(path: Path | None, parts: Iterable[str]) -> None:
+    with open_output(path) as output:
+        for part in parts:
+            output.write(part)
+            output.flush()
+
+
+def begun_or_with_phrases(
+    passages: "PassageTranslator",
+    texts: list[str],
+    begin: str | None,
+    phrases: list[str],
+    form: "Form",
+    *,
+    similarity: float,
+) -> list[str]:
+    """The lines of translations that begin so, and in which these phrases appear."""
+    from weft.tasks.bulk import as_lines
+
+    sentences, wanted = read_arguments(texts), read_arguments(phrases)
+    beginnings = read_arguments([begin] * len(sentences)) if begin else []
+    if passages.memory_use == "show" and not form.as_json:
+        say_similar(passages.memory, sentences, similarity)
+    answered = passages.translator.translate_n_best(
+        sentences,
+        form.best or 1,
+        glossary=passages.glossary,
+        prefixes=beginnings,
+        phrases=[wanted] * len(sentences) if wanted else (),
+        memory=passages.forced,
+    )
+    return [
+        f"{line}\n"
+        for number, of_text in enumerate(answered, start=1)
+        for line in as_lines(number, of_text, passages, form)
+    ]
 
 
 def answers(
