@@ -19,10 +19,12 @@ LIMITS = Limits()
 
 LIBRARIES = {
     "fastapi": "FastAPI",
+    "h11": "h11",
     "lxml": "lxml",
     "prometheus_client": "prometheus-client",
     "py3langid": "py3langid",
     "python_multipart": "python-multipart",
+    "starlette": "Starlette",
     "uvicorn": "uvicorn",
 }
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
