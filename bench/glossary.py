@@ -12,8 +12,6 @@ it, by constraints or stand-ins; a name or thing whose place was taken is no sta
 bench/results/glossary.jsonl; `--docs` puts the table of the last session into docs/*/decoding.md.
 """
 
-import argparse
-import os
 import re
 import time
 from collections import Counter, defaultdict
@@ -23,28 +21,24 @@ from itertools import cycle
 from pathlib import Path
 from unittest.mock import patch
 
+from bench.each_model import measure_each
 from bench.machine import (
     RESULTS,
     SEPARATORS,
     Line,
-    append_line,
-    circumstances,
     markdown_table,
     name_of_machine,
     say,
-    show_last_session,
 )
 from bench.shipped import Pair, read_pairs, tatoeba_rows
 
 from weft.metrics.translation import chrf, sacre_bleu
 from weft.tasks.glossary import Glossary, whole_words
-from weft.tasks.model_folder import find_model
-from weft.tasks.translation import Translator, load_translator
+from weft.tasks.translation import Translator
 from weft.text.chinese import convert_script
 from weft.text.words import cut_chinese
 
 LINES = RESULTS / "glossary.jsonl"
-FILE = "zh-en-50k/valid.tsv"
 LANGUAGES = ("zh", "en")
 
 NAMES = (("汤姆", "Tom"), ("玛丽", "Mary"), ("波士顿", "Boston"))
@@ -85,20 +79,7 @@ class Asked:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="a model's name, or a folder")
-    parser.add_argument("--data", type=Path, default=os.environ.get("WEFT_DATA"), help="where zh-en-50k lies")
-    parser.add_argument("--docs", action="store_true", help="also put the last session's table into the docs")
-    options = parser.parse_args()
-    if options.models and options.data is None:
-        parser.error("say where zh-en-50k lies: --data DIR, or WEFT_DATA in the environment")
-    session = time.strftime("%Y-%m-%dT%H:%M:%S")
-    for name in options.models:
-        translator = load_translator(find_model(name))
-        facts = {**circumstances(), "session": session, "model": Path(name).name, "file": FILE}
-        for line in measure(translator, options.data):
-            append_line(LINES, {**facts, **line})
-    show_last_session(LINES, table, "decoding.md", "glossary", docs=options.docs)
+    measure_each(__doc__, LINES, "decoding.md", measure, table)
 
 
 def measure(translator: Translator, data: Path) -> Iterator[Line]:

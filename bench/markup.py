@@ -8,52 +8,33 @@ share of the words, as it does for a model that does not tell where it looks. A 
 bench/results/markup.jsonl; `--docs` puts the table of the last session into docs/*/translating.md.
 """
 
-import argparse
-import os
 import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
+from bench.each_model import measure_each
 from bench.glossary import LANGUAGES, Asked, holds, linked_words, turn, with_words
 from bench.machine import (
     RESULTS,
     Line,
-    append_line,
-    circumstances,
     markdown_table,
     name_of_machine,
     say,
-    show_last_session,
 )
 from bench.shipped import read_pairs, tatoeba_rows
 
-from weft.tasks.model_folder import find_model
 from weft.tasks.passages import PassageTranslator
-from weft.tasks.translation import Translator, load_translator
+from weft.tasks.translation import Translator
 from weft.text.chinese import convert_script
 
 LINES = RESULTS / "markup.jsonl"
-FILE = "zh-en-50k/valid.tsv"
 INSIDE = re.compile(r"<b>(.*?)</b>")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="a model's name, or a folder")
-    parser.add_argument("--data", type=Path, default=os.environ.get("WEFT_DATA"), help="where zh-en-50k lies")
-    parser.add_argument("--docs", action="store_true", help="also put the last session's table into the docs")
-    options = parser.parse_args()
-    if options.models and options.data is None:
-        parser.error("say where zh-en-50k lies: --data DIR, or WEFT_DATA in the environment")
-    session = time.strftime("%Y-%m-%dT%H:%M:%S")
-    for name in options.models:
-        translator = load_translator(find_model(name))
-        facts = {**circumstances(), "session": session, "model": Path(name).name, "file": FILE}
-        for line in measure(translator, options.data):
-            append_line(LINES, {**facts, **line})
-    show_last_session(LINES, table, "translating.md", "markup", docs=options.docs)
+    measure_each(__doc__, LINES, "translating.md", measure, table)
 
 
 def measure(translator: Translator, data: Path) -> Iterator[Line]:

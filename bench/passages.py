@@ -6,54 +6,40 @@ runs. A line for each in bench/results/passages.jsonl; `--docs` puts the table o
 docs/*/translating.md.
 """
 
-import argparse
-import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+from bench.each_model import FILE, measure_each
 from bench.machine import (
     RESULTS,
     SEPARATORS,
     Line,
-    append_line,
-    circumstances,
     markdown_table,
     name_of_machine,
     say,
-    show_last_session,
 )
 
 from weft.data.corpus import read_corpora
 from weft.metrics.translation import chrf, sacre_bleu
-from weft.tasks.model_folder import find_model
 from weft.tasks.passages import PassageTranslator, Split
-from weft.tasks.translation import Translator, load_translator
+from weft.tasks.translation import Translator
 from weft.text.sentence_splitting import split_sentences
 
 LINES = RESULTS / "passages.jsonl"
-FILE = "zh-en-50k/valid.tsv"
 SPLITS: tuple[Split, ...] = ("always", "never")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="a model's name, or a folder")
-    parser.add_argument("--data", type=Path, default=os.environ.get("WEFT_DATA"), help="where zh-en-50k lies")
-    parser.add_argument("--docs", action="store_true", help="also put the last session's table into the docs")
-    options = parser.parse_args()
-    if options.models and options.data is None:
-        parser.error("say where zh-en-50k lies: --data DIR, or WEFT_DATA in the environment")
-    session = time.strftime("%Y-%m-%dT%H:%M:%S")
-    for name in options.models:
-        folder = find_model(name)
-        translator = load_translator(folder)
-        facts = {**circumstances(), "session": session, "model": Path(name).name}
-        for split in SPLITS:
-            append_line(LINES, {**facts, "file": FILE, "split": split, **measure(translator, options.data, split)})
-    show_last_session(LINES, table, "translating.md", "passages", docs=options.docs)
+    measure_each(__doc__, LINES, "translating.md", measure, table)
 
 
-def measure(translator: Translator, data: Path, split: Split) -> Line:
+def measure(translator: Translator, data: Path) -> Iterator[Line]:
+    for split in SPLITS:
+        yield {"split": split, **outcome(translator, data, split)}
+
+
+def outcome(translator: Translator, data: Path, split: Split) -> Line:
     settings = translator.model.recipe.data
     pairs = read_corpora([FILE], settings, data)
     several = [
