@@ -55,6 +55,23 @@ def test_a_teacher_is_known_by_what_those_before_it_had_seen(parent: Path, tmp_p
         weft.train(asked, run=tmp_path / "run", data=tmp_path)
 
 
+def test_nothing_begins_with_a_model_that_knows_the_valid_files_nor_on_pairs_that_it_made(
+    parent: Path, tmp_path: Path, tiny_run: Path
+) -> None:
+    (tmp_path / "mono.zh").write_text("我有一个苹果。\n你好。\n")
+    self_train(parent, tmp_path / "mono.zh", tmp_path / "made.tsv", max_ratio=99)
+    shutil.copy(tiny_run / "train.tsv", tmp_path / "renamed.tsv")
+    asked = recipe(init=str(parent))
+    asked["data"] |= {"train": ["other.tsv", "made.tsv"], "valid": ["valid.tsv", "renamed.tsv"]}
+    with pytest.raises(RecipeError) as caught:
+        weft.train(asked, run=tmp_path / "run", data=tmp_path)
+    why = "was trained on renamed.tsv, which is among the valid files; take another model or other valid files"
+    assert [(each.where, each.what) for each in caught.value.problems] == [
+        (f"training.init = {parent}", why),
+        (f"data.train, pairs made by {parent}", why),
+    ]
+
+
 def test_a_run_knows_the_model_that_it_began_with_also_when_that_is_gone(
     parent: Path, tmp_path: Path, tiny_run: Path
 ) -> None:

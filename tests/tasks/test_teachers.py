@@ -156,7 +156,7 @@ def taught(
     torch.manual_seed(7)
     weights = build_transformer(resolved.recipe, *[tokenizer.vocab_size for tokenizer in tokenizers])
     student = TranslationModel(resolved, weights, *tokenizers)
-    task = TranslationTask(student, pairs, seed=1, teachers=load_teachers(student, {}, Silent()))
+    task = TranslationTask(student, pairs, seed=1, teachers=load_teachers(student, Silent()))
     return task, student.model.train(), batch
 
 

@@ -2,16 +2,24 @@
 and what they have seen go over to it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
+from weft.errors import Problem, RecipeError
 from weft.files import sha256
 from weft.tasks.model_card import BEFORE, Parent, recorded_files
 from weft.tasks.model_folder import MANIFEST, find_model
 from weft.tasks.model_summary import read_card
 from weft.tasks.recipes import TranslationRecipe
+
+WHERE = {
+    "init": "training.init = {}",
+    "teacher": "training.teachers, {}",
+    "maker": "data.train, pairs made by {}",
+}
+"""How a recipe comes to a parent."""
 
 
 class Names(BaseModel):
@@ -32,6 +40,25 @@ def parents_of(recipe: TranslationRecipe, train: Mapping[str, str], root: Path) 
     makers = [maker for name, digest in train.items() for maker in makers_of(root / name, digest)]
     once = {maker.digest: maker for maker in makers}
     return [*(parent_of(part, name) for part, name in named), *once.values()]
+
+
+def check_unseen(parents: Sequence[Parent], valid: Mapping[str, str]) -> None:
+    """Raise RecipeError with every valid file that one of the parents was trained on, or has from a model that was: it
+    knows their answers, and the new model would have them from it before it is asked.
+
+    `valid` maps the files that the new model is chosen by to their sha256.
+    """
+    problems = [
+        Problem(
+            WHERE[parent.part].format(parent.name),
+            f"was trained on {name}, which is among the valid files; take another model or other valid files",
+        )
+        for parent in parents
+        for name, digest in valid.items()
+        if digest in parent.seen
+    ]
+    if problems:
+        raise RecipeError("the recipe with its valid files", problems)
 
 
 def parent_of(part: str, name: str) -> Parent:

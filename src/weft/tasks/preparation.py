@@ -33,6 +33,7 @@ from weft.errors import CorpusError, Problem, RunError, WeftError, shown
 from weft.runtime import usable_cores
 from weft.tasks.corpora import Corpora, find_recipe, read_all
 from weft.tasks.model_folder import TranslationModel, load_tokenizers, tokenizer_names
+from weft.tasks.parents import check_unseen, parents_of
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.teachers import check_teachers
 from weft.tasks.translation import tag_ids
@@ -156,7 +157,8 @@ def prepare(
     resolved = with_language_choices(resolved)
     carried = carried_over(resolved, listener)
     if carried is not None:
-        check_teachers(resolved.recipe, carried[:2], corpora.valid.sha256)
+        check_teachers(resolved.recipe, carried[:2])
+    check_unseen(parents_of(resolved.recipe, corpora.train, corpora.root), corpora.valid.sha256)
     depends_on = dependencies(resolved.recipe, corpora, carried)
     for place in dict.fromkeys((kept_in or folder, folder)):
         store = opened(place, depends_on, listener)

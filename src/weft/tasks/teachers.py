@@ -1,13 +1,13 @@
 """Teachers: models from whose word-by-word distributions another model learns (Kim and Rush 2016, section 3.1).
 
     teacher_digests   what their folders hold, which is part of a run's identity
-    check_teachers    those that cannot teach a model with these vocabularies, or must not, are refused
+    check_teachers    those that cannot teach a model with these vocabularies are refused
     load_teachers     the models, ready to be asked
 
 What is learned from them is the business of training/losses.py.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from weft.errors import Problem, RecipeError
 from weft.files import sha256
@@ -15,7 +15,6 @@ from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS
 from weft.tasks.model_folder import CARD, MANIFEST, TranslationModel, check_model, find_model, load_model
 from weft.tasks.model_summary import read_card
-from weft.tasks.parents import seen_by
 from weft.tasks.recipes import TranslationRecipe
 from weft.text.tokenizer import Tokenizer
 from weft.training.task import Listener
@@ -29,24 +28,20 @@ def teacher_digests(recipe: TranslationRecipe) -> dict[str, str]:
     return {name: sha256(find_model(name) / MANIFEST) for name in recipe.training.teachers}
 
 
-def check_teachers(recipe: TranslationRecipe, tokenizers: Sequence[Tokenizer], valid: Mapping[str, str]) -> None:
-    """Raise RecipeError with all reasons why one of the recipe's teachers cannot teach a model with these vocabularies.
-
-    `valid` maps the files that the student is chosen by to their sha256.
-    """
+def check_teachers(recipe: TranslationRecipe, tokenizers: Sequence[Tokenizer]) -> None:
+    """Raise RecipeError with all that keeps the recipe's teachers from teaching a model with these vocabularies."""
     problems: list[Problem] = []
     for name in recipe.training.teachers:
         folder = find_model(name)
         teacher, *theirs = check_model(folder)
-        reasons = [*misfits(teacher.recipe, theirs, recipe, tokenizers), *known_already(read_card(folder), valid)]
-        problems += [Problem(name, reason) for reason in reasons]
+        problems += [Problem(name, reason) for reason in misfits(teacher.recipe, theirs, recipe, tokenizers)]
     if problems:
         raise RecipeError("the recipe with training.teachers", problems)
 
 
-def load_teachers(student: TranslationModel, valid: Mapping[str, str], listener: Listener) -> list[Transformer]:
+def load_teachers(student: TranslationModel, listener: Listener) -> list[Transformer]:
     """The teachers of the student's recipe, once checked, in evaluation mode and the precision of its training."""
-    check_teachers(student.recipe, (student.source_tokenizer, student.target_tokenizer), valid)
+    check_teachers(student.recipe, (student.source_tokenizer, student.target_tokenizer))
     teachers: list[Transformer] = []
     for name in student.recipe.training.teachers:
         folder = find_model(name)
@@ -75,12 +70,3 @@ def misfits(
     longest, max_length = teacher.model.longest_sentence, student.data.max_length
     if longest is not None and max_length > longest - 2:  # a tag and </s>, or <s>
         yield f"reads no more than {longest} pieces; set data.max_length = {longest - 2}"
-
-
-def known_already(card: str, valid: Mapping[str, str]) -> Iterator[str]:
-    """What was trained on the valid files, or has it from a model that was, knows their answers, and would tell them
-    the student before it is asked."""
-    trained_on = seen_by(card)
-    for name, digest in valid.items():
-        if digest in trained_on:
-            yield f"was trained on {name}, which is among the valid files; take another teacher or other valid files"

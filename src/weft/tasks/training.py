@@ -473,7 +473,7 @@ def make_trainer(
     model.model.to(device)
     model.model.compute_dtype = PRECISIONS[recipe.training.precision]
     model.model.layer_generator = ranks.common
-    teachers = ranks.from_first(load_teachers, model, corpora.valid.sha256, listener)
+    teachers = ranks.from_first(load_teachers, model, listener)
     batches = replace(training_batches(model, store, listener, teachers), part=ranks.part)
     steps_per_epoch = recipe.training.steps_per_epoch(batches.steps_per_epoch())
     total = recipe.training.horizon(steps_per_epoch, recipe.model.model_dim).total_steps
