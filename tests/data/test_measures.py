@@ -116,6 +116,7 @@ def test_single_letters_read_as_windows_1252_are_seen_too(text: str) -> None:
         "if x<y or z>1",
         "AT&T; yes",
         "array[i]是一个元素",
+        "new int[size], tags[url], a[img] = b[quote], [size], [color]",
         "section [i] of the text",
         "他说--> 好",
         "[sic]",

@@ -1,11 +1,13 @@
 """Glossaries: which terms of a text are found, and the pieces in which their translations may appear."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from weft.errors import CorpusError, UsageError
-from weft.tasks.glossary import Glossary, constraint_of, joins_of, phrases_of, read_glossary, space_of
+from weft.tasks.glossary import Glossary, as_glossary, constraint_of, joins_of, phrases_of, read_glossary, space_of
 from weft.text.kinds import train_tokenizer
 from weft.text.tokenizer import Kind
 
@@ -163,6 +165,34 @@ def test_a_glossary_is_read_from_a_file_whose_columns_are_the_languages(tmp_path
     (tmp_path / "terms.tsv").write_text("en\tnote\tzh\nBeijing\tcity\t北京\nUN\t\t联合国\n", encoding="utf-8")
     glossary = read_glossary(tmp_path / "terms.tsv", ("zh", "en"))
     assert [term.targets for term in glossary.found_in("北京和联合国")] == [("Beijing",), ("UN",)]
+
+
+def test_a_glossary_may_be_a_dict_a_file_or_one_that_was_read(tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("zh\ten\n天\tsky\n地\tearth\n地\tground\n")
+    read = read_glossary(tmp_path / "terms.tsv", ("zh", "en"))
+    assert as_glossary(read, ("zh", "en")) is read
+    for given in (tmp_path / "terms.tsv", str(tmp_path / "terms.tsv"), {"地": ["earth", "ground"], "天": "sky"}):
+        found = as_glossary(given, ("zh", "en"))
+        assert found is not None and found.digest == read.digest
+    assert as_glossary(None, ("zh", "en")) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (CHINESE, "the glossary is for zh -> en, the model for en -> zh"),
+        ([("cat", "猫")], "is a dict of terms, the path of a file or a Glossary, found list"),
+        ({"cat": 1}, "a term and its translations are strings, found 'cat': 1"),
+        ({"cat": ["猫", None]}, "are strings, found 'cat': ['猫', None]"),
+        ({1: "猫"}, "are strings, found 1: '猫'"),
+        ({"cat": []}, "a term has an empty side: 'cat': []"),
+        ({" ": "猫"}, "a term has an empty side: ' ': '猫'"),
+        ({"cat": ["猫", ""]}, "a term has an empty side: 'cat': ['猫', '']"),
+    ],
+)
+def test_what_is_no_glossary_for_a_model_is_refused(given: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        as_glossary(given, ("en", "zh"))
 
 
 def test_every_line_of_a_glossary_that_is_wrong_is_named(tmp_path: Path) -> None:

@@ -309,6 +309,8 @@ def test_terms_of_a_glossary_appear_and_no_other_sentence_changes(random_model: 
     found = translator.translate(texts, glossary=glossary, max_length_extra=8)
     assert same(found[1:2], plain[1:2])
     assert "school" in found[0].text and "school" in found[2].text and "black cat" in found[2].text
+    assert found == translator.translate(texts, glossary={"学校": "school", "猫": "black cat"}, max_length_extra=8)
+    assert "school" in "".join(translator.stream(texts[0], glossary={"学校": ["school"]}, max_length_extra=8))
     assert "school" not in plain[0].text  # else the test would show nothing
 
 

@@ -180,7 +180,7 @@ def translate(
         from weft.tasks.translation_memory import LEAST, read_memory
 
     translator, (folder, *others) = load_as_found(models, overrides or (), engine)
-    languages = translator.model.recipe.data.source, translator.model.recipe.data.target
+    languages = translator.languages
     terms = read_glossary(glossary, languages) if glossary is not None else None
     if text is not None and alternatives_after is not None:
         sentence, prefix = read_arguments([text[0], alternatives_after])

@@ -213,7 +213,8 @@ MARKUP = re.compile(
     r"|&(?:[A-Za-z]{2,8}|#\d{1,6}|#x[0-9A-Fa-f]{1,6});"  # entities
     r"|\{\\[A-Za-z][^}\n]{0,40}\}"  # subtitle styles, {\an8}
     r"|\{\{[^{}\n]{1,80}\}\}|\[\[[^\[\]\n]{1,80}\]\]"  # wiki templates and links
-    r"|\[/?(?:url|img|quote|color|size)(?:=[^\]\n]{0,80})?\]|\[/[biu]\]"  # boards; not array[i]
+    r"|\[/(?:url|img|quote|color|size|[biu])\]|\[(?:url|img|quote|color|size)=[^\]\n]{0,80}\]"
+    r"|(?<![A-Za-z0-9_])\[(?:url|img|quote)\]"  # boards; not array[i], array[url], [size]
     r"|<!--|\\(?:[nrt](?![A-Za-z])|u[0-9A-Fa-f]{4}|[\"'])"  # comments, escapes that were never undone
 )
 

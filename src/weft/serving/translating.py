@@ -175,8 +175,7 @@ def submitted(model: ServedModel, job: Job[Value]) -> Job[Value]:
 
 
 def glossary_of(translator: Translator, wish: Wish) -> Glossary | None:
-    languages = translator.model.recipe.data.source, translator.model.recipe.data.target
-    return Glossary(wish.terms, languages) if wish.terms else None
+    return Glossary(wish.terms, translator.languages) if wish.terms else None
 
 
 def search(translator: Translator, wish: Wish, sentences: Sequence[str], are_wanted: Callable[[], bool]) -> list[Found]:

@@ -1,6 +1,7 @@
 """A glossary: terms of the source language, and how each is to be translated.
 
-    Glossary        reads the terms, and finds those that stand in a text
+    Glossary        the terms, and those of them that stand in a text
+    as_glossary     whatever Python code has them in: a dict, a file, a Glossary
     phrases_of      the ways in which a term may stand among the pieces of a translation
     joins_of        where pieces make a longer word, of which it must be no part
 
@@ -10,10 +11,12 @@ letter case; of two that overlap in a text, such as Beijing and Beijing Universi
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from weft.data.corpus import CorpusEntry, Layout, Reading, open_files
 from weft.decoding.constraints import Constraint, Joins, Phrase
@@ -132,6 +135,41 @@ def read_glossary(path: str | Path, languages: tuple[str, str]) -> Glossary:
             pairs.append((source, targets[0]))
     reading.raise_problems()
     return Glossary(pairs, languages)
+
+
+Terms = Glossary | Mapping[str, str | Sequence[str]] | str | os.PathLike[str]
+"""A glossary as Python code may give it; a string is the path of a file."""
+
+
+def as_glossary(terms: Terms | None, languages: tuple[str, str]) -> Glossary | None:
+    """The glossary of these terms between the languages of a model: {"苹果": "apple"}, where a list holds several
+    translations of which any will do, what `read_glossary` reads, or one that is made already.
+
+    Raises UsageError for anything else and for one of other languages, CorpusError for a file as `read_glossary` does.
+    """
+    if terms is None:
+        return None
+    if isinstance(terms, (str, os.PathLike)):
+        return read_glossary(Path(terms), languages)
+    if isinstance(terms, Mapping):
+        return Glossary(list(pairs_of(terms)), languages)
+    if not isinstance(terms, Glossary):
+        found = type(terms).__name__
+        raise UsageError(f"a glossary is a dict of terms, the path of a file or a Glossary, found {found}")
+    if terms.languages != languages:
+        raise UsageError(f"the glossary is for {' -> '.join(terms.languages)}, the model for {' -> '.join(languages)}")
+    return terms
+
+
+def pairs_of(terms: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
+    """Raises UsageError at what is no term, or no translation of one."""
+    for source, given in terms.items():
+        targets = [given] if isinstance(given, str) else given
+        if not isinstance(targets, Sequence) or not all(isinstance(text, str) for text in (source, *targets)):
+            raise UsageError(f"a term and its translations are strings, found {source!r}: {given!r}")
+        if not targets or not all(map(folded, (source, *targets))):
+            raise UsageError(f"a term has an empty side: {source!r}: {given!r}")
+        yield from ((source, target) for target in targets)
 
 
 def constraint_of(targets: Sequence[str], tokenizer: Tokenizer, language: str) -> Constraint:

@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 from typing import Literal, get_args
 
 from weft.errors import UsageError
-from weft.tasks.glossary import Glossary, folded
+from weft.tasks.glossary import Glossary, Terms, as_glossary, folded
 from weft.tasks.text_attention import CharacterAttention, attention_between
 from weft.tasks.translation import Translation, Translator, checked_texts
 from weft.tasks.translation_memory import TranslationMemory
@@ -55,12 +55,13 @@ class PassageTranslator:
         split: Split = "always",
         *,
         keeps_markup: bool = False,
-        glossary: Glossary | None = None,
+        glossary: Terms | None = None,
         memory: TranslationMemory | None = None,
         memory_use: MemoryUse = "force",
     ) -> None:
         if split not in get_args(Split):
             raise UsageError(f"split is one of {', '.join(get_args(Split))}, found {split}")
+        glossary = as_glossary(glossary, translator.languages)
         if glossary:
             translator.check_glossary(glossary)
         self.translator = translator

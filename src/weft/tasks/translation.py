@@ -42,7 +42,7 @@ from weft.runtime import (
     keep_memory_pages,
     side_by_side,
 )
-from weft.tasks.glossary import Glossary, Term, constraint_of, joins_of, space_of
+from weft.tasks.glossary import Glossary, Term, Terms, as_glossary, constraint_of, joins_of, space_of
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
 from weft.tasks.translation_memory import TranslationMemory
 from weft.text.growing import settled_part
@@ -119,16 +119,20 @@ class Translator:
             member.model.to(self.device).eval()
         self.decoding = model.recipe.decoding
 
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The codes of what is read and what is written."""
+        return self.model.recipe.data.source, self.model.recipe.data.target
+
     def __repr__(self) -> str:
-        data = self.model.recipe.data
         several = f" of {len(self.members)} models" if len(self.members) > 1 else ""
-        return f"<weft.Translator{several}: {data.source} -> {data.target}, on {self.device}>"
+        return f"<weft.Translator{several}: {' -> '.join(self.languages)}, on {self.device}>"
 
     def translate(
         self,
         texts: Sequence[str],
         *,
-        glossary: Glossary | None = None,
+        glossary: Terms | None = None,
         prefixes: Sequence[str] = (),
         phrases: Sequence[Sequence[str]] = (),
         memory: TranslationMemory | None = None,
@@ -137,9 +141,10 @@ class Translator:
         """One translation a text, in order; keyword arguments change the model's decoding settings, such as
         beam_size=5.
 
-        Translations hold the terms that a `glossary` has for theirs, begin with `prefixes`, one a text, and hold all of
-        the `phrases` of their text, where these are given. A text that stands in the `memory` is translated as it was
-        there, whatever else is asked for. A text without a visible character is translated by the empty string.
+        Translations hold the terms that a `glossary` (a dict, a file: as_glossary) has for theirs, begin with
+        `prefixes`, one a text, and hold all of the `phrases` of their text, where these are given. A text that stands
+        in the `memory` is translated as it was there, whatever else is asked for. A text without a visible character
+        is translated by the empty string.
         """
         found = self.translate_n_best(
             texts, 1, glossary=glossary, prefixes=prefixes, phrases=phrases, memory=memory, **decoding
@@ -151,7 +156,7 @@ class Translator:
         texts: Sequence[str],
         best: int,
         *,
-        glossary: Glossary | None = None,
+        glossary: Terms | None = None,
         prefixes: Sequence[str] = (),
         phrases: Sequence[Sequence[str]] = (),
         memory: TranslationMemory | None = None,
@@ -168,7 +173,7 @@ class Translator:
             raise UsageError(f"translate_n_best takes a number of translations from 1, found {best}")
         config = changed_decoding(self.decoding, decoding)
         utility = utility_of(config, self.model.recipe.data.target) if config.method == "mbr" else None
-        texts = checked_texts(texts)
+        texts, glossary = checked_texts(texts), as_glossary(glossary, self.languages)
         known = [remembered(text, memory)[:best] for text in texts]
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
         if glossary or any(phrases):
@@ -206,7 +211,7 @@ class Translator:
         self,
         text: str,
         *,
-        glossary: Glossary | None = None,
+        glossary: Terms | None = None,
         prefix: str = "",
         memory: TranslationMemory | None = None,
         **decoding: Any,
@@ -219,7 +224,7 @@ class Translator:
         Closing the iterator ends the search.
         """
         config = changed_decoding(self.decoding, decoding)
-        (text,) = checked_texts([text])
+        (text,), glossary = checked_texts([text]), as_glossary(glossary, self.languages)
         if known := remembered(text, memory):
             return iter([known[0].text])
         prefixes = [prefix] if prefix else ()
