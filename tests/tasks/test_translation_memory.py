@@ -2,17 +2,18 @@
 
 import pickle
 import random
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import CorpusError
+from weft.errors import CorpusError, UsageError
 from weft.tasks.model_folder import TranslationModel
 from weft.tasks.passages import PassageTranslator
 from weft.tasks.translation import Translation, Translator
-from weft.tasks.translation_memory import Match, Pattern, TranslationMemory, read_memory
+from weft.tasks.translation_memory import Match, Pattern, Remembered, TranslationMemory, as_memory, read_memory
 from weft.text.normalization import normalize
 
 Tokens = list[str]
@@ -159,6 +160,27 @@ def test_every_row_that_is_wrong_is_named(tmp_path: Path) -> None:
         read_memory(tmp_path / "b.tsv", ("zh", "en"), normalize)
 
 
+def test_a_memory_may_be_a_dict_a_file_or_one_that_was_read(tmp_path: Path, memory: TranslationMemory) -> None:
+    (tmp_path / "a.tsv").write_text("zh\ten\n" + "".join(f"{s}\t{t}\n" for s, t in PAIRS), encoding="utf-8")
+    as_dict = {"我有一个苹果。": "I have an apple.", "我有两个苹果。": "I have two apples.", "书包": ["bag", "satchel"]}
+    assert as_memory(memory, ("zh", "en"), normalize) is memory
+    for pairs in (tmp_path / "a.tsv", str(tmp_path / "a.tsv"), as_dict):
+        assert as_memory(pairs, ("zh", "en"), normalize).digest == memory.digest
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (TranslationMemory(PAIRS, ("zh", "en"), normalize), "the memory is for zh -> en, the model for en -> zh"),
+        ({"cat": []}, "a sentence has an empty side: 'cat': []"),
+        ({" ": "猫"}, "a sentence has an empty side: ' ': '猫'"),
+    ],
+)
+def test_what_is_no_memory_for_a_model_is_refused(pairs: Remembered, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        as_memory(pairs, ("en", "zh"), normalize)
+
+
 # Translating with one
 
 
@@ -172,6 +194,11 @@ def test_what_the_memory_holds_is_translated_as_there_and_all_else_as_ever(rando
         translator.translate(texts[1:2])[0],
         Translation("書包", "bag", 0.0, 0.0),
     ]
+    assert translator.translate(["书包", "你好。"], memory={"书包": ["bag", "satchel"]}) == [
+        Translation("书包", "bag", 0.0, 0.0),
+        found[1],
+    ]
+    assert list(translator.stream("书包", memory={"书包": "bag"})) == ["bag"]
     several = translator.translate_n_best(texts, 2, memory=memory, beam_size=3)
     assert [translation.text for translation in several[2]] == ["bag", "satchel"]
     assert several[1] == translator.translate_n_best(texts[1:2], 2, beam_size=3)[0]

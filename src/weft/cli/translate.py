@@ -175,26 +175,21 @@ def translate(
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     with without_collections():
         from weft.tasks.bulk import Form, translate_file
-        from weft.tasks.glossary import read_glossary
         from weft.tasks.passages import PassageTranslator
-        from weft.tasks.translation_memory import LEAST, read_memory
+        from weft.tasks.translation_memory import LEAST
 
     translator, (folder, *others) = load_as_found(models, overrides or (), engine)
-    languages = translator.languages
-    terms = read_glossary(glossary, languages) if glossary is not None else None
     if text is not None and alternatives_after is not None:
         sentence, prefix = read_arguments([text[0], alternatives_after])
         found = translator.alternatives(sentence, prefix, best or 5)
         write(output_file, [alternatives_written(sentence, prefix, found, as_json=as_json)])
         return
-    normalize = translator.model.source_tokenizer.normalize
-    remembered = read_memory(memory, languages, normalize) if memory is not None else None
     passages = PassageTranslator(
         translator,
         split,
         keeps_markup=markup == "keep",
-        glossary=terms,
-        memory=remembered,
+        glossary=glossary,
+        memory=memory,
         memory_use=memory_use,
     )
     similarity = LEAST if memory_similarity is None else memory_similarity

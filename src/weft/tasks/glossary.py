@@ -119,7 +119,7 @@ def folded(text: str) -> str:
     return " ".join(small.replace("ς", "σ").split())
 
 
-def read_glossary(path: str | Path, languages: tuple[str, str]) -> Glossary:
+def read_glossary(path: str | os.PathLike[str], languages: tuple[str, str]) -> Glossary:
     """Of a TSV under a header of the two language codes, or a JSONL with these keys; a source may have several lines.
 
     Raises CorpusError with every line that is wrong.
@@ -150,9 +150,9 @@ def as_glossary(terms: Terms | None, languages: tuple[str, str]) -> Glossary | N
     if terms is None:
         return None
     if isinstance(terms, (str, os.PathLike)):
-        return read_glossary(Path(terms), languages)
+        return read_glossary(terms, languages)
     if isinstance(terms, Mapping):
-        return Glossary(list(pairs_of(terms)), languages)
+        return Glossary(list(pairs_of(terms, "a term")), languages)
     if not isinstance(terms, Glossary):
         found = type(terms).__name__
         raise UsageError(f"a glossary is a dict of terms, the path of a file or a Glossary, found {found}")
@@ -161,14 +161,14 @@ def as_glossary(terms: Terms | None, languages: tuple[str, str]) -> Glossary | N
     return terms
 
 
-def pairs_of(terms: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
-    """Raises UsageError at what is no term, or no translation of one."""
-    for source, given in terms.items():
+def pairs_of(translations: Mapping[Any, Any], what: str) -> Iterator[tuple[str, str]]:
+    """Of a dict of strings, or of lists of them. Raises UsageError at what is none, which says `what` the keys are."""
+    for source, given in translations.items():
         targets = [given] if isinstance(given, str) else given
         if not isinstance(targets, Sequence) or not all(isinstance(text, str) for text in (source, *targets)):
-            raise UsageError(f"a term and its translations are strings, found {source!r}: {given!r}")
+            raise UsageError(f"{what} and its translations are strings, found {source!r}: {given!r}")
         if not targets or not all(map(folded, (source, *targets))):
-            raise UsageError(f"a term has an empty side: {source!r}: {given!r}")
+            raise UsageError(f"{what} has an empty side: {source!r}: {given!r}")
         yield from ((source, target) for target in targets)
 
 

@@ -16,7 +16,7 @@ from weft.errors import UsageError
 from weft.tasks.glossary import Glossary, Terms, as_glossary, folded
 from weft.tasks.text_attention import CharacterAttention, attention_between
 from weft.tasks.translation import Translation, Translator, checked_texts
-from weft.tasks.translation_memory import TranslationMemory
+from weft.tasks.translation_memory import Remembered
 from weft.text.aligned_marks import put_back_aligned
 from weft.text.markup import Mark, Part, put_back, take_apart
 from weft.text.sentence_splitting import LINE_END, WORD, cut_to_length, joins_without_space, split_sentences
@@ -56,7 +56,7 @@ class PassageTranslator:
         *,
         keeps_markup: bool = False,
         glossary: Terms | None = None,
-        memory: TranslationMemory | None = None,
+        memory: Remembered | None = None,
         memory_use: MemoryUse = "force",
     ) -> None:
         if split not in get_args(Split):
@@ -68,9 +68,9 @@ class PassageTranslator:
         self.split: Split = split
         self.keeps_markup = keeps_markup
         self.glossary = glossary
-        self.memory = memory
+        self.memory = None if memory is None else translator.as_memory(memory)
         self.memory_use: MemoryUse = memory_use
-        self.forced = memory if memory_use == "force" else None
+        self.forced = self.memory if memory_use == "force" else None
         self.longest = translator.longest_text()
         self.cut_texts = 0
 

@@ -44,7 +44,7 @@ from weft.runtime import (
 )
 from weft.tasks.glossary import Glossary, Term, Terms, as_glossary, constraint_of, joins_of, space_of
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
-from weft.tasks.translation_memory import TranslationMemory
+from weft.tasks.translation_memory import Remembered, TranslationMemory, as_memory
 from weft.text.growing import settled_part
 from weft.text.normalization import is_blank, normalize
 from weft.text.tokenizer import Tokenizer
@@ -135,7 +135,7 @@ class Translator:
         glossary: Terms | None = None,
         prefixes: Sequence[str] = (),
         phrases: Sequence[Sequence[str]] = (),
-        memory: TranslationMemory | None = None,
+        memory: Remembered | None = None,
         **decoding: Any,
     ) -> list[Translation]:
         """One translation a text, in order; keyword arguments change the model's decoding settings, such as
@@ -143,8 +143,8 @@ class Translator:
 
         Translations hold the terms that a `glossary` (a dict, a file: as_glossary) has for theirs, begin with
         `prefixes`, one a text, and hold all of the `phrases` of their text, where these are given. A text that stands
-        in the `memory` is translated as it was there, whatever else is asked for. A text without a visible character
-        is translated by the empty string.
+        in the `memory` (a dict, a file: as_memory) is translated as it was there, whatever else is asked for. A text
+        without a visible character is translated by the empty string.
         """
         found = self.translate_n_best(
             texts, 1, glossary=glossary, prefixes=prefixes, phrases=phrases, memory=memory, **decoding
@@ -159,7 +159,7 @@ class Translator:
         glossary: Terms | None = None,
         prefixes: Sequence[str] = (),
         phrases: Sequence[Sequence[str]] = (),
-        memory: TranslationMemory | None = None,
+        memory: Remembered | None = None,
         after_step: Callable[[], None] = lambda: None,
         **decoding: Any,
     ) -> list[list[Translation]]:
@@ -174,7 +174,7 @@ class Translator:
         config = changed_decoding(self.decoding, decoding)
         utility = utility_of(config, self.model.recipe.data.target) if config.method == "mbr" else None
         texts, glossary = checked_texts(texts), as_glossary(glossary, self.languages)
-        known = [remembered(text, memory)[:best] for text in texts]
+        known = [translations[:best] for translations in self._remembered(texts, memory)]
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
         if glossary or any(phrases):
             self._refuse_terms(config)
@@ -213,7 +213,7 @@ class Translator:
         *,
         glossary: Terms | None = None,
         prefix: str = "",
-        memory: TranslationMemory | None = None,
+        memory: Remembered | None = None,
         **decoding: Any,
     ) -> Iterator[str]:
         """What `translate` gives for this text, in parts as soon as they are certain: whole words, or in a language
@@ -225,7 +225,8 @@ class Translator:
         """
         config = changed_decoding(self.decoding, decoding)
         (text,), glossary = checked_texts([text]), as_glossary(glossary, self.languages)
-        if known := remembered(text, memory):
+        (known,) = self._remembered([text], memory)
+        if known:
             return iter([known[0].text])
         prefixes = [prefix] if prefix else ()
         demands = self._demands([text], glossary, prefixes)
@@ -251,6 +252,10 @@ class Translator:
             listed = "".join(f"\n  {term!r}" for term in strange[:SHOWN_TERMS])
             more = f"\n  and {len(strange) - SHOWN_TERMS:,} more" if len(strange) > SHOWN_TERMS else ""
             raise UsageError(f"terms that the pieces of the target vocabulary cannot write:{listed}{more}")
+
+    def as_memory(self, memory: Remembered) -> TranslationMemory:
+        """A dict of sentences, or what a file holds, to look up this model's texts in; made once for many calls."""
+        return as_memory(memory, self.languages, self.model.source_tokenizer.normalize)
 
     def terms_of(self, text: str, glossary: Glossary) -> list[Term]:
         """The terms whose translations have to appear in that of this text."""
@@ -343,6 +348,13 @@ class Translator:
             for member in in_one_order(self.members):
                 stack.enter_context(computing_in(member.model, precision_of(config, self.device)))
             yield
+
+    def _remembered(self, texts: Sequence[str], memory: Remembered | None) -> list[list[Translation]]:
+        """The translations that a memory has for each text, as they stand there."""
+        if memory is None:
+            return [[] for _ in texts]
+        memory = self.as_memory(memory)
+        return [[Translation(text, match.target, 0.0, 0.0) for match in memory.exact(text)] for text in texts]
 
     def _demands(
         self,
@@ -482,11 +494,6 @@ def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
             for text, ids in zip(texts, encoded, strict=True)
         ]
     )
-
-
-def remembered(text: str, memory: TranslationMemory | None) -> list[Translation]:
-    """The translations that a memory has for the text, as they stand there."""
-    return [] if memory is None else [Translation(text, match.target, 0.0, 0.0) for match in memory.exact(text)]
 
 
 def utility_of(config: DecodingConfig, language: str) -> Utility:

@@ -2,6 +2,7 @@
 
     TranslationMemory    exact matches by a look-up, similar ones through an index
     read_memory          reads one from a TSV, a JSONL or a TMX file
+    as_memory            whatever Python code has it in: a dict, a file, a TranslationMemory
 
 Sentences are compared as the model reads them, so one in Traditional script finds its like in Simplified. How similar
 two are follows from the edit distance between their words, or their characters in a language without spaces:
@@ -14,9 +15,10 @@ share is long, so of 100,000 sentences only some have to be compared.
 
 import hashlib
 import json
+import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nlargest
@@ -27,7 +29,8 @@ from jaxtyping import Int
 
 from weft.data.corpus import CorpusEntry, Layout, Reading, Row, open_files
 from weft.data.tmx import read_tmx
-from weft.errors import Problem
+from weft.errors import Problem, UsageError
+from weft.tasks.glossary import pairs_of
 from weft.text.language import is_written_without_spaces
 from weft.text.normalization import is_blank
 
@@ -110,7 +113,9 @@ class TranslationMemory:
         return Index([self.tokens_of(key) for key in self.units])
 
 
-def read_memory(path: str | Path, languages: tuple[str, str], normalize: Callable[[str], str]) -> TranslationMemory:
+def read_memory(
+    path: str | os.PathLike[str], languages: tuple[str, str], normalize: Callable[[str], str]
+) -> TranslationMemory:
     """Of a TSV under a header of the two language codes, a JSONL with these keys, or a TMX file; .gz too.
 
     Raises CorpusError with every line that is wrong.
@@ -127,6 +132,28 @@ def read_memory(path: str | Path, languages: tuple[str, str], normalize: Callabl
         reading.problems.append(Problem("the whole file", "holds no pair of sentences"))
     reading.raise_problems()
     return TranslationMemory(pairs, languages, normalize)
+
+
+Remembered = TranslationMemory | Mapping[str, str | Sequence[str]] | str | os.PathLike[str]
+"""A memory as Python code may give it; a string is the path of a file."""
+
+
+def as_memory(given: Remembered, languages: tuple[str, str], normalize: Callable[[str], str]) -> TranslationMemory:
+    """The memory of these sentences: {"你好。": "Hello."}, where a list holds several translations, what `read_memory`
+    reads, or one that is made already.
+
+    Raises UsageError for anything else and for one of other languages, CorpusError for a file as `read_memory` does.
+    """
+    if isinstance(given, (str, os.PathLike)):
+        return read_memory(given, languages, normalize)
+    if isinstance(given, Mapping):
+        return TranslationMemory(list(pairs_of(given, "a sentence")), languages, normalize)
+    if not isinstance(given, TranslationMemory):
+        found = type(given).__name__
+        raise UsageError(f"a memory is a dict of sentences, the path of a file or a TranslationMemory, found {found}")
+    if given.languages != languages:
+        raise UsageError(f"the memory is for {' -> '.join(given.languages)}, the model for {' -> '.join(languages)}")
+    return given
 
 
 def rows_of(path: Path, languages: tuple[str, str], reading: Reading) -> Iterator[Row]:
