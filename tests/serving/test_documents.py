@@ -186,10 +186,10 @@ def test_a_block_ends_where_it_ends_and_its_marks_are_no_text(content: str, text
 
 def test_emphasis_by_underscores_is_emphasis_in_chinese_too() -> None:
     document = read_document("a.md", b"I _have_ __two__ `_` apples_.")
-    text = "I <x00>have</x01> <x02>two</x03> {x04} apples_."
+    text = "I <x00>have</x00> <x02>two</x02> {x04} apples_."
     assert document.texts == [text]
     assert document.write([text]).decode() == "I _have_ __two__ `_` apples_."
-    assert document.write(["我<x00>有</x01><x02>两个</x03>{x04}苹果_。"]).decode() == "我*有***两个**`_`苹果_。"
+    assert document.write(["我<x00>有</x00><x02>两个</x02>{x04}苹果_。"]).decode() == "我*有***两个**`_`苹果_。"
 
 
 def test_a_cell_of_a_table_without_outer_borders_is_a_text() -> None:
@@ -251,22 +251,22 @@ def test_pipes_in_code_make_no_table() -> None:
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ("[![构建](badge.svg)](docs/build.md) 你好", "<x00>{x01}</x02> 你好"),
-        ("[![a][b]][c] d", "<x00>{x01}</x02> d"),
-        ("[维基](wiki/Foo_(bar).md) 和 ![图](a_(b).png)", "<x00>维基</x01> 和 {x02}"),
-        ('[a](b_(c)_d "e") [f](g)', "<x00>a</x01> <x02>f</x03>"),
-        ("[a **b** `c`](d)", "<x00>a <x01>b</x02> {x03}</x04>"),
-        ("[](a/b) c", "<x00></x01> c"),
-        ("[a](b 'c d') ![e](<f g.png>)", "<x00>a</x01> {x02}"),
-        ("[a](<b (c>) d", "<x00>a</x01> d"),
+        ("[![构建](badge.svg)](docs/build.md) 你好", "<x00>{x01}</x00> 你好"),
+        ("[![a][b]][c] d", "<x00>{x01}</x00> d"),
+        ("[维基](wiki/Foo_(bar).md) 和 ![图](a_(b).png)", "<x00>维基</x00> 和 {x02}"),
+        ('[a](b_(c)_d "e") [f](g)', "<x00>a</x00> <x02>f</x02>"),
+        ("[a **b** `c`](d)", "<x00>a <x01>b</x01> {x03}</x00>"),
+        ("[](a/b) c", "<x00></x00> c"),
+        ("[a](b 'c d') ![e](<f g.png>)", "<x00>a</x00> {x02}"),
+        ("[a](<b (c>) d", "<x00>a</x00> d"),
         ("a](b) [c", "a](b) [c"),
-        ("[[1]](a) [b [c] d](e)", "<x00>[1]</x01> <x02>b [c] d</x03>"),
-        ("[a](b (c d)) ![e](f (g))", "<x00>a</x01> {x02}"),
-        (r'[a](b\(c "d \" e") f', "<x00>a</x01> f"),
-        ("[a]( b ) c", "<x00>a</x01> c"),
+        ("[[1]](a) [b [c] d](e)", "<x00>[1]</x00> <x02>b [c] d</x02>"),
+        ("[a](b (c d)) ![e](f (g))", "<x00>a</x00> {x02}"),
+        (r'[a](b\(c "d \" e") f', "<x00>a</x00> f"),
+        ("[a]( b ) c", "<x00>a</x00> c"),
         ("![a [b] c](d) ![a [b](c)](d)", "{x00} {x01}"),
-        ('<img src="a/__b__.png"> *a* <!-- [c](d) -->', '<img src="a/__b__.png"> <x00>a</x01> <!-- [c](d) -->'),
-        ('[<img title="]">](a) b', '<x00><img title="]"></x01> b'),
+        ('<img src="a/__b__.png"> *a* <!-- [c](d) -->', '<img src="a/__b__.png"> <x00>a</x00> <!-- [c](d) -->'),
+        ('[<img title="]">](a) b', '<x00><img title="]"></x00> b'),
     ],
 )
 def test_targets_of_links_are_not_translated(content: str, text: str) -> None:
@@ -314,7 +314,7 @@ def test_a_hard_line_break_ends_a_text_and_stays(content: str) -> None:
 @pytest.mark.parametrize(
     ("content", "texts"),
     [
-        ("See [the  \nguide](https://x.y) now.", ["See <x00>the guide</x01> now."]),
+        ("See [the  \nguide](https://x.y) now.", ["See <x00>the guide</x00> now."]),
         ("Call `f(a,  \nb)` now.", ["Call {x00} now."]),
         ("path C:\\\\\nb", ["path C:{x00} b"]),
     ],
@@ -333,7 +333,7 @@ def test_a_byte_order_mark_stays_and_is_no_text(name: str) -> None:
 
 def test_a_mark_that_a_translation_has_twice_is_put_back_once() -> None:
     inline = Inline.of([Original("<b>", "begin"), "a", Original("</b>", "end")])
-    assert inline.restore("<x00>A</x01><x00>") == ["", Original("<b>", "begin"), "A", Original("</b>", "end"), "<x00>"]
+    assert inline.restore("<x00>A</x00><x00>") == ["", Original("<b>", "begin"), "A", Original("</b>", "end"), "<x00>"]
 
 
 def test_an_html_file_is_read_as_html() -> None:

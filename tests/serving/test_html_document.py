@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from lxml import html as lxml_html
 from tests.serving.conftest import MakeService
 
+import weft
 from weft.serving import service
 from weft.serving.documents import Document
 from weft.serving.html_document import read_html, slices_of
 from weft.serving.translating import Wish
+from weft.tasks.passages import PassageTranslator
 
 HOSTILE = "</p><script>alert(1)</script><img src=x onerror=alert(1)>\"'><!--"
 
@@ -113,6 +115,20 @@ PIECES = st.sampled_from(
         ),
     ]
 )
+
+
+def test_an_element_is_one_in_the_text_too_where_tags_nest() -> None:
+    page = "<p>the <b class=x>red <i>app</i>le</b> <a href=y>fell</A> <b><i>down</b></i></p>"
+    (text,) = read_html(page).texts
+    assert text == "the <x00>red <x01>app</x01>le</x00> <x04>fell</x04> <x06><x07>down</x08></x07>"
+
+
+def test_tags_go_around_the_words_that_translate_theirs() -> None:
+    passages = PassageTranslator(weft.load("zh-en"), keeps_markup=True)
+    document = read_html("<p>我<b>昨天</b>买了<i>三本书</i>。</p>")
+    (translation,) = passages.translate(document.texts)
+    page = document.write([translation.text]).decode()
+    assert "<i>three books</i>" in page and "<b>yesterday</b>" in page
 
 
 def test_a_comment_tears_no_sentence() -> None:

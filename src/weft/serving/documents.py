@@ -31,11 +31,16 @@ class Original:
     text: str
     kind: Literal["begin", "end", "word", "point"]
     """A point is something between two characters, such as a comment."""
+    name: str = ""
+    """What ends a span has the name of what began it; else it is the end of something else."""
 
 
 @dataclass(frozen=True)
 class Inline:
-    """A text in which marks of our own stand for the originals, so that theirs can be of any form."""
+    """A text in which marks of our own stand for the originals, so that theirs can be of any form.
+
+    Those that begin and end a span are the tags of one element.
+    """
 
     text: str
     originals: Mapping[str, Original]
@@ -44,12 +49,18 @@ class Inline:
     def of(cls, items: Sequence[str | Original]) -> "Inline":
         name = free_name("".join(item for item in items if isinstance(item, str)))
         originals: dict[str, Original] = {}
-        written = []
+        written: list[str] = []
+        begun: list[tuple[str, str]] = []  # the name of the original, and the one that stands for it
         for number, item in enumerate(items):
             if isinstance(item, str):
                 written.append(item)
                 continue
-            mark = form_of(item, items, number).format(f"{name}0{len(originals)}")
+            own = f"{name}0{len(originals)}"
+            if item.kind == "begin":
+                begun.append((item.name, own))
+            elif item.kind == "end" and begun and begun[-1][0] == item.name:
+                own = begun.pop()[1]
+            mark = form_of(item, items, number).format(own)
             originals[mark] = item
             written.append(mark)
         return cls("".join(written), originals)

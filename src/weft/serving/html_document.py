@@ -72,7 +72,9 @@ WHITE_SPACE = re.compile(r"[ \t\n\f\r]+")
 def spaced(run: Sequence[Slice]) -> list[str | Inline]:
     """A run as a text between the white space around it; white space inside it is what it means, a space."""
     items = [
-        WHITE_SPACE.sub(" ", html.unescape(piece.raw)) if piece.kind == "text" else Original(piece.raw, role_of(piece))
+        WHITE_SPACE.sub(" ", html.unescape(piece.raw))
+        if piece.kind == "text"
+        else Original(piece.raw, role_of(piece), piece.name)
         for piece in run
     ]
     before = after = ""
