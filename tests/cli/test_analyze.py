@@ -26,6 +26,13 @@ def test_every_sentence_is_explained_in_tables(analyze: Analyze) -> None:
     assert out.count("The beam,") == out.count("loses without it, in nats") == 2
 
 
+def test_it_is_said_that_several_sentences_are_explained_as_one(analyze: Analyze) -> None:
+    _, _, error = analyze("--no-occlusion", f"{TEXT}{TEXT}")
+    assert error == "the text is of several sentences, explained as one; weft translate takes such apart first\n"
+    _, _, error = analyze("--no-occlusion", TEXT, f"{TEXT}{TEXT}")
+    assert error.startswith("1 of the 2 texts are of several sentences")
+
+
 def test_json_is_one_object_a_line(analyze: Analyze, tiny_run: Path) -> None:
     from weft.tasks.explanation import explain
     from weft.tasks.translation import load_translator

@@ -1,6 +1,6 @@
 """One table in four forms."""
 
-from weft.figures.table import Table
+from weft.figures.table import Table, signed
 
 TABLE = Table("Scores & co", ("system", "chrF"), [("模型_a", "23.61"), ("b|c", "7")], ["50% of <all>"])
 
@@ -53,6 +53,10 @@ def test_html_escapes_text_and_marks_figures() -> None:
 def test_html_lets_a_signature_break_after_each_part() -> None:
     table = Table("Scores", ("score", "signature"), [("chrF", "nrefs:1|case:mixed")], texts=frozenset({0, 1}))
     assert '<td dir="auto">nrefs:1|<wbr>case:mixed</td>' in table.html()
+
+
+def test_a_difference_too_small_to_be_shown_is_not_negative() -> None:
+    assert [signed(number, 2) for number in (0.125, -0.126, -0.004, 0.0)] == ["+0.12", "-0.13", "+0.00", "+0.00"]
 
 
 def test_no_cell_breaks_a_line_or_begins_an_argument() -> None:

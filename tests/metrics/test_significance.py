@@ -13,11 +13,12 @@ from weft.metrics import significance
 from weft.metrics.significance import (
     Statistics,
     bootstrap,
+    bootstrap_p,
     coins,
     count_sentences,
     interval,
-    p_value,
     paired_tests,
+    share_of_chance,
     too_few,
     with_intervals,
 )
@@ -180,10 +181,19 @@ def test_two_systems_that_write_the_same_do_not_differ_by_more_than_chance() -> 
 
 
 def test_a_p_value_counts_one_more_draw_than_there_were() -> None:
-    assert p_value(np.array([0.1, 0.3, 0.5, 0.7]), 0.4) == 3 / 5
+    assert share_of_chance(np.array([0.1, 0.3, 0.5, 0.7]) > 0.4) == 3 / 5
+
+
+@pytest.mark.parametrize("changed", [1, 2, 4])
+def test_of_few_sentences_that_differ_the_p_value_is_that_of_their_coins(changed: int) -> None:
+    """All better: of 2 ** changed equally likely trials two do as much, all coins heads and all coins tails."""
+    better = [*REFERENCES[:changed], *WORSE[changed:]]
+    ours, theirs = (count_sentences(lines, [REFERENCES], "en") for lines in (WORSE, better))
+    found = paired_tests(ours, theirs, trials=2000)["chrf"]
+    assert found.difference > 0 and found.randomization_p == pytest.approx(2 / 2**changed, abs=0.04)
 
 
 def test_draws_that_are_all_alike_are_no_doubt_of_a_difference() -> None:
-    assert p_value(np.zeros(999), 100.0) == 1 / 1000  # one system is as much better in every sample
-    assert p_value(np.zeros(999), 0.0) == 1.0  # both write the same
-    assert p_value(np.array([0.1, 0.3, 0.5, 0.7]), 0.7) == 1 / 5  # what is equal is not more
+    assert bootstrap_p(np.full(999, 100.0), 100.0) == 1 / 1000  # one system is as much better in every sample
+    assert bootstrap_p(np.zeros(999), 0.0) == 1.0  # both write the same
+    assert bootstrap_p(np.array([0.0, 0.5, 1.0]), 0.5) == 1 / 4  # what is equal is not more

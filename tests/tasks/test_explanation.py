@@ -217,6 +217,16 @@ def test_what_cannot_be_explained_is_refused(
         explain(translator, text, **more)
 
 
+def test_a_translation_of_the_models_own_that_is_too_long_is_refused(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translator.model.source_tokenizer, "encode", lambda texts: [[5] for _ in texts])
+    written = len(explain(translator, "书").target_pieces) - 1
+    monkeypatch.setattr("weft.tasks.explanation.LONGEST_EXPLAINED", written - 1)
+    with pytest.raises(UsageError, match=f"the translation of 书 has {written} pieces, more than the {written - 1}"):
+        explain(translator, "书")
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from weft.analysis.page import page_of_tables
 from weft.errors import shown
-from weft.figures.table import Table, padded, width_of
+from weft.figures.table import Table, padded, signed, width_of
 from weft.tasks.comparison import Changed, Comparison, Seeds
 
 
@@ -27,7 +27,7 @@ def in_lines(changed: Changed, names: tuple[str, str]) -> str:
     lines = [
         f"    {padded(title, width, True)}  {flat(text)}".rstrip() for title, text in zip(titles, texts, strict=True)
     ]
-    return "\n".join([f"sentence {changed.number}, chrF {changed.gain:+.1f}", *lines])
+    return "\n".join([f"sentence {changed.number}, chrF {signed(changed.gain, 1)}", *lines])
 
 
 def as_markdown(compared: Comparison | Seeds, most_changed: int) -> str:
@@ -56,7 +56,7 @@ def all_tables(compared: Comparison | Seeds, most_changed: int) -> list[Table]:
             title,
             ("sentence", "source", "reference", *names, "chrF"),
             [
-                tuple(map(flat, (str(c.number), c.source, c.reference, c.baseline, c.other, f"{c.gain:+.1f}")))
+                tuple(map(flat, (str(c.number), c.source, c.reference, c.baseline, c.other, signed(c.gain, 1))))
                 for c in sentences
             ],
             texts=frozenset({1, 2, 3, 4}),

@@ -65,6 +65,7 @@ def analyze(
     from weft.analysis.explanation_report import as_html, as_text
     from weft.tasks.explanation import explain, refuse_unexplainable
     from weft.tasks.exported import load_for
+    from weft.text.sentence_splitting import split_sentences
 
     translator = load_for(model, overrides or ())
     with open_input(text, input_file) as lines:
@@ -75,6 +76,10 @@ def analyze(
         raise UsageError(f"--target is the translation of one sentence; there are {len(texts):,}")
     refuse_unexplainable(translator, texts, beam_size=beam_size, target=target, layer=layer)
     explained = []
+    language = translator.model.recipe.data.source
+    if several := sum(len(split_sentences(one, language)) > 1 for one in texts):
+        what = "the text is" if len(texts) == 1 else f"{several:,} of the {len(texts):,} texts are"
+        typer.echo(f"{what} of several sentences, explained as one; weft translate takes such apart first", err=True)
     for number, one in enumerate(texts):
         found = explain(
             translator, one, best=best, beam_size=beam_size, occlusion=occlusion, target=target, layer=layer

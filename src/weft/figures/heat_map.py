@@ -7,7 +7,7 @@ that nobody has to read it from the shade.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from weft.figures.svg import escaped, fit, svg_figure, text_width
+from weft.figures.svg import escaped, fit, svg_figure, text_width, title_width
 
 ROW_HEIGHT = 24.0
 NARROWEST, WIDEST = 34.0, 110.0
@@ -52,9 +52,9 @@ def heat_map(
         raise ValueError(f"a heat map of {len(rows)} by {len(columns)} names needs as many values")
     full = largest if largest is not None else max((abs(value) for row in values for value in row), default=0.0)
     grid = _Grid.of(rows, columns, row_label)
-    width = max(grid.right + 2, text_width(title) * 14 / 12)
+    width = max(grid.right + 2, title_width(title))
     body = [
-        f'<text class="title" x="0" y="16">{escaped(fit(title, width * 12 / 14))}</text>',
+        f'<text class="title" x="0" y="16">{escaped(title)}</text>',
         f'<text x="0" y="{TOP - 8:g}">{escaped(row_label)} ↓</text>',
         f'<text x="{grid.left:.1f}" y="36">{escaped(column_label)} →</text>',
         *_names(grid, rows, columns),

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from weft.figures.svg import escaped, fit, svg_figure, text_width
+from weft.figures.svg import escaped, fit, svg_figure, text_width, title_width
 from weft.figures.theme import NUM_COLORS
 
 Point = tuple[float, float]
@@ -232,7 +232,7 @@ def _legend(lines: Sequence[_Line], title: str, width: float) -> _Legend:
     names = [fit(line.name, width - swatch) for line in lines]
     sizes = [swatch + text_width(name) for name in names]
     total = sum(sizes) + space * (len(sizes) - 1)
-    beside = text_width(title) * 14 / 12 + 2 * space + total + EDGE <= width
+    beside = title_width(title) + 2 * space + total + EDGE <= width
     x, y = (width - EDGE - total, 16.0) if beside else (0.0, 34.0 + row_height)
     parts = []
     for line, name, size in zip(lines, names, sizes, strict=True):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.figures.svg import escaped, fit, svg_figure, text_width
+from weft.figures.svg import escaped, fit, svg_figure, text_width, title_width
 
 Look = Literal["main", "end", "plain", "faint"]
 """The main branch, an end that counts, what was gone on with, and what was given up."""
@@ -41,7 +41,7 @@ def step_tree(branches: Sequence[Branch], *, title: str) -> str:
         if branch.parent is not None and not 0 <= branch.parent < number:
             raise ValueError(f"branch {number} stands before its parent {branch.parent}")
     boxes = list(_boxes(branches))
-    width = max([text_width(title) * 14 / 12, *(box.x + box.width + 2 for box in boxes)])
+    width = max([title_width(title), *(box.x + box.width + 2 for box in boxes)])
     height = max([TOP, *(box.y + ROW_HEIGHT for box in boxes)]) + 2
     order = sorted(range(len(branches)), key=lambda number: ORDER.index(branches[number].look))
     body = [

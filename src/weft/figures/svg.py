@@ -33,6 +33,11 @@ def text_width(text: str) -> float:
     return sum(12.0 if unicodedata.east_asian_width(letter) in "WF" else 6.8 for letter in text)
 
 
+def title_width(title: str) -> float:
+    """As text_width, of a title, which is bold and of 14 px; in some fonts bold letters are an eighth wider."""
+    return text_width(title) * 14 / 12 * 1.12
+
+
 def fit(text: str, width: float) -> str:
     """The text, or as much of its beginning as these pixels hold."""
     if text_width(text) <= width:

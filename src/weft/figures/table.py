@@ -7,6 +7,11 @@ from dataclasses import dataclass, field
 from html import escape
 
 
+def signed(number: float, decimals: int) -> str:
+    """With its sign; what is too small to be shown is no -0.00."""
+    return f"{round(number, decimals) + 0.0:+.{decimals}f}"
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows under a header; every row has as many cells as the header."""

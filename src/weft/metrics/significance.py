@@ -9,8 +9,10 @@ product of a matrix that says how often each sentence was drawn with the matrix 
                                Testing for MT": each sentence's two outputs change places or not, by a coin
 
 Draws, tests and the default seed are those of the sacrebleu library (`sacrebleu --paired-bs`, `--paired-ar`), so that
-its p-values and these are the same, but for two systems that write the same. Other seeds of training are another source
-of chance, of which this knows nothing.
+its p-values and these are the same, but where systems write nearly the same: approximate randomization here counts a
+trial that does as much as the systems, as the paper does, and sacrebleu only one that does more, so that one sentence
+of a thousand would be a difference beyond chance. Other seeds of training are another source of chance, of which this
+knows nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -238,8 +240,8 @@ def paired_tests(
         found[name] = PairedTest(
             difference=difference,
             interval=interval(drawn, confidence),
-            bootstrap_p=p_value(spread - spread.mean(), abs(difference)),
-            randomization_p=p_value(swapped[name], abs(difference)),
+            bootstrap_p=bootstrap_p(spread, abs(difference)),
+            randomization_p=share_of_chance(swapped[name] >= abs(difference) - ROUNDING),
         )
     return found
 
@@ -258,12 +260,14 @@ def swap_at_random(
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
-def p_value(by_chance: Floats, difference: float) -> float:
-    """How often chance does more; counted with one more draw, so that no finite number of draws gives 0.
-
-    Two systems that no draw can tell apart get 1, where sacrebleu gives its least.
-    """
-    if difference <= ROUNDING and not by_chance.any():
+def bootstrap_p(spread: Floats, difference: float) -> float:
+    """How often a resample is further from the mean of all than the difference; 1 where no resample tells the systems
+    apart, where sacrebleu gives its least."""
+    if difference <= ROUNDING and not spread.any():
         return 1.0
-    more = by_chance > difference + ROUNDING
-    return (int(more.sum()) + 1) / (len(by_chance) + 1)
+    return share_of_chance(spread - spread.mean() > difference + ROUNDING)
+
+
+def share_of_chance(does_it: NDArray[np.bool_]) -> float:
+    """Counted with one more draw, so that no finite number of draws gives 0."""
+    return (int(does_it.sum()) + 1) / (len(does_it) + 1)

@@ -23,7 +23,7 @@ from weft.data.doctor.copies import band_keys, find_in, near_duplicates
 from weft.data.keys import keys_of
 from weft.data.measures import count_characters, length, tokens
 from weft.errors import CorpusError, Problem
-from weft.figures.table import Table
+from weft.figures.table import Table, signed
 from weft.files import decode_lines, read_bytes, sha256, split_lines
 from weft.metrics.comet import comet
 from weft.metrics.references import reference_sets
@@ -232,8 +232,8 @@ class Comparison:
             for score, title in SHOWN_SCORES.items()
         ]
         notes = [
-            f"p, as sacrebleu counts it: paired bootstrap, {RESAMPLES:,} resamples; paired approximate randomization, "
-            f"{TRIALS:,} trials, which is the stricter one; seed {self.seed}"
+            f"p: paired bootstrap, {RESAMPLES:,} resamples; paired approximate randomization, {TRIALS:,} trials; "
+            f"seed {self.seed}"
         ]
         header = (
             "system",
@@ -265,9 +265,9 @@ class Comparison:
 
 
 def cells_of_test(test: PairedTest, decimals: int) -> tuple[str, ...]:
-    low, high = (f"{bound:+.{decimals}f}" for bound in test.interval)
+    low, high = (signed(bound, decimals) for bound in test.interval)
     values = (f"{p:.4f}" for p in (test.bootstrap_p, test.randomization_p))
-    return (f"{test.difference:+.{decimals}f}", f"[{low}, {high}]", *values)
+    return (signed(test.difference, decimals), f"[{low}, {high}]", *values)
 
 
 def decimals_of(score: str) -> int:
@@ -441,7 +441,7 @@ class Seeds:
         if len(self.groups) == 2:
             first, second = self.groups
             gains = [mean(second.values(score)) - mean(first.values(score)) for score in SHOWN_SCORES]
-            cells = (f"{gain:+.{decimals_of(score)}f}" for gain, score in zip(gains, SHOWN_SCORES, strict=True))
+            cells = (signed(gain, decimals_of(score)) for gain, score in zip(gains, SHOWN_SCORES, strict=True))
             rows.append(("difference of the means", *cells))
         scores = self.groups[0].scores[0]
         notes = [

@@ -163,6 +163,8 @@ def explain(
     if target is None:
         answer, beam = find(translator, read, config, after_step)
         written = translator._text(answer.tokens)
+        if len(answer.tokens) > LONGEST_EXPLAINED:
+            raise UsageError(f"the translation of {shown(text, 20)} {unexplainable(answer.tokens)}")
     else:
         answer, beam, written = score_given(translator, read, target, config, after_step), (), target
     tokens = (*answer.tokens, END_ID)

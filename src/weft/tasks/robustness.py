@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.data.corpus import ParallelText
 from weft.data.noise import joined, noises_of, noisy
-from weft.figures.table import Table
+from weft.figures.table import Table, signed
 from weft.metrics.score import Scores
 from weft.metrics.translation import chrf, sacre_bleu
 from weft.tasks.evaluation import EvaluatedSet, describe_data, describe_decoding
@@ -203,9 +203,9 @@ def noise_table(found: Sequence[UnderNoise], clean: EvaluatedSet) -> Table:
             one.kind,
             str(one.changed),
             one.noisy["sacrebleu"].formatted(),
-            change(one.loss("sacrebleu")),
+            signed(-one.loss("sacrebleu"), 2),
             one.noisy["chrf"].formatted(),
-            change(one.loss("chrf")),
+            signed(-one.loss("chrf"), 2),
             percent(one.faulty),
         )
         for one in found
@@ -224,8 +224,3 @@ def noise_table(found: Sequence[UnderNoise], clean: EvaluatedSet) -> Table:
     ]
     header = ("noise", "sources changed", "sacreBLEU", "change", "chrF", "change", "faulty")
     return Table("Robustness", header, [(*unchanged, percent(float(clean.faults.any.mean()))), *rows], notes)
-
-
-def change(loss: float) -> str:
-    """With its sign; a loss too small to be shown is no -0.00."""
-    return f"{round(-loss, 2) + 0.0:+.2f}"
