@@ -9,7 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from weft.cli.config import app
+from weft.config import read_recipe
 from weft.errors import RecipeError, UsageError
+from weft.tasks.defaults import OPEN, choose_open_settings
+from weft.tasks.recipes import TranslationRecipe
 
 RECIPE = """
 [data]
@@ -30,6 +33,11 @@ def test_explain_says_what_a_key_means():
     answer = run("explain", "model.num_heads")
     assert answer.exit_code == 0
     assert answer.stdout.startswith("model.num_heads\n") and "a whole number" in answer.stdout
+
+
+def test_explain_says_of_no_key_that_weft_chooses_a_default_that_no_run_gets():
+    for key in ("training.epochs", "model.positions", "tokenizer.source_size"):
+        assert "default  chosen from the number of training pairs" in run("explain", key).stdout
 
 
 def test_explain_without_a_key_lists_the_tables():
@@ -77,6 +85,15 @@ def test_show_prints_toml_with_origins(tmp_path):
     assert "num_heads = 4  # recipe\n" in answer.stdout
     assert "dropout = 0.3  # command line\n" in answer.stdout
     assert "seed = 1  # default\n" in answer.stdout
+
+
+def test_what_show_prints_leaves_to_weft_what_the_recipe_leaves_to_it(tmp_path):
+    path, shown = tmp_path / "zh-en.toml", tmp_path / "shown.toml"
+    path.write_text(RECIPE, encoding="utf-8")
+    shown.write_text(run("show", str(path)).stdout, encoding="utf-8")
+    assert "# model_dim is left out  # chosen from the number of training pairs" in shown.read_text(encoding="utf-8")
+    chosen = [choose_open_settings(read_recipe(file, TranslationRecipe), 20_000) for file in (path, shown)]
+    assert chosen[0] == chosen[1] and chosen[0].keys() == OPEN - {"model.num_heads"}
 
 
 def test_show_of_a_broken_recipe_raises_all_its_problems(tmp_path):

@@ -40,11 +40,11 @@ def word_file() -> bytes:
 def test_words_are_translated_and_formats_kept(word_file: bytes) -> None:
     source = read_document("a.docx", word_file)
     assert sorted(source.texts) == sorted(
-        ["title", "<x00>plain </x00><x02>bold</x02><x04> and </x04><x06>more</x06>", "cell", "head", "12"]
+        ["title", "<x00>plain </x01><x02>bold</x03><x04> and </x05><x06>more</x07>", "cell", "head", "12"]
     )
     texts = {
-        "<x00>plain </x00><x02>bold</x02><x04> and </x04><x06>more</x06>": (
-            "<x00>PLAIN</x00> <x02>BOLD</x02> <x04>AND </x04><x06>MORE</x06>"
+        "<x00>plain </x01><x02>bold</x03><x04> and </x05><x06>more</x07>": (
+            "<x00>PLAIN</x01> <x02>BOLD</x03> <x04>AND </x05><x06>MORE</x07>"
         )
     }
     after = docx.Document(io.BytesIO(source.write([texts.get(text, text.upper()) for text in source.texts])))

@@ -358,13 +358,13 @@ def test_more_than_a_model_may_take_is_neither_packed_nor_unpacked(
 def test_a_card_without_end_is_neither_packed_nor_unpacked(
     tiny_run: Path, members: Members, archive: Path, tmp_path: Path
 ) -> None:
-    endless = b"word " * 60_000
+    endless = b"word " * 900_000
     write(archive, [(member, endless if member.filename == "README.md" else data) for member, data in members])
-    with pytest.raises(ModelError, match=r"README.md +is larger than 128 KiB; a card is a page or two"):
+    with pytest.raises(ModelError, match=r"README.md +is larger than 4 MiB; a card has a page or two"):
         unpack(archive, tmp_path / "model")
     shutil.copytree(tiny_run / "run", tmp_path / "run")
     (tmp_path / "run" / "README.md").write_bytes(endless)
-    with pytest.raises(ModelError, match=r"README.md +is larger than 128 KiB"):
+    with pytest.raises(ModelError, match=r"README.md +is larger than 4 MiB"):
         pack(tmp_path / "run", tmp_path / "other.zip")
     assert {*os.listdir(tmp_path)} == {"model.zip", "run"}
 

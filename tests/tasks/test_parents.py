@@ -11,7 +11,7 @@ from weft.errors import RecipeError
 from weft.files import sha256
 from weft.tasks.augment import self_train
 from weft.tasks.model_card import BEFORE, recorded_files
-from weft.tasks.parents import licence_of
+from weft.tasks.parents import licence_of, parent_of
 
 
 def recipe(**training: Any) -> dict[str, Any]:
@@ -44,6 +44,14 @@ def test_a_card_names_the_model_that_its_own_began_with_its_licence_and_what_tha
     assert f"- Its weights began as those of `{parent}`, licence: cc-by-2.0." in card
     assert "The licence of the weights follows from these files and models" in card
     assert "for 1 step on 40 pairs" in card
+
+
+def test_what_a_model_of_thousands_of_files_has_seen_is_read_whole(parent: Path) -> None:
+    card = parent / "README.md"
+    row = next(line for line in card.read_text().splitlines() if line.startswith("| train | "))
+    rows = [row.replace("train.tsv", f"{number}.tsv").replace(row[-67:-59], f"{number:08x}") for number in range(5000)]
+    card.write_text(card.read_text().replace(row, "\n".join([*rows, row])))
+    assert card.stat().st_size > 400_000 and len(set(parent_of("init", str(parent)).seen)) == 5001
 
 
 def test_a_teacher_is_known_by_what_those_before_it_had_seen(parent: Path, tmp_path: Path, tiny_run: Path) -> None:

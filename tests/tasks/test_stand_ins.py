@@ -102,6 +102,7 @@ def test_only_words_that_both_vocabularies_can_spell_are_stand_ins() -> None:
     chinese, _ = train_tokenizer(["汤姆吃苹果。"], kind="characters", vocab_size=30, language="zh")
     english, _ = train_tokenizer(["Tom and Mary eat."], kind="words", vocab_size=30, language="en")
     assert known_words(("zh", "en"), chinese, english) == [("汤姆", "Tom"), ("玛丽", "Mary")]
+    assert known_words(("zho", "en-US"), chinese, english) == [("汤姆", "Tom"), ("玛丽", "Mary")]
     assert known_words(("zh", "eo"), chinese, english) == []
 
 

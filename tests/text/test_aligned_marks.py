@@ -149,10 +149,13 @@ def test_the_best_run_is_the_free_words_whose_gains_sum_to_the_most(
     assert best_run(np.array(gains, dtype=float), is_free) == expected
 
 
-@pytest.mark.parametrize("piece", ["<b>a</b> ", "<b>", "{n}", "<b>a ", "</b>"])
-def test_any_number_of_marks_takes_a_time_that_grows_with_it(piece: str) -> None:
-    (part,) = take_apart("a " + piece * 2_000)
-    translation = "x " * 300
+@pytest.mark.parametrize(
+    ("piece", "times", "words"),
+    [*((piece, 2_000, 300) for piece in ("<b>a</b> ", "<b>", "{n}", "<b>a ", "</b>")), ("<b></b>", 10_000, 40)],
+)
+def test_any_number_of_marks_takes_a_time_that_grows_with_it(piece: str, times: int, words: int) -> None:
+    (part,) = take_apart("a " + piece * times)
+    translation = "x " * words
     weights = np.ones((len(translation), len(part.text)), dtype=np.float32)
     began = time.process_time()
     put_back_aligned(part.text, part.marks, translation, weights)

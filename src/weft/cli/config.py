@@ -5,11 +5,13 @@ It knows no key: the models of the recipes are found in `weft.tasks.recipes`, im
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 app = typer.Typer(no_args_is_help=True, help="Explain the keys of a recipe, and show what a recipe comes to.")
+
+CHOSEN = "chosen from the number of training pairs; weft plan shows it"
 
 Task = Annotated[str, typer.Option(help="The task whose recipes are meant.")]
 
@@ -24,9 +26,10 @@ def explain(
     """Say what a key means: its type, bounds and default; for a table, which keys it has."""
     from weft.config import choose_recipe_model
     from weft.config import explain as explain_key
+    from weft.tasks.defaults import OPEN
     from weft.tasks.recipes import RECIPES
 
-    typer.echo(explain_key(choose_recipe_model({"task": task}, RECIPES), key))
+    typer.echo(explain_key(choose_recipe_model({"task": task}, RECIPES), key, dict.fromkeys(OPEN, CHOSEN)))
 
 
 @app.command()
@@ -46,8 +49,10 @@ def show(
     ] = None,
 ) -> None:
     """Print a recipe with every default filled in and the origin of every value beside it."""
-    from weft.config import choose_recipe_model, read_recipe, render
+    from weft.config import Resolved, choose_recipe_model, read_recipe, render
+    from weft.tasks.defaults import open_keys
     from weft.tasks.recipes import OF_THE_MACHINE, RECIPES
 
     model = choose_recipe_model(recipe, RECIPES, overrides or ())
-    typer.echo(render(read_recipe(recipe, model, overrides or (), of_the_machine=OF_THE_MACHINE)), nl=False)
+    resolved: Resolved[Any] = read_recipe(recipe, model, overrides or (), of_the_machine=OF_THE_MACHINE)
+    typer.echo(render(resolved, dict.fromkeys(open_keys(resolved), CHOSEN)), nl=False)

@@ -45,7 +45,7 @@ PairColumns = Annotated[
 ]
 HasHeader = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether the first line of a TSV names its columns.  [default: yes]"),
+    typer.Option("--header/--no-header", help="Whether the first line of a TSV names its columns.", show_default="yes"),
 ]
 
 

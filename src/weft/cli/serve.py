@@ -157,8 +157,8 @@ def serve(
         typer.Option(
             "--max-requests",
             min=0,
-            help="Of one client in a minute; 0 sets no such limit.  [default: 60, on a loopback address 0]",
-            show_default=False,
+            help="Of one client in a minute; 0 sets no such limit.",
+            show_default="60, on a loopback address 0",
         ),
     ] = None,
     grace: Annotated[

@@ -24,7 +24,7 @@ ModelOption = Annotated[
 Side = Literal["source", "target"]
 SideOption = Annotated[
     Side | None,
-    typer.Option("--side", help="Which of the model's two vocabularies.  [default: source]", show_default=False),
+    typer.Option("--side", help="Which of the model's two vocabularies.", show_default="source"),
 ]
 VocabularyOption = Annotated[
     Path | None,

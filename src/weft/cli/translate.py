@@ -105,7 +105,8 @@ def translate(
         bool | None,
         typer.Option(
             "--stream/--no-stream",
-            help="Print each translation as it grows.  [default: where you type or give sentences in a terminal]",
+            help="Print each translation as it grows.",
+            show_default="where you type or give sentences in a terminal",
         ),
     ] = None,
     memory: Annotated[
@@ -129,8 +130,8 @@ def translate(
             "--memory-similarity",
             min=0.1,
             max=1,
-            help="From which similarity on one is shown.  [default: 0.7]",
-            show_default=False,
+            help="From which similarity on one is shown.",
+            show_default="0.7",
         ),
     ] = None,
     restart: Annotated[

@@ -7,6 +7,7 @@ import difflib
 import inspect
 import types
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
@@ -18,8 +19,10 @@ from weft.config.toml import write_value
 from weft.errors import UsageError
 
 
-def explain(model: type[Settings], key: str = "") -> str:
+def explain(model: type[Settings], key: str = "", later: Mapping[str, str] = MappingProxyType({})) -> str:
     """What a dotted key means: its help text, type, bounds and default; for a table, and for "", the keys in it.
+
+    `later` says of keys that have no default but get a value when more is known, from where.
 
     Raises UsageError with the near match for a key that the model does not have.
     """
@@ -28,7 +31,7 @@ def explain(model: type[Settings], key: str = "") -> str:
         raise UsageError(f"there is no key `{key}`{_did_you_mean(near_keys(key, keys))}")
     about = _about(keys[key]) if key else model.__doc__ or ""
     title = "\n  ".join([key, *about.splitlines()]) if key else about
-    facts = _facts(keys[key]) if key else []
+    facts = _facts(keys[key], later.get(key)) if key else []
     inside = [inner for inner in keys if inner.rpartition(".")[0] == key]
     rows = [(inner.rpartition(".")[2], _one_line(keys[inner])) for inner in inside]
     return "\n\n".join(part for part in (title, _aligned(facts), _aligned(rows)) if part)
@@ -148,8 +151,9 @@ def _is_table(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, Settings)
 
 
-def _facts(field: FieldInfo) -> list[tuple[str, str]]:
-    facts = [("type", in_words(field.annotation)), ("bounds", _bounds(field.metadata)), ("default", _default(field))]
+def _facts(field: FieldInfo, later: str | None) -> list[tuple[str, str]]:
+    default = later or _default(field)
+    facts = [("type", in_words(field.annotation)), ("bounds", _bounds(field.metadata)), ("default", default)]
     return [(name, fact) for name, fact in facts if fact]
 
 

@@ -9,8 +9,9 @@ It knows no key itself, and no file: it makes text and reads text.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from weft.config.recipe import Resolved, parse_toml, resolve
@@ -20,9 +21,13 @@ from weft.config.toml import KeyPath, statements, write_value
 R = TypeVar("R", bound=Settings)
 
 
-def render(resolved: Resolved[Any]) -> str:
-    """The whole recipe as TOML, defaults included, in the order of its model."""
-    return "\n".join(_table(resolved.recipe, resolved, ())).lstrip("\n") + "\n"
+def render(resolved: Resolved[Any], later: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The whole recipe as TOML, defaults included, in the order of its model.
+
+    `later` are dotted keys that get a value only when more is known, and from where: they are shown as left out, so
+    that the text is a recipe that leaves them open as well.
+    """
+    return "\n".join(_table(resolved.recipe, resolved, (), later)).lstrip("\n") + "\n"
 
 
 def parse_rendered(text: str, model: type[R], subject: str | Path) -> Resolved[R]:
@@ -44,18 +49,20 @@ def parse_rendered(text: str, model: type[R], subject: str | Path) -> Resolved[R
     return Resolved(resolved.recipe, origins)
 
 
-def _table(recipe: Settings, resolved: Resolved[Any], path: tuple[str, ...]) -> Iterator[str]:
+def _table(recipe: Settings, resolved: Resolved[Any], path: tuple[str, ...], later: Mapping[str, str]) -> Iterator[str]:
     """The lines of one table: its values first, since TOML would take them for a subtable's if they followed it."""
     if path:
         yield f"\n[{'.'.join(path)}]"
     plain = recipe.model_dump()
     for name, value in recipe:
         if not isinstance(value, Settings):
-            written = f"# {name} is left out" if value is None else f"{name} = {write_value(plain[name])}"
-            yield f"{written}  # {resolved.origins['.'.join((*path, name))]}"
+            key = ".".join((*path, name))
+            is_left_out = value is None or key in later
+            written = f"# {name} is left out" if is_left_out else f"{name} = {write_value(plain[name])}"
+            yield f"{written}  # {later.get(key, resolved.origins[key])}"
     for name, value in recipe:
         if isinstance(value, Settings):
-            yield from _table(value, resolved, (*path, name))
+            yield from _table(value, resolved, (*path, name), later)
 
 
 def _table_at(document: Any, path: KeyPath) -> Any:

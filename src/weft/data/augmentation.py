@@ -43,7 +43,7 @@ class AugmentationConfig(Settings):
     casing: float = Share
     """Share of source sentences written all in small or all in capital letters."""
     punctuation: float = Share
-    """Share of source sentences without their last punctuation, or with that of the other width."""
+    """Share of source sentences without their last punctuation, or with all of it in the other width."""
     joining: float = Share
     """Share of pairs that also come joined with the next pair of the file that is kept, as one longer."""
 

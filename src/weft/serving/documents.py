@@ -39,14 +39,15 @@ class Original:
 class Inline:
     """A text in which marks of our own stand for the originals, so that theirs can be of any form.
 
-    Those that begin and end a span are the tags of one element.
+    What begins and what ends a span are the tags of one element, which goes where its words go in the translation;
+    unless spans have to keep their order.
     """
 
     text: str
     originals: Mapping[str, Original]
 
     @classmethod
-    def of(cls, items: Sequence[str | Original]) -> "Inline":
+    def of(cls, items: Sequence[str | Original], *, keeps_order: bool = False) -> "Inline":
         name = free_name("".join(item for item in items if isinstance(item, str)))
         originals: dict[str, Original] = {}
         written: list[str] = []
@@ -58,7 +59,7 @@ class Inline:
             own = f"{name}0{len(originals)}"
             if item.kind == "begin":
                 begun.append((item.name, own))
-            elif item.kind == "end" and begun and begun[-1][0] == item.name:
+            elif item.kind == "end" and not keeps_order and begun and begun[-1][0] == item.name:
                 own = begun.pop()[1]
             mark = form_of(item, items, number).format(own)
             originals[mark] = item

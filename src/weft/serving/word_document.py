@@ -210,7 +210,7 @@ def paragraphs_of(root: Any, etree: Any) -> Iterator[Paragraph]:
         items: list[str | Original] = []
         for number, word in enumerate(words):
             items += [Original(str(number), "begin"), word, Original(str(number), "end")]
-        yield Paragraph(spans, Inline.of(items))
+        yield Paragraph(spans, Inline.of(items, keeps_order=True))
 
 
 @dataclass

@@ -95,6 +95,8 @@ OF_THE_MODEL = frozenset(
     | {"model.positions", "training.optimizer", "training.learning_rate"}
 )
 """Keys that are chosen together with the model's size."""
+OPEN = OF_THE_MODEL | {"tokenizer.source_size", "tokenizer.target_size", "training.batch_tokens", "training.epochs"}
+"""Keys that are chosen from the number of training pairs, where a recipe leaves them out."""
 
 SIZE_MATTERS = (
     "the fewer the pairs, the fewer pieces and parameters they can fill, the sooner they are known by heart, and the "
@@ -137,6 +139,11 @@ def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int, shar
         "training.epochs": size.epochs,
     }
     return {key: settings[key] for key in settings if key in to_choose}
+
+
+def open_keys(resolved: Resolved[TranslationRecipe]) -> set[str]:
+    """Those of OPEN that this recipe leaves open."""
+    return set(choose_open_settings(resolved, TABLE[0].pairs))
 
 
 def usual_epochs(resolved: Resolved[TranslationRecipe], pairs: int) -> int:

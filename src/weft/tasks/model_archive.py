@@ -19,7 +19,7 @@ from weft.files import refuse_existing_folder, refuse_replacing, staged_file
 from weft.tasks.model_folder import (
     CARD,
     HOW_TO_CONVERT,
-    LARGEST_TEXT_FILE,
+    LARGEST_CARD,
     MANIFEST,
     MOST_FILES,
     PICKLED,
@@ -37,7 +37,7 @@ MOST_GROWTH = 100
 """How many times its packed size a file may take. Text shrinks to a tenth, weights hardly at all."""
 LARGEST_DIRECTORY = 1 << 20
 """Bytes of the table of contents, which is read as a whole; that of the most files takes 40 KiB."""
-ENDLESS_CARD = f"is larger than {LARGEST_TEXT_FILE >> 10} KiB; a card is a page or two"
+ENDLESS_CARD = f"is larger than {LARGEST_CARD >> 20} MiB; a card has a page or two, and a line for each file"
 CHUNK = 1 << 20
 TIME = (1980, 1, 1, 0, 0, 0)
 ENCRYPTED = 0x1 | 0x40 | 0x2000
@@ -58,7 +58,7 @@ def pack(name: str | Path, archive: Path) -> Path:
     refuse_replacing("the archive", archive, files)
     if (size := sum(file.stat().st_size for file in files)) > LARGEST_MODEL:
         raise ModelError(folder, [Problem("its files", f"take {size:,} bytes, more than {LARGEST_MODEL:,}")])
-    if folder / CARD in files and (folder / CARD).stat().st_size > LARGEST_TEXT_FILE:
+    if folder / CARD in files and (folder / CARD).stat().st_size > LARGEST_CARD:
         raise ModelError(folder, [Problem(CARD, ENDLESS_CARD)])
     with staged_file(archive) as staged, zipfile.ZipFile(staged, "w") as zipped:
         for file in files:
@@ -152,7 +152,7 @@ def member_problems(member: zipfile.ZipInfo, archive_size: int) -> list[str]:
         problems.append("does not lie in the archive")
     if member.file_size > MOST_GROWTH * member.compress_size:
         problems.append(f"would grow from {member.compress_size:,} to {member.file_size:,} bytes")
-    if member.orig_filename == CARD and member.file_size > LARGEST_TEXT_FILE:
+    if member.orig_filename == CARD and member.file_size > LARGEST_CARD:
         problems.append(ENDLESS_CARD)
     if member.orig_filename.endswith(PICKLED):
         problems.append(f"may hold a pickle: {HOW_TO_CONVERT}")

@@ -45,7 +45,9 @@ PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """Where the models lie that come with weft, each in a folder of its name."""
 
 LARGEST_TEXT_FILE, LARGEST_OTHER_FILE = 128 << 10, 64 << 20
-"""Bytes that config.toml, manifest.json and the card may have, and any other file but the weights."""
+"""Bytes that config.toml and manifest.json may have, and any other file but the weights and the card."""
+LARGEST_CARD = 4 << 20
+"""Bytes of the card, which has a line with the sha256 of each file that config.toml names."""
 LARGEST_HEADER = 4 << 20
 """Bytes of the table of names and shapes before the weights; 96 + 96 layers need half of one."""
 MOST_FILES = 200

@@ -14,6 +14,7 @@ from weft.errors import ModelError, shown
 from weft.tasks.model_folder import (
     CARD,
     EXPORT,
+    LARGEST_CARD,
     LARGEST_TEXT_FILE,
     MANIFEST,
     find_model,
@@ -178,7 +179,7 @@ def read_card(folder: Path) -> str:
     """The model card, empty where somebody has taken it away, made it endless or keeps it to himself."""
     path = folder / CARD
     try:
-        if not path.is_file() or path.stat().st_size > LARGEST_TEXT_FILE:
+        if not path.is_file() or path.stat().st_size > LARGEST_CARD:
             return ""
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -117,7 +117,7 @@ def known_words(
     languages: tuple[str, str], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
 ) -> list[tuple[str, str]]:
     """The words of both languages that both vocabularies can spell."""
-    pairs = zip(*(WORDS.get(language, ()) for language in languages), strict=False)
+    pairs = zip(*(WORDS.get(code_of(language), ()) for language in languages), strict=False)
     return [
         (source, target)
         for source, target in pairs

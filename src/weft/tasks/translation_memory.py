@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import nlargest
+from heapq import heappush, heappushpop
 from pathlib import Path
 
 import numpy as np
@@ -89,14 +89,14 @@ class TranslationMemory:
         bounds = self._index.shared(tokens) / longest
         candidates = np.flatnonzero(bounds >= least - 1e-9)
         pattern = Pattern(tokens)
-        found: list[tuple[float, int]] = []
+        found: list[tuple[float, int]] = []  # a heap whose first is the worst
         for number in candidates[np.argsort(-bounds[candidates], kind="stable")].tolist():
-            if len(found) >= best and bounds[number] < nlargest(best, found)[-1][0] - 1e-9:
+            if len(found) == best and bounds[number] < found[0][0] - 1e-9:
                 break
             similarity = 1 - pattern.distance(self.tokens_of(keys[number])) / int(longest[number])
             if similarity >= least - 1e-9:  # 1 - 9 / 10 is a little less than 0.1
-                found.append((similarity, -number))
-        ranked = [(similarity, keys[-number]) for similarity, number in nlargest(best, found)]
+                (heappush if len(found) < best else heappushpop)(found, (similarity, -number))
+        ranked = [(similarity, keys[-number]) for similarity, number in sorted(found, reverse=True)]
         matches = [
             Match(match.source, match.target, similarity) for similarity, key in ranked for match in self.units[key]
         ]

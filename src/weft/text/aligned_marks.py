@@ -7,7 +7,7 @@ between anchors, to which words that look most at one another are added.
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,6 +34,8 @@ class Element:
     inside: "list[Element | int]" = field(default_factory=list)
 
 
+Span = tuple[int, int]
+"""Words, from one to before another."""
 Node = Element | int
 """An element, or the number of a mark that is none."""
 
@@ -135,12 +137,15 @@ class Places:
     def of(self, nodes: Sequence[Node], begin: int, end: int) -> Iterator[tuple[int, int]]:
         """The place of every mark, with its number, in the order in which they are written, between two places."""
         spans = self.spans_of([node for node in nodes if isinstance(node, Element)], begin, end)
+        within: dict[int, Span] = {}
+        for span in spans.values():
+            add_places(within, span)
         placed = []
         for number, node in enumerate(nodes):
             if isinstance(node, Element):
                 first, last = spans[node.opening]
             else:
-                first = last = self.beside(nodes, number, spans, begin, end)
+                first = last = self.beside(nodes, number, spans, within, begin, end)
             placed.append((first, last, number, node))
         for first, last, _, node in sorted(placed, key=lambda one: one[:3]):
             if isinstance(node, Element):
@@ -150,20 +155,21 @@ class Places:
             else:
                 yield first, node
 
-    def spans_of(self, elements: Sequence[Element], begin: int, end: int) -> dict[int, tuple[int, int]]:
+    def spans_of(self, elements: Sequence[Element], begin: int, end: int) -> dict[int, Span]:
         """The words that each element goes around, by its opening tag. No two share a word, and the one that is surest
         of its words chooses first."""
         shares = {element.opening: self.share(element)[begin:end] for element in elements}
         highest = np.max(list(shares.values()), axis=0, initial=0) if shares else np.zeros(end - begin)
         is_free = np.ones(end - begin, dtype=bool)
-        spans: dict[int, tuple[int, int]] = {}
+        spans: dict[int, Span] = {}
+        within: dict[int, Span] = {}
         for element in sorted(elements, key=lambda one: -shares[one.opening].max(initial=0)):
             share = np.where(shares[element.opening] >= highest, shares[element.opening], 0)
             peak = share.max(initial=0)
             first, last = best_run(share - min(LEAST_SHARE, LEAST_OF_PEAK * peak), is_free)
             if peak < LEAST_PEAK:
                 ends = self.alone[element.opening], self.alone[element.closing]
-                first, last = (self.clamped(place, begin, end, list(spans.values())) - begin for place in ends)
+                first, last = (clamped(place, begin, end, within) - begin for place in ends)
                 last = last if is_free[first:last].all() else first
             if first == last and shares[element.opening][is_free].any():  # it keeps a word, where one is left
                 likeliest = begin + int(np.where(is_free, shares[element.opening], 0).argmax())
@@ -171,6 +177,7 @@ class Places:
                 first, last = span[0] - begin, span[1] - begin
             is_free[first:last] = False
             spans[element.opening] = begin + first, begin + last
+            add_places(within, spans[element.opening])
         return spans
 
     def share(self, element: Element) -> Float[np.ndarray, " words"]:
@@ -190,7 +197,13 @@ class Places:
         return (starts < end) & (ends > begin)
 
     def beside(
-        self, nodes: Sequence[Node], number: int, spans: dict[int, tuple[int, int]], begin: int, end: int
+        self,
+        nodes: Sequence[Node],
+        number: int,
+        spans: Mapping[int, Span],
+        within: Mapping[int, Span],
+        begin: int,
+        end: int,
     ) -> int:
         """The place of a mark that is no element: at the element that it touches in the source, if it does."""
         mark = nodes[number]
@@ -204,20 +217,23 @@ class Places:
                 return spans[neighbour.opening][0]
             if neighbour.closing < mark and self.gap(behind, here):
                 return spans[neighbour.opening][1]
-        return self.clamped(self.alone[mark], begin, end, list(spans.values()))
+        return clamped(self.alone[mark], begin, end, within)
 
     def gap(self, begin: int, end: int) -> bool:
         """Whether no word of the source lies between two of its characters."""
         return bisect_left(self.ours.starts, begin) == bisect_left(self.ours.starts, end)
 
-    @staticmethod
-    def clamped(place: int, begin: int, end: int, spans: Sequence[tuple[int, int]]) -> int:
-        """A place between two others and within none of the spans."""
-        place = min(max(place, begin), end)
-        for first, last in spans:
-            if first < place < last:
-                return first if place - first < last - place else last
-        return place
+
+def add_places(within: dict[int, Span], span: Span) -> None:
+    """Note for the places within a span, not those at its ends, that it is theirs."""
+    within.update(dict.fromkeys(range(span[0] + 1, span[1]), span))
+
+
+def clamped(place: int, begin: int, end: int, within: Mapping[int, Span]) -> int:
+    """A place between two others and within no span."""
+    place = min(max(place, begin), end)
+    first, last = within.get(place, (place, place))
+    return first if place - first < last - place else last
 
 
 def best_run(gains: Float[np.ndarray, " words"], is_free: Bool[np.ndarray, " words"]) -> tuple[int, int]:
