@@ -261,6 +261,10 @@ def write_atomically(path: Path, text: str) -> None:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
 def sha256(path: Path) -> str:
     """The digest of a file as it lies on disk."""
     with open(path, "rb") as file:

@@ -10,8 +10,8 @@ import weft
 from weft.errors import RecipeError
 from weft.files import sha256
 from weft.tasks.augment import self_train
-from weft.tasks.model_card import BEFORE, recorded_files
-from weft.tasks.parents import licence_of, parent_of
+from weft.tasks.model_card import BEFORE, licence_of, recorded_files
+from weft.tasks.parents import parent_of
 
 
 def recipe(**training: Any) -> dict[str, Any]:

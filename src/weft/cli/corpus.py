@@ -17,6 +17,7 @@ import typer
 from weft.cli.clock import PLAIN_EVERY
 from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of
 from weft.errors import Stopped, UsageError, WeftError
+from weft.files import megabytes
 
 if TYPE_CHECKING:
     from weft.data.corpus_folder import Listener
@@ -64,10 +65,6 @@ def starter_facts() -> dict[str, Any]:
         "files": [],
         "parts": [{"name": part, "file": f"{part}.tsv"} for part in ("train", "valid", "test")],
     }
-
-
-def megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"
 
 
 @app.command()

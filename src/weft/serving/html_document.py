@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from weft.serving.documents import Document, Inline, Original
-from weft.text.markup import BLOCK_NAMES
+from weft.text.markup import BLOCK_NAMES, VOID
 
 RAW = frozenset(
     ("script", "style", "xmp", "iframe", "noembed", "noframes", "noscript", "textarea", "title", "plaintext")
@@ -22,10 +22,6 @@ OPAQUE = RAW - {"title"} | {"template", "object", "svg", "math", "pre", "code", 
 """Elements that are not looked into."""
 READ_AS_WORDS = frozenset(("code", "kbd", "samp", "var", "math", "svg", "img"))
 """Elements that stand in a sentence like a word of it."""
-VOID = frozenset(
-    ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
-)
-"""Elements that nothing closes."""
 FOREIGN = frozenset(("svg", "math"))
 """Elements of other languages than HTML, which may end where they begin: <svg/>."""
 BLOCKS = re.compile(BLOCK_NAMES)

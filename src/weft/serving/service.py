@@ -91,9 +91,9 @@ class Service:
         texts: Sequence[str],
         wish: Wish,
         *,
-        form: Literal["text", "html", "marked"] = "text",
+        form: Literal["text", "html"] = "text",
     ) -> list[Answer]:
-        """An answer a text. `html` texts are pages or pieces of them; `marked` ones have marks to be kept.
+        """An answer a text; `html` texts are pages or pieces of them.
 
         Raises Refused for what the model cannot do.
         """
@@ -102,7 +102,7 @@ class Service:
         async with self._in_room(self.texts, sum(map(len, texts))):
             if form == "html":
                 return await self._translate_pages(model, texts, wish)
-            return await self._translate(model, texts, wish, keeps_markup=form == "marked")
+            return await self._translate(model, texts, wish, keeps_markup=False)
 
     async def _translate(
         self, model: ServedModel, texts: Sequence[str], wish: Wish, *, keeps_markup: bool

@@ -114,7 +114,18 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
+def licence_of(card: str) -> str | None:
+    """What the header of a card says, if it says something."""
+    header = re.match(r"---\n(.*?)^---$", card, re.DOTALL | re.MULTILINE)
+    found = re.search(r"^license:[ ]*(\S.*)$", header[1], re.MULTILINE) if header else None
+    return found[1].strip() if found and found[1].strip() != "unknown" else None
+
+
 def recorded_files(card: str, part: str) -> dict[str, str]:
     """sha256 -> name of the files that a card lists under this part of its data; empty where it lists none."""
-    rows = re.findall(rf"^\| {re.escape(part)} \| `(.+)` \| `([0-9a-f]{{64}})` \|$", card, re.MULTILINE)
-    return {digest: name for name, digest in rows}
+    return {digest: name for of, name, digest in data_rows(card) if of == part}
+
+
+def data_rows(card: str) -> list[tuple[str, str, str]]:
+    """Part, file and sha256, as far as a card lists them."""
+    return re.findall(r"^\| ([^|\n]+) \| `(.+)` \| `([0-9a-f]{64})` \|$", card, re.MULTILINE)

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import ModelError, shown
+from weft.files import megabytes
+from weft.tasks.model_card import data_rows, licence_of
 from weft.tasks.model_folder import (
     CARD,
     EXPORT,
@@ -56,16 +58,12 @@ class ModelSummary:
 
     @property
     def license(self) -> str:
-        """What the card's header says."""
-        header = re.match(r"---\n(.*?)^---$", self.card, re.DOTALL | re.MULTILINE)
-        found = re.search(r"^license: (.+)$", header[1], re.MULTILINE) if header else None
-        return found[1].strip() if found else "unknown"
+        return licence_of(self.card) or "unknown"
 
     @property
     def data(self) -> list[dict[str, str]]:
         """The files that the card lists: part, file, sha256."""
-        rows = re.findall(r"^\| ([^|\n]+) \| `([^`\n]+)` \| `([0-9a-f]{64})` \|$", self.card, re.MULTILINE)
-        return [dict(zip(("part", "file", "sha256"), row, strict=True)) for row in rows]
+        return [dict(zip(("part", "file", "sha256"), row, strict=True)) for row in data_rows(self.card)]
 
     @property
     def scores(self) -> list[dict[str, Any]]:
@@ -211,7 +209,3 @@ def aligned(rows: list[list[str]]) -> list[str]:
     """The rows as lines in which the columns stand below each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def megabytes(size: int) -> str:
-    return f"{size / 1e6:.1f} MB"

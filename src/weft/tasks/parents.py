@@ -1,7 +1,6 @@
 """The models that another began with, learned from or got pairs from: what its card says of them, since their licences
 and what they have seen go over to it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from weft.errors import Problem, RecipeError
 from weft.files import sha256
-from weft.tasks.model_card import BEFORE, Parent, recorded_files
+from weft.tasks.model_card import BEFORE, Parent, licence_of, recorded_files
 from weft.tasks.model_folder import MANIFEST, find_model
 from weft.tasks.model_summary import read_card
 from weft.tasks.recipes import TranslationRecipe
@@ -74,12 +73,6 @@ def makers_of(file: Path, digest: str) -> list[Parent]:
     except (OSError, ValidationError):
         return []
     return made.names.makers if made.sha256 == digest else []
-
-
-def licence_of(card: str) -> str | None:
-    """What the header of a card says, if it says something."""
-    found = re.match(r"---\n(?:(?!---\n).*\n)*?license:[ ]*(\S.*)\n", card)
-    return found[1].strip() if found and found[1].strip() != "unknown" else None
 
 
 def seen_by(card: str) -> dict[str, str]:

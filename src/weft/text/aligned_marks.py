@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float
 
-from weft.text.markup import TAG, Mark, Words, joined_where_they_overlap, places_of, same_words, written_with
+from weft.text.markup import TAG, VOID, Mark, Words, joined_where_they_overlap, places_of, same_words, written_with
 
 LEAST_SHARE, LEAST_OF_PEAK = 0.5, 0.8
 """Of its attention, a word of an element gives so much to the words of the element in the source; or so much of what
@@ -87,10 +87,6 @@ def links_of(attention: Float[np.ndarray, "words source_words"], ours: Words, th
     ]
 
 
-VOID = frozenset(
-    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
-)
-"""Elements of HTML that are one tag."""
 DEEPEST = 100
 """Elements in one another."""
 

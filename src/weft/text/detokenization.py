@@ -10,7 +10,7 @@ from functools import cache
 
 from weft.text.chinese import HAN
 from weft.text.japanese import KANA
-from weft.text.language import IN_WORDS_OF_CHARACTERS, code_of
+from weft.text.language import ELIDING, IN_WORDS_OF_CHARACTERS, code_of
 
 
 def detokenize(text: str, language: str) -> str:
@@ -99,7 +99,6 @@ ELISIONS = (
     r"(?<=\b[cdjlmnstvCDJLMNSTV]['’] )",
 )
 """What stands before the space after jusqu', aujourd', dell', un' and l'."""
-ELIDING = {"fr", "it", "ca", "oc"}
 LOW_QUOTING = {
     "bg",
     "bs",

@@ -28,6 +28,8 @@ CHINESE_CODES = frozenset(["zh", "yue", "wuu", "lzh"])
 IN_WORDS_OF_CHARACTERS = CHINESE_CODES | {"ja"}
 WITHOUT_SPACES = IN_WORDS_OF_CHARACTERS | {"th", "lo", "km", "my", "bo", "dz"}
 """Korean has spaces."""
+ELIDING = frozenset(["fr", "it", "ca", "oc"])
+"""Languages with l'amour."""
 
 PAIRS = (
     "aar:aa abk:ab afr:af aka:ak alb:sq als:sq amh:am ara:ar arb:ar arg:an arm:hy asm:as ava:av ave:ae aym:ay "

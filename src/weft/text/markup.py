@@ -102,6 +102,11 @@ BLOCK_NAMES = (
     "summary table tbody td textarea tfoot th thead title tr ul"
 ).replace(" ", "|")
 
+VOID = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
+)
+"""Elements of HTML that are one tag."""
+
 
 def element(kind: str, names: str) -> str:
     """The pattern of an element of one of these names with all that is in it, but no element of its own name."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from weft.errors import CorpusError, MissingExtraError, ModelError, Problem, refuse_one_string
 from weft.text.chinese import Script, convert_script
-from weft.text.language import code_of
+from weft.text.language import ELIDING, code_of
 from weft.text.normalization import Normalization, in_form, normalize
 from weft.text.punctuation import APOSTROPHES, Punctuation, unify_punctuation
 from weft.text.sentencepiece_model import has_many_characters
@@ -51,8 +51,8 @@ CHINESE_SIGNS = "，。！？；：、（）《》〈〉「」『』【】〔〕
 OPENING, CLOSING = "([{“‘„‚#$¿¡", ".,!?;:)]}”’…%،؛؟۔।॥"
 LOW_QUOTES = {"„": "“”", "‚": "‘’"}
 """What closes „Ja“ and ‚ja‘."""
-ELIDING, SUFFIXING, DIVIDING = {"fr", "it", "ca", "oc"}, {"tr", "az"}, {"uk", "be"}
-"""Languages with l'amour, with Ankara'da, and with п'ять."""
+SUFFIXING, DIVIDING = {"tr", "az"}, {"uk", "be"}
+"""Languages with Ankara'da, and with п'ять."""
 JOINING = "-/_@‐‑–—"
 AFTER_APOSTROPHE = {"s", "t", "d", "m", "ll", "re", "ve", "clock"}
 ELIDED = (

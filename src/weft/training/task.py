@@ -72,7 +72,6 @@ class BatchOfRows(Protocol):
 
 
 @runtime_checkable
-@runtime_checkable
 class Listener(Protocol):
     """Whoever shows a person how training goes. Listeners watch, they do not steer."""
 
