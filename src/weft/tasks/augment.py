@@ -30,6 +30,7 @@ from weft.tasks.model_folder import MANIFEST, find_model, load_model
 from weft.tasks.model_summary import read_card
 from weft.tasks.parents import parent_of
 from weft.tasks.translation import Translator, load_translator
+from weft.text.growing import REPLACEMENT
 from weft.text.normalization import is_blank, normalize
 from weft.training.signals import stop_on_signal
 
@@ -240,6 +241,8 @@ def label(translator: Translator, texts: Sequence[str], max_ratio: float) -> tup
         shorter, longer = sorted((read[index], pieces))
         if not pieces:
             reasons[index] = "without an answer"
+        elif REPLACEMENT in found.text and REPLACEMENT not in texts[index]:
+            reasons[index] = "broken"
         elif found.text.casefold() == normalize(texts[index]).casefold():
             reasons[index] = "copied"
         elif longer > max_ratio * shorter + ALWAYS_ALLOWED:
