@@ -189,6 +189,7 @@ def write_pairs(
             pace.tell(made.texts)
             stop.honor(f"stopped behind text {made.texts:,} of {len(texts.texts):,}")
         if not made.pairs:
+            file.give_up()
             raise WeftError(f"{texts.file} gave {made}; is it {languages.source} text, and is the model any good?")
         file.finish()
     say(f"{output}: {made}")
