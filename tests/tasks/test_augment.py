@@ -128,6 +128,19 @@ def test_a_tab_in_the_text_is_no_column_in_the_table(model: Path, text: Path) ->
     assert [row[0] for row in rows(text.with_name("st.tsv"))] == ["zh", "我有 一本书。"]
 
 
+@pytest.mark.parametrize(
+    ("line", "warnings"),
+    [("I have an apple.", ["12 of the first 16 texts"]), ("我有一个苹果。", []), ("123 -- A 4", [])],
+)
+def test_text_that_is_mostly_in_another_language_is_named_and_translated_all_the_same(
+    model: Path, text: Path, line: str, warnings: list[str]
+) -> None:
+    text.write_text("".join(f"{sentence}\n" for sentence in ["", *SENTENCES[:4], *[line] * 12]), encoding="utf-8")
+    said = list[str]()
+    assert self_train(model, text, text.with_name("st.tsv"), max_ratio=99, say=said.append).pairs == 16
+    assert said[:-1] == [f"{warning} of {text} do not look like zh, which the model reads" for warning in warnings]
+
+
 # What is left out
 
 
