@@ -9,11 +9,11 @@ Weft = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def folder(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(distinct_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("mono.zh").write_text("我有一个苹果。\n我有两个杯子。\n", encoding="utf-8")
     Path("pairs.tsv").write_text("zh\ten\n我有一个苹果。\tx\n我有两个杯子。\ty\n", encoding="utf-8")
-    return tiny_run / "run"
+    return distinct_model
 
 
 @pytest.mark.parametrize(
@@ -27,37 +27,36 @@ def folder(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 def test_each_verb_writes_pairs_and_says_what_it_did(
     weft: Weft, folder: Path, verb: str, given: list[str], header: str
 ) -> None:
-    # Sampled, since the beam of a model of two steps finds nothing but the empty sentence.
     command = ["augment", verb, "--model", str(folder), *given, "--output", "out.tsv", "--max-ratio", "99"]
-    exit_code, out, error = weft(*command, "--set", "decoding.method=sample")
+    exit_code, out, error = weft(*command)
     assert (exit_code, out) == (0, "")
     assert "out.tsv: 2 pairs of 2 texts; left out: none" in error
     assert Path("out.tsv").read_text(encoding="utf-8").split("\n")[0] == header
-    exit_code, out, error = weft(*command, "--set", "decoding.method=sample")
+    exit_code, out, error = weft(*command)
     assert (exit_code, out) == (0, "") and "out.tsv is finished" in error
     exit_code, out, error = weft(*command, "--set", "decoding.method=greedy")
-    assert (exit_code, out) == (2, "") and "decoding.method: was 'sample', is 'greedy'" in error
+    assert (exit_code, out) == (2, "") and "decoding.method: was 'beam', is 'greedy'" in error
 
 
 def test_back_translation_says_how_to_train_on_it(weft: Weft, folder: Path) -> None:
     command = ["augment", "back-translate", "--model", str(folder), "--input", "mono.zh", "--output", "bt.tsv"]
-    _, _, error = weft(*command, "--max-ratio", "99", "--set", "decoding.method=sample")
+    _, _, error = weft(*command, "--max-ratio", "99")
     assert '{ path = "bt.tsv", tag = "<bt>" }' in error
 
 
-def test_teachers_are_given_one_after_the_other(weft: Weft, folder: Path, distinct_model: Path) -> None:
+def test_teachers_are_given_one_after_the_other(weft: Weft, folder: Path, tiny_run: Path) -> None:
     from weft.tasks.translation import load_translator
 
     sources = ["两个朋友", "书包", "我有一个苹果。"]
     Path("pairs.tsv").write_text("zh\ten\n" + "".join(f"{source}\tx\n" for source in sources), encoding="utf-8")
-    teachers = ["--model", str(distinct_model), "--model", str(folder)]
+    other = tiny_run / "run"
+    teachers = ["--model", str(folder), "--model", str(other)]
     exit_code, _, error = weft(
         "augment", "distill", *teachers, "--data", "pairs.tsv", "--output", "kd.tsv", "--max-ratio", "99"
     )
     assert exit_code == 0 and "kd.tsv: 3 pairs of 3 texts" in error
     alone, together = (
-        [one.text for one in load_translator(distinct_model, others=others).translate(sources)]
-        for others in ([], [folder])
+        [one.text for one in load_translator(folder, others=others).translate(sources)] for others in ([], [other])
     )
     assert together != alone and len(set(together)) == 3
     rows = Path("kd.tsv").read_text(encoding="utf-8").splitlines()[1:]

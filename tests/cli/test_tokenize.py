@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from weft.cli.lines import texts_as_they_come
-from weft.cli.tokenize import KindName
+from weft.cli.tokenize import IN_WORDS, KindName
 from weft.text.kinds import SUFFIXES, train_tokenizer
 from weft.text.tokenizer import Kind
 
@@ -135,6 +135,17 @@ def test_a_spoiled_vocabulary_is_named(weft: Weft, tmp_path: Path) -> None:
     exit_code, out, error = weft("tokenize", "x", "--vocabulary", str(tmp_path / "v.txt"), "--kind", "characters")
     assert (exit_code, out) == (1, "")
     assert "v.txt has 1 problem" in error and "line 2  repeats line 1" in error
+
+
+@pytest.mark.parametrize("kind", ["words", "wordpiece", "characters"])
+@pytest.mark.parametrize("model", ["bpe", "unigram"])
+def test_a_sentencepiece_model_that_is_given_as_a_list_of_tokens_is_told_for_what_it_is(
+    weft: Weft, files: dict[Kind, Path], kind: Kind, model: Kind
+) -> None:
+    language = ["--language", "zh"] if kind in IN_WORDS else []
+    exit_code, out, error = weft("tokenize", "x", "--vocabulary", str(files[model]), "--kind", kind, *language)
+    assert (exit_code, out) == (1, "") and "has 1 problem\n" in error
+    assert "is a SentencePiece model, of the kind bpe or unigram" in error
 
 
 def test_a_file_without_a_line_break_is_not_read_as_one_line(

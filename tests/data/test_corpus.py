@@ -24,7 +24,7 @@ from weft.data.corpus import (
     read_corpora,
     read_monolingual,
 )
-from weft.errors import CorpusError, RecipeError
+from weft.errors import CorpusError, RecipeError, UsageError
 
 PAIRS = [("你好。", "Hello."), ("谢谢你！", "Thank you!"), ("再见。", "Goodbye.")]
 TEXT_PAIR = CorpusEntry(source="a.zh", target="a.en")
@@ -437,6 +437,16 @@ def test_what_is_wrong_with_monolingual_text_is_named(
     with pytest.raises(CorpusError) as caught:
         read_monolingual(tmp_path / name, "en")
     assert [problem.what.startswith(says) for problem in caught.value.problems] == [True]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("a.csv", "by tabs, not by commas"), ("a.CSV.gz", "not by commas"), ("a.tmx", "one a line")]
+)
+def test_a_table_by_commas_and_a_memory_are_no_lines_of_text(tmp_path: Path, name: str, says: str) -> None:
+    with pytest.raises(UsageError, match=rf"{name}: weft .*{says}"):
+        read_monolingual(tmp_path / name, "en")
+    with pytest.raises(UsageError, match=rf"{name}: weft .*{says}"):
+        group_files(["a.zh", name])
 
 
 def test_spaced_words_and_signs_are_natural_text_where_the_recipe_says_that_they_are_spaced(

@@ -252,6 +252,13 @@ def test_a_run_that_fails_before_its_first_checkpoint_leaves_nothing(tmp_path: P
     assert names(tmp_path) == set()
 
 
+def test_the_empty_folder_for_checkpoints_that_a_killed_process_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    with RunFolder(tmp_path).locked(to_prepare=True):
+        (tmp_path / "corpus").mkdir()
+    assert names(tmp_path) == {"corpus"}
+
+
 def test_a_folder_that_was_there_before_stays_with_what_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(WeftError), RunFolder(tmp_path).locked():

@@ -839,6 +839,15 @@ def test_training_stops_when_patience_is_lost_and_the_best_weights_are_kept(tmp_
     assert train(trainer).step == 16  # two validations, at steps 12 and 16, without anything better than 9
     assert trainer.run.status() == RunStatus(last=16, best=8)
     assert trainer.is_finished()
+    assert watched(trainer).messages == [
+        "patience is lost: no better bleu in 2 validations; training ends at step 16 of 200"
+    ]
+
+
+def test_patience_that_is_lost_at_the_last_step_ends_nothing(tmp_path: Path) -> None:
+    task = Fit([{"valid_bleu": bleu} for bleu in (5.0, 4.0)])
+    trainer = make_trainer(tmp_path, task, epochs=2, select_by="bleu", patience=1)
+    assert train(trainer).step == 8 and watched(trainer).messages == []
 
 
 def test_better_at_the_last_moment_of_patience_goes_on(tmp_path: Path) -> None:
@@ -989,7 +998,8 @@ def test_a_trial_begins_with_the_best_weights_and_the_optimizer_as_it_was_then(t
     trainer = make_trainer(tmp_path, task, schedule="plateau-trials", **settings)
     train(trainer)
     assert watched(trainer).messages == [
-        "patience is lost (1 of 2): back to the weights of step 8, the learning rate is times 0.7 from here on"
+        "patience is lost (1 of 2): back to the weights of step 8, the learning rate is times 0.7 from here on",
+        "patience is lost (2 of 2): no better loss in 1 validation; training ends at step 16 of 36",
     ]
     # The same by hand: from the weights and moments of step 8 on, the batches of steps 13 to 16 at the lower rate.
     twin = make_trainer(tmp_path / "twin", Fit(), schedule="constant", learning_rate=0.007, warmup=1, epochs=9)

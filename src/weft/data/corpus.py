@@ -224,8 +224,9 @@ def common_reading(configs: Sequence[tuple[str, DataConfig]], name: str) -> Data
 def read_monolingual(path: Path, column: str) -> list[str]:
     """The sentences of a text file, one a line, or those under `column` in a TSV with a header or a JSONL; .gz too.
 
-    Raises CorpusError naming every line that is wrong.
+    Raises CorpusError naming every line that is wrong, UsageError for a file of another kind.
     """
+    refuse_other_kinds(str(path))
     reading = Reading(path.name, "name one of them by --column")
     columns = Columns(source=column, target=column)
     if is_jsonl(path.name) or suffix_of(path.name) == ".tsv":
@@ -282,8 +283,8 @@ def group_files(names: Sequence[str]) -> list[CorpusEntry]:
             entries.append(CorpusEntry(path=name))
         else:
             texts.append(name)
-    if tables := [name for name in texts if suffix_of(name) == ".csv"]:
-        raise UsageError(f"{tables[0]}: {NOT_BY_COMMAS}")
+    for name in texts:
+        refuse_other_kinds(name)
     if len(texts) % 2:
         raise UsageError(
             f"{texts[-1]} has no partner: files of pairs end with .tsv, .jsonl or .json (.gz too); any other name is a "
@@ -291,6 +292,12 @@ def group_files(names: Sequence[str]) -> list[CorpusEntry]:
         )
     pairs = zip(texts[::2], texts[1::2], strict=True)
     return entries + [CorpusEntry(source=source, target=target) for source, target in pairs]
+
+
+def refuse_other_kinds(name: str) -> None:
+    """What would be read as text, one sentence a line, though its name says that it is none."""
+    if reason := OTHER_KINDS.get(suffix_of(name)):
+        raise UsageError(f"{name}: {reason}")
 
 
 def file_names(entry: CorpusEntry) -> list[str]:
@@ -478,6 +485,10 @@ def read_header(lines: Iterator[bytes], reading: Reading) -> list[str]:
 
 
 NOT_BY_COMMAS = "weft reads cells divided by tabs, not by commas; save the table as tab-separated text (.tsv)"
+OTHER_KINDS = {
+    ".csv": NOT_BY_COMMAS,
+    ".tmx": "weft reads TMX as a translation memory alone (--memory); save the sentences as text, one a line, or .tsv",
+}
 
 
 def find_columns(columns: Columns, header: list[str], reading: Reading) -> list[int] | None:

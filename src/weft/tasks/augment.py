@@ -17,10 +17,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from weft.data.corpus import read_corpora, read_monolingual
+from weft.data.doctor.checks import in_another_language
 from weft.errors import UsageError, WeftError
 from weft.files import sha256
 from weft.tasks.evaluation import on_one_line
@@ -30,6 +32,7 @@ from weft.tasks.model_folder import MANIFEST, find_model, load_model
 from weft.tasks.model_summary import read_card
 from weft.tasks.parents import parent_of
 from weft.tasks.translation import Translator, load_translator
+from weft.text.growing import REPLACEMENT
 from weft.text.normalization import is_blank, normalize
 from weft.training.signals import stop_on_signal
 
@@ -38,6 +41,9 @@ ALWAYS_ALLOWED = 5
 
 TEXTS_AT_ONCE = 1024
 """Texts that are translated and written before the next ones: what a killed process loses at most."""
+
+FIRST_TEXTS = 300
+"""Texts by which a file is taken to be in another language than the model reads, where most of them are."""
 
 SECONDS_BETWEEN_MESSAGES = 10.0
 
@@ -177,6 +183,7 @@ def write_pairs(
         made = Made(**file.state) if file.state else Made(0, 0, {})
         if made.texts:
             say(f"going on behind text {made.texts:,} of {len(texts.texts):,}")
+        warn_of_another_language(texts, languages.source, say)
         pace = Pace(made.texts, len(texts.texts), say)
         while made.texts < len(texts.texts):
             chunk = texts.texts[made.texts : made.texts + TEXTS_AT_ONCE]
@@ -188,6 +195,7 @@ def write_pairs(
             pace.tell(made.texts)
             stop.honor(f"stopped behind text {made.texts:,} of {len(texts.texts):,}")
         if not made.pairs:
+            file.give_up()
             raise WeftError(f"{texts.file} gave {made}; is it {languages.source} text, and is the model any good?")
         file.finish()
     say(f"{output}: {made}")
@@ -208,6 +216,17 @@ def refuse_held_out(reader: Reader, texts: Texts) -> None:
                 f"{texts.file} is what the model {folder} was validated on ({name}); pairs made of it would leak into "
                 "training; give other text"
             )
+
+
+def warn_of_another_language(texts: Texts, language: str, say: Say) -> None:
+    """A model has an answer to text of any language."""
+    first = list(islice((text for text in texts.texts if not is_blank(text)), FIRST_TEXTS))
+    wrong = int(in_another_language(first, language).sum())
+    if wrong > len(first) / 2:
+        say(
+            f"{wrong:,} of the first {len(first):,} texts of {texts.file} do not look like {language}, which the model "
+            "reads"
+        )
 
 
 def made_of(method: str, reader: Reader, texts: Texts, max_ratio: float) -> dict[str, Any]:
@@ -240,6 +259,8 @@ def label(translator: Translator, texts: Sequence[str], max_ratio: float) -> tup
         shorter, longer = sorted((read[index], pieces))
         if not pieces:
             reasons[index] = "without an answer"
+        elif REPLACEMENT in found.text and REPLACEMENT not in texts[index]:
+            reasons[index] = "broken"
         elif found.text.casefold() == normalize(texts[index]).casefold():
             reasons[index] = "copied"
         elif longer > max_ratio * shorter + ALWAYS_ALLOWED:

@@ -90,6 +90,11 @@ class GrowingFile:
         self._write_manifest(sha256=digest)
         self._put_into_place()
 
+    def give_up(self) -> None:
+        """Leave nothing behind of what nobody would go on with, so that its name is free."""
+        clear_away(self.manifest)
+        clear_away(self.unfinished)
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """By a file of its own, since the unfinished one loses its name while its maker is still at work."""

@@ -66,6 +66,8 @@ def read_vocabulary(data: bytes, path: Path) -> Vocabulary:
 
 def read_tokens(data: bytes, path: Path) -> list[str]:
     """The tokens of a file that has one a line, each once; raises ModelError naming every line that is wrong."""
+    if is_sentencepiece(data):
+        raise ModelError(path, [Problem("the file", "is a SentencePiece model, of the kind bpe or unigram")])
     lines = split_lines(data)
     if len(lines) > MOST_TOKENS:
         raise ModelError(
@@ -85,6 +87,11 @@ def read_tokens(data: bytes, path: Path) -> list[str]:
     if problems:
         raise ModelError(path, problems)
     return list(first_at)
+
+
+def is_sentencepiece(data: bytes) -> bool:
+    """Whether it begins as a protocol buffer does whose first field is a piece, and a piece's first its text."""
+    return data[:1] == data[2:3] == b"\n" and b"\0" in data
 
 
 def what_is_wrong(token: str) -> str | None:

@@ -95,7 +95,7 @@ class RunFolder:
         """
         with self._saying_what_was_not_read():
             self._refuse_other_folders()
-            made = [folder for folder in (self.checkpoints, self.path, *self.path.parents) if not folder.exists()]
+            made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
             has_corpus, has_diagnosis = self.corpus.exists(), (self.path / DIAGNOSIS).exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -163,16 +163,14 @@ class RunFolder:
         )
 
     def _vanish(self, made: list[Path]) -> None:
-        """Remove the lock and these folders, innermost first, where they are empty.
+        """Remove the folder for checkpoints, the lock and these folders, innermost first, where they are empty.
 
         What stands inside the run goes while the lock still keeps others out: they may come in as soon as it is gone.
         """
-        inside = [folder for folder in made if folder == self.checkpoints]
-        for folder in inside:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+        with contextlib.suppress(OSError):
+            self.checkpoints.rmdir()
         (self.path / "lock").unlink(missing_ok=True)
-        for folder in made[len(inside) :]:
+        for folder in made:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 

@@ -330,8 +330,21 @@ class Trainer(Generic[Model, Batch]):
             if self.has_exploded():
                 progress.level.accept()
         if self.is_finished():
+            self.say_why_it_ends()
             self.try_mean_of_checkpoints()
         progress.kept = self.wanted(progress.kept)
+
+    def say_why_it_ends(self) -> None:
+        """Before the last step, that is, where patience was lost; the last step speaks for itself."""
+        progress, config, total = self.progress, self.config, self.horizon.total_steps
+        if progress.step >= total:
+            return
+        lost = f" ({progress.trials_lost + 1} of {config.trials})" if config.schedule == "plateau-trials" else ""
+        bad = progress.validations_since_best
+        self.listener.on_message(
+            f"patience is lost{lost}: no better {config.select_by} in {bad} validation{'s' if bad != 1 else ''}; "
+            f"training ends at step {progress.step:,} of {total:,}"
+        )
 
     def rank(self, evaluation: Evaluation, value: float, *, is_due: bool) -> None:
         progress = self.progress

@@ -19,6 +19,7 @@ from weft.data.measures import (
     share_of_script,
     texts_with,
     texts_with_mojibake,
+    tokens,
 )
 from weft.text.chinese import converter, is_chinese
 from weft.text.language import is_in_words_of_characters, is_written_without_spaces
@@ -128,6 +129,13 @@ def check_languages(
         "swapped": np.flatnonzero(swapped & ~copies & ~empty),
         "wrong language": np.flatnonzero((wrong[0] | wrong[1]) & ~swapped & ~copies & ~empty),
     }
+
+
+def in_another_language(texts: Sequence[str], language: str) -> NDArray[np.bool_]:
+    """Texts that are so by their script, or by their words, where other languages have it too."""
+    counts = count_characters(texts)
+    by_words = [other_language(text, tokens(text), language) is not None for text in texts]
+    return in_other_script(counts, share_of_script(counts, language), language) | np.array(by_words, bool)
 
 
 def are_empty(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.bool_]:
