@@ -3,6 +3,7 @@
 import bz2
 import gc
 import io
+import re
 import struct
 import subprocess
 import sys
@@ -39,26 +40,68 @@ def word_file() -> bytes:
 
 def test_words_are_translated_and_formats_kept(word_file: bytes) -> None:
     source = read_document("a.docx", word_file)
-    assert sorted(source.texts) == sorted(
-        ["title", "<x00>plain </x01><x02>bold</x03><x04> and </x05><x06>more</x07>", "cell", "head", "12"]
-    )
-    texts = {
-        "<x00>plain </x01><x02>bold</x03><x04> and </x05><x06>more</x07>": (
-            "<x00>PLAIN</x01> <x02>BOLD</x03> <x04>AND </x05><x06>MORE</x07>"
-        )
-    }
+    assert sorted(source.texts) == sorted(["title", "plain <x00>bold</x00> and <x02>more</x02>", "cell", "head", "12"])
+    texts = {"plain <x00>bold</x00> and <x02>more</x02>": "PLAIN <x00>BOLD</x00> AND <x02>MORE</x02>"}
     after = docx.Document(io.BytesIO(source.write([texts.get(text, text.upper()) for text in source.texts])))
     title, paragraph, empty = after.paragraphs
     assert title.style is not None
     assert (title.text, title.style.name, empty.text) == ("TITLE", "Heading 1", "")
     assert [(run.text, run.bold, run.italic) for run in paragraph.runs] == [
         ("PLAIN ", None, None),
-        ("BOLD ", True, None),
-        ("AND ", None, None),
+        ("BOLD", True, None),
+        (" AND ", None, None),
         ("MORE", None, True),
     ]
     assert [cell.text for cell in after.tables[0].rows[0].cells] == ["CELL", "12"]
     assert after.sections[0].header.paragraphs[0].text == "HEAD"
+
+
+BOLD, ITALIC = "<w:rPr><w:b/></w:rPr>", "<w:rPr><w:i/></w:rPr>"
+
+
+def run(text: str, properties: str = "") -> str:
+    return f'<w:r>{properties}<w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+def translated(word_file: bytes, content: str, translation: str) -> tuple[str, str]:
+    """The text of a document of one paragraph, and the XML of the paragraph with a translation."""
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    body = f'<w:document xmlns:w="{space}"><w:body><w:p>{content}</w:p></w:body></w:document>'
+    source = read_document("a.docx", changed(word_file, "word/document.xml", body.encode()))
+    number = next(number for number, text in enumerate(source.texts) if text not in ("head", "12"))
+    texts = [translation if at == number else text for at, text in enumerate(source.texts)]
+    written = zipfile.ZipFile(io.BytesIO(source.write(texts))).read("word/document.xml").decode()
+    return source.texts[number], written[written.index("<w:p>") + 5 : written.index("</w:p>")]
+
+
+def test_runs_and_links_change_places_where_their_words_do(word_file: bytes) -> None:
+    link = f'<w:hyperlink w:anchor="a">{run("three", ITALIC)}{run(" books", ITALIC)}</w:hyperlink>'
+    content = f'{run("I bought ")}{link}<w:proofErr w:type="gramStart"/>{run(" ")}{run("yesterday", BOLD)}{run(".")}'
+    text, written = translated(word_file, content, "<x02>昨天</x02>我买了<x00>三本书</x00>。")
+    assert text == "I bought <x00>three books</x00> <x02>yesterday</x02>."
+    link = f'<w:hyperlink w:anchor="a">{run("三本书", ITALIC)}{run("", ITALIC)}</w:hyperlink>'
+    moved = f"{run('昨天', BOLD)}{run('我买了')}{link}{run('。')}"
+    assert written.replace('<w:t xml:space="preserve"/>', '<w:t xml:space="preserve"></w:t>') == (
+        f'{moved}<w:proofErr w:type="gramStart"/>'
+    )
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        '<w:r><w:fldChar w:fldCharType="begin"/></w:r>',
+        f"<w:ins>{run('really ', ITALIC)}</w:ins>",
+        f"<w:hyperlink>{run('a')}{run('b', ITALIC)}</w:hyperlink>",
+        f"<w:r>{'<w:rPr>' + '<w:i/>' * 2000 + '</w:rPr>'}<w:footnoteReference/><w:t>a</w:t></w:r>",
+    ],
+)
+def test_where_more_than_words_stands_in_a_paragraph_every_run_keeps_its_place(word_file: bytes, between: str) -> None:
+    content = f"{run('I came ')}{between}{run('today', BOLD)}"
+    text, _ = translated(word_file, content, "")
+    begin, end = re.findall(r"</?x\d+>", text)[-2:]
+    assert text.startswith("<x00>I came </x01>") and begin != end.replace("/", "")
+    _, written = translated(word_file, content, f"{begin}今天{end}<x00>我来了</x01>")
+    assert written.index("我来了") < written.index("<w:b/>") < written.index("今天")
 
 
 def test_what_is_no_text_is_held_packed_and_comes_out_byte_for_byte() -> None:

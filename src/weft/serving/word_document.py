@@ -1,17 +1,21 @@
 """Word documents (.docx) as texts to translate, and the same documents again: paragraph by paragraph, formats kept.
 
 The words of a paragraph that share a format are a span; the spans go through translation as markup does, so bold words
-are bold again. A line break or a tab parts a paragraph into texts, as <br> does in HTML. Paragraphs of headers,
-footers, tables, text boxes and notes are translated as those of the body are.
+are bold again, and runs change places where words do. In paragraphs of more than words and links, such as fields or
+tracked changes, each run stays where it is. A line break or a tab parts a paragraph into texts, as <br> does in HTML.
+Paragraphs of headers, footers, tables, text boxes and notes are translated as those of the body are.
 """
 
+import copy
 import io
 import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from weft.errors import MissingExtraError
@@ -29,6 +33,13 @@ SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 BREAKS = (f"{W}br", f"{W}cr", f"{W}tab", f"{W}ptab")
 PARTING = (f"{W}drawing", f"{W}noBreakHyphen")
 """What stands between two spans even where their formats are the same."""
+RUN, LINK = f"{W}r", f"{W}hyperlink"
+IN_RUNS = (f"{W}rPr", f"{W}t", f"{W}lastRenderedPageBreak")
+"""What a run holds that may change places with others."""
+BETWEEN_RUNS = (f"{W}proofErr", f"{W}bookmarkStart", f"{W}bookmarkEnd")
+"""What may stand between them."""
+LONGEST_FORMAT = 4096
+"""Bytes of a format that is written again for each stretch of words."""
 MAIN = "document.main+xml"
 STORIES = (MAIN, "header+xml", "footer+xml", "footnotes+xml", "endnotes+xml")
 """The kinds of the files that hold paragraphs, in the order in which they are read."""
@@ -41,6 +52,9 @@ class Paragraph:
     spans: Sequence[Sequence[Any]]
     """Of each format the elements that hold its words."""
     inline: Inline
+    carriers: Sequence[Sequence[Any]] | None = None
+    """Of each span the runs or the link that hold it, where they may change places. Spans without marks have the format
+    of most words."""
 
 
 def read_word(data: bytes) -> Document:
@@ -207,10 +221,69 @@ def paragraphs_of(root: Any, etree: Any) -> Iterator[Paragraph]:
         if len(spans) == 1:
             yield Paragraph(spans, Inline(words[0], {}))
             continue
-        items: list[str | Original] = []
-        for number, word in enumerate(words):
-            items += [Original(str(number), "begin"), word, Original(str(number), "end")]
-        yield Paragraph(spans, Inline.of(items, keeps_order=True))
+        carriers = carriers_of(spans)
+        usual = usual_format(carriers, words, etree) if carriers is not None else None
+        if usual is None:
+            yield Paragraph(spans, Inline.of(items_of(words), keeps_order=True))
+        else:
+            yield Paragraph(spans, Inline.of(items_of(words, usual)), carriers)
+
+
+def items_of(words: Sequence[str], bare: Collection[int] = ()) -> list[str | Original]:
+    """The words of each span between marks that have its number, but for the `bare` ones."""
+    items: list[str | Original] = []
+    for number, word in enumerate(words):
+        begin, end = Original(str(number), "begin"), Original(str(number), "end")
+        items += [word] if number in bare else [begin, word, end]
+    return items
+
+
+def carriers_of(spans: Sequence[Sequence[Any]]) -> list[list[Any]] | None:
+    """Of each span the runs, or the link, that are all it stands in. None where something else stands in them or
+    between them, which has its place among the words."""
+    holds_words: dict[Any, bool] = {}
+    found: list[list[Any]] = []
+    for span in spans:
+        carriers: dict[Any, None] = {}
+        for text in span:
+            run = text.getparent()
+            carrier = run.getparent() if run.getparent().tag == LINK else run
+            if carrier not in holds_words:
+                runs = list(carrier) if carrier.tag == LINK else [carrier]
+                holds_words[carrier] = all(one.tag == RUN and all(part.tag in IN_RUNS for part in one) for one in runs)
+            if not holds_words[carrier]:
+                return None
+            carriers[carrier] = None
+        found.append(list(carriers))
+    every = list(chain(*found))
+    return found if len(set(every)) == len(every) and are_together(every) else None
+
+
+def are_together(carriers: Sequence[Any]) -> bool:
+    """Whether they follow each other in one paragraph."""
+    if any(carrier.getparent().tag != f"{W}p" for carrier in carriers):
+        return False
+    waiting = iter([*carriers[1:], None])
+    expected = next(waiting)
+    for element in carriers[0].itersiblings():
+        if expected is None:
+            break
+        if element is expected:
+            expected = next(waiting)
+        elif element.tag not in BETWEEN_RUNS:
+            return False
+    return expected is None
+
+
+def usual_format(carriers: Sequence[Sequence[Any]], words: Sequence[str], etree: Any) -> set[int] | None:
+    """The spans of the format that most of the words have, of those that are no links; None where all are links, or the
+    format is too long to be written often."""
+    formats = {number: format_of(of_span[0], etree) for number, of_span in enumerate(carriers) if of_span[0].tag == RUN}
+    lengths: Counter[bytes] = Counter()
+    for number, one in formats.items():
+        lengths[one] += len(words[number])
+    usual = max(lengths, key=lambda one: lengths[one], default=b" " * (LONGEST_FORMAT + 1))
+    return {number for number, one in formats.items() if one == usual} if len(usual) <= LONGEST_FORMAT else None
 
 
 @dataclass
@@ -275,6 +348,9 @@ def fill(paragraph: Paragraph, translation: str) -> None:
     if len(paragraph.spans) == 1:
         put(paragraph.spans[0], translation)
         return
+    if paragraph.carriers is not None:
+        fill_in_order(paragraph, paragraph.carriers, translation)
+        return
     words = [""] * len(paragraph.spans)
     current = 0
     for item in paragraph.inline.restore(translation):
@@ -284,6 +360,41 @@ def fill(paragraph: Paragraph, translation: str) -> None:
             words[current] += item
     for span, word in zip(paragraph.spans, words, strict=True):
         put(span, word)
+
+
+def fill_in_order(paragraph: Paragraph, carriers: Sequence[Sequence[Any]], translation: str) -> None:
+    """Put the spans in the order that they have in the translation, and what stands between them into runs of the usual
+    format."""
+    marked = {int(original.text) for original in paragraph.inline.originals.values()}
+    usual = next(of_span[0] for number, of_span in enumerate(carriers) if number not in marked)
+    words = dict.fromkeys(marked, "")
+    ordered: list[Any] = []
+    current = None
+    for item in paragraph.inline.restore(translation):
+        if isinstance(item, Original):
+            current = int(item.text) if item.kind == "begin" else None
+            ordered += carriers[int(item.text)] if item.kind == "begin" else []
+        elif current is not None:
+            words[current] += item
+        elif item:
+            ordered.append(with_words(usual, item))
+    place = carriers[0][0].makeelement(RUN)
+    carriers[0][0].addprevious(place)
+    for carrier in chain(*carriers):
+        carrier.getparent().remove(carrier)
+    for number, text in words.items():
+        put(paragraph.spans[number], text)
+    for carrier in ordered:
+        place.addprevious(carrier)
+    place.getparent().remove(place)
+
+
+def with_words(run: Any, text: str) -> Any:
+    """A copy of the run that holds this text."""
+    copied = copy.deepcopy(run)
+    copied.tail = None
+    put(copied.findall(f"{W}t"), text)
+    return copied
 
 
 def put(span: Sequence[Any], text: str) -> None:
