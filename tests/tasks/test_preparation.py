@@ -1,6 +1,7 @@
 """A prepared corpus: what cleaning leaves, kept as ids for as long as files and recipe stay the same."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from tests.tasks.conftest import Watcher, losses
 
 import weft
 from weft.data.store import open_store
-from weft.errors import CorpusError, RunError
+from weft.errors import CorpusError, RunError, UsageError
 from weft.tasks import preparation
 from weft.tasks.preparation import Account, prepare_run
 from weft.tasks.training import train
@@ -68,6 +69,15 @@ def test_the_rules_of_the_recipe_remove_pairs_and_say_which(root: Path) -> None:
 def test_rules_that_leave_nothing_are_named(root: Path) -> None:
     with pytest.raises(CorpusError, match=r"\[cleaning\] +removes every pair: min_length 45"):
         prepared(root, cleaning={"min_length": 100, "leaks": False, "markup": False, "copies": False})
+
+
+def test_a_recipe_that_no_model_folder_could_hold_is_refused_before_the_work(root: Path) -> None:
+    names = [f"{'part-' * 48}{number}.tsv" for number in range(600)]
+    for name in names:
+        os.link(root / "train.tsv", root / name)
+    with pytest.raises(UsageError, match="the recipe takes more than 128 KiB; put the training pairs in fewer files"):
+        prepared(root, data={"train": names})
+    assert not (root / "run").exists()
 
 
 def test_training_takes_what_was_prepared_and_is_the_same_as_without(root: Path) -> None:

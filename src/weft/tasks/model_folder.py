@@ -93,17 +93,23 @@ def save_model(folder: Path, model: TranslationModel, card: str) -> None:
 
     Raises UsageError for a recipe that is too long to be read again.
     """
-    (folder / CONFIG).write_text(render(model.resolved), encoding="utf-8")
-    if (folder / CONFIG).stat().st_size > LARGEST_TEXT_FILE:
-        raise UsageError(
-            f"the recipe takes more than {LARGEST_TEXT_FILE >> 10} KiB; put the training pairs in fewer files"
-        )
+    (folder / CONFIG).write_text(rendered(model.resolved), encoding="utf-8")
     save_file({name: tensor.contiguous() for name, tensor in stored_weights(model.model).items()}, folder / WEIGHTS)
     for name, tokenizer in tokenizer_files(model).items():
         (folder / name).write_bytes(tokenizer.model)
     (folder / CARD).write_text(card, encoding="utf-8")
     shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors writes for the owner alone
     write_manifest(folder, [CONFIG, WEIGHTS, *tokenizer_files(model)])
+
+
+def rendered(resolved: Resolved[TranslationRecipe]) -> str:
+    """The recipe as a model folder has it. Raises UsageError for one that is too long to be read again."""
+    text = render(resolved)
+    if len(text.encode()) > LARGEST_TEXT_FILE:
+        raise UsageError(
+            f"the recipe takes more than {LARGEST_TEXT_FILE >> 10} KiB; put the training pairs in fewer files"
+        )
+    return text
 
 
 def write_manifest(folder: Path, names: Iterable[str]) -> None:

@@ -32,7 +32,7 @@ from weft.data.workers import Each, workers
 from weft.errors import CorpusError, Problem, RunError, WeftError, shown
 from weft.runtime import usable_cores
 from weft.tasks.corpora import Corpora, find_recipe, read_all
-from weft.tasks.model_folder import TranslationModel, load_tokenizers, tokenizer_names
+from weft.tasks.model_folder import TranslationModel, load_tokenizers, rendered, tokenizer_names
 from weft.tasks.parents import check_unseen, parents_of
 from weft.tasks.recipes import TranslationRecipe
 from weft.tasks.teachers import check_teachers
@@ -155,6 +155,7 @@ def prepare(
     RecipeError where the recipe and another model disagree.
     """
     resolved = with_language_choices(resolved)
+    rendered(resolved)  # what no model folder could hold is refused before the work, not behind it
     carried = carried_over(resolved, listener)
     if carried is not None:
         check_teachers(resolved.recipe, carried[:2])

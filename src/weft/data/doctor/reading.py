@@ -56,7 +56,10 @@ class File:
     faults: list[Fault] = field(default_factory=list)
 
     def pairs(self) -> Iterator[Row]:
-        """All pairs that there are, as training reads them; raises CorpusError where a file or a column is missing."""
+        """All pairs that there are, as training reads them but for U+FEFF, which is a fault here.
+
+        Raises CorpusError where a file or a column is missing.
+        """
         self.lines, self.faults = array("I"), []
         layout = self.layout
         for number, source, targets in self._read():
