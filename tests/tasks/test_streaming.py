@@ -53,7 +53,7 @@ def test_so_they_are_under_a_glossary_behind_a_prefix_and_of_an_ensemble(
 
 
 def test_greedy_search_streams_word_by_word(wordy_model: TranslationModel) -> None:
-    parts = list(Translator(wordy_model).stream(TEXTS[1], method="greedy"))
+    parts = list(Translator(wordy_model).stream(TEXTS[1], method="greedy", max_length_extra=30))
     assert len(parts) > 3
     assert all(part.startswith(" ") and " " not in part[1:] for part in parts[1:-1])
 
