@@ -6,7 +6,7 @@ A text that need not be taken apart is translated as it is. Nothing here knows w
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 from itertools import chain, pairwise
@@ -103,7 +103,7 @@ class PassageTranslator:
             several.append([self._together(text, passage, iter(chosen)) for chosen in combined])
         return several
 
-    def stream(self, text: str) -> Iterator[str]:
+    def stream(self, text: str) -> Generator[str, None, None]:
         """What `translate` gives for one text, in parts as soon as they are certain; a sentence with marks is one."""
         (passage,) = self.take_apart(checked_texts([text]))
         written = ""

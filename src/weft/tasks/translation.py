@@ -5,7 +5,7 @@ Translator        strings in, strings out
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -215,26 +215,26 @@ class Translator:
         prefix: str = "",
         memory: Remembered | None = None,
         **decoding: Any,
-    ) -> Iterator[str]:
+    ) -> Generator[str, None, None]:
         """What `translate` gives for this text, in parts as soon as they are certain: whole words, or in a language
         without spaces whole characters. Joined they are the translation; none is taken back.
 
         In greedy search and sampling what is written stays. In beam search what all hypotheses share is certain. Under
         a glossary, with diverse groups, for minimum Bayes risk and by CTranslate2 there is one part, at the end.
-        Closing the iterator ends the search.
+        Closing the generator ends the search.
         """
         config = changed_decoding(self.decoding, decoding)
         (text,), glossary = checked_texts([text]), as_glossary(glossary, self.languages)
         (known,) = self._remembered([text], memory)
         if known:
-            return iter([known[0].text])
+            return (part.text for part in known[:1])
         prefixes = [prefix] if prefix else ()
         demands = self._demands([text], glossary, prefixes)
         read = [encode_sources(member, [text]) for member in self.members]
         if any(demands.constraints):
-            (translation,) = self.translate([text], glossary=glossary, prefixes=prefixes, **decoding)
-            return iter([translation.text])
-        return self._parts(read, config, demands) if read[0].lengths[0] > 1 else iter(())
+            found = self.translate([text], glossary=glossary, prefixes=prefixes, **decoding)
+            return (translation.text for translation in found)
+        return self._parts(read, config, demands) if read[0].lengths[0] > 1 else (part for part in ())
 
     def alternatives(self, text: str, prefix: str, best: int = 5, **decoding: Any) -> "list[Alternative]":
         """What else could come behind `prefix` in a translation of this text: up to `best` different next words, each
@@ -299,7 +299,9 @@ class Translator:
         """How many batches are translated at a time."""
         return min(SEARCHES_AT_ONCE, torch.get_num_threads()) if self.device.type == "cpu" else 1
 
-    def _parts(self, read: Sequence[Sentences], config: DecodingConfig, demands: "Demands") -> Iterator[str]:
+    def _parts(
+        self, read: Sequence[Sentences], config: DecodingConfig, demands: "Demands"
+    ) -> Generator[str, None, None]:
         language = self.model.recipe.data.target
         searching = self._search_steps(read, np.array([0]), config, 1, demands)
         given = ""
