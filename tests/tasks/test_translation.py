@@ -342,6 +342,7 @@ def test_a_model_of_characters_writes_a_phrase_as_a_word_wherever_it_stands(rand
         update={"tokenizer": random_model.recipe.tokenizer.model_copy(update={"kind": "characters"})}
     )
     sizes = random_model.source_tokenizer.vocab_size, tokenizer.vocab_size
+    torch.manual_seed(3)  # other weights may write <pad> behind the phrase, which nobody sees and which ends a word
     model = build_transformer(recipe, *sizes).eval()
     resolved = type(random_model.resolved)(recipe, random_model.resolved.origins)
     translator = Translator(TranslationModel(resolved, model, random_model.source_tokenizer, tokenizer))
@@ -443,6 +444,17 @@ def test_two_threads_that_want_other_precisions_of_one_model_get_what_each_asked
     for thread in threads:
         thread.join()
     assert len(found) == 40 and all(answers == alone[precision] for precision, answers in found)
+
+
+@pytest.mark.parametrize("texts", [["我有两个苹果。"], ["我有两个苹果。"] * 200], ids=["one batch", "two"])
+def test_the_precision_is_that_of_the_settings_whatever_the_program_around_has_cast(
+    random_model: TranslationModel, texts: list[str]
+) -> None:
+    translator = Translator(random_model)
+    expected = translator.translate(texts, precision="fp32", batch_tokens=1000)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert translator.translate(texts, precision="fp32", batch_tokens=1000) == expected
+        assert torch.is_autocast_enabled("cpu")
 
 
 def test_nothing_is_dropped_of_a_translation_while_the_model_is_trained(random_model: TranslationModel) -> None:

@@ -41,6 +41,7 @@ from weft.runtime import (
     has_native_bf16,
     keep_memory_pages,
     side_by_side,
+    without_autocast,
 )
 from weft.tasks.glossary import Glossary, Term, Terms, as_glossary, constraint_of, joins_of, space_of
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
@@ -615,7 +616,7 @@ def computing_in(model: Transformer, dtype: torch.dtype) -> Iterator[None]:
 
     Another thread that wants the model, for whatever translator, waits.
     """
-    with model.computing:
+    with model.computing, without_autocast():
         before, model.compute_dtype = model.compute_dtype, dtype
         training = [module for module in model.modules() if module.training] if model.training else []
         for module in training:
