@@ -59,8 +59,9 @@ class PassageTranslator:
         memory: Remembered | None = None,
         memory_use: MemoryUse = "force",
     ) -> None:
-        if split not in get_args(Split):
-            raise UsageError(f"split is one of {', '.join(get_args(Split))}, found {split}")
+        for name, choice, known in (("split", split, Split), ("memory_use", memory_use, MemoryUse)):
+            if choice not in get_args(known):
+                raise UsageError(f"{name} is one of {', '.join(get_args(known))}, found {choice}")
         glossary = as_glossary(glossary, translator.languages)
         if glossary:
             translator.check_glossary(glossary)
