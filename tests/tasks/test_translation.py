@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
@@ -30,6 +31,8 @@ from weft.tasks.translation import (
     Translation,
     TranslationTask,
     Translator,
+    checked_phrases,
+    checked_prefixes,
     checked_texts,
     load_translator,
     output_matrix,
@@ -352,7 +355,15 @@ def test_a_model_of_characters_writes_a_phrase_as_a_word_wherever_it_stands(rand
         assert all(re.search(r"(?<![A-Za-z0-9])cat(?![A-Za-z0-9])", each.text) for each in found)
 
 
-@pytest.mark.parametrize("texts", [None, 5])
+@pytest.mark.parametrize("as_given", [iter, np.array, tuple])
+def test_prefixes_and_phrases_are_lists_of_any_kind_or_none(as_given) -> None:
+    texts, prefixes, phrases = ["他在学校。", "你好。"], ["She is", ""], [["a cat"], ["I"]]
+    assert checked_prefixes(as_given(prefixes), texts) == prefixes
+    assert checked_phrases((as_given(of_text) for of_text in phrases), texts) == phrases
+    assert checked_prefixes(None, texts) == checked_phrases(None, texts) == []
+
+
+@pytest.mark.parametrize("texts", [None, 5, {"a": "b"}])
 def test_what_is_no_list_is_no_list_of_texts(texts) -> None:
     with pytest.raises(UsageError, match=f"takes a list of texts, found {type(texts).__name__}"):
         checked_texts(texts)

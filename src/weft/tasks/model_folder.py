@@ -12,6 +12,7 @@ says is checked before memory is taken for it, whoever made it.
 
 import difflib
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterable, Sequence
@@ -372,6 +373,8 @@ def find_model(name: str | Path) -> Path:
     A finished run is a model itself; of another its best weights are meant, also while it trains. A folder that is
     there comes before a model of that name that comes with weft. Raises UsageError that says what to do.
     """
+    if not isinstance(name, str | os.PathLike):
+        raise UsageError(f"a model is named by a string or a path, found {type(name).__name__}")
     path = Path(name)
     try:
         if (path / "run.json").is_file():

@@ -29,7 +29,16 @@ from weft.decoding.ensemble import Ensemble
 from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
 from weft.decoding.search import DecodingConfig, refuse_constraints, search_steps
 from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
-from weft.errors import CorpusError, ModelError, Problem, ProblemsError, UsageError, refuse_one_string
+from weft.errors import (
+    CorpusError,
+    ModelError,
+    Problem,
+    ProblemsError,
+    UsageError,
+    is_count,
+    listed,
+    refuse_no_string,
+)
 from weft.metrics.references import reference_sets
 from weft.metrics.utilities import ChrfUtilities, bleu_utilities
 from weft.models.transformer import Transformer
@@ -134,8 +143,8 @@ class Translator:
         texts: Sequence[str],
         *,
         glossary: Terms | None = None,
-        prefixes: Sequence[str] = (),
-        phrases: Sequence[Sequence[str]] = (),
+        prefixes: Iterable[str] | None = None,
+        phrases: Iterable[Iterable[str]] | None = None,
         memory: Remembered | None = None,
         **decoding: Any,
     ) -> list[Translation]:
@@ -158,8 +167,8 @@ class Translator:
         best: int,
         *,
         glossary: Terms | None = None,
-        prefixes: Sequence[str] = (),
-        phrases: Sequence[Sequence[str]] = (),
+        prefixes: Iterable[str] | None = None,
+        phrases: Iterable[Iterable[str]] | None = None,
         memory: Remembered | None = None,
         after_step: Callable[[], None] = lambda: None,
         **decoding: Any,
@@ -170,11 +179,12 @@ class Translator:
         drawn where only one is asked for. `after_step` is called whenever a search has taken a step; what it raises
         ends it all.
         """
-        if best < 1:
-            raise UsageError(f"translate_n_best takes a number of translations from 1, found {best}")
+        if not is_count(best):
+            raise UsageError(f"translate_n_best takes a number of translations from 1, found {best!r}")
         config = changed_decoding(self.decoding, decoding)
         utility = utility_of(config, self.model.recipe.data.target) if config.method == "mbr" else None
         texts, glossary = checked_texts(texts), as_glossary(glossary, self.languages)
+        prefixes, phrases = checked_prefixes(prefixes, texts), checked_phrases(phrases, texts)
         known = [translations[:best] for translations in self._remembered(texts, memory)]
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
         if glossary or any(phrases):
@@ -230,7 +240,7 @@ class Translator:
         if known:
             return (part.text for part in known[:1])
         prefixes = [prefix] if prefix else ()
-        demands = self._demands([text], glossary, prefixes)
+        demands = self._demands([text], glossary, checked_prefixes(prefixes, [text]))
         read = [encode_sources(member, [text]) for member in self.members]
         if any(demands.constraints):
             found = self.translate([text], glossary=glossary, prefixes=prefixes, **decoding)
@@ -367,12 +377,6 @@ class Translator:
         phrases: Sequence[Sequence[str]] = (),
     ) -> "Demands":
         tokenizer, language = self.model.target_tokenizer, self.model.recipe.data.target
-        if isinstance(prefixes, str):
-            raise UsageError("prefixes are a list, one a text, and not a string")
-        if prefixes and len(prefixes) != len(texts):
-            raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one a text, or none")
-        if phrases and (len(phrases) != len(texts) or any(isinstance(of_text, str) for of_text in phrases)):
-            raise UsageError(f"phrases of {len(phrases):,} texts for {len(texts):,}; give a list a text, or nothing")
         constraints: list[list[Constraint]] = [[] for _ in texts]
         for of_text, wanted in zip(constraints, phrases or [()] * len(texts), strict=True):
             of_text += [constraint_of([phrase], tokenizer, language) for phrase in wanted]
@@ -380,7 +384,7 @@ class Translator:
             for of_text, text in zip(constraints, texts, strict=True):
                 terms = self.terms_of(text, glossary)
                 of_text += [constraint_of(term.targets, tokenizer, language) for term in terms]
-        return Demands(constraints, tokenizer.encode(list(prefixes)) if prefixes else [])
+        return Demands(constraints, tokenizer.encode(prefixes) if prefixes else [])
 
     def _search_steps(
         self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: "Demands"
@@ -464,7 +468,7 @@ def load_translator(
     Overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError or RecipeError, and ProblemsError
     for models that cannot be an ensemble.
     """
-    refuse_one_string(others, "load", "model")
+    overrides, others = listed(overrides, "load", "override"), listed(others, "load", "model")
     torch.set_num_threads(min(torch.get_num_threads(), choose_threads()))
     keep_memory_pages()
     model, *members = (load_best(each, overrides) for each in (name, *others))
@@ -580,14 +584,31 @@ def batches_by_length_of(order: list[int], sources: Sentences, most: int, rows: 
 
 def checked_texts(texts: Any) -> list[str]:
     """Raises UsageError for what is no list, one string too, and for what is no string in it."""
-    refuse_one_string(texts, "translate")
-    if not isinstance(texts, Iterable):
-        raise UsageError(f"translate takes a list of texts, found {type(texts).__name__}")
-    texts = list(texts)
-    for number, text in enumerate(texts, start=1):
-        if not isinstance(text, str):
-            raise UsageError(f"text {number} is no string: {type(text).__name__}")
+    texts = listed(texts, "translate")
+    refuse_no_string(texts, "text")
     return texts
+
+
+def checked_prefixes(prefixes: Any, texts: Sequence[str]) -> list[str]:
+    """One a text, or none; raises UsageError for anything else."""
+    if isinstance(prefixes, str):
+        raise UsageError("prefixes are a list, one a text, and not a string")
+    prefixes = [] if prefixes is None else listed(prefixes, "prefixes=", "string")
+    refuse_no_string(prefixes, "prefix")
+    if prefixes and len(prefixes) != len(texts):
+        raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one a text, or none")
+    return prefixes
+
+
+def checked_phrases(phrases: Any, texts: Sequence[str]) -> list[list[str]]:
+    """A list a text, or none; raises UsageError for anything else."""
+    phrases = [] if phrases is None else listed(phrases, "phrases=", "list")
+    if phrases and (len(phrases) != len(texts) or any(isinstance(of_text, str) for of_text in phrases)):
+        raise UsageError(f"phrases of {len(phrases):,} texts for {len(texts):,}; give a list a text, or nothing")
+    phrases = [listed(of_text, "each of phrases=", "string") for of_text in phrases]
+    for of_text in phrases:
+        refuse_no_string(of_text, "phrase")
+    return phrases
 
 
 def changed_decoding(config: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
