@@ -3,6 +3,7 @@
 import copy
 import io
 import math
+import os
 import random
 import re
 import subprocess
@@ -314,6 +315,8 @@ def test_terms_of_a_glossary_appear_and_no_other_sentence_changes(random_model: 
     assert "school" in found[0].text and "school" in found[2].text and "black cat" in found[2].text
     assert found == translator.translate(texts, glossary={"学校": "school", "猫": "black cat"}, max_length_extra=8)
     assert "school" in "".join(translator.stream(texts[0], glossary={"学校": ["school"]}, max_length_extra=8))
+    made = translator.as_glossary({"学校": ["school"]})
+    assert "school" in translator.translate(texts[:1], glossary=made, max_length_extra=8)[0].text
     assert "school" not in plain[0].text  # else the test would show nothing
 
 
@@ -504,3 +507,20 @@ load_translator({str(tiny_run / "run")!r}).translate(["你好。"])
 sys.exit("torch._dynamo" in sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@pytest.mark.parametrize("texts", [["你好。"], ["我有两个苹果。", "她比我高。"] * 200], ids=["one batch", "two"])
+def test_a_process_that_is_forked_after_loading_translates_as_its_parent(tiny_run: Path, texts: list[str]) -> None:
+    program = f"""
+import multiprocessing
+from weft.tasks.translation import load_translator
+translator, texts = load_translator({str(tiny_run / "run")!r}), {texts!r}
+def translate(_):
+    return [translation.text for translation in translator.translate(texts, batch_tokens=2000)]
+expected = translate(0)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map(translate, range(2)) == [expected] * 2
+"""
+    threads = {**os.environ, "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=threads, timeout=60)

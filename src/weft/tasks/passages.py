@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 from typing import Literal, get_args
 
 from weft.errors import UsageError
-from weft.tasks.glossary import Glossary, Terms, as_glossary, folded
+from weft.tasks.glossary import Glossary, Terms, folded
 from weft.tasks.text_attention import CharacterAttention, attention_between
 from weft.tasks.translation import Translation, Translator, checked_texts
 from weft.tasks.translation_memory import Remembered
@@ -62,7 +62,7 @@ class PassageTranslator:
         for name, choice, known in (("split", split, Split), ("memory_use", memory_use, MemoryUse)):
             if choice not in get_args(known):
                 raise UsageError(f"{name} is one of {', '.join(get_args(known))}, found {choice}")
-        glossary = as_glossary(glossary, translator.languages)
+        glossary = translator.as_glossary(glossary)
         if glossary:
             translator.check_glossary(glossary)
         self.translator = translator

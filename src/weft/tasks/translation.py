@@ -46,6 +46,7 @@ from weft.runtime import (
     PRECISIONS,
     choose_device,
     choose_threads,
+    compute_alone_after_forks,
     derive_seed,
     has_native_bf16,
     keep_memory_pages,
@@ -183,7 +184,7 @@ class Translator:
             raise UsageError(f"translate_n_best takes a number of translations from 1, found {best!r}")
         config = changed_decoding(self.decoding, decoding)
         utility = utility_of(config, self.model.recipe.data.target) if config.method == "mbr" else None
-        texts, glossary = checked_texts(texts), as_glossary(glossary, self.languages)
+        texts, glossary = checked_texts(texts), self.as_glossary(glossary)
         prefixes, phrases = checked_prefixes(prefixes, texts), checked_phrases(phrases, texts)
         known = [translations[:best] for translations in self._remembered(texts, memory)]
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
@@ -235,7 +236,7 @@ class Translator:
         Closing the generator ends the search.
         """
         config = changed_decoding(self.decoding, decoding)
-        (text,), glossary = checked_texts([text]), as_glossary(glossary, self.languages)
+        (text,), glossary = checked_texts([text]), self.as_glossary(glossary)
         (known,) = self._remembered([text], memory)
         if known:
             return (part.text for part in known[:1])
@@ -263,6 +264,11 @@ class Translator:
             listed = "".join(f"\n  {term!r}" for term in strange[:SHOWN_TERMS])
             more = f"\n  and {len(strange) - SHOWN_TERMS:,} more" if len(strange) > SHOWN_TERMS else ""
             raise UsageError(f"terms that the pieces of the target vocabulary cannot write:{listed}{more}")
+
+    def as_glossary(self, terms: Terms | None) -> Glossary | None:
+        """A dict of terms, or what a file holds, between this model's languages; made once for many calls. Of None
+        there is none."""
+        return as_glossary(terms, self.languages)
 
     def as_memory(self, memory: Remembered) -> TranslationMemory:
         """A dict of sentences, or what a file holds, to look up this model's texts in; made once for many calls."""
@@ -471,6 +477,7 @@ def load_translator(
     overrides, others = listed(overrides, "load", "override"), listed(others, "load", "model")
     torch.set_num_threads(min(torch.get_num_threads(), choose_threads()))
     keep_memory_pages()
+    compute_alone_after_forks()
     model, *members = (load_best(each, overrides) for each in (name, *others))
     return Translator(model, others=members)
 
@@ -552,7 +559,7 @@ def refuse_too_long(encoded: Sequence[Sequence[int]]) -> None:
         if len(ids) > LONGEST_SOURCE:
             raise UsageError(
                 f"text {number} has {len(ids):,} pieces, more than the {LONGEST_SOURCE:,} that are translated at once; "
-                "split it into sentences, one a line"
+                "split it into sentences, one a line, as PassageTranslator does in Python"
             )
 
 
