@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -400,6 +401,30 @@ def test_a_dict_may_hold_ready_settings():
     )
     assert resolved.origins["model.dropout"] == "corpus"
     assert resolved.origins["training.save"] == "default"
+
+
+def test_a_dict_may_hold_paths_for_text_and_whole_numbers_of_numpy():
+    document = {"seed": np.int64(3), "data": {"source": "zh", "train": [Path("a/b.tsv"), {"path": Path("c.tsv")}]}}
+    recipe = resolve(document, Recipe, "x").recipe
+    assert recipe.seed == 3 and type(recipe.seed) is int
+    assert recipe.data.train == (str(Path("a/b.tsv")), Corpus(path="c.tsv"))
+
+
+@pytest.mark.parametrize(
+    ("entries", "found"),
+    [
+        ([3], [("some[0] = 3", "expected text or a table, found 3")]),
+        ([{"path": "a", "weigth": 2}], [("some[0].weigth = 2", "unknown key; did you mean `weight`?")]),
+        ([], [("some = []", "needs at least 1 in the list, found 0")]),
+    ],
+)
+def test_a_list_is_not_too_short_because_an_entry_is_wrong(entries, found):
+    class Some(Settings):
+        some: tuple[str | Corpus, ...] = Field(min_length=1)
+
+    with pytest.raises(RecipeError) as caught:
+        resolve({"some": entries}, Some, "x")
+    assert [(problem.where, problem.what) for problem in caught.value.problems] == found
 
 
 def test_settings_are_frozen_strict_and_take_a_list_for_a_tuple():

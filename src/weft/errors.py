@@ -18,8 +18,9 @@ WeftError                 the work failed                                       
 
 import copyreg
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,29 @@ def refuse_one_string(given: object, what: str, one: str = "text") -> None:
     """Raise UsageError for one string in the place of a list: its characters would be taken for the entries."""
     if isinstance(given, str | bytes):
         raise UsageError(f"{what} takes a list of {one}s, found one string; write [{one}]")
+
+
+def listed(given: Any, what: str, one: str = "text") -> list[Any]:
+    """The entries of what stands for a list, gone through once.
+
+    Raises UsageError for one string, for a dict, whose keys would be taken for the entries, and for what has none.
+    """
+    refuse_one_string(given, what, one)
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise UsageError(f"{what} takes a list of {one}s, found {type(given).__name__}")
+    return list(given)
+
+
+def refuse_no_string(entries: Iterable[object], one: str) -> None:
+    """Raise UsageError for the first entry that is no string."""
+    for number, entry in enumerate(entries, start=1):
+        if not isinstance(entry, str):
+            raise UsageError(f"{one} {number} is no string: {type(entry).__name__}")
+
+
+def is_count(number: object) -> bool:
+    """Whether something is a whole number from 1 on."""
+    return isinstance(number, Integral) and int(number) >= 1
 
 
 class RecipeError(ProblemsError, UsageError):

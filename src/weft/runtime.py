@@ -7,8 +7,10 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from threading import Event
 from typing import Literal, TypeVar
@@ -73,6 +75,21 @@ def use_chosen_threads() -> None:
     """Let the products of this thread use as many threads as `choose_threads` says. One that begins while another is in
     `side_by_side` would otherwise have the share of a worker there, for good."""
     torch.set_num_threads(choose_threads())
+
+
+@cache
+def compute_alone_after_forks() -> None:
+    """From now on a process that is forked from this one computes with one thread: those of the OpenMP library are not
+    in it, and a product that several should share would wait for them for ever."""
+    if hasattr(os, "register_at_fork"):  # nothing forks on Windows
+        os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
+
+
+@contextmanager
+def without_autocast() -> Iterator[None]:
+    """Computing in here is in the precision of what is computed with, whatever the program around it has torch cast."""
+    with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        yield
 
 
 class UnwantedError(Exception):

@@ -44,22 +44,27 @@ def with_settings(model: TranslationModel, **values: object) -> TranslationModel
         {"model__tie": "decoder"},
         {"model__tie": "all", "tokenizer__shared": True},
         {"model__norm": "post", "model__activation": "gelu"},
+        {"model__positions": "learned", "data__max_length": 100, "model__output_bias": True},
+        {"model__positions": "rotary", "model__norm_layer": "rms"},
+        {"model__positions": "scaled-sinusoidal", "model__activation": "swiglu"},
     ],
-    ids=["untied", "decoder tied", "all tied", "post-norm"],
+    ids=["untied", "decoder tied", "all tied", "post-norm", "learned", "rotary", "scaled"],
 )
-def test_what_is_loaded_scores_as_what_was_saved(
+def test_what_is_loaded_scores_as_what_was_saved_and_draws_nothing(
     random_model: TranslationModel, tmp_path: Path, settings: dict[str, object]
 ) -> None:
     saved = with_settings(random_model, **settings)
     save_model(tmp_path, saved, "# A card\n")
+    before = torch.get_rng_state()
     loaded = load_model(tmp_path)
+    assert torch.equal(torch.get_rng_state(), before)
     source, target = torch.randint(4, 200, (3, 7)), torch.randint(4, 200, (3, 5))
     with torch.inference_mode():
         assert torch.equal(saved.model(source, target), loaded.model(source, target))
     assert Translator(saved).translate(TEXTS) == Translator(loaded).translate(TEXTS)
     assert loaded.recipe == saved.recipe and loaded.resolved.origins == saved.resolved.origins
     assert loaded.count_parameters() == saved.count_parameters()
-    assert not loaded.model.training
+    assert not loaded.model.training and all(parameter.requires_grad for parameter in loaded.model.parameters())
 
 
 def test_a_tied_matrix_is_stored_once(random_model: TranslationModel, tmp_path: Path) -> None:

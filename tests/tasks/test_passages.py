@@ -66,9 +66,11 @@ def test_one_string_is_no_list_of_passages(echo: Echo) -> None:
         list(passages.stream(["你好。"]))  # type: ignore[arg-type]
 
 
-def test_another_way_to_split_is_refused(echo: Echo) -> None:
+def test_another_way_to_split_or_to_use_a_memory_is_refused(echo: Echo) -> None:
     with pytest.raises(UsageError, match="split is one of always, long, never, found sometimes"):
         PassageTranslator(echo, "sometimes")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="memory_use is one of show, force, found Force"):
+        PassageTranslator(echo, memory={"书包": "satchel"}, memory_use="Force")  # type: ignore[arg-type]
 
 
 def test_long_takes_apart_what_is_long_or_has_several_lines(echo: Echo) -> None:

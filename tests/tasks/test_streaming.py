@@ -53,7 +53,7 @@ def test_so_they_are_under_a_glossary_behind_a_prefix_and_of_an_ensemble(
 
 
 def test_greedy_search_streams_word_by_word(wordy_model: TranslationModel) -> None:
-    parts = list(Translator(wordy_model).stream(TEXTS[1], method="greedy"))
+    parts = list(Translator(wordy_model).stream(TEXTS[1], method="greedy", max_length_extra=30))
     assert len(parts) > 3
     assert all(part.startswith(" ") and " " not in part[1:] for part in parts[1:-1])
 
@@ -89,7 +89,7 @@ def test_the_first_part_comes_early_and_closing_the_stream_ends_the_search(
     next(stream)
     taken = translator.steps
     assert taken < 75
-    stream.close()  # type: ignore[attr-defined]
+    stream.close()
     assert list(stream) == [] and translator.steps == taken
     list(translator.stream(TEXTS[1], max_length_extra=150, min_length=150, **decoding))
     assert translator.steps > taken + 150
@@ -107,6 +107,14 @@ def test_a_sentence_of_the_memory_and_an_empty_one_are_given_at_once(random_mode
     memory = TranslationMemory([("书包", "schoolbag")], ("zh", "en"), random_model.source_tokenizer.normalize)
     assert list(translator.stream("書包 ", memory=memory)) == ["schoolbag"]
     assert list(translator.stream(" \t")) == []
+
+
+@pytest.mark.parametrize("asked", [{"memory": {"我": "I"}}, {"glossary": {"我": "I"}}, {"prefix": "I"}, {}], ids=str)
+@pytest.mark.parametrize("text", ["我", ""])
+def test_every_stream_can_be_closed(random_model: TranslationModel, text: str, asked: dict[str, Any]) -> None:
+    stream = Translator(random_model).stream(text, **asked)
+    stream.close()
+    assert list(stream) == []
 
 
 def test_what_cannot_be_streamed_is_refused_before_the_first_part(random_model: TranslationModel) -> None:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ def content(run: Path) -> dict[str, bytes]:
     ("given", "says"),
     [
         ({"listener": object()}, "a listener has the methods on_message, on_log and on_validation"),
+        ({"listener": Silent}, r"a listener is an object and no class; give Silent\(\)"),
         ({"budget": 30}, "--budget 30: expected a time"),
     ],
 )
@@ -92,11 +94,20 @@ def test_other_weights_than_those_in_fp32_are_refused_before_anything_is_trained
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_a_run_has_gradients_whatever_the_program_around_it_does_without(tiny_run: Path, tmp_path: Path, mode) -> None:
+@pytest.mark.parametrize(
+    "mode", [torch.no_grad, torch.inference_mode, partial(torch.autocast, "cpu", torch.bfloat16)], ids=str
+)
+def test_a_run_is_the_same_whatever_mode_of_torch_the_program_around_it_is_in_and_draws(
+    tiny_run: Path, tmp_path: Path, mode
+) -> None:
+    train(recipe(training={"epochs": 1}), run=tmp_path / "alone", data=tiny_run)
+    torch.manual_seed(123)
+    before = torch.get_rng_state()
     with mode():
-        run = train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tiny_run)
-    assert load_model(run)
+        train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tiny_run)
+    assert torch.equal(torch.get_rng_state(), before)
+    alone, run = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("alone", "run"))
+    assert run == alone
 
 
 # Stopped and gone on with

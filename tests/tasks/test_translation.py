@@ -3,6 +3,7 @@
 import copy
 import io
 import math
+import os
 import random
 import re
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
@@ -30,6 +32,8 @@ from weft.tasks.translation import (
     Translation,
     TranslationTask,
     Translator,
+    checked_phrases,
+    checked_prefixes,
     checked_texts,
     load_translator,
     output_matrix,
@@ -311,6 +315,8 @@ def test_terms_of_a_glossary_appear_and_no_other_sentence_changes(random_model: 
     assert "school" in found[0].text and "school" in found[2].text and "black cat" in found[2].text
     assert found == translator.translate(texts, glossary={"学校": "school", "猫": "black cat"}, max_length_extra=8)
     assert "school" in "".join(translator.stream(texts[0], glossary={"学校": ["school"]}, max_length_extra=8))
+    made = translator.as_glossary({"学校": ["school"]})
+    assert "school" in translator.translate(texts[:1], glossary=made, max_length_extra=8)[0].text
     assert "school" not in plain[0].text  # else the test would show nothing
 
 
@@ -342,6 +348,7 @@ def test_a_model_of_characters_writes_a_phrase_as_a_word_wherever_it_stands(rand
         update={"tokenizer": random_model.recipe.tokenizer.model_copy(update={"kind": "characters"})}
     )
     sizes = random_model.source_tokenizer.vocab_size, tokenizer.vocab_size
+    torch.manual_seed(3)  # other weights may write <pad> behind the phrase, which nobody sees and which ends a word
     model = build_transformer(recipe, *sizes).eval()
     resolved = type(random_model.resolved)(recipe, random_model.resolved.origins)
     translator = Translator(TranslationModel(resolved, model, random_model.source_tokenizer, tokenizer))
@@ -351,7 +358,15 @@ def test_a_model_of_characters_writes_a_phrase_as_a_word_wherever_it_stands(rand
         assert all(re.search(r"(?<![A-Za-z0-9])cat(?![A-Za-z0-9])", each.text) for each in found)
 
 
-@pytest.mark.parametrize("texts", [None, 5])
+@pytest.mark.parametrize("as_given", [iter, np.array, tuple])
+def test_prefixes_and_phrases_are_lists_of_any_kind_or_none(as_given) -> None:
+    texts, prefixes, phrases = ["他在学校。", "你好。"], ["She is", ""], [["a cat"], ["I"]]
+    assert checked_prefixes(as_given(prefixes), texts) == prefixes
+    assert checked_phrases((as_given(of_text) for of_text in phrases), texts) == phrases
+    assert checked_prefixes(None, texts) == checked_phrases(None, texts) == []
+
+
+@pytest.mark.parametrize("texts", [None, 5, {"a": "b"}])
 def test_what_is_no_list_is_no_list_of_texts(texts) -> None:
     with pytest.raises(UsageError, match=f"takes a list of texts, found {type(texts).__name__}"):
         checked_texts(texts)
@@ -445,6 +460,17 @@ def test_two_threads_that_want_other_precisions_of_one_model_get_what_each_asked
     assert len(found) == 40 and all(answers == alone[precision] for precision, answers in found)
 
 
+@pytest.mark.parametrize("texts", [["我有两个苹果。"], ["我有两个苹果。"] * 200], ids=["one batch", "two"])
+def test_the_precision_is_that_of_the_settings_whatever_the_program_around_has_cast(
+    random_model: TranslationModel, texts: list[str]
+) -> None:
+    translator = Translator(random_model)
+    expected = translator.translate(texts, precision="fp32", batch_tokens=1000)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert translator.translate(texts, precision="fp32", batch_tokens=1000) == expected
+        assert torch.is_autocast_enabled("cpu")
+
+
 def test_nothing_is_dropped_of_a_translation_while_the_model_is_trained(random_model: TranslationModel) -> None:
     translator = Translator(random_model)
     expected = translator.translate(["我有两个苹果。"])
@@ -481,3 +507,20 @@ load_translator({str(tiny_run / "run")!r}).translate(["你好。"])
 sys.exit("torch._dynamo" in sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@pytest.mark.parametrize("texts", [["你好。"], ["我有两个苹果。", "她比我高。"] * 200], ids=["one batch", "two"])
+def test_a_process_that_is_forked_after_loading_translates_as_its_parent(tiny_run: Path, texts: list[str]) -> None:
+    program = f"""
+import multiprocessing
+from weft.tasks.translation import load_translator
+translator, texts = load_translator({str(tiny_run / "run")!r}), {texts!r}
+def translate(_):
+    return [translation.text for translation in translator.translate(texts, batch_tokens=2000)]
+expected = translate(0)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map(translate, range(2)) == [expected] * 2
+"""
+    threads = {**os.environ, "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=threads, timeout=60)

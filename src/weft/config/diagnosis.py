@@ -130,6 +130,8 @@ def _said(annotation: Any, value: Any, at: KeyPath, detail: Any) -> Iterator[tup
     }
     if kind in bounds:
         yield at, f"{bounds[kind].format_map(context)}, found {found(value)}"
+    elif kind == "too_short" and len(value) >= context["min_length"]:
+        return  # pydantic counts the entries that are right; what is wrong with the others is a problem of theirs
     elif kind in lengths:
         yield at, f"{lengths[kind].format_map(context)}, found {len(value)}"
     elif kind == "extra_forbidden":

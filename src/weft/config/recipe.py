@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from weft.config.diagnosis import diagnose, found
 from weft.config.keys import all_keys, near
-from weft.config.settings import Settings, without_lists
+from weft.config.settings import Settings, as_in_toml
 from weft.config.toml import DEEPEST, KeyPath, line_numbers, read_toml, statements, write_key, write_value
 from weft.errors import Problem, RecipeError, UsageError, refuse_one_string
 
@@ -81,7 +81,7 @@ def resolve(
     from which the dict was read, if it was: problems then name their lines.
     """
     parsed, problems = _parse_overrides(overrides)
-    given = without_lists(document)
+    given = as_in_toml(document)
     changed_document = given
     for override in parsed:
         changed_document, clash = _with_value(changed_document, override.path, override.value)
@@ -110,7 +110,7 @@ def changed(resolved: Resolved[R], values: Mapping[str, Any], origin: str) -> Re
     """
     document = as_document(resolved.recipe)
     for key, value in values.items():
-        document, clash = _with_value(document, tuple(key.split(".")), without_lists(value))
+        document, clash = _with_value(document, tuple(key.split(".")), as_in_toml(value))
         if clash:
             raise RecipeError(f"the recipe with its {origin} values", [Problem(key, clash)])
     renewed = resolve(document, type(resolved.recipe), f"the recipe with its {origin} values")
@@ -213,7 +213,7 @@ def _parse_overrides(overrides: Sequence[str]) -> tuple[list[_Override], list[Pr
     parsed: list[_Override] = []
     problems: list[Problem] = []
     for override in overrides:
-        key, _, value = (part.strip() for part in override.partition("="))
+        key, _, value = (part.strip() for part in str(override).partition("="))
         where = f"--set {override}"
         names = tuple(name.strip() for name in key.split("."))
         if not value or not all(names) or len(names) > DEEPEST:
@@ -234,7 +234,7 @@ def _parse_value(text: str) -> Any:
         if text[0] in "\"'[{":
             raise
         return text
-    return without_lists(value)
+    return as_in_toml(value)
 
 
 def _with_value(document: Mapping[str, Any], path: tuple[str, ...], value: Any) -> tuple[dict[str, Any], str]:

@@ -3,7 +3,9 @@
 It knows neither files nor TOML: a model of settings can be made in Python like any other object.
 """
 
+import os
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -39,15 +41,16 @@ class Settings(BaseModel):
 
     Strict means: no text passes for a number, `true` is no number, 6.0 is no whole number; 6 is a number, though, and
     a list serves where a tuple is declared. Declare lists as tuples, choices as `Literal`, tables as `Settings`, and
-    defaults of a `Field` by name (`Field(default=8, gt=0)`), for type checkers overlook them otherwise.
+    defaults of a `Field` by name (`Field(default=8, gt=0)`), for type checkers overlook them otherwise. What Python
+    alone has, such as a path, serves as what TOML has for it (`as_in_toml`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _lists_are_tuples(cls, values: Any) -> Any:
-        return without_lists(values)
+    def _as_in_toml(cls, values: Any) -> Any:
+        return as_in_toml(values)
 
     @model_validator(mode="after")
     def _nan_is_no_setting(self) -> Self:
@@ -58,12 +61,17 @@ class Settings(BaseModel):
         return self
 
 
-def without_lists(value: Any) -> Any:
-    """The same value with every list in it, at any depth of lists and tables, turned into a tuple."""
+def as_in_toml(value: Any) -> Any:
+    """The same value with everything in it, at any depth of lists and tables, as TOML might say it: a path is text, and
+    a whole number of NumPy's one of Python's. A list, though, is a tuple, which nobody changes."""
     if isinstance(value, str | int | float):  # most are, and to ask whether one is a Mapping takes its time
         return value
     if isinstance(value, Mapping):
-        return {key: without_lists(inner) for key, inner in value.items()}
+        return {key: as_in_toml(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return tuple(without_lists(inner) for inner in value)
+        return tuple(as_in_toml(inner) for inner in value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Integral):
+        return int(value)
     return value

@@ -14,7 +14,7 @@ from weft.decoding.next_words import LONGEST, next_words
 from weft.decoding.rules import Ruled
 from weft.decoding.search import DecodingConfig, rules_of
 from weft.decoding.step import Hypothesis, to_the_end
-from weft.errors import UsageError
+from weft.errors import UsageError, is_count, refuse_no_string
 from weft.tasks.translation import Demands, Translator, batches_by_length, encode_sources, refuse_too_long
 from weft.text.chinese import IS_HAN
 from weft.text.kinds import pieces_of
@@ -61,12 +61,13 @@ def find_beginnings(
 ) -> tuple[list[int], list[list[int]]]:
     """The pieces of `prefix`, and what the translations to choose from begin with: those alone and with each of the
     most probable next words. What `after_step` raises after a step of the model ends the search."""
-    if not 1 <= best <= MOST:
-        raise UsageError(f"the number of alternatives is from 1 to {MOST}, found {best}")
+    if not is_count(best) or best > MOST:
+        raise UsageError(f"the number of alternatives is from 1 to {MOST}, found {best!r}")
     if config.method not in ("greedy", "beam"):
         raise UsageError(
             f'alternatives are a matter of greedy and beam search, found decoding.method = "{config.method}"'
         )
+    refuse_no_string([prefix], "prefix")
     (prefix_ids,) = translator.model.target_tokenizer.encode([prefix])
     refuse_too_long([prefix_ids])
     if encode_sources(translator.model, [text]).lengths[0] <= 1:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from weft.config import Resolved, choose_recipe_model, read_recipe, resolve
 from weft.data.corpus import CorpusEntry, ParallelText, file_names, read_corpora
 from weft.data.preparation import problems_of
-from weft.errors import CorpusError, Problem, UsageError
+from weft.errors import CorpusError, Problem, UsageError, listed
 from weft.files import naming_unreadable, read_bytes, refuse_pipe, sha256
 from weft.metrics.translation import sacre_bleu
 from weft.tasks.recipes import OF_THE_MACHINE, RECIPES, TranslationRecipe
@@ -49,6 +49,7 @@ def find_recipe(
     overrides: Sequence[str],
 ) -> tuple[Resolved[TranslationRecipe], Path, Path]:
     """The checked recipe, the folder that its data paths are relative to, and its run folder; see training.train."""
+    overrides = listed(overrides, "a recipe", "override")
     model = choose_recipe_model(recipe, RECIPES, overrides)
     if isinstance(recipe, Mapping):
         if run is None:

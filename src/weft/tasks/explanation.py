@@ -23,7 +23,7 @@ from weft.data.sentences import Sentences
 from weft.decoding.beam_tree import BeamRecorder, Node
 from weft.decoding.search import DecodingConfig, search_steps
 from weft.decoding.step import Hypothesis, StepFunction, refuse_nan, to_the_end
-from weft.errors import UsageError, shown
+from weft.errors import UsageError, is_count, shown
 from weft.models.transformer import Transformer, TransformerState
 from weft.tasks.exported import ExportedTranslator
 from weft.tasks.forced import TOKENS_AT_ONCE, of_given, refuse_without_positions
@@ -221,7 +221,7 @@ def refuse_unexplainable(
         )
     config = search_settings(translator, beam_size)
     layers = translator.model.recipe.model.decoder_layers
-    problems = [f"best is a number from 1, found {best}"] if best < 1 else []
+    problems = [] if is_count(best) else [f"best is a number from 1, found {best!r}"]
     if layer is not None and not 1 <= layer <= layers:
         problems.append(f"layer is a number from 1 to {layers}, the decoder layers of the model; found {layer}")
     if target is None and config.method not in ("greedy", "beam"):

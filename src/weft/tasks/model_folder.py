@@ -12,6 +12,7 @@ says is checked before memory is taken for it, whoever made it.
 
 import difflib
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,7 @@ from typing import Literal, cast
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from weft.config import Resolved, parse_rendered, render
 from weft.errors import ModelError, Problem, RecipeError, UsageError
@@ -121,8 +123,9 @@ def write_manifest(folder: Path, names: Iterable[str]) -> None:
 def load_model(folder: Path) -> TranslationModel:
     """Read a model folder; raises ModelError with all that is missing, altered or does not fit together."""
     resolved, source_tokenizer, target_tokenizer = check_model(folder)
-    model = build_transformer(resolved.recipe, source_tokenizer.vocab_size, target_tokenizer.vocab_size)
-    load_weights(model, folder)
+    with torch.device("meta"):  # nothing is drawn, so it is quick, and torch's random state stays as it was
+        model = build_transformer(resolved.recipe, source_tokenizer.vocab_size, target_tokenizer.vocab_size)
+    give_weights(model, folder)
     return TranslationModel(resolved, model.eval(), source_tokenizer, target_tokenizer)
 
 
@@ -178,6 +181,15 @@ def parts_of(folder: Path) -> set[str]:
     with suppress(ModelError):  # a run that is not finished has no manifest, and another folder may have a foreign one
         names |= {*read_manifest(folder)[0], MANIFEST, CARD}
     return names
+
+
+def give_weights(model: Transformer, folder: Path) -> None:
+    """Give a folder's weights to a model that is a shape alone; what is tied in it stays tied."""
+    weights = restored(load_file(folder / WEIGHTS))
+    # In memory of their own: what is read may be the mapped file, which somebody may write over.
+    given = {shape: nn.Parameter(weights[name].clone()) for name, shape in model.named_parameters()}
+    by_name = {name: given[shape] for name, shape in model.named_parameters(remove_duplicate=False)}
+    model.load_state_dict(by_name, assign=True)
 
 
 def load_weights(model: Transformer, folder: Path) -> None:
@@ -369,6 +381,8 @@ def find_model(name: str | Path) -> Path:
     A finished run is a model itself; of another its best weights are meant, also while it trains. A folder that is
     there comes before a model of that name that comes with weft. Raises UsageError that says what to do.
     """
+    if not isinstance(name, str | os.PathLike):
+        raise UsageError(f"a model is named by a string or a path, found {type(name).__name__}")
     path = Path(name)
     try:
         if (path / "run.json").is_file():

@@ -6,14 +6,14 @@ A text that need not be taken apart is translated as it is. Nothing here knows w
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 from itertools import chain, pairwise
 from typing import Literal, get_args
 
 from weft.errors import UsageError
-from weft.tasks.glossary import Glossary, Terms, as_glossary, folded
+from weft.tasks.glossary import Glossary, Terms, folded
 from weft.tasks.text_attention import CharacterAttention, attention_between
 from weft.tasks.translation import Translation, Translator, checked_texts
 from weft.tasks.translation_memory import Remembered
@@ -59,9 +59,10 @@ class PassageTranslator:
         memory: Remembered | None = None,
         memory_use: MemoryUse = "force",
     ) -> None:
-        if split not in get_args(Split):
-            raise UsageError(f"split is one of {', '.join(get_args(Split))}, found {split}")
-        glossary = as_glossary(glossary, translator.languages)
+        for name, choice, known in (("split", split, Split), ("memory_use", memory_use, MemoryUse)):
+            if choice not in get_args(known):
+                raise UsageError(f"{name} is one of {', '.join(get_args(known))}, found {choice}")
+        glossary = translator.as_glossary(glossary)
         if glossary:
             translator.check_glossary(glossary)
         self.translator = translator
@@ -103,7 +104,7 @@ class PassageTranslator:
             several.append([self._together(text, passage, iter(chosen)) for chosen in combined])
         return several
 
-    def stream(self, text: str) -> Iterator[str]:
+    def stream(self, text: str) -> Generator[str, None, None]:
         """What `translate` gives for one text, in parts as soon as they are certain; a sentence with marks is one."""
         (passage,) = self.take_apart(checked_texts([text]))
         written = ""

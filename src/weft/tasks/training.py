@@ -31,7 +31,15 @@ from weft.data.store import Store
 from weft.errors import RunError, UsageError, WorkerLost
 from weft.files import sync, write_atomically
 from weft.models.transformer import Transformer
-from weft.runtime import PRECISIONS, choose_device, choose_threads, has_native_bf16, keep_memory_pages, keep_programs
+from weft.runtime import (
+    PRECISIONS,
+    choose_device,
+    choose_threads,
+    has_native_bf16,
+    keep_memory_pages,
+    keep_programs,
+    without_autocast,
+)
 from weft.tasks.budget import (
     FITTED,
     LEAVING,
@@ -115,7 +123,9 @@ def train(
 
     Where torchrun has started several processes they train together; only the first one reads, writes and tells.
     """
-    with joined() as ranks, torch.inference_mode(False), torch.enable_grad():
+    with joined() as ranks, as_if_alone():
+        if isinstance(listener, type):
+            raise UsageError(f"a listener is an object and no class; give {listener.__name__}()")
         if listener is not None and not isinstance(listener, Listener):
             raise UsageError("a listener has the methods on_message, on_log and on_validation; this one lacks some")
         if torch.get_default_dtype() != torch.float32:
@@ -131,6 +141,14 @@ def train(
             listener=listener if listener is not None and ranks.is_first else Silent(),
             ranks=ranks,
         )
+
+
+@contextmanager
+def as_if_alone() -> Iterator[None]:
+    """The modes of torch that the program around it is in change nothing in here, and what is seeded in here leaves the
+    random numbers of that program alone (but for those that a GPU draws)."""
+    with torch.inference_mode(False), torch.enable_grad(), without_autocast(), torch.random.fork_rng(devices=[]):
+        yield
 
 
 @naming_lack_of_memory()

@@ -5,7 +5,7 @@ Translator        strings in, strings out
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,7 +29,16 @@ from weft.decoding.ensemble import Ensemble
 from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
 from weft.decoding.search import DecodingConfig, refuse_constraints, search_steps
 from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
-from weft.errors import CorpusError, ModelError, Problem, ProblemsError, UsageError, refuse_one_string
+from weft.errors import (
+    CorpusError,
+    ModelError,
+    Problem,
+    ProblemsError,
+    UsageError,
+    is_count,
+    listed,
+    refuse_no_string,
+)
 from weft.metrics.references import reference_sets
 from weft.metrics.utilities import ChrfUtilities, bleu_utilities
 from weft.models.transformer import Transformer
@@ -37,10 +46,12 @@ from weft.runtime import (
     PRECISIONS,
     choose_device,
     choose_threads,
+    compute_alone_after_forks,
     derive_seed,
     has_native_bf16,
     keep_memory_pages,
     side_by_side,
+    without_autocast,
 )
 from weft.tasks.glossary import Glossary, Term, Terms, as_glossary, constraint_of, joins_of, space_of
 from weft.tasks.model_folder import TranslationModel, find_model, load_model
@@ -133,8 +144,8 @@ class Translator:
         texts: Sequence[str],
         *,
         glossary: Terms | None = None,
-        prefixes: Sequence[str] = (),
-        phrases: Sequence[Sequence[str]] = (),
+        prefixes: Iterable[str] | None = None,
+        phrases: Iterable[Iterable[str]] | None = None,
         memory: Remembered | None = None,
         **decoding: Any,
     ) -> list[Translation]:
@@ -157,8 +168,8 @@ class Translator:
         best: int,
         *,
         glossary: Terms | None = None,
-        prefixes: Sequence[str] = (),
-        phrases: Sequence[Sequence[str]] = (),
+        prefixes: Iterable[str] | None = None,
+        phrases: Iterable[Iterable[str]] | None = None,
         memory: Remembered | None = None,
         after_step: Callable[[], None] = lambda: None,
         **decoding: Any,
@@ -169,11 +180,12 @@ class Translator:
         drawn where only one is asked for. `after_step` is called whenever a search has taken a step; what it raises
         ends it all.
         """
-        if best < 1:
-            raise UsageError(f"translate_n_best takes a number of translations from 1, found {best}")
+        if not is_count(best):
+            raise UsageError(f"translate_n_best takes a number of translations from 1, found {best!r}")
         config = changed_decoding(self.decoding, decoding)
         utility = utility_of(config, self.model.recipe.data.target) if config.method == "mbr" else None
-        texts, glossary = checked_texts(texts), as_glossary(glossary, self.languages)
+        texts, glossary = checked_texts(texts), self.as_glossary(glossary)
+        prefixes, phrases = checked_prefixes(prefixes, texts), checked_phrases(phrases, texts)
         known = [translations[:best] for translations in self._remembered(texts, memory)]
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
         if glossary or any(phrases):
@@ -215,26 +227,26 @@ class Translator:
         prefix: str = "",
         memory: Remembered | None = None,
         **decoding: Any,
-    ) -> Iterator[str]:
+    ) -> Generator[str, None, None]:
         """What `translate` gives for this text, in parts as soon as they are certain: whole words, or in a language
         without spaces whole characters. Joined they are the translation; none is taken back.
 
         In greedy search and sampling what is written stays. In beam search what all hypotheses share is certain. Under
         a glossary, with diverse groups, for minimum Bayes risk and by CTranslate2 there is one part, at the end.
-        Closing the iterator ends the search.
+        Closing the generator ends the search.
         """
         config = changed_decoding(self.decoding, decoding)
-        (text,), glossary = checked_texts([text]), as_glossary(glossary, self.languages)
+        (text,), glossary = checked_texts([text]), self.as_glossary(glossary)
         (known,) = self._remembered([text], memory)
         if known:
-            return iter([known[0].text])
+            return (part.text for part in known[:1])
         prefixes = [prefix] if prefix else ()
-        demands = self._demands([text], glossary, prefixes)
+        demands = self._demands([text], glossary, checked_prefixes(prefixes, [text]))
         read = [encode_sources(member, [text]) for member in self.members]
         if any(demands.constraints):
-            (translation,) = self.translate([text], glossary=glossary, prefixes=prefixes, **decoding)
-            return iter([translation.text])
-        return self._parts(read, config, demands) if read[0].lengths[0] > 1 else iter(())
+            found = self.translate([text], glossary=glossary, prefixes=prefixes, **decoding)
+            return (translation.text for translation in found)
+        return self._parts(read, config, demands) if read[0].lengths[0] > 1 else (part for part in ())
 
     def alternatives(self, text: str, prefix: str, best: int = 5, **decoding: Any) -> "list[Alternative]":
         """What else could come behind `prefix` in a translation of this text: up to `best` different next words, each
@@ -252,6 +264,11 @@ class Translator:
             listed = "".join(f"\n  {term!r}" for term in strange[:SHOWN_TERMS])
             more = f"\n  and {len(strange) - SHOWN_TERMS:,} more" if len(strange) > SHOWN_TERMS else ""
             raise UsageError(f"terms that the pieces of the target vocabulary cannot write:{listed}{more}")
+
+    def as_glossary(self, terms: Terms | None) -> Glossary | None:
+        """A dict of terms, or what a file holds, between this model's languages; made once for many calls. Of None
+        there is none."""
+        return as_glossary(terms, self.languages)
 
     def as_memory(self, memory: Remembered) -> TranslationMemory:
         """A dict of sentences, or what a file holds, to look up this model's texts in; made once for many calls."""
@@ -299,7 +316,9 @@ class Translator:
         """How many batches are translated at a time."""
         return min(SEARCHES_AT_ONCE, torch.get_num_threads()) if self.device.type == "cpu" else 1
 
-    def _parts(self, read: Sequence[Sentences], config: DecodingConfig, demands: "Demands") -> Iterator[str]:
+    def _parts(
+        self, read: Sequence[Sentences], config: DecodingConfig, demands: "Demands"
+    ) -> Generator[str, None, None]:
         language = self.model.recipe.data.target
         searching = self._search_steps(read, np.array([0]), config, 1, demands)
         given = ""
@@ -364,12 +383,6 @@ class Translator:
         phrases: Sequence[Sequence[str]] = (),
     ) -> "Demands":
         tokenizer, language = self.model.target_tokenizer, self.model.recipe.data.target
-        if isinstance(prefixes, str):
-            raise UsageError("prefixes are a list, one a text, and not a string")
-        if prefixes and len(prefixes) != len(texts):
-            raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one a text, or none")
-        if phrases and (len(phrases) != len(texts) or any(isinstance(of_text, str) for of_text in phrases)):
-            raise UsageError(f"phrases of {len(phrases):,} texts for {len(texts):,}; give a list a text, or nothing")
         constraints: list[list[Constraint]] = [[] for _ in texts]
         for of_text, wanted in zip(constraints, phrases or [()] * len(texts), strict=True):
             of_text += [constraint_of([phrase], tokenizer, language) for phrase in wanted]
@@ -377,7 +390,7 @@ class Translator:
             for of_text, text in zip(constraints, texts, strict=True):
                 terms = self.terms_of(text, glossary)
                 of_text += [constraint_of(term.targets, tokenizer, language) for term in terms]
-        return Demands(constraints, tokenizer.encode(list(prefixes)) if prefixes else [])
+        return Demands(constraints, tokenizer.encode(prefixes) if prefixes else [])
 
     def _search_steps(
         self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: "Demands"
@@ -461,9 +474,10 @@ def load_translator(
     Overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError or RecipeError, and ProblemsError
     for models that cannot be an ensemble.
     """
-    refuse_one_string(others, "load", "model")
+    overrides, others = listed(overrides, "load", "override"), listed(others, "load", "model")
     torch.set_num_threads(min(torch.get_num_threads(), choose_threads()))
     keep_memory_pages()
+    compute_alone_after_forks()
     model, *members = (load_best(each, overrides) for each in (name, *others))
     return Translator(model, others=members)
 
@@ -545,7 +559,7 @@ def refuse_too_long(encoded: Sequence[Sequence[int]]) -> None:
         if len(ids) > LONGEST_SOURCE:
             raise UsageError(
                 f"text {number} has {len(ids):,} pieces, more than the {LONGEST_SOURCE:,} that are translated at once; "
-                "split it into sentences, one a line"
+                "split it into sentences, one a line, as PassageTranslator does in Python"
             )
 
 
@@ -577,14 +591,31 @@ def batches_by_length_of(order: list[int], sources: Sentences, most: int, rows: 
 
 def checked_texts(texts: Any) -> list[str]:
     """Raises UsageError for what is no list, one string too, and for what is no string in it."""
-    refuse_one_string(texts, "translate")
-    if not isinstance(texts, Iterable):
-        raise UsageError(f"translate takes a list of texts, found {type(texts).__name__}")
-    texts = list(texts)
-    for number, text in enumerate(texts, start=1):
-        if not isinstance(text, str):
-            raise UsageError(f"text {number} is no string: {type(text).__name__}")
+    texts = listed(texts, "translate")
+    refuse_no_string(texts, "text")
     return texts
+
+
+def checked_prefixes(prefixes: Any, texts: Sequence[str]) -> list[str]:
+    """One a text, or none; raises UsageError for anything else."""
+    if isinstance(prefixes, str):
+        raise UsageError("prefixes are a list, one a text, and not a string")
+    prefixes = [] if prefixes is None else listed(prefixes, "prefixes=", "string")
+    refuse_no_string(prefixes, "prefix")
+    if prefixes and len(prefixes) != len(texts):
+        raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one a text, or none")
+    return prefixes
+
+
+def checked_phrases(phrases: Any, texts: Sequence[str]) -> list[list[str]]:
+    """A list a text, or none; raises UsageError for anything else."""
+    phrases = [] if phrases is None else listed(phrases, "phrases=", "list")
+    if phrases and (len(phrases) != len(texts) or any(isinstance(of_text, str) for of_text in phrases)):
+        raise UsageError(f"phrases of {len(phrases):,} texts for {len(texts):,}; give a list a text, or nothing")
+    phrases = [listed(of_text, "each of phrases=", "string") for of_text in phrases]
+    for of_text in phrases:
+        refuse_no_string(of_text, "phrase")
+    return phrases
 
 
 def changed_decoding(config: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
@@ -613,7 +644,7 @@ def computing_in(model: Transformer, dtype: torch.dtype) -> Iterator[None]:
 
     Another thread that wants the model, for whatever translator, waits.
     """
-    with model.computing:
+    with model.computing, without_autocast():
         before, model.compute_dtype = model.compute_dtype, dtype
         training = [module for module in model.modules() if module.training] if model.training else []
         for module in training:

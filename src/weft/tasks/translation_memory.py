@@ -29,7 +29,7 @@ from jaxtyping import Int
 
 from weft.data.corpus import CorpusEntry, Layout, Reading, Row, open_files
 from weft.data.tmx import read_tmx
-from weft.errors import Problem, UsageError
+from weft.errors import Problem, UsageError, is_count
 from weft.tasks.glossary import pairs_of
 from weft.text.language import is_written_without_spaces
 from weft.text.normalization import is_blank
@@ -80,7 +80,9 @@ class TranslationMemory:
 
     def similar(self, text: str, *, best: int = 3, least: float = LEAST) -> list[Match]:
         """Up to `best` matches of at least this similarity, the most similar first, of equal ones the first in the
-        file."""
+        file. Raises UsageError where `best` is no number from 1."""
+        if not is_count(best):
+            raise UsageError(f"best is a number from 1, found {best!r}")
         tokens = self.tokens_of(self.normalize(text))
         if not tokens:
             return []

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from sentencepiece import SentencePieceProcessor
 
-from weft.errors import ModelError, Problem, UsageError
+from weft.errors import ModelError, Problem, UsageError, refuse_one_string
 from weft.text.characters import CharacterTokenizer, read_characters, train_characters
 from weft.text.chinese import Script
 from weft.text.normalization import Normalization
@@ -40,9 +40,11 @@ def train_tokenizer(
 ) -> tuple[Tokenizer, str | None]:
     """Train on these texts; also a message where the vocabulary had to be made smaller or larger than asked.
 
-    The language may be two with + between them. The same texts in the same order give the same bytes. Raises
-    CorpusError where there is no text at all, MissingExtraError where the kind needs a library that is not there.
+    The language may be two with + between them. The same texts in the same order give the same bytes. Raises UsageError
+    for one string, CorpusError where there is no text at all, MissingExtraError where the kind needs a library that is
+    not there.
     """
+    refuse_one_string(texts, "train_tokenizer")
     match kind:
         case "bpe" | "unigram":
             return train_sentencepiece(
