@@ -66,6 +66,7 @@ def measure(options: argparse.Namespace) -> Line:
             raise SystemExit(f"{state['lines']:,} lines are said to be done, {len(found):,} are there")
         differing = sum(ours != theirs for ours, theirs in zip(found, cycle(expected), strict=False))
         figures: Line = {
+            "model": options.model.name,
             "megabytes": round(many.stat().st_size / 1e6),
             "minutes": options.minutes,
             "kills": options.kills,
@@ -114,12 +115,12 @@ def work(words: list[str], seconds: float, kills: int) -> Line:
 
 
 TEXTS = {
-    "en": "Of a file of {megabytes} MB, `weft translate` did {lines:,} lines ({megabytes_read} MB) greedily in "
-    "{minutes:.0f} minutes, killed {kills} times by SIGKILL and begun again. {differing} lines differ from the "
-    "translation of the same sentences by themselves. The most anonymous memory was {most_mib:,} MiB; in the longest "
-    "stretch it was {middle_third_mib:,} MiB on average in the middle third and {last_third_mib:,} in the last. "
-    "{processor}, weft {commit}, {date}; `make bench-bulk`.",
-    "zh": "对一个 {megabytes} MB 的文件，`weft translate` 在 {minutes:.0f} 分钟内贪心翻译了 {lines:,} 行"
+    "en": "Of a file of {megabytes} MB, `weft translate` by `{model}` did {lines:,} lines ({megabytes_read} MB) "
+    "greedily in {minutes:.0f} minutes, killed {kills} times by SIGKILL and begun again. {differing} lines differ from "
+    "the translation of the same sentences by themselves. The most anonymous memory was {most_mib:,} MiB; in the "
+    "longest stretch it was {middle_third_mib:,} MiB on average in the middle third and {last_third_mib:,} in the last."
+    " {processor}, weft {commit}, {date}; `make bench-bulk`.",
+    "zh": "对一个 {megabytes} MB 的文件，`weft translate` 用 `{model}` 在 {minutes:.0f} 分钟内贪心翻译了 {lines:,} 行"
     "（{megabytes_read} MB），其间被 SIGKILL 终止 {kills} 次并重新启动。与单独翻译同样句子的结果相比，有 {differing} "
     "行不同。匿名内存峰值为 {most_mib:,} MiB；最长的一段中，中间三分之一平均 {middle_third_mib:,} MiB，"
     "最后三分之一平均 {last_third_mib:,} MiB。{processor}，weft {commit}，{date}；`make bench-bulk`。",

@@ -78,7 +78,8 @@ def measure(options: argparse.Namespace) -> None:
     model = loaded.model.eval()
     settings = loaded.recipe.data
     sources = encode_sources(loaded, read_corpora(VALID, settings, options.data).sources[:SENTENCES])
-    session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    session = {"session": began, **circumstances(), "model": options.model.name}
     places = list(range(SENTENCES))
     random.Random(1).shuffle(places)
     at_random = [np.array(places[first : first + BATCH]) for first in range(0, SENTENCES, BATCH)]
@@ -125,9 +126,9 @@ HEADERS = {
 METHODS = {"en": {"greedy": "greedy", "beam": "beam of 3"}, "zh": {"greedy": "贪心", "beam": "束宽 3"}}
 CAPTIONS = {
     "en": "Of {sentences} sentences of zh-en-50k/valid, those whose tokens differ from sorted batches in the same "
-    "precision. {processor}, weft {commit}, {date}; `python -m bench.invariance`.",
-    "zh": "zh-en-50k/valid 的 {sentences} 个句子中，词元与同精度下排序批次的结果不同的句数。{processor}，"
-    "weft {commit}，{date}；`python -m bench.invariance`。",
+    "precision; `{model}`. {processor}, weft {commit}, {date}; `python -m bench.invariance`.",
+    "zh": "zh-en-50k/valid 的 {sentences} 个句子中，词元与同精度下排序批次的结果不同的句数；模型 `{model}`。"
+    "{processor}，weft {commit}，{date}；`python -m bench.invariance`。",
 }
 
 

@@ -45,7 +45,7 @@ def measure(model: Path, data: Path) -> None:
     translator = load_translator(model)
     settings = translator.model.recipe.data
     texts = read_corpora(VALID, settings, data).sources[:SENTENCES]
-    session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
+    session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances(), "model": model.name}
     for way, decoding in WAYS.items():
         translator.translate(texts[:10], **decoding)  # what is prepared once
         line = timed(translator, texts, decoding)
@@ -78,10 +78,10 @@ HEADERS = {
 }
 NAMES = {"en": {way: way for way in WAYS}, "zh": {"greedy": "贪心", "beam of 3": "束宽 3", "beam of 5": "束宽 5"}}
 CAPTIONS = {
-    "en": "Medians over {sentences} sentences of zh-en-50k/valid, one at a time. {processor}, {cores} cores, "
-    "weft {commit}, {date}; `python -m bench.streaming`.",
-    "zh": "zh-en-50k/valid 的 {sentences} 个句子，逐句翻译，取中位数。{processor}，{cores} 核，weft {commit}，{date}；"
-    "`python -m bench.streaming`。",
+    "en": "Medians over {sentences} sentences of zh-en-50k/valid, one at a time, by `{model}`. {processor}, {cores} "
+    "cores, weft {commit}, {date}; `python -m bench.streaming`.",
+    "zh": "zh-en-50k/valid 的 {sentences} 个句子，由 `{model}` 逐句翻译，取中位数。{processor}，{cores} 核，"
+    "weft {commit}，{date}；`python -m bench.streaming`。",
 }
 
 
