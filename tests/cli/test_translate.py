@@ -517,7 +517,7 @@ def test_similar_sentences_of_a_memory_are_shown_beside_the_translations(
 
 def test_the_help_says_from_which_similarity_on_sentences_are_shown() -> None:
     option = signature(translate_sentences).parameters["memory_similarity"].annotation.__metadata__[0]
-    assert option.help.endswith(f"[default: {LEAST}]")
+    assert option.show_default == f"{LEAST}"
 
 
 def test_where_a_memory_is_forced_its_sentences_are_translated_as_there(
