@@ -82,7 +82,14 @@ def compute_alone_after_forks() -> None:
     """From now on a process that is forked from this one computes with one thread: those of the OpenMP library are not
     in it, and a product that several should share would wait for them for ever."""
     if hasattr(os, "register_at_fork"):  # nothing forks on Windows
-        os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
+        os.register_at_fork(after_in_child=compute_alone)
+
+
+def compute_alone() -> None:
+    """With one thread, whatever is chosen from now on."""
+    global TORCH_THREADS
+    TORCH_THREADS = 1
+    torch.set_num_threads(1)
 
 
 @contextmanager

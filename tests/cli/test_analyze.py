@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,23 @@ def test_it_is_said_that_several_sentences_are_explained_as_one(analyze: Analyze
     assert error == "the text is of several sentences, explained as one; weft translate takes such apart first\n"
     _, _, error = analyze("--no-occlusion", TEXT, f"{TEXT}{TEXT}")
     assert error.startswith("1 of the 2 texts are of several sentences")
+
+
+def test_a_text_whose_translation_is_too_long_is_named_and_the_others_explained(
+    analyze: Analyze, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from weft.tasks import explanation
+
+    def explain(translator: Any, text: str, **options: Any) -> explanation.Explanation:
+        if text == TEXT:
+            raise explanation.LongTranslationError("is too long")
+        return untouched(translator, text, **options)
+
+    untouched = explanation.explain
+    monkeypatch.setattr(explanation, "explain", explain)
+    code, out, error = analyze("--no-occlusion", "--html", "why.html", "两个朋友", TEXT, "书包")
+    assert (code, error) == (1, "text 2: is too long\n") and out.count("The beam,") == 2
+    assert "2. 书包" in Path("why.html").read_text(encoding="utf-8")
 
 
 def test_json_is_one_object_a_line(analyze: Analyze, tiny_run: Path) -> None:

@@ -90,6 +90,7 @@ def test_runs_and_links_change_places_where_their_words_do(word_file: bytes) -> 
     "between",
     [
         '<w:r><w:fldChar w:fldCharType="begin"/></w:r>',
+        '<w:bookmarkStart w:id="1" w:name="a"/>',
         f"<w:ins>{run('really ', ITALIC)}</w:ins>",
         f"<w:hyperlink>{run('a')}{run('b', ITALIC)}</w:hyperlink>",
         f"<w:r>{'<w:rPr>' + '<w:i/>' * 2000 + '</w:rPr>'}<w:footnoteReference/><w:t>a</w:t></w:r>",
@@ -102,6 +103,39 @@ def test_where_more_than_words_stands_in_a_paragraph_every_run_keeps_its_place(w
     assert text.startswith("<x00>I came </x01>") and begin != end.replace("/", "")
     _, written = translated(word_file, content, f"{begin}今天{end}<x00>我来了</x01>")
     assert written.index("我来了") < written.index("<w:b/>") < written.index("今天")
+
+
+def test_what_hostile_runs_hold_is_not_written_once_for_each_stretch_of_words(word_file: bytes) -> None:
+    large = f'<w:r w:rsidR="{"A" * 500_000}">{"<w:t/>" * 1000}<w:t>I like </w:t></w:r>'
+    content = large + (run("tea", BOLD) + run(" and ")) * 50
+    marked = "".join(f"<x0{2 * number}>茶</x0{2 * number}>和" for number in range(50))
+    text, written = translated(word_file, content, f"我喜欢{marked}")
+    assert text.startswith("I like <x00>tea</x00> and <x02>tea</x02>") and written.count("茶</w:t>") == 50
+    assert len(written) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("begin", "words", "message"),
+    [
+        ('xmlns:x="AAAA"', "<w:r><w:rPr><x:b/></w:rPr><w:t>a</w:t></w:r>", "no URI"),
+        (
+            f'xmlns:x="http://a/{"A" * 500_000}"',
+            "<w:r><w:rPr><x:b/></w:rPr><w:t>a</w:t></w:r>" * 200,
+            "take more than 64 MiB",
+        ),
+        ("", "<w:t>a</w:t><w:r><w:rPr><w:b/></w:rPr><w:t>b</w:t></w:r>", None),
+    ],
+)
+def test_hostile_namespaces_are_refused_and_words_outside_runs_are_read(
+    word_file: bytes, begin: str, words: str, message: str | None
+) -> None:
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    data = changed(word_file, "word/document.xml", f'<w:p xmlns:w="{space}" {begin}>{words}</w:p>'.encode())
+    if message is None:
+        assert read_document("a.docx", data).texts[0] == "<x00>a</x01><x02>b</x03>"
+    else:
+        with pytest.raises(Refused, match=message):
+            read_document("a.docx", data)
 
 
 def test_what_is_no_text_is_held_packed_and_comes_out_byte_for_byte() -> None:

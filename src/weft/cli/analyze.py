@@ -63,7 +63,7 @@ def analyze(
         raise UsageError("--html is a page to open; name a file, such as --html explained.html")
     refuse_place("--html", html, [input_file])
     from weft.analysis.explanation_report import as_html, as_text
-    from weft.tasks.explanation import explain, refuse_unexplainable
+    from weft.tasks.explanation import LongTranslationError, explain, refuse_unexplainable
     from weft.tasks.exported import load_for
     from weft.text.sentence_splitting import split_sentences
 
@@ -75,18 +75,25 @@ def analyze(
     if target is not None and len(texts) > 1:
         raise UsageError(f"--target is the translation of one sentence; there are {len(texts):,}")
     refuse_unexplainable(translator, texts, beam_size=beam_size, target=target, layer=layer)
-    explained = []
+    explained, too_long = [], 0
     language = translator.model.recipe.data.source
     if several := sum(len(split_sentences(one, language)) > 1 for one in texts):
         what = "the text is" if len(texts) == 1 else f"{several:,} of the {len(texts):,} texts are"
         typer.echo(f"{what} of several sentences, explained as one; weft translate takes such apart first", err=True)
     for number, one in enumerate(texts):
-        found = explain(
-            translator, one, best=best, beam_size=beam_size, occlusion=occlusion, target=target, layer=layer
-        )
+        try:
+            found = explain(
+                translator, one, best=best, beam_size=beam_size, occlusion=occlusion, target=target, layer=layer
+            )
+        except LongTranslationError as error:  # which nobody knew before the search
+            typer.echo(f"text {number + 1}: {error}", err=True)
+            too_long += 1
+            continue
         shown = json.dumps(found.as_json(), ensure_ascii=False) if as_json else as_text(found)
         typer.echo(shown if as_json or number == 0 else f"\n\n{shown}")
         if html is not None:
             explained.append(found)
-    if html is not None:
+    if html is not None and explained:
         write_atomically(html, as_html(explained, model))
+    if too_long:
+        raise typer.Exit(1)

@@ -11,7 +11,7 @@ import typer
 
 app = typer.Typer(no_args_is_help=True, help="Explain the keys of a recipe, and show what a recipe comes to.")
 
-CHOSEN = "chosen from the number of training pairs; weft plan shows it"
+CHOSEN = "chosen when the training pairs are known; weft plan shows it"
 
 Task = Annotated[str, typer.Option(help="The task whose recipes are meant.")]
 

@@ -71,7 +71,7 @@ def as_in_toml(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(as_in_toml(inner) for inner in value)
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return os.fsdecode(value)
     if isinstance(value, Integral):
         return int(value)
     return value

@@ -261,7 +261,7 @@ def swap_at_random(
 
 
 def bootstrap_p(spread: Floats, difference: float) -> float:
-    """How often a resample is further from the mean of all than the difference; 1 where no resample tells the systems
+    """How often a resample is further above the mean of all than the difference; 1 where no resample tells the systems
     apart, where sacrebleu gives its least."""
     if difference <= ROUNDING and not spread.any():
         return 1.0

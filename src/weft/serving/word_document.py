@@ -1,12 +1,13 @@
 """Word documents (.docx) as texts to translate, and the same documents again: paragraph by paragraph, formats kept.
 
 The words of a paragraph that share a format are a span; the spans go through translation as markup does, so bold words
-are bold again, and runs change places where words do. In paragraphs of more than words and links, such as fields or
-tracked changes, each run stays where it is. A line break or a tab parts a paragraph into texts, as <br> does in HTML.
-Paragraphs of headers, footers, tables, text boxes and notes are translated as those of the body are.
+are bold again, and runs change places where words do. In paragraphs of more than words and links, such as fields,
+bookmarks or tracked changes, each run stays where it is. A line break or a tab parts a paragraph into texts, as <br>
+does in HTML. Paragraphs of headers, footers, tables, text boxes and notes are translated as those of the body are.
 """
 
 import copy
+import hashlib
 import io
 import re
 import shutil
@@ -36,7 +37,7 @@ PARTING = (f"{W}drawing", f"{W}noBreakHyphen")
 RUN, LINK = f"{W}r", f"{W}hyperlink"
 IN_RUNS = (f"{W}rPr", f"{W}t", f"{W}lastRenderedPageBreak")
 """What a run holds that may change places with others."""
-BETWEEN_RUNS = (f"{W}proofErr", f"{W}bookmarkStart", f"{W}bookmarkEnd")
+BETWEEN_RUNS = (f"{W}proofErr",)
 """What may stand between them."""
 LONGEST_FORMAT = 4096
 """Bytes of a format that is written again for each stretch of words."""
@@ -46,11 +47,28 @@ STORIES = (MAIN, "header+xml", "footer+xml", "footnotes+xml", "endnotes+xml")
 
 
 @dataclass(frozen=True)
+class Format:
+    """What a run says of its words, by the digest of its XML: the XML itself may be the same thousands of times."""
+
+    digest: bytes
+    size: int
+    """Bytes of the XML."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Words that follow each other in the same format."""
+
+    format: Format
+    texts: list[Any]
+    """The elements that hold them."""
+
+
+@dataclass(frozen=True)
 class Paragraph:
     """Or what lies between two breaks of one."""
 
-    spans: Sequence[Sequence[Any]]
-    """Of each format the elements that hold its words."""
+    spans: Sequence[Span]
     inline: Inline
     carriers: Sequence[Sequence[Any]] | None = None
     """Of each span the runs or the link that hold it, where they may change places. Spans without marks have the format
@@ -215,14 +233,14 @@ def careful_parser(etree: Any) -> Any:
 def paragraphs_of(root: Any, etree: Any) -> Iterator[Paragraph]:
     """Those with words in them, each as the texts between its breaks."""
     for spans in spans_of(root, etree):
-        words = ["".join(text.text or "" for text in span) for span in spans]
+        words = ["".join(text.text or "" for text in span.texts) for span in spans]
         if not any(character.isalnum() for character in "".join(words)):
             continue
         if len(spans) == 1:
             yield Paragraph(spans, Inline(words[0], {}))
             continue
         carriers = carriers_of(spans)
-        usual = usual_format(carriers, words, etree) if carriers is not None else None
+        usual = in_usual_format(spans, words, carriers) if carriers is not None else None
         if usual is None:
             yield Paragraph(spans, Inline.of(items_of(words), keeps_order=True))
         else:
@@ -238,15 +256,17 @@ def items_of(words: Sequence[str], bare: Collection[int] = ()) -> list[str | Ori
     return items
 
 
-def carriers_of(spans: Sequence[Sequence[Any]]) -> list[list[Any]] | None:
+def carriers_of(spans: Sequence[Span]) -> list[list[Any]] | None:
     """Of each span the runs, or the link, that are all it stands in. None where something else stands in them or
     between them, which has its place among the words."""
     holds_words: dict[Any, bool] = {}
     found: list[list[Any]] = []
     for span in spans:
         carriers: dict[Any, None] = {}
-        for text in span:
+        for text in span.texts:
             run = text.getparent()
+            if run.tag != RUN or run.getparent() is None:
+                return None
             carrier = run.getparent() if run.getparent().tag == LINK else run
             if carrier not in holds_words:
                 runs = list(carrier) if carrier.tag == LINK else [carrier]
@@ -261,7 +281,7 @@ def carriers_of(spans: Sequence[Sequence[Any]]) -> list[list[Any]] | None:
 
 def are_together(carriers: Sequence[Any]) -> bool:
     """Whether they follow each other in one paragraph."""
-    if any(carrier.getparent().tag != f"{W}p" for carrier in carriers):
+    if any(carrier.getparent() is None or carrier.getparent().tag != f"{W}p" for carrier in carriers):
         return False
     waiting = iter([*carriers[1:], None])
     expected = next(waiting)
@@ -275,41 +295,44 @@ def are_together(carriers: Sequence[Any]) -> bool:
     return expected is None
 
 
-def usual_format(carriers: Sequence[Sequence[Any]], words: Sequence[str], etree: Any) -> set[int] | None:
+def in_usual_format(spans: Sequence[Span], words: Sequence[str], carriers: Sequence[Sequence[Any]]) -> set[int] | None:
     """The spans of the format that most of the words have, of those that are no links; None where all are links, or the
     format is too long to be written often."""
-    formats = {number: format_of(of_span[0], etree) for number, of_span in enumerate(carriers) if of_span[0].tag == RUN}
-    lengths: Counter[bytes] = Counter()
+    formats = {number: spans[number].format for number, of_span in enumerate(carriers) if of_span[0].tag == RUN}
+    lengths: Counter[Format] = Counter()
     for number, one in formats.items():
         lengths[one] += len(words[number])
-    usual = max(lengths, key=lambda one: lengths[one], default=b" " * (LONGEST_FORMAT + 1))
-    return {number for number, one in formats.items() if one == usual} if len(usual) <= LONGEST_FORMAT else None
+    usual = max(lengths, key=lambda one: lengths[one], default=None)
+    if usual is None or usual.size > LONGEST_FORMAT:
+        return None
+    return {number for number, one in formats.items() if one == usual}
 
 
 @dataclass
 class Pieces:
-    """Of a paragraph, while it is read, the spans of each text: the elements with words that follow each other in the
-    same format."""
+    """Of a paragraph, while it is read, the spans of each text."""
 
-    texts: list[list[list[Any]]] = field(default_factory=lambda: [[]])
-    last: tuple[Any, bytes] | None = None
+    texts: list[list[Span]] = field(default_factory=lambda: [[]])
+    last: tuple[Any, Format] | None = None
+    """The parent and the format of the newest words, if others may join them."""
 
     def part(self) -> None:
         self.last = None
         self.texts.append([])
 
-    def add(self, element: Any, here: tuple[Any, bytes]) -> None:
+    def add(self, element: Any, here: tuple[Any, Format]) -> None:
         if here != self.last:
-            self.texts[-1].append([])
+            self.texts[-1].append(Span(here[1], []))
         self.last = here
-        self.texts[-1][-1].append(element)
+        self.texts[-1][-1].texts.append(element)
 
 
-def spans_of(root: Any, etree: Any) -> Iterator[list[list[Any]]]:
+def spans_of(root: Any, etree: Any) -> Iterator[list[Span]]:
     """The spans of each text of the paragraphs. They may stand in each other, so all are read in one pass."""
     every: list[Pieces] = []
     opened: list[Pieces] = []
-    formats: dict[Any, bytes] = {}  # of runs; one is written once however many words are in it
+    formats: dict[Any, Format] = {}  # of runs; one is written once however many words are in it
+    size = 0
     tags = (f"{W}p", f"{W}t", *BREAKS, *PARTING)
     for event, element in etree.iterwalk(root, events=("start", "end"), tag=tags):
         if element.tag == f"{W}p":
@@ -328,6 +351,9 @@ def spans_of(root: Any, etree: Any) -> Iterator[list[list[Any]]]:
             run = nearest(element, "r")
             if run not in formats:
                 formats[run] = format_of(run, etree)
+                size += formats[run].size
+                if size > MOST_BYTES:  # each repeats the names of its namespaces
+                    raise Refused(400, f"the formats of the document take more than {MOST_BYTES >> 20} MiB")
             opened[-1].add(element, (run.getparent() if run is not None else None, formats[run]))
     for pieces in every:
         yield from pieces.texts
@@ -337,16 +363,20 @@ def nearest(element: Any, name: str) -> Any:
     return next((one for one in element.iterancestors(f"{W}{name}")), None)
 
 
-def format_of(run: Any, etree: Any) -> bytes:
+def format_of(run: Any, etree: Any) -> Format:
     properties = None if run is None else run.find(f"{W}rPr")
-    return b"" if properties is None else etree.tostring(properties, method="c14n", exclusive=True)
+    try:
+        xml = b"" if properties is None else etree.tostring(properties, method="c14n", exclusive=True)
+    except etree.C14NError:
+        raise Refused(400, "the document has a namespace whose name is no URI") from None
+    return Format(hashlib.sha256(xml).digest(), len(xml))
 
 
 def fill(paragraph: Paragraph, translation: str) -> None:
     """Put the words of the translation where those of the source were. What came to stand between two spans, such as a
     space, goes with the one before."""
     if len(paragraph.spans) == 1:
-        put(paragraph.spans[0], translation)
+        put(paragraph.spans[0].texts, translation)
         return
     if paragraph.carriers is not None:
         fill_in_order(paragraph, paragraph.carriers, translation)
@@ -359,14 +389,14 @@ def fill(paragraph: Paragraph, translation: str) -> None:
         else:
             words[current] += item
     for span, word in zip(paragraph.spans, words, strict=True):
-        put(span, word)
+        put(span.texts, word)
 
 
 def fill_in_order(paragraph: Paragraph, carriers: Sequence[Sequence[Any]], translation: str) -> None:
     """Put the spans in the order that they have in the translation, and what stands between them into runs of the usual
     format."""
     marked = {int(original.text) for original in paragraph.inline.originals.values()}
-    usual = next(of_span[0] for number, of_span in enumerate(carriers) if number not in marked)
+    usual = next(of_span[0] for number, of_span in enumerate(carriers) if number not in marked).find(f"{W}rPr")
     words = dict.fromkeys(marked, "")
     ordered: list[Any] = []
     current = None
@@ -377,28 +407,29 @@ def fill_in_order(paragraph: Paragraph, carriers: Sequence[Sequence[Any]], trans
         elif current is not None:
             words[current] += item
         elif item:
-            ordered.append(with_words(usual, item))
+            ordered.append(run_of(carriers[0][0], usual, item))
     place = carriers[0][0].makeelement(RUN)
     carriers[0][0].addprevious(place)
     for carrier in chain(*carriers):
         carrier.getparent().remove(carrier)
     for number, text in words.items():
-        put(paragraph.spans[number], text)
+        put(paragraph.spans[number].texts, text)
     for carrier in ordered:
         place.addprevious(carrier)
     place.getparent().remove(place)
 
 
-def with_words(run: Any, text: str) -> Any:
-    """A copy of the run that holds this text."""
-    copied = copy.deepcopy(run)
-    copied.tail = None
-    put(copied.findall(f"{W}t"), text)
-    return copied
+def run_of(other: Any, properties: Any, text: str) -> Any:
+    """A run that holds this text, beside another in its document; with a copy of these properties, if any."""
+    run, words = other.makeelement(RUN), other.makeelement(f"{W}t")
+    run.extend([words] if properties is None else [copy.deepcopy(properties), words])
+    put([words], text)
+    return run
 
 
-def put(span: Sequence[Any], text: str) -> None:
-    first, *others = span
+def put(texts: Sequence[Any], text: str) -> None:
+    """The text in the first of the elements that hold words, and nothing in the others."""
+    first, *others = texts
     first.text = text
     first.set(SPACE, "preserve")
     for other in others:

@@ -43,6 +43,10 @@ LONGEST_EXPLAINED = 200
 """Pieces of a text, on either side. Occlusion takes time in the square of it, and no page of more can be read."""
 
 
+class LongTranslationError(UsageError):
+    """The model's own translation of a text is longer than what can be explained."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """A piece that could stand at a place, and its log-probability there in nats."""
@@ -164,7 +168,10 @@ def explain(
         answer, beam = find(translator, read, config, after_step)
         written = translator._text(answer.tokens)
         if len(answer.tokens) > LONGEST_EXPLAINED:
-            raise UsageError(f"the translation of {shown(text, 20)} {unexplainable(answer.tokens)}")
+            raise LongTranslationError(
+                f"the translation of {shown(text, 20)} has {len(answer.tokens):,} pieces, more than the "
+                f"{LONGEST_EXPLAINED:,} that are explained at once"
+            )
     else:
         answer, beam, written = score_given(translator, read, target, config, after_step), (), target
     tokens = (*answer.tokens, END_ID)
