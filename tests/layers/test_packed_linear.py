@@ -16,7 +16,7 @@ def test_it_is_the_linear_layer(rows: int, dtype: torch.dtype, tolerance: float,
         torch.nn.init.normal_(layer.bias)
     x = torch.randn(rows, 48)
     with torch.no_grad():
-        found = PackedLinear([layer], dtype)(x.to(dtype))
+        found = PackedLinear.of([layer], dtype)(x.to(dtype))
         assert found.dtype == dtype
         torch.testing.assert_close(found.float(), layer(x), rtol=tolerance, atol=tolerance)
 
@@ -28,7 +28,7 @@ def test_it_is_the_linear_layer_where_the_processor_has_no_blocks_of_its_type(
     monkeypatch.setattr("weft.layers.packed_linear.has_blocks_of", lambda dtype: False)
     layer, x = Linear(48, 80), torch.randn(3, 48)
     with torch.no_grad():
-        packed = PackedLinear([layer], dtype)
+        packed = PackedLinear.of([layer], dtype)
         assert packed.weight.layout == torch.strided
         torch.testing.assert_close(packed(x.to(dtype)).float(), layer(x), rtol=2e-2, atol=2e-2)
 
@@ -36,14 +36,14 @@ def test_it_is_the_linear_layer_where_the_processor_has_no_blocks_of_its_type(
 def test_several_layers_that_read_the_same_stand_one_after_the_other() -> None:
     layers, x = [Linear(16, 24), Linear(16, 8)], torch.randn(2, 5, 16)
     with torch.no_grad():
-        found = PackedLinear(layers, torch.float32)(x)
+        found = PackedLinear.of(layers, torch.float32)(x)
         torch.testing.assert_close(found, torch.cat([layer(x) for layer in layers], dim=-1), rtol=1e-5, atol=1e-5)
 
 
 def test_a_tensor_of_any_shape_keeps_it() -> None:
     layer, x = Linear(16, 24), torch.randn(5, 7, 16)
     with torch.no_grad():
-        found = PackedLinear([layer], torch.float32)(x.transpose(0, 1))
+        found = PackedLinear.of([layer], torch.float32)(x.transpose(0, 1))
         torch.testing.assert_close(found, layer(x).transpose(0, 1), rtol=1e-5, atol=1e-5)
 
 
@@ -57,11 +57,11 @@ def test_products_are_made_for_few_numbers_of_rows_and_never_many_more_than_aske
 def test_it_keeps_the_weights_that_it_was_made_of() -> None:
     layer, x = Linear(16, 24), torch.randn(5, 16)
     with torch.no_grad():
-        before, packed = layer(x), PackedLinear([layer], torch.float32)
+        before, packed = layer(x), PackedLinear.of([layer], torch.float32)
         layer.weight.zero_()
         torch.testing.assert_close(packed(x), before, rtol=1e-5, atol=1e-5)
 
 
 def test_layers_with_and_without_a_bias_do_not_go_together() -> None:
     with pytest.raises(ValueError, match="either all of the layers have a bias, or none"):
-        PackedLinear([Linear(8, 8), Linear(8, 8, bias=False)], torch.float32)
+        PackedLinear.of([Linear(8, 8), Linear(8, 8, bias=False)], torch.float32)

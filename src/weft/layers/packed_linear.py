@@ -1,4 +1,4 @@
-"""Affine maps for inference, with weights that are laid out for the processor once instead of at every product."""
+"""Affine maps with weights that are laid out for the processor once instead of at every product."""
 
 from collections.abc import Sequence
 
@@ -12,21 +12,29 @@ USUAL_ROWS = 256
 
 
 class PackedLinear:
-    """x W^T + b of one linear layer, or of several that read the same x, their outputs one after the other.
+    """x W^T + b without gradients.
 
-    The weights are copied, so it goes on computing with those that it was made of. On a CPU oneDNN lays them out in
-    blocks: with AVX-512, products of a few hundred rows then take half the time, in fp32 as in bf16; with AVX2 alone
-    they take as long as before, but for the output's (bench/results/tried.jsonl).
+    On a CPU oneDNN lays a copy of W out in blocks: with AVX-512, products of a few hundred rows then take half the
+    time, in fp32 as in bf16; with AVX2 alone they take as long as before, but for the output's, which take half
+    (bench/results/tried.jsonl).
     """
 
-    def __init__(self, layers: Sequence[nn.Linear], dtype: torch.dtype) -> None:
+    def __init__(self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None = None) -> None:
+        self.bias = bias
+        self.is_blocked = weight.device.type == "cpu" and has_blocks_of(weight.dtype)
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, USUAL_ROWS) if self.is_blocked else weight
+
+    @classmethod
+    def of(cls, layers: Sequence[nn.Linear], dtype: torch.dtype) -> "PackedLinear":
+        """One linear layer, or several that read the same x, their outputs one after the other.
+
+        The weights are copied, so it goes on computing with those that it was made of.
+        """
         weight = torch.cat([layer.weight.detach() for layer in layers]).to(dtype)
         biases = [layer.bias.detach() for layer in layers if layer.bias is not None]
         if biases and len(biases) < len(layers):
             raise ValueError("either all of the layers have a bias, or none")
-        self.bias = torch.cat(biases).to(dtype) if biases else None
-        self.is_blocked = weight.device.type == "cpu" and has_blocks_of(dtype)
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, USUAL_ROWS) if self.is_blocked else weight
+        return cls(weight, torch.cat(biases).to(dtype) if biases else None)
 
     def __call__(self, x: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
         if not self.is_blocked:

@@ -250,8 +250,8 @@ class PackedFeedForward:
         inner = layer.feed_forward
         return cls(
             PackedSublayer.of(layer.feed_forward_residual),
-            PackedLinear([inner.widen], dtype),
-            PackedLinear([inner.narrow], dtype),
+            PackedLinear.of([inner.widen], dtype),
+            PackedLinear.of([inner.narrow], dtype),
             inner.activate,
         )
 
@@ -272,8 +272,8 @@ class PackedSelfAttention:
         return cls(
             PackedSublayer.of(residual),
             attention.num_heads,
-            PackedLinear([attention.query, attention.key_value], dtype),
-            PackedLinear([attention.output], dtype),
+            PackedLinear.of([attention.query, attention.key_value], dtype),
+            PackedLinear.of([attention.output], dtype),
             attention.rotary,
         )
 
@@ -318,8 +318,8 @@ class PackedDecoderLayer:
         return cls(
             own=PackedSelfAttention.of(layer.self_attention, layer.self_attention_residual, dtype),
             around=PackedSublayer.of(layer.cross_attention_residual),
-            source_query=PackedLinear([layer.cross_attention.query], dtype),
-            source_output=PackedLinear([layer.cross_attention.output], dtype),
+            source_query=PackedLinear.of([layer.cross_attention.query], dtype),
+            source_output=PackedLinear.of([layer.cross_attention.output], dtype),
             feed_forward=PackedFeedForward.of(layer, dtype),
         )
 
@@ -349,10 +349,10 @@ class Packed:
         ]
         self.encoder_norm = model.encoder_norm
         # Of all layers at once: nothing that is written changes what they make of the source.
-        self.source_key_value = PackedLinear([layer.cross_attention.key_value for layer in decoder], dtype)
+        self.source_key_value = PackedLinear.of([layer.cross_attention.key_value for layer in decoder], dtype)
         self.decoder = [PackedDecoderLayer.of(layer, dtype) for layer in decoder]
         self.decoder_norm = model.decoder_norm
-        self.output = PackedLinear([model.output], dtype)
+        self.output = PackedLinear.of([model.output], dtype)
 
     def encode(
         self, x: Float[Tensor, "batch source model"], mask: Bool[Tensor, "batch source"]

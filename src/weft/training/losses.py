@@ -9,7 +9,7 @@ So does the cross-entropy that is guided by more than the labels: by a second pa
 teachers say (distillation), or both: `guided_cross_entropy` and `blocked_guided_cross_entropy`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +17,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
+
+from weft.layers.packed_linear import PackedLinear
 
 
 @dataclass(frozen=True)
@@ -139,9 +141,35 @@ class Counted:
             return Counted(None), labels
         return Counted((labels != IGNORED)[:, None].float()), labels.clamp(min=0)
 
+    def alone_(self, x: Float[Tensor, "rows _"], rows: slice) -> None:
+        """Zeros in x, which is of some rows, where a row is no token."""
+        if self.factors is not None:
+            x *= self.factors[rows]
+
     def alone(self, x: Float[Tensor, "*passes rows _"], rows: slice = slice(None)) -> Float[Tensor, "*passes rows _"]:
         """x of some rows, with zeros where a row is no token."""
         return x if self.factors is None else x * self.factors[rows].to(x.dtype)
+
+
+def output_product(
+    matrix: Float[Tensor, "vocab model"], rows: int
+) -> Callable[[Float[Tensor, "rows model"]], Float[Tensor, "rows vocab"]]:
+    """What takes at most so many vectors to their logits in fp32: the product with the output matrix, in its precision.
+    The next ones may stand where the last ones stood.
+
+    A block of logits is larger than the processor's nearest caches. In fp32 MKL then takes twice as long as oneDNN does
+    once it has laid the matrix out; in bf16 it is oneDNN's anyway.
+    """
+    if matrix.dtype == torch.float32 and matrix.device.type == "cpu":
+        return PackedLinear(matrix)
+    room = matrix.new_empty(rows, matrix.size(0))
+    in_fp32 = room if matrix.dtype == torch.float32 else torch.empty_like(room, dtype=torch.float32)
+
+    def logits(vectors: Tensor) -> Tensor:
+        product = torch.mm(vectors, matrix.T, out=room[: len(vectors)])
+        return product if in_fp32 is room else in_fp32[: len(vectors)].copy_(product)
+
+    return logits
 
 
 class BlockedCrossEntropy(torch.autograd.Function):
@@ -180,6 +208,8 @@ class BlockedCrossEntropy(torch.autograd.Function):
         wants_gradient = any(ctx.needs_input_grad[:2]) and not torch.is_inference_mode_enabled()  # type: ignore[attr-defined]
         tokens, vocab_size = len(labels), weight.size(0)
         block, stretch = BlockedCrossEntropy.sizes(hidden.device)
+        if not wants_gradient:
+            stretch = block
         low = weight.to(hidden.dtype)
         counted, labels = Counted.of(labels, ignores)
         hidden_sum, mean_row = counted.alone(hidden).sum(0, dtype=torch.float32), weight.mean(0, dtype=torch.float32)
@@ -187,15 +217,15 @@ class BlockedCrossEntropy(torch.autograd.Function):
         nll, correct = torch.zeros_like(total), torch.zeros_like(total)
         hidden_gradient = torch.empty_like(hidden)
         weight_gradient = torch.zeros_like(low, dtype=torch.float32) if wants_gradient else None
-        differences = hidden.new_empty(min(stretch, tokens) if wants_gradient else 0, vocab_size)
-        logits = hidden.new_empty(min(block, tokens), vocab_size)
-        logits_fp32, probabilities = (torch.empty_like(logits, dtype=torch.float32) for _ in range(2))
+        logits_of = output_product(low, min(block, tokens))
+        differences = hidden.new_empty(min(stretch, tokens), vocab_size)
+        is_rounded = hidden.dtype != torch.float32
+        probabilities = hidden.new_empty(min(block, tokens) if is_rounded else 0, vocab_size, dtype=torch.float32)
         for begin, end in parts(0, tokens, stretch):
             for first, last in parts(begin, end, block):
-                rows, here = slice(first, last), slice(last - first)
-                label = labels[rows, None]
-                z = logits_fp32[here].copy_(torch.mm(hidden[first:last], low.T, out=logits[here]))
-                p = torch.softmax(z, -1, out=probabilities[here])
+                rows, label = slice(first, last), labels[first:last, None]
+                z, difference = logits_of(hidden[rows]), differences[first - begin : last - begin]
+                p = torch.softmax(z, -1, out=probabilities[: last - first] if is_rounded else difference)
                 z_label, z_max = z.gather(1, label), z.amax(1, keepdim=True)
                 log_mass = z_max - p.amax(1, keepdim=True).log()  # of the largest p, which is never zero
                 nll += counted.alone(log_mass - z_label, rows).sum()
@@ -206,8 +236,10 @@ class BlockedCrossEntropy(torch.autograd.Function):
                     p *= 1 + 2 * z_loss * log_mass
                 if wants_gradient:
                     p.scatter_add_(1, label, p.new_full(label.shape, smoothing - 1))
-                    rounded = differences[first - begin : last - begin].copy_(counted.alone(p, rows))
-                    torch.mm(rounded, low, out=hidden_gradient[first:last])
+                    counted.alone_(p, rows)
+                    if is_rounded:
+                        difference.copy_(p)
+                    torch.mm(difference, low, out=hidden_gradient[rows])
             if weight_gradient is not None:
                 add_product(weight_gradient, differences[: end - begin], hidden[begin:end])
         if weight_gradient is not None:
@@ -320,12 +352,13 @@ class BlockedGuidedCrossEntropy(torch.autograd.Function):
         nll, correct = torch.zeros_like(total), torch.zeros_like(total)
         hidden_gradient = torch.empty_like(hidden)
         weight_gradient = torch.zeros_like(low, dtype=torch.float32)
+        logits_of = output_product(low, passes * min(block, tokens))
         for begin, end in parts(0, tokens, stretch):
             differences = hidden.new_empty(passes, end - begin, vocab_size)
             for first, last in parts(begin, end, block):
                 rows = slice(first, last)
                 label = labels[rows].expand(passes, -1)[..., None]
-                z = (hidden[:, rows] @ low.T).float()  # (passes, rows, vocab)
+                z = logits_of(hidden[:, rows].flatten(0, 1)).view(passes, -1, vocab_size)
                 log_mass = z.logsumexp(-1, keepdim=True)
                 z_label = z.gather(-1, label)
                 nll += counted.alone(log_mass - z_label, rows).sum()
