@@ -76,10 +76,10 @@ def main() -> None:
 
 
 def last_sessions(lines: list[Line]) -> list[list[Line]]:
-    """The last one on a CPU and that on each kind of GPU."""
-    by_device: dict[str, list[Line]] = {}
-    for line in lines:
-        by_device.setdefault(line["device"], []).append(line)
+    """The last ones on a CPU with bf16 units and on one without, and that on each kind of GPU."""
+    by_device: dict[tuple[str, str], list[Line]] = {}
+    for line in sorted(lines, key=lambda line: line["device"] != "cpu"):
+        by_device.setdefault((line["device"], line["native bf16"]), []).append(line)
     if not by_device:
         raise SystemExit("no measurement yet")
     return [last_session(of_device) for of_device in by_device.values()]
