@@ -281,6 +281,23 @@ def test_of_a_model_that_is_not_whole_every_file_that_is_wrong_is_named(
     )
 
 
+def test_of_several_models_each_is_checked_and_every_broken_one_named(
+    weft: Weft, tiny_run: Path, tmp_path: Path
+) -> None:
+    broken, whole = copy_model(tiny_run, tmp_path / "broken"), copy_model(tiny_run, tmp_path / "whole")
+    (broken / "tokenizer.source.model").unlink()
+    exit_code, out, error = weft("models", "verify", str(broken), str(tmp_path / "none"), str(whole))
+    assert exit_code == 1
+    assert {name for _, name in (line.split("  ") for line in out.splitlines())} == {
+        str(whole / name)
+        for name in ("config.toml", "model.safetensors", "tokenizer.source.model", "tokenizer.target.model")
+    }
+    lines = error.splitlines()
+    assert lines[0].startswith(f"weft: {broken}") and "tokenizer.source.model" in error
+    assert any(str(tmp_path / "none") in line for line in lines)
+    assert lines[-2:] == [f"{whole} is whole", "weft: 2 of 3 models are not whole"]
+
+
 def test_what_does_not_fit_together_is_not_whole_though_no_file_was_altered(
     weft: Weft, tiny_run: Path, tmp_path: Path
 ) -> None:

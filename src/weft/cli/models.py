@@ -18,6 +18,10 @@ Model = Annotated[
     str,
     typer.Argument(metavar="MODEL", help="A model folder, a run folder, or the name of a model that comes with weft."),
 ]
+Models = Annotated[
+    list[str],
+    typer.Argument(metavar="MODEL...", help="Model folders, run folders, or names of models that come with weft."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -60,16 +64,27 @@ def show(model: Model, as_json: Json = False) -> None:
 
 
 @app.command()
-def verify(model: Model) -> None:
-    """Check that a model is whole and unaltered; print the sha256 of each file that its manifest lists."""
+def verify(models: Models) -> None:
+    """Check that models are whole and unaltered; print the sha256 of each file that the manifest lists."""
     from weft.tasks.exported import check_any
     from weft.tasks.model_folder import find_model, read_manifest
 
-    folder = find_model(model)
-    check_any(folder)
-    for name, digest in read_manifest(folder)[0].items():
-        typer.echo(f"{digest}  {name}")
-    typer.echo(f"{folder} is whole", err=True)
+    broken = 0
+    for model in models:
+        try:
+            folder = find_model(model)
+            check_any(folder)
+        except WeftError as error:
+            if len(models) == 1:
+                raise
+            broken += 1
+            typer.echo(f"weft: {error}", err=True)
+            continue
+        for name, digest in read_manifest(folder)[0].items():
+            typer.echo(f"{digest}  {name if len(models) == 1 else folder / name}")
+        typer.echo(f"{folder} is whole", err=True)
+    if broken:
+        raise WeftError(f"{broken} of {len(models)} models are not whole")
 
 
 @app.command()
