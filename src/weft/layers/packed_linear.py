@@ -15,7 +15,7 @@ class PackedLinear:
     """x W^T + b without gradients.
 
     On a CPU oneDNN lays a copy of W out in blocks: with AVX-512, products of a few hundred rows then take half the
-    time, in fp32 as in bf16; with AVX2 alone they take as long as before, but for the output's, which take half
+    time, in fp32 as in bf16; with AVX2 alone they take as long as before, but for the output's
     (bench/results/tried.jsonl).
     """
 

@@ -157,8 +157,8 @@ def output_product(
     """What takes at most so many vectors to their logits in fp32: the product with the output matrix, in its precision.
     The next ones may stand where the last ones stood.
 
-    A block of logits is larger than the processor's nearest caches. In fp32 MKL then takes twice as long as oneDNN does
-    once it has laid the matrix out; in bf16 it is oneDNN's anyway.
+    A block of logits is larger than the processor's nearest caches. In fp32 oneDNN, having laid the matrix out,
+    then takes two fifths to two thirds of MKL's time (bench/results/tried.jsonl); in bf16 it is oneDNN's anyway.
     """
     if matrix.dtype == torch.float32 and matrix.device.type == "cpu":
         return PackedLinear(matrix)
