@@ -7,8 +7,8 @@ within each round first. Beside them, in every round: the fastest product of two
 and the share of it that weft turns into training. With `--ahead N` so many more processes start and warm up while one
 counts, and wait for their turn: for a GPU that is there for minutes, with many cores beside it.
 
-Each measurement is a line of bench/results/training.jsonl; `--table` prints the last session's table from there, and
-`--docs` also puts it into docs/*/benchmarks.md.
+Each measurement is a line of bench/results/training.jsonl; `--table` prints the last one's table for each kind of
+machine from there, and `--docs` also puts them into docs/*/benchmarks.md.
 """
 
 import argparse

@@ -199,7 +199,7 @@ def keep_memory_pages() -> bool:
 
 
 def keep_programs() -> None:
-    """Have oneDNN keep some thousand of the programs that it writes for products of bf16, one for each shape, unless
+    """Have oneDNN keep some thousand of the programs that it writes for its products, one for each shape, unless
     the environment says how many. It asks at its first product.
 
     The batches of an epoch have more shapes than the 1,024 programs that it keeps by itself, and each was written anew

@@ -196,9 +196,10 @@ def test_ratios_are_taken_within_a_round() -> None:
     assert rows[3] == "| eole | fp32 | 1,000 [1,000, 3,000] | – | 3.00 [2.00, 4.00] | – |"
 
 
-def test_the_last_session_on_a_cpu_and_that_on_each_gpu_are_shown() -> None:
-    lines = [{"device": device, "session": session} for device, session in (("cpu", 1), ("H", 2), ("cpu", 3), ("H", 2))]
-    assert last_sessions(lines) == [[lines[2]], [lines[1], lines[3]]]
+def test_the_last_sessions_on_cpus_with_bf16_and_without_and_that_on_each_gpu_are_shown() -> None:
+    measured = [("cpu", "yes", 1), ("H", "yes", 2), ("cpu", "yes", 3), ("H", "yes", 2), ("cpu", "no", 4)]
+    lines = [{"device": device, "native bf16": bf16, "session": session} for device, bf16, session in measured]
+    assert last_sessions(lines) == [[lines[2]], [lines[4]], [lines[1], lines[3]]]
     with pytest.raises(SystemExit, match="no measurement yet"):
         last_sessions([])
 

@@ -106,10 +106,9 @@ def operations_of_linear(x: torch.Size, weight: torch.Size, *others: Any, **more
     return 2 * x.numel() * weight[0]
 
 
-OPERATIONS = {
-    torch.ops.aten.addmm_: operations_of_addmm,
-    torch.ops.mkldnn._linear_pointwise: operations_of_linear,
-}
+OPERATIONS: dict[Any, Any] = {torch.ops.aten.addmm_: operations_of_addmm}
+if torch.backends.mkldnn.is_available():
+    OPERATIONS[torch.ops.mkldnn._linear_pointwise] = operations_of_linear
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -84,7 +84,7 @@ def verify(models: Models) -> None:
             typer.echo(f"{digest}  {name if len(models) == 1 else folder / name}")
         typer.echo(f"{folder} is whole", err=True)
     if broken:
-        raise WeftError(f"{broken} of {len(models)} models are not whole")
+        raise WeftError(f"{broken} of {len(models)} models are not there or not whole")
 
 
 @app.command()

@@ -158,7 +158,7 @@ def output_product(
     The next ones may stand where the last ones stood.
 
     A block of logits is larger than the processor's nearest caches. In fp32 oneDNN, having laid the matrix out,
-    then takes two fifths to two thirds of MKL's time (bench/results/tried.jsonl); in bf16 it is oneDNN's anyway.
+    then takes two fifths to two thirds of MKL's time on AMD's (bench/results/tried.jsonl); bf16 is oneDNN's anyway.
     """
     if matrix.dtype == torch.float32 and matrix.device.type == "cpu":
         return PackedLinear(matrix)
@@ -218,8 +218,8 @@ class BlockedCrossEntropy(torch.autograd.Function):
         hidden_gradient = torch.empty_like(hidden)
         weight_gradient = torch.zeros_like(low, dtype=torch.float32) if wants_gradient else None
         logits_of = output_product(low, min(block, tokens))
-        differences = hidden.new_empty(min(stretch, tokens), vocab_size)
         is_rounded = hidden.dtype != torch.float32
+        differences = hidden.new_empty(min(stretch, tokens) if wants_gradient or not is_rounded else 0, vocab_size)
         probabilities = hidden.new_empty(min(block, tokens) if is_rounded else 0, vocab_size, dtype=torch.float32)
         for begin, end in parts(0, tokens, stretch):
             for first, last in parts(begin, end, block):
