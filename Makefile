@@ -10,6 +10,8 @@
 #              PEERS where the other systems are installed, ARGS is handed on
 # make bench-decoding bench-menu bench-invariance bench-bulk bench-streaming bench-memory bench-cold
 #              measurements of translation; ARGS="--model runs/zh-en-50k" says of which model
+# make bench-golden ARGS="--data DIR"
+#              whether results are what they were before a change (bench/golden.py): a minute
 # make bench-shipped
 #              trains the models that come with weft: hours for each (bench/shipped.py)
 # make bench-reports ARGS=course-onecycle
@@ -27,7 +29,7 @@ export PYTHON TORCH_INDEX
 
 .PHONY: demo test test-slow check audit lock install clean bench-training bench-parts bench-choices bench-precision bench-sizes \
 	bench-pieces bench-pieces-in-full bench-augmentation bench-large bench-decoding bench-menu bench-invariance bench-bulk bench-streaming \
-	bench-memory bench-cold bench-shipped bench-reports bench-reliability bench-serving
+	bench-memory bench-cold bench-golden bench-shipped bench-reports bench-reliability bench-serving
 
 demo: .venv/installed
 	scripts/demo
@@ -55,7 +57,7 @@ bench-decoding: .venv/installed-dev  # with the library of an engine that weft e
 	bench/peers/install $(PEERS)
 	.venv/bin/python -m bench.decoding --peers $(PEERS) $(ARGS)
 
-bench-parts bench-large bench-menu bench-invariance bench-bulk bench-streaming bench-memory bench-cold: .venv/installed
+bench-parts bench-large bench-menu bench-invariance bench-bulk bench-streaming bench-memory bench-cold bench-golden: .venv/installed
 	.venv/bin/python -m bench.$(@:bench-%=%) $(ARGS)
 
 bench-choices bench-precision bench-sizes bench-augmentation: .venv/installed
