@@ -4,7 +4,7 @@ import math
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pytest
@@ -561,6 +561,25 @@ def test_what_one_machine_has_measured_is_no_wish_for_another(tmp_path):
     assert read_recipe(path, Recipe).recipe.training.threads == 2
     given = read_recipe(path, Recipe, ["training.threads=3"], of_the_machine=keys)
     assert given.origins["training.threads"] == "command line"
+
+
+def test_a_retired_key_is_dropped_from_what_weft_has_written_and_refused_from_a_person(tmp_path):
+    class Trimmed(Training):
+        RETIRED: ClassVar = {"parallel": "remove it"}
+
+    class Trimmer(Settings):
+        data: Data
+        training: Trimmed = Trimmed()
+
+    older = DATA + '[training]\nparallel = "ddp"  # default\nsave = false  # recipe\n'
+    (tmp_path / "config.toml").write_text(older)
+    for again in (parse_rendered(older, Trimmer, "x"), read_recipe(tmp_path / "config.toml", Trimmer)):
+        assert not again.recipe.training.save and "training.parallel" not in again.origins
+    asked = older.replace("# default", "# recipe")
+    assert parse_rendered(asked, Trimmer, "x").recipe == again.recipe
+    (tmp_path / "config.toml").write_text(asked)
+    with pytest.raises(RecipeError, match=r'training.parallel = "ddp" \(line \d+\) +is no longer a key; remove it'):
+        read_recipe(tmp_path / "config.toml", Trimmer)
 
 
 def test_a_rendered_recipe_that_was_damaged_is_refused_like_any_other():

@@ -121,6 +121,9 @@ def called_elsewhere(table: str, name: str, keys: Iterable[str]) -> list[str]:
 def unknown_key(model: type[Settings], table: str, name: str) -> tuple[str, list[str]]:
     """What to say of a name that a table does not have, and the dotted keys that it may stand for."""
     keys = all_keys(model)
+    for settings in tables_in(keys[table].annotation) if table in keys else [model]:
+        if name in settings.RETIRED:
+            return f"is no longer a key; {settings.RETIRED[name]}", []
     prefix = f"{table}." if table else ""
     here = [key.removeprefix(prefix) for key in keys if key.rpartition(".")[0] == table]
     elsewhere = [key for key in keys if key.rpartition(".")[2] == name]

@@ -5,7 +5,7 @@ It knows no key itself: the model of the settings is handed in. Everything that 
 
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from weft.config.diagnosis import diagnose, found
-from weft.config.keys import all_keys, near
+from weft.config.keys import all_keys, near, tables_in
 from weft.config.settings import Settings, as_in_toml
 from weft.config.toml import DEEPEST, KeyPath, line_numbers, read_toml, statements, write_key, write_value
 from weft.errors import Problem, RecipeError, UsageError, refuse_one_string
@@ -55,14 +55,16 @@ def read_recipe(
 ) -> Resolved[R]:
     """Read a TOML file, change it by the overrides (`KEY=VALUE`) and check it against a model.
 
-    Where the file is what rendering.py wrote, those keys `of_the_machine` that it calls measured are left out again:
-    what was measured on one machine is no wish for the next. Raises UsageError if there is no such file, and
-    RecipeError with all the problems of its content and the overrides.
+    Where the file is what rendering.py wrote, the keys `of_the_machine` that it calls measured are dropped: what was
+    measured on one machine need not suit the next. So are retired keys that it calls defaults. Raises UsageError if
+    there is no such file, and RecipeError with all the problems of its content and the overrides.
     """
     text = _read_text(Path(path))
     document = parse_toml(text, path)
     if of_the_machine:
         document = _without_measured(document, text, of_the_machine)
+    defaults = {(*s.table, *s.content) for s in statements(text) if s.comment == "default"}
+    document = without_retired(document, model, lambda path: path in defaults)
     return resolve(document, model, path, overrides, text=text)
 
 
@@ -257,6 +259,18 @@ def _without_measured(document: dict[str, Any], text: str, keys: Collection[str]
         if (table, name) in measured:
             document = {**document, table: {key: value for key, value in document[table].items() if key != name}}
     return document
+
+
+def without_retired(
+    document: Mapping[str, Any], model: type[Settings], is_dropped: Callable[[KeyPath], bool], at: KeyPath = ()
+) -> dict[str, Any]:
+    """A document without the keys for which `is_dropped` holds among those that its tables have no longer."""
+    kept = {key: value for key, value in document.items() if key not in model.RETIRED or not is_dropped((*at, key))}
+    for name, value in kept.items():
+        if isinstance(value, Mapping) and name in model.model_fields:
+            for table in tables_in(model.model_fields[name].annotation):
+                kept[name] = without_retired(kept[name], table, is_dropped, (*at, name))
+    return kept
 
 
 def _with_tables(document: Mapping[str, Any], model: type[Settings]) -> dict[str, Any]:

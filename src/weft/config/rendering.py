@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from weft.config.recipe import Resolved, parse_toml, resolve
+from weft.config.recipe import Resolved, parse_toml, resolve, without_retired
 from weft.config.settings import Settings
 from weft.config.toml import KeyPath, statements, write_value
 
@@ -33,7 +33,8 @@ def render(resolved: Resolved[Any], later: Mapping[str, str] = MappingProxyType(
 def parse_rendered(text: str, model: type[R], subject: str | Path) -> Resolved[R]:
     """Read what `render` wrote: the same values with the same origins.
 
-    A value without a comment, as a person would add it, is taken to come from the recipe. Raises RecipeError.
+    A value without a comment, as a person would add it, is taken to come from the recipe. Retired keys are dropped.
+    Raises RecipeError.
     """
     document = parse_toml(text, subject)
     comments: dict[str, str] = {}
@@ -44,6 +45,7 @@ def parse_rendered(text: str, model: type[R], subject: str | Path) -> Resolved[R
         else:
             name, origin = next(iter(statement.content), ""), statement.comment
         comments[".".join([*map(str, statement.table), name])] = origin
+    document = without_retired(document, model, lambda path: True)
     resolved = resolve(document, model, subject, text=text)
     origins = {key: comments.get(key) or origin for key, origin in resolved.origins.items()}
     return Resolved(resolved.recipe, origins)

@@ -6,7 +6,8 @@ It knows neither files nor TOML: a model of settings can be made in Python like 
 import os
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -44,6 +45,9 @@ class Settings(BaseModel):
     defaults of a `Field` by name (`Field(default=8, gt=0)`), for type checkers overlook them otherwise. What Python
     alone has, such as a path, serves as what TOML has for it (`as_in_toml`).
     """
+
+    RETIRED: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Keys of earlier versions -> what to do without them. Rendered recipes of that time are still read."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
