@@ -19,7 +19,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from weft.data.starter import StarterCorpus, generate
+from weft.data.starter import StarterCorpus, load
 from weft.errors import WeftError
 from weft.tasks.model_folder import MANIFEST, check_manifest
 from weft.training.run_folder import RunFolder
@@ -82,7 +82,7 @@ def furnish(folder: Path, pairs: int = 400) -> Path:
 
 @cache
 def starter_corpus() -> StarterCorpus:
-    return generate()
+    return load()
 
 
 def start(folder: Path, run: str, *settings: str, **process: Any) -> subprocess.Popen[str]:

@@ -24,7 +24,7 @@ def test_processes_of_this_machine_and_a_cluster_are_not_both(weft: Callable[...
 def long_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recipe over as many pairs as take some seconds to clean."""
     folder = tmp_path_factory.mktemp("long")
-    pairs = starter.generate()
+    pairs = starter.load()
     rows = [f"{zh} {number}\t{en} {number}\n" for number, (zh, en) in product(range(20), pairs.train)]
     (folder / "train.tsv").write_text("zh\ten\n" + "".join(rows), encoding="utf-8", newline="\n")
     (folder / "valid.tsv").write_text("zh\ten\n" + "".join(f"{zh}\t{en}\n" for zh, en in pairs.valid), encoding="utf-8")

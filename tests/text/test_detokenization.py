@@ -13,7 +13,7 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 from tests.text.conftest import growth
 
-from weft.data.starter import generate
+from weft.data.starter import load
 from weft.text.detokenization import detokenize
 
 
@@ -132,7 +132,7 @@ def test_other_languages_by_hand(language: str, tokenized: str, natural: str) ->
 
 @pytest.fixture(scope="module")
 def starter() -> list[tuple[str, str]]:
-    return generate().train[:1500]
+    return load().train[:1500]
 
 
 def test_the_starter_corpus_comes_back_from_sacrebleus_tokenizers(starter: list[tuple[str, str]]) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from weft.data.starter import generate
+from weft.data.starter import load
 from weft.errors import ModelError
 from weft.text.punctuation import APOSTROPHES
 from weft.text.vocabulary import SPECIAL_PIECES, UNKNOWN_ID, Vocabulary
@@ -33,7 +33,7 @@ PIPELINE = bert_pipeline(Vocabulary(SPECIAL_PIECES))
 
 
 def test_ids_are_those_of_hugging_faces_pipeline_on_the_starter_corpus() -> None:
-    pairs = generate().train[:2000]
+    pairs = load().train[:2000]
     has_the_ids_of_hugging_face([source for source, _ in pairs], "zh", 1000)
     has_the_ids_of_hugging_face([target for _, target in pairs], "en", 400)
 

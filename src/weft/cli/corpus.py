@@ -1,7 +1,7 @@
-"""`weft corpus`: lists the corpora that weft knows by name, gets one of them into a folder, and splits one into parts.
+"""`weft corpus`: list the corpora known by name, get one into a folder, split one into parts.
 
-What is known of each stands in weft.data.catalog, how it becomes a folder in weft.data.corpus_folder; the starter
-corpus alone is generated here (weft.data.starter).
+weft.data.catalog describes the corpora, weft.data.corpus_folder downloads and converts one. The starter corpus comes
+with weft (weft.data.starter).
 """
 
 import contextlib
@@ -55,10 +55,10 @@ def list_corpora(
 
 
 def starter_facts() -> dict[str, Any]:
-    """What the starter corpus says of itself in the list."""
+    """The entry of the starter corpus in the list."""
     return {
         "name": "starter",
-        "title": "Synthetic Chinese-English pairs, generated here in a moment",
+        "title": "Synthetic Chinese-English pairs that come with weft",
         "languages": ["zh", "en"],
         "license": "Apache-2.0",
         "commercial": "yes",
@@ -80,9 +80,6 @@ def get(
         bool, typer.Option("--accept-unverified", help="Use a file although weft knows no digest of it.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that have another content.")] = False,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Of the starter corpus: another seed draws other sentences.")
-    ] = None,
 ) -> None:
     """Write a corpus into a folder: its parts, and a README.md with source, license and counts."""
     from weft.data.catalog import STARTER, find_corpus
@@ -90,14 +87,10 @@ def get(
     folder = output or Path(name.replace("/", "-"))
     if name == STARTER:
         if mirror is not None or part or accept_unverified:
-            raise UsageError(
-                "the starter corpus is generated as a whole; of the options only --output, --seed and --force suit it"
-            )
-        get_starter(folder, 1 if seed is None else seed, force)
+            raise UsageError("the starter corpus comes with weft as a whole and takes only --output and --force")
+        get_starter(folder, force)
         return
     corpus = find_corpus(name)
-    if seed is not None:
-        raise UsageError(f"--seed is for the starter corpus alone; {name} is as it was published")
     from weft.data.corpus_folder import Request, get
 
     request = Request(tuple(part or ()), mirror, accept_unverified, force)
@@ -111,12 +104,12 @@ def get(
     typer.echo(f"license: {corpus.license}; commercial use: {corpus.commercial}; see {folder / 'README.md'}", err=True)
 
 
-def get_starter(folder: Path, seed: int, force: bool) -> None:
-    """Generate the starter corpus, and say what it is like."""
+def get_starter(folder: Path, force: bool) -> None:
+    """Write the starter corpus and report its size and an example."""
     from weft.data import starter
 
     try:
-        corpus = starter.write(folder, seed, force=force)
+        corpus = starter.write(folder, force=force)
     except OSError as error:
         raise WeftError(
             f"cannot write the corpus to {folder}: {error.strerror}; name another folder by --output"

@@ -22,7 +22,7 @@ from weft.errors import UsageError
 CATALOG = Path(__file__).with_name("catalog.toml")
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 STARTER = "starter"
-"""The one corpus that is generated and not downloaded (weft.data.starter)."""
+"""The corpus that comes with weft (weft.data.starter)."""
 
 
 class PublishedFile(Settings):

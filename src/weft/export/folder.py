@@ -136,7 +136,7 @@ def choose_sample(model: TranslationModel, data: Path | None, sentences: int) ->
             f"there are no sentences in {recipe.data.source} at hand to compare the export on; give some with "
             "--data FILE.tsv, or compare nothing with --sentences 0"
         )
-    pairs = starter.generate().valid[:sentences]
+    pairs = starter.load().valid[:sentences]
     sides = {"zh": [zh for zh, _ in pairs], "en": [en for _, en in pairs]}
     return Sample("the starter corpus", sides[source], [] if target in (None, source) else [sides[target]])
 

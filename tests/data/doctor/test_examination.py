@@ -19,7 +19,7 @@ Pair = tuple[str, str]
 
 @pytest.fixture(scope="module")
 def pairs() -> list[Pair]:
-    return starter.generate().train[:3000]
+    return starter.load().train[:3000]
 
 
 def lines_of(pairs: list[Pair], side: int) -> str:
@@ -100,7 +100,7 @@ def test_a_corpus_in_which_every_pair_is_wrong_by_chance_has_no_block_and_is_an_
 
 @pytest.mark.parametrize(("count", "share"), [(3000, 0.1), (10_000, 0.1)])
 def test_most_pairs_of_strangers_are_found_however_many_there_are(tmp_path: Path, count: int, share: float) -> None:
-    corpus = starter.generate().train[:count]
+    corpus = starter.load().train[:count]
     strangers = sorted(random.Random(2).sample(range(count), int(share * count)))
     targets = [corpus[place][1] for place in strangers]
     for place, target in zip(strangers, targets[1:] + targets[:1], strict=True):

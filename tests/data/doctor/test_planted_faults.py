@@ -229,7 +229,7 @@ def missed(planting: Planting, diagnosis: Diagnosis, planted: str) -> list[Pair]
 
 @pytest.fixture(scope="module")
 def starter_pairs() -> tuple[list[Pair], list[Pair]]:
-    corpus = starter.generate()
+    corpus = starter.load()
     return corpus.train[:6000], corpus.valid
 
 
