@@ -194,7 +194,7 @@ def test_noise_adds_a_table_of_what_it_costs(evaluate: Weft) -> None:
 
 
 def test_with_few_sentences_the_table_says_why_there_are_no_intervals(evaluate: Weft, tiny_run: Path) -> None:
-    assert "intervals   none: 5 sentences, and resampling needs 10 at least" in evaluate()[1]
+    assert "intervals   none: 5 sentences, and resampling needs at least 10" in evaluate()[1]
     exit_code, out, _ = evaluate("--data", str(tiny_run / "train.tsv"), "--set", "decoding.method=greedy")
     assert exit_code == 0 and "intervals   0.95 confidence, bootstrap|bs:1000|seed:12345" in out
 

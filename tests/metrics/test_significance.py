@@ -142,7 +142,7 @@ def test_scores_show_their_intervals_with_what_made_them() -> None:
 
 def test_nine_sentences_are_too_few_and_the_reason_is_said() -> None:
     assert too_few(10) is None
-    assert too_few(9) == "9 sentences, and resampling needs 10 at least"
+    assert too_few(9) == "9 sentences, and resampling needs at least 10"
 
 
 # Tests

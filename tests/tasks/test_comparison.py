@@ -117,7 +117,7 @@ def test_fewer_than_ten_sentences_are_compared_without_tests_and_the_reason_is_s
     systems = [System(one.name, one.hypotheses[:3], one.origin) for one in (GOOD, BAD)]
     found = compare(systems, few, ("zh", "en"))
     assert found.tests == [] and found.as_dict(5)["tests"] == {}
-    assert "intervals: none: 3 sentences, and resampling needs 10 at least" in found.tables()[0].notes
+    assert "intervals: none: 3 sentences, and resampling needs at least 10" in found.tables()[0].notes
 
 
 def test_translations_must_be_as_many_as_the_pairs(tmp_path: Path) -> None:

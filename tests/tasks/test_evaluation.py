@@ -130,6 +130,6 @@ def test_intervals_stand_in_every_form_and_say_how_they_were_found(random_model:
 def test_without_intervals_the_reason_is_said(random_model: TranslationModel) -> None:
     few = ParallelText(PAIRS.sources[:3], PAIRS.references[:3], {})
     found = evaluate(Translator(random_model), few, method="greedy")
-    assert "intervals   none: 3 sentences, and resampling needs 10" in found.with_intervals(0.95).table()
+    assert "intervals   none: 3 sentences, and resampling needs at least 10" in found.with_intervals(0.95).table()
     whole = evaluate(Translator(random_model), PAIRS, method="greedy")
     assert "intervals   none: not asked for" in whole.with_intervals(0).table()
