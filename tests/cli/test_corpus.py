@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from weft.cli.corpus import Bars, PlainLines
 from weft.data import corpus_folder, download, splitting
 
 Weft = Callable[..., tuple[int, str, str]]
@@ -172,24 +171,6 @@ def test_nothing_is_fetched_by_the_list(weft: Weft, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(corpus_folder, "download", None)
     monkeypatch.setattr(download, "opener", None)
     assert weft("corpus", "list")[0] == 0
-
-
-# Showing how it goes
-
-
-@pytest.mark.parametrize("total", [None, 2_000_000])
-def test_progress_goes_to_stderr_as_lines_now_and_then_or_as_a_bar(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, total: int | None
-) -> None:
-    monkeypatch.setattr("weft.cli.corpus.PLAIN_EVERY", 0.0)
-    with Bars() as bars:
-        for display in (PlainLines(), bars):
-            display.on_message("a [file] comes")
-            display.on_progress("x.zip", 0, total)
-            display.on_progress("x.zip", 1_000_000, total)
-    out, error = capsys.readouterr()
-    assert out == "" and error.count("a [file] comes") == 2
-    assert f"x.zip: 1.0 MB{' of 2.0 MB' if total else ''}" in error
 
 
 def test_a_signal_leaves_nothing_of_a_split_behind(weft: Weft, pairs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

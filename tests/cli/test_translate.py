@@ -234,7 +234,7 @@ def test_a_file_becomes_a_file_and_progress_goes_to_standard_error(
     weft: Weft, expected: list[str], distinct_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("weft.cli.translate.PLAIN_EVERY", 0.0)
+    monkeypatch.setattr("weft.cli.displays.PLAIN_EVERY", 0.0)
     monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 2)
     Path("in.txt").write_text(SEVERAL, encoding="utf-8")
     answer = weft("translate", "--model", str(distinct_model), "--input", "in.txt", "--output", "out.txt")

@@ -4,23 +4,16 @@ weft.data.catalog describes the corpora, weft.data.corpus_folder downloads and c
 with weft (weft.data.starter).
 """
 
-import contextlib
 import json
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any
 
 import typer
 
-from weft.cli.clock import PLAIN_EVERY
+from weft.cli.displays import choose_display
 from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of
 from weft.errors import Stopped, UsageError, WeftError
 from weft.files import megabytes
-
-if TYPE_CHECKING:
-    from weft.data.corpus_folder import Listener
 
 app = typer.Typer(help="Corpora: list those known by name, get one, split one.", no_args_is_help=True)
 
@@ -163,70 +156,3 @@ def split_corpus(
         typer.echo(f"{came.copies:,} further copies of pairs that are held out are in no part", err=True)
     if came.dropped_empty:
         typer.echo(f"{came.dropped_empty:,} pairs with an empty side are in no part", err=True)
-
-
-@contextlib.contextmanager
-def choose_display() -> "Iterator[Listener]":
-    """A progress bar in a terminal, plain lines anywhere else; both on stderr."""
-    if sys.stderr.isatty():
-        with Bars() as bars:
-            yield bars
-    else:
-        yield PlainLines()
-
-
-class PlainLines:
-    """A line at intervals, for logs and pipes."""
-
-    def __init__(self) -> None:
-        self.said_at = time.monotonic()
-
-    def on_message(self, text: str) -> None:
-        typer.echo(text, err=True)
-
-    def on_progress(self, name: str, done: int, total: int | None) -> None:
-        if time.monotonic() - self.said_at < PLAIN_EVERY:
-            return
-        self.said_at = time.monotonic()
-        of_all = "" if total is None else f" of {megabytes(total)}"
-        self.on_message(f"{name}: {megabytes(done)}{of_all}")
-
-
-class Bars:
-    """A bar for each file, for a terminal."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
-
-        self.progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
-        self.bars: dict[str, Any] = {}
-
-    def __enter__(self) -> Self:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.progress.stop()
-
-    def on_message(self, text: str) -> None:
-        self.progress.console.print(text, markup=False, highlight=False)
-
-    def on_progress(self, name: str, done: int, total: int | None) -> None:
-        if name not in self.bars:
-            self.bars[name] = self.progress.add_task(name, total=None)
-        self.progress.update(self.bars[name], completed=done, total=total)

@@ -28,7 +28,7 @@ def plan(
 
     Nothing is written to the run folder. Of a run that has begun, the time is that of what is left.
     """
-    from weft.cli.progress import PlainDisplay
+    from weft.cli.displays import PlainDisplay
     from weft.tasks.corpora import input_files
     from weft.tasks.plan import plan as plan_by_recipe
 

@@ -37,7 +37,7 @@ def prepare(
 
     `weft train` does the same by itself; what was prepared it takes as it is, as long as files and recipe are the same.
     """
-    from weft.cli.progress import PlainDisplay
+    from weft.cli.displays import PlainDisplay
     from weft.tasks.corpora import input_files
     from weft.tasks.preparation import prepare_run
 

@@ -1,6 +1,7 @@
-"""`weft train`: a recipe becomes a run folder. What is shown on the way stands in progress.py."""
+"""`weft train`: a recipe becomes a run folder. What is shown meanwhile is in displays.py."""
 
 import time
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -28,13 +29,14 @@ def train(
     """
     began = time.monotonic()  # before the imports, which take seconds of a budget
     from weft.analysis.report import write_report
-    from weft.cli.progress import choose_display
+    from weft.cli.displays import choose_display
     from weft.tasks.budget import Budget, describe_outcome
+    from weft.tasks.training import Silent
     from weft.tasks.training import train as train_by_recipe
     from weft.training.distributed import is_first_process
 
     given = None if budget is None else Budget.parse(budget, began)
-    with choose_display() as display:
+    with choose_display() if is_first_process() else nullcontext(Silent()) as display:
         folder = train_by_recipe(recipe, run=run, data=data, overrides=overrides or (), budget=given, listener=display)
     if not is_first_process():
         return

@@ -4,15 +4,13 @@ import io
 import json
 import os
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from weft.cli.clock import PLAIN_EVERY, clock
+from weft.cli.displays import choose_display
 from weft.cli.lines import open_input, open_output, read_texts
 from weft.cli.outputs import refuse_place
 from weft.cli.start import without_collections
@@ -20,7 +18,7 @@ from weft.errors import UsageError, shown
 
 if TYPE_CHECKING:
     from weft.tasks.alternatives import Alternative
-    from weft.tasks.bulk import Block, Form, Progress
+    from weft.tasks.bulk import Block, Form
     from weft.tasks.exported import Engine
     from weft.tasks.passages import PassageTranslator
     from weft.tasks.translation import Translator
@@ -203,7 +201,8 @@ def translate(
         streams = output_file is None and form == Form() and wants_stream
         write(output_file, answers(passages, text, input_file, form, similarity=similarity, streams=streams))
         return
-    with choose_display(input_file.name) as display:
+    name = input_file.name
+    with choose_display() as display:
         place = translate_file(
             passages,
             folder,
@@ -213,8 +212,8 @@ def translate(
             form=form,
             restart=restart,
             cluster=cluster,
-            say=display.say,
-            tell=display.tell,
+            say=display.on_message,
+            tell=lambda done: display.on_progress(name, done.bytes, done.all_bytes, done.lines),
         )
     typer.echo(f"{output_file}: {place.lines:,} lines", err=True)
 
@@ -364,72 +363,3 @@ def incoming(texts: list[str] | None, path: Path | None) -> "Iterator[Block]":
             yield Block(list(read_texts(lines, path)), Place(lines=len(texts)))
         else:
             yield from blocks(cast(io.BufferedIOBase, lines), path, as_they_come=path is None)
-
-
-@contextmanager
-def choose_display(name: str) -> "Iterator[PlainLines | Bar]":
-    """A progress bar in a terminal, plain lines anywhere else; both on stderr."""
-    if sys.stderr.isatty():
-        with Bar(name) as bar:
-            yield bar
-    else:
-        yield PlainLines(name)
-
-
-class PlainLines:
-    """A line at intervals, for logs and pipes."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.begun: tuple[float, int] | None = None
-        self.said_at = time.monotonic()
-
-    def say(self, message: str) -> None:
-        typer.echo(message, err=True)
-
-    def tell(self, progress: "Progress") -> None:
-        now = time.monotonic()
-        if self.begun is None:
-            self.begun = now, progress.bytes  # what was done before tells nothing of the speed
-        if now - self.said_at < PLAIN_EVERY:
-            return
-        self.said_at = now
-        share = 100 * progress.bytes / max(1, progress.all_bytes)
-        self.say(f"{self.name}: {progress.lines:,} lines, {share:.1f} %, left {self._left(now, progress)}")
-
-    def _left(self, now: float, progress: "Progress") -> str:
-        assert self.begun is not None
-        began, done_before = self.begun
-        read = progress.bytes - done_before
-        return clock((now - began) / read * (progress.all_bytes - progress.bytes)) if read else "unknown"
-
-
-class Bar:
-    """A bar with the time left, for a terminal."""
-
-    def __init__(self, name: str) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            DownloadColumn(),
-            TextColumn("{task.fields[lines]:,} lines, left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
-        self.task = self.progress.add_task(name, total=None, lines=0)
-
-    def __enter__(self) -> Self:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.progress.stop()
-
-    def say(self, message: str) -> None:
-        self.progress.console.print(message, markup=False, highlight=False)
-
-    def tell(self, progress: "Progress") -> None:
-        self.progress.update(self.task, completed=progress.bytes, total=progress.all_bytes, lines=progress.lines)

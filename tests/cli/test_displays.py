@@ -1,13 +1,14 @@
-"""What a person sees while a model trains; the text of users stays as it is."""
+"""What is shown while a model trains or a file is worked on; the text of users stays as it is."""
 
 import io
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from weft.cli.progress import LiveDisplay, PlainDisplay, choose_display, clock
+from weft.cli.displays import LiveDisplay, PlainDisplay, choose_display, clock
 
 SAMPLES = [
     {"source": "[bold]你好[/]", "reference": "a [red]b :smile:", "hypothesis": "c:\\[/nonsense]\\\\"},
@@ -83,7 +84,7 @@ def live(monkeypatch: pytest.MonkeyPatch) -> LiveDisplay:
         assert stderr
         return Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None, legacy_windows=False)
 
-    monkeypatch.setattr("weft.cli.progress.Console", terminal)
+    monkeypatch.setattr("rich.console.Console", terminal)
     return LiveDisplay()
 
 
@@ -121,6 +122,27 @@ def test_the_live_display_goes_on_where_a_run_was_stopped(live: LiveDisplay) -> 
     (task,) = live.progress.tasks
     assert (task.completed, task.total) == (620, 1000)
     assert "620/1,000 steps" in shown(live)
+
+
+# Files
+
+
+@pytest.mark.parametrize("total", [None, 2_000_000])
+def test_a_file_has_lines_now_and_then_or_a_bar(
+    live: LiveDisplay, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, total: int | None
+) -> None:
+    monkeypatch.setattr("weft.cli.displays.PLAIN_EVERY", 0.0)
+    for display in (PlainDisplay(), live):
+        with live if display is live else nullcontext():
+            display.on_message("a [file] :smile: comes")
+            display.on_progress("x.zip", 0, total)
+            display.on_progress("x.zip", 1_000_000, total)
+    out, plain = capsys.readouterr()
+    assert out == ""
+    for error in (plain, shown(live)):
+        assert error.count("a [file] :smile: comes") == 1
+        assert "x.zip" in error and f"1.0 MB{' of 2.0 MB' if total else ''}" in error
+    assert plain.splitlines()[-1].endswith(", 50.0 %, left 0:00" if total else "x.zip: 1.0 MB")
 
 
 # Which of them

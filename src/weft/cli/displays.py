@@ -1,0 +1,152 @@
+"""What a verb shows while it works: a live display in a terminal, plain lines anywhere else, all on stderr."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from weft.files import megabytes
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+PLAIN_EVERY = 10.0
+"""Seconds between two plain lines about the same work."""
+
+
+@contextmanager
+def choose_display() -> "Iterator[PlainDisplay | LiveDisplay]":
+    """The display that suits stderr, for as long as the block runs."""
+    if sys.stderr.isatty():
+        with LiveDisplay() as display:
+            yield display
+    else:
+        yield PlainDisplay()
+
+
+class PlainDisplay:
+    """One line at intervals, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self.step_shown_at = -PLAIN_EVERY  # the first step is shown at once
+        self.file_shown_at = time.monotonic()
+        self.begun: dict[str, tuple[float, int]] = {}
+        """For each file the time at which it was first seen, and the bytes that had been read before."""
+
+    def on_message(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
+        if row["seconds"] - self.step_shown_at < PLAIN_EVERY:
+            return
+        self.step_shown_at = row["seconds"]
+        left = row["seconds"] / row["step"] * (total_steps - row["step"])
+        place = f"step {row['step']:,}/{total_steps:,}  epoch {row['epoch']:.2f}"
+        self.on_message(f"{place}  {step_figures(row)}  left {clock(left)}")
+
+    def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None:
+        self.on_message(describe_validation(row, is_best))
+        for sample in samples:
+            self.on_message(f"    {sample['source']}\n    = {sample['reference']}\n    > {sample['hypothesis']}")
+
+    def on_progress(self, name: str, done: int, total: int | None, lines: int | None = None) -> None:
+        """Bytes of a file that are done, of `total` where that is known, and how many lines they are."""
+        now = time.monotonic()
+        began, done_before = self.begun.setdefault(name, (now, done))
+        if now - self.file_shown_at < PLAIN_EVERY:
+            return
+        self.file_shown_at = now
+        place = ""
+        if total:
+            read = done - done_before
+            left = clock((now - began) / read * (total - done)) if read else "unknown"
+            place = f", {100 * done / total:.1f} %, left {left}"
+        self.on_message(f"{name}: {file_figures(done, total, lines)}{place}")
+
+
+class LiveDisplay:
+    """A progress bar for the training or for each file, with the newest figures; messages scroll by above it."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self.console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[figures]}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.console,
+            refresh_per_second=4,
+        )
+        self.bars: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.progress.stop()
+
+    def on_message(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, emoji=False)
+
+    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
+        place = f"{row['step']:,}/{total_steps:,} steps"
+        self._show("training", place, row["step"], total_steps, step_figures(row))
+
+    def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None:
+        from rich.table import Table
+        from rich.text import Text
+
+        self.console.print(describe_validation(row, is_best), style="bold" if is_best else "", highlight=False)
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        for sample in samples:
+            table.add_row(
+                Text(sample["source"]), Text(sample["reference"], style="dim"), Text(sample["hypothesis"], style="cyan")
+            )
+        self.console.print(table)
+
+    def on_progress(self, name: str, done: int, total: int | None, lines: int | None = None) -> None:
+        """Bytes of a file that are done, of `total` where that is known, and how many lines they are."""
+        self._show(name, name, done, total, file_figures(done, total, lines))
+
+    def _show(self, key: str, description: str, done: int, total: int | None, figures: str) -> None:
+        if key not in self.bars:  # what was done before this command says nothing about its speed
+            self.bars[key] = self.progress.add_task(description, total=total, completed=done, figures=figures)
+        self.progress.update(self.bars[key], completed=done, total=total, description=description, figures=figures)
+
+
+def step_figures(row: dict[str, Any]) -> str:
+    return (
+        f"loss {row['loss']:.3f}  {row['target_tokens_per_second']:,.0f} tokens/s  "
+        f"rate {row['learning_rate']:.2e}  norm {row['grad_norm']:.2f}"
+    )
+
+
+def file_figures(done: int, total: int | None, lines: int | None) -> str:
+    size = f"{megabytes(done)} of {megabytes(total)}" if total else megabytes(done)
+    return size if lines is None else f"{lines:,} lines, {size}"
+
+
+def describe_validation(row: dict[str, Any], is_best: bool) -> str:
+    best = ", the best so far" if is_best else ""
+    usual = ("valid_loss", "valid_accuracy", "valid_bleu")
+    chosen_by = [name for name in row if name.startswith("valid_") and name not in usual]
+    others = "".join(f", {name.removeprefix('valid_')} {row[name]:.4g}" for name in chosen_by)
+    return (
+        f"validation at step {row['step']:,} (epoch {row['epoch']:.2f}, {clock(row['seconds'])}): "
+        f"loss {row['valid_loss']:.3f}, accuracy {100 * row['valid_accuracy']:.1f} %, "
+        f"BLEU {row['valid_bleu']:.2f}{others}{best}"
+    )
+
+
+def clock(seconds: float) -> str:
+    """3725 -> 1:02:05, 65 -> 1:05."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
