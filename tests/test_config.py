@@ -736,3 +736,146 @@ def test_the_schema_is_closed_and_carries_the_help_texts():
     tables = [schema, *schema["$defs"].values()]
     assert all(table["additionalProperties"] is False for table in tables)
     assert schema["$defs"]["Corpus"]["properties"]["weight"]["description"] == "How often it is drawn from."
+
+
+# A table that takes one of several forms
+
+
+class Transformer(Settings):
+    """Attention alone."""
+
+    kind: Literal["transformer"] = "transformer"
+    """The architecture."""
+    model_dim: int = Field(default=512, gt=0)
+    """Width of every layer."""
+    num_heads: int = 8
+    """Heads of attention."""
+    dropout: float = 0.1
+
+
+class Recurrent(Settings):
+    """One step after another."""
+
+    RETIRED: ClassVar = {"num_heads": "leave it out"}
+
+    kind: Literal["recurrent"] = "recurrent"
+    model_dim: int = Field(default=512, gt=0)
+    """Width of every layer."""
+    cell: Literal["lstm", "gru"] = "lstm"
+    """The cell."""
+    dropout: float = 0.3
+
+    @model_validator(mode="after")
+    def _a_gru_is_narrow(self) -> Self:
+        if self.cell == "gru" and self.model_dim > 1000:
+            raise FieldProblem("model_dim", "is too wide for a gru")
+        return self
+
+
+class EitherRecipe(Settings):
+    seed: int = 1
+    model: Transformer | Recurrent = Field(default=Transformer(), discriminator="kind")
+
+
+def either(document: dict[str, Any], *overrides: str) -> Resolved[EitherRecipe]:
+    return resolve({"model": document}, EitherRecipe, "x", overrides)
+
+
+def test_the_kind_chooses_the_form_of_a_table_and_without_one_it_has_the_first():
+    assert either({}).recipe.model == either({"kind": "transformer"}).recipe.model == Transformer()
+    assert EitherRecipe.model_validate({"model": {"num_heads": 4}}).model == Transformer(num_heads=4)
+    resolved = either({"kind": "recurrent", "model_dim": 8}, "model.cell=gru")
+    assert resolved.recipe.model == Recurrent(model_dim=8, cell="gru")
+    origins = {key: resolved.origins[f"model.{key}"] for key in ("kind", "model_dim", "cell", "dropout")}
+    assert origins == {"kind": "recipe", "model_dim": "recipe", "cell": "command line", "dropout": "default"}
+    assert either({"num_heads": 4}).origins["model.kind"] == "default"
+    assert changed(resolved, {"model.model_dim": 16}, "measured").recipe.model == Recurrent(model_dim=16, cell="gru")
+    assert resolve({}, EitherRecipe, "x", ["model.kind=recurrent"]).recipe.model == Recurrent()
+    assert parse_rendered(render(resolved), EitherRecipe, "x") == resolved
+
+
+@pytest.mark.parametrize(
+    ("model", "found"),
+    [
+        (
+            {"kind": "recurent", "num_heads": 4, "cel": "gru"},
+            [
+                ('model.kind = "recurent"', "expected one of transformer, recurrent; did you mean `recurrent`?"),
+                ('model.cel = "gru"', "unknown key; did you mean `cell`?"),
+            ],
+        ),
+        ({"kind": 3}, [("model.kind = 3", "expected one of transformer, recurrent, found 3")]),
+        ({"kind": ["a"]}, [('model.kind = ["a"]', "expected one of transformer, recurrent, found a list")]),
+        (3, [("model = 3", "expected a table, found 3")]),
+        (
+            {"kind": "recurrent", "num_heads": 4, "model_dim": "x", "cell": "gur", "dropot": 1},
+            [
+                ('model.model_dim = "x"', "expected a whole number, found the text 'x'"),
+                ('model.cell = "gur"', "expected one of lstm, gru; did you mean `gru`?"),
+                ("model.num_heads = 4", 'belongs to kind = "transformer"; this is kind = "recurrent"'),
+                ("model.dropot = 1", "unknown key; did you mean `dropout`?"),
+            ],
+        ),
+        ({"cell": "gru"}, [('model.cell = "gru"', 'belongs to kind = "recurrent"; this is kind = "transformer"')]),
+        ({"layers": 4}, [("model.layers = 4", "unknown key; known here: kind, model_dim, num_heads, dropout")]),
+        (
+            {"kind": "recurrent", "cell": "gru", "model_dim": 2000},
+            [("model.model_dim = 2000", "is too wide for a gru")],
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_table_of_several_forms_is_said_once_and_of_the_form_that_it_has(model, found):
+    with pytest.raises(RecipeError) as caught:
+        either(model)
+    assert [(problem.where, problem.what) for problem in caught.value.problems] == found
+
+
+def test_a_key_that_one_kind_has_retired_stays_a_key_of_another():
+    older = '[model]\nkind = "{}"\nnum_heads = 4  # recipe\n'
+    assert parse_rendered(older.format("recurrent"), EitherRecipe, "x").recipe.model == Recurrent()
+    assert parse_rendered(older.format("transformer"), EitherRecipe, "x").recipe.model == Transformer(num_heads=4)
+
+
+def test_an_override_of_a_kind_is_named_with_the_kinds_there_are():
+    with pytest.raises(RecipeError, match=r"--set model.kind=recurent  expected one of .* did you mean `recurrent`"):
+        resolve({"seed": 2}, EitherRecipe, "x", ["model.kind=recurent"])
+    with pytest.raises(RecipeError, match=r"--set model.cell=gru  belongs to kind"):
+        either({}, "model.cell=gru")
+    with pytest.raises(RecipeError, match=r"model.model_dim = 512 \(default\)  is bad"):
+
+        class Bad(EitherRecipe):
+            @model_validator(mode="after")
+            def _bad(self) -> Self:
+                raise FieldProblem("model.model_dim", "is bad")
+
+        resolve({"model": {"kind": "recurrent"}}, Bad, "x")
+
+
+def test_a_key_of_one_kind_is_explained_with_its_kind():
+    assert explain(EitherRecipe, "model.cell") == (
+        "model.cell\n  The cell.\n\n"
+        '  only if  model.kind is "recurrent"\n  type     one of lstm, gru\n  default  "lstm"'
+    )
+    assert explain(EitherRecipe, "model.kind") == (
+        'model.kind\n  The architecture.\n\n  type     one of transformer, recurrent\n  default  "transformer"'
+    )
+    assert "only" not in explain(EitherRecipe, "model.model_dim")
+    assert explain(EitherRecipe, "model.dropout").count('only if  model.kind is "') == 2
+    assert explain(EitherRecipe, "model") == (
+        "model\n  Attention alone.\n  One step after another.\n\n  type  a table\n\n"
+        '  kind       The architecture. (default: "transformer")\n'
+        "  model_dim  Width of every layer. (default: 512)\n\n"
+        '  only if kind is "transformer":\n'
+        "  num_heads  Heads of attention. (default: 8)\n"
+        "  dropout    a number (default: 0.1)\n\n"
+        '  only if kind is "recurrent":\n'
+        '  cell     The cell. (default: "lstm")\n'
+        "  dropout  a number (default: 0.3)"
+    )
+    with pytest.raises(UsageError, match=r"did you mean `model\.cell`"):
+        explain(EitherRecipe, "cell")
+
+
+def test_the_schema_chooses_the_form_by_the_kind():
+    definitions = json_schema(EitherRecipe)["$defs"]
+    assert definitions["Recurrent"]["required"] == ["kind"] and "required" not in definitions["Transformer"]

@@ -3,7 +3,7 @@
 It knows no key itself, but for hints: the models of the settings stand beside the classes they configure and are handed
 in.
 
-    settings.py    `Settings`, the base of those models, and how they report what does not fit together
+    settings.py    `Settings`, the base of those models: their forms, and how they report what does not fit together
     recipe.py      a file, a dict and the command line's `--set` become a `Resolved` recipe; START READING HERE
     diagnosis.py   what pydantic found wrong becomes problems a person can act on
     keys.py        which keys there are and what they mean: near matches, `explain`, JSON schema

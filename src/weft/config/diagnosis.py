@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from weft.config.keys import choices_in, in_words, members, near, unknown_key
-from weft.config.settings import FieldProblem, FieldProblems, Settings
+from weft.config.keys import choices_in, in_words, near, unknown_key
+from weft.config.settings import FieldProblem, FieldProblems, Settings, form_of, forms_by_kind, members
 from weft.config.toml import KeyPath
 
 
@@ -20,7 +20,7 @@ def diagnose(model: type[Settings], document: Mapping[str, Any]) -> dict[KeyPath
     for path, what in _problems(model, document, ()):
         if what is UNKNOWN:
             table = ".".join(name for name in path[:-1] if isinstance(name, str))
-            what, meant = unknown_key(model, table, str(path[-1]))
+            what, meant = unknown_key(model, document, table, str(path[-1]))
             for home, _, name in (key.rpartition(".") for key in meant):
                 misnamed.append((*path[:-1], name) if home == table else (*filter(None, home.split(".")), name))
         if what not in problems.setdefault(path, []):
@@ -71,6 +71,9 @@ def _problem(annotation: Any, value: Any, at: KeyPath, detail: Any) -> Iterator[
 
 
 def _union_problems(annotation: Any, value: Any, at: KeyPath, detail: Any) -> Iterator[tuple[KeyPath, str]]:
+    if forms_by_kind(annotation):
+        yield from _form_problems(annotation, value, at)
+        return
     meant = [list(_problems(option, value, at)) for option in members(annotation) if _is_meant(option, value)]
     if not meant:
         yield at, _expected(annotation, value)
@@ -78,6 +81,24 @@ def _union_problems(annotation: Any, value: Any, at: KeyPath, detail: Any) -> It
         yield from min(meant, key=len)
     else:  # a member takes the value, so it is a bound on the whole union that does not
         yield from _said(annotation, value, at, detail)
+
+
+def _form_problems(annotation: Any, table: Any, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """The problems of a table that takes one of several forms; if its kind is unknown, the keys that no form has."""
+    forms = forms_by_kind(annotation)
+    if not isinstance(table, Mapping):
+        yield at, _expected(annotation, table)
+    elif form := form_of(annotation, table):
+        for path, what in _problems(form, table, at):
+            owners = [kind for kind, other in forms.items() if path[:-1] == at and path[-1] in other.model_fields]
+            if what is UNKNOWN and owners:
+                belongs = " or ".join(f'"{kind}"' for kind in owners)
+                what = f'belongs to kind = {belongs}; this is kind = "{table.get("kind", next(iter(forms)))}"'
+            yield path, what
+    else:
+        yield (*at, "kind"), _expected(Literal[*forms], table["kind"])
+        known = {key for form in forms.values() for key in form.model_fields}
+        yield from (((*at, key), UNKNOWN) for key in table if key not in known)
 
 
 def _is_meant(option: Any, value: Any) -> bool:
@@ -136,6 +157,8 @@ def _said(annotation: Any, value: Any, at: KeyPath, detail: Any) -> Iterator[tup
         yield at, f"{lengths[kind].format_map(context)}, found {len(value)}"
     elif kind == "extra_forbidden":
         yield at, UNKNOWN
+    elif kind == "union_tag_invalid":
+        yield from _form_problems(annotation, value, at)
     elif kind == "missing":
         yield at, f"{MISSING}; expected {in_words(annotation)}"
     elif kind in ("value_error", "assertion_error"):

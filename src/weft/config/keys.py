@@ -5,16 +5,15 @@ It knows no values: what a recipe says is the business of `recipe.py`.
 
 import difflib
 import inspect
-import types
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import annotated_types
 from pydantic.fields import FieldInfo
 
 from weft.config.other_names import NAMES_HERE
-from weft.config.settings import Settings
+from weft.config.settings import Settings, form_of, forms_by_kind, is_table, members
 from weft.config.toml import write_value
 from weft.errors import UsageError
 
@@ -22,52 +21,102 @@ from weft.errors import UsageError
 def explain(model: type[Settings], key: str = "", later: Mapping[str, str] = MappingProxyType({})) -> str:
     """What a dotted key means: its help text, type, bounds and default; for a table, and for "", the keys in it.
 
-    `later` says of keys that have no default but get a value when more is known, from where.
+    What is not the same for every kind of a table is told for each. `later` says of keys that have no default but get a
+    value when more is known, from where.
 
     Raises UsageError with the near match for a key that the model does not have.
     """
     keys = all_keys(model)
     if key and key not in keys:
         raise UsageError(f"there is no key `{key}`{_did_you_mean(near_keys(key, keys))}")
-    about = _about(keys[key]) if key else model.__doc__ or ""
-    title = "\n  ".join([key, *about.splitlines()]) if key else about
-    facts = _facts(keys[key], later.get(key)) if key else []
-    inside = [inner for inner in keys if inner.rpartition(".")[0] == key]
-    rows = [(inner.rpartition(".")[2], _one_line(keys[inner])) for inner in inside]
-    return "\n\n".join(part for part in (title, _aligned(facts), _aligned(rows)) if part)
+    about = _about_key(model, key, later.get(key)) if key else [model.__doc__ or ""]
+    return "\n\n".join(filter(None, [*about, *_inside(model, key)]))
+
+
+def _about_key(model: type[Settings], key: str, later: str | None) -> Iterator[str]:
+    """The help text of a key and its facts: once, or for every kind of its table where they differ."""
+    table, _, name = key.rpartition(".")
+    forms = _forms_at(model, table)
+    said: dict[tuple[Any, ...], list[str]] = {}
+    for kind, fields in forms.items():
+        if name in fields:
+            said.setdefault((_about(fields[name]), *_facts(fields[name], later)), []).append(kind)
+    for (about, *facts), kinds in said.items():
+        if len(kinds) < len(forms):
+            facts.insert(0, ("only if", f"{table}.kind is {' or '.join(map(write_value, kinds))}"))
+        yield "\n  ".join([key, *about.splitlines()])
+        yield _aligned(facts)
+
+
+def _inside(model: type[Settings], key: str) -> Iterator[str]:
+    """A line for each key in a table: first those which every kind of it has, then those of each kind."""
+    rows = {
+        kind: [(name, _one_line(field)) for name, field in fields.items()]
+        for kind, fields in _forms_at(model, key).items()
+    }
+    shared = [row for row in next(iter(rows.values()), []) if all(row in others for others in rows.values())]
+    yield _aligned(shared)
+    for kind, its_rows in rows.items():
+        if own := [row for row in its_rows if row not in shared]:
+            yield f"  only if kind is {write_value(kind)}:\n{_aligned(own)}"
+
+
+def _forms_at(model: type[Settings], table: str) -> dict[str, dict[str, FieldInfo]]:
+    """kind -> the fields of the table under a dotted key; the kind is "" where the table has one form."""
+    forms = {"": dict(model.model_fields)}
+    for name in filter(None, table.split(".")):
+        outer, forms = forms, {}
+        for kind, field in ((kind, fields[name]) for kind, fields in outer.items() if name in fields):
+            choices = forms_by_kind(field.annotation)
+            for inner_kind, form in choices.items() or ((kind, inner) for inner in tables_in(field.annotation)):
+                forms.setdefault(inner_kind, {}).update(form.model_fields)
+                if choices:
+                    forms[inner_kind]["kind"] = _choice_of(choices)
+    return forms
+
+
+def _choice_of(forms: Mapping[str, type[Settings]]) -> FieldInfo:
+    """The field `kind` of a table that takes one of these forms."""
+    (first, form), *_ = forms.items()
+    kinds: Any = Literal[*forms]
+    return FieldInfo(annotation=kinds, default=first, description=form.model_fields["kind"].description)
 
 
 def json_schema(model: type[Settings]) -> dict[str, Any]:
     """The model as a JSON schema (draft 2020-12), with which an editor completes and checks a recipe."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
+    schema = model.model_json_schema()
+    definitions = schema.get("$defs", {})
+    for table in [schema, *definitions.values()]:
+        for key in table.get("properties", {}).values():
+            if "discriminator" in key:  # a table without a kind has the first form
+                for form in key["oneOf"][1:]:
+                    definitions[form["$ref"].rpartition("/")[2]].setdefault("required", []).append("kind")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def all_keys(model: type[Settings]) -> dict[str, FieldInfo]:
-    """Every dotted key of a model -> its field, tables before what is in them; `train.path` for a list of tables."""
+def all_keys(model: type[Settings], document: Mapping[str, Any] | None = None) -> dict[str, FieldInfo]:
+    """Every dotted key of a model -> its field, tables before what is in them; `train.path` for a list of tables.
+
+    Of a table that takes several forms, the keys of the form that the document chooses; without a document, of all.
+    """
     keys: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
         keys[name] = field
-        for table in tables_in(field.annotation):
-            for inner, inner_field in all_keys(table).items():
+        table = None if document is None else document.get(name, {})
+        form = None if table is None else form_of(field.annotation, table)
+        for inner_model in [form] if form else tables_in(field.annotation):
+            inner_document = table if isinstance(table, Mapping) else None
+            for inner, inner_field in all_keys(inner_model, inner_document).items():
                 keys.setdefault(f"{name}.{inner}", inner_field)
     return keys
 
 
 def tables_in(annotation: Any) -> list[type[Settings]]:
     """The models that a type is made of: through unions, lists and annotations."""
-    if _is_table(annotation):
+    if is_table(annotation):
         return [annotation]
     inside = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
     return [table for inner in inside for table in tables_in(inner)]
-
-
-def members(annotation: Any) -> list[Any]:
-    """The types that a union lets one choose from, None left out; a type that is no union is its own only member."""
-    if get_origin(annotation) in (Union, types.UnionType):
-        return [member for member in get_args(annotation) if member is not types.NoneType]
-    if get_origin(annotation) is Annotated and len(inside := members(get_args(annotation)[0])) > 1:
-        return inside
-    return [annotation]
 
 
 def in_words(annotation: Any) -> str:
@@ -118,9 +167,9 @@ def called_elsewhere(table: str, name: str, keys: Iterable[str]) -> list[str]:
     return [key for key in meant if key.rpartition(".")[0] == table] or meant
 
 
-def unknown_key(model: type[Settings], table: str, name: str) -> tuple[str, list[str]]:
+def unknown_key(model: type[Settings], document: Mapping[str, Any], table: str, name: str) -> tuple[str, list[str]]:
     """What to say of a name that a table does not have, and the dotted keys that it may stand for."""
-    keys = all_keys(model)
+    keys = all_keys(model, document)
     for settings in tables_in(keys[table].annotation) if table in keys else [model]:
         if name in settings.RETIRED:
             return f"is no longer a key; {settings.RETIRED[name]}", []
@@ -146,12 +195,8 @@ def _did_you_mean(keys: list[str]) -> str:
 
 def _about(field: FieldInfo) -> str:
     """The help text of a field; a table may leave it to its model."""
-    models = [member.__doc__ for member in members(field.annotation) if _is_table(member)]
+    models = [member.__doc__ for member in members(field.annotation) if is_table(member)]
     return inspect.cleandoc(field.description or "\n".join(filter(None, models)))
-
-
-def _is_table(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, Settings)
 
 
 def _facts(field: FieldInfo, later: str | None) -> list[tuple[str, str]]:
@@ -161,7 +206,7 @@ def _facts(field: FieldInfo, later: str | None) -> list[tuple[str, str]]:
 
 
 def _default(field: FieldInfo) -> str:
-    if all(map(_is_table, members(field.annotation))):
+    if all(map(is_table, members(field.annotation))):
         return ""
     if field.is_required():
         return "none, it is required"

@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from weft.config.diagnosis import diagnose, found
-from weft.config.keys import all_keys, near, tables_in
-from weft.config.settings import Settings, as_in_toml
+from weft.config.keys import all_keys, near
+from weft.config.settings import Settings, as_in_toml, form_of
 from weft.config.toml import DEEPEST, KeyPath, line_numbers, read_toml, statements, write_key, write_value
 from weft.errors import Problem, RecipeError, UsageError, refuse_one_string
 
@@ -267,9 +267,9 @@ def without_retired(
     """A document without the keys for which `is_dropped` holds among those that its tables have no longer."""
     kept = {key: value for key, value in document.items() if key not in model.RETIRED or not is_dropped((*at, key))}
     for name, value in kept.items():
-        if isinstance(value, Mapping) and name in model.model_fields:
-            for table in tables_in(model.model_fields[name].annotation):
-                kept[name] = without_retired(kept[name], table, is_dropped, (*at, name))
+        field = model.model_fields.get(name)
+        if field and isinstance(value, Mapping) and (form := form_of(field.annotation, value)):
+            kept[name] = without_retired(value, form, is_dropped, (*at, name))
     return kept
 
 
@@ -277,12 +277,11 @@ def _with_tables(document: Mapping[str, Any], model: type[Settings]) -> dict[str
     """A document with the tables that must be there and are not, empty: what is missing in them can then be named."""
     complete = dict(document)
     for name, field in model.model_fields.items():
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, Settings):
+        if form := form_of(field.annotation, complete.get(name)):
             if field.is_required():
                 complete.setdefault(name, {})
             if isinstance(complete.get(name), Mapping):
-                complete[name] = _with_tables(complete[name], inner)
+                complete[name] = _with_tables(complete[name], form)
     return complete
 
 
@@ -314,7 +313,7 @@ class _Sources:
         if (value := _value_at(self.document, path)) is not _ABSENT:
             line = self._line(path)
             return _with_brief(key, value) + (f" (line {line})" if line else "")
-        field = all_keys(self.model).get(key)
+        field = all_keys(self.model, self.document).get(key)
         if field is None or field.is_required():
             return key
         return _with_brief(key, field.get_default(call_default_factory=True, validated_data={})) + " (default)"
