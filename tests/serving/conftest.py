@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from tests.tasks.conftest import random_model as random_model
 
 from weft.serving import models
@@ -20,7 +21,7 @@ from weft.serving.keys import Keys
 from weft.serving.limits import Limits
 from weft.serving.metrics import Metrics
 from weft.serving.models import Models, Source
-from weft.serving.server import Address, DrainingServer, bound_port, make_server
+from weft.serving.server import Address, bound_port, make_server
 from weft.serving.service import Service
 from weft.tasks.translation import Translation, Translator, load_translator
 
@@ -89,9 +90,9 @@ def ask(app: App, method: str, path: str, **request: Any) -> httpx.Response:
 
 
 @contextmanager
-def serving(service: Service, **address: Any) -> Iterator[tuple[str, DrainingServer]]:
+def serving(service: Service, **address: Any) -> Iterator[tuple[str, uvicorn.Server]]:
     """The service on a socket of this machine, and its address."""
-    server = make_server(make_app(service), service.house, Address(port=0, **address))
+    server = make_server(make_app(service), service, Address(port=0, **address))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
     thread.start()
     try:

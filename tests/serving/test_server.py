@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -23,6 +25,7 @@ from tests.serving.conftest import MakeService, echo_of, serving, wait_until
 from weft.errors import UsageError
 from weft.serving import models
 from weft.serving.keys import Keys, line_for
+from weft.serving.server import Lifecycle, is_idle
 
 KEYS = Keys((bytes.fromhex(line_for("k", "")),))
 
@@ -144,6 +147,41 @@ def test_where_the_queue_is_full_the_next_is_refused_at_once(make_service: MakeS
             gate.set()
         assert [answer.result()[0][1] for answer in refused] == [503] * 8
         assert [answer.result() for answer in asked if answer not in refused] == [[("text 0 0", "TEXT 0 0")]] * 4
+    metrics = service.house.metrics.written().decode()
+    assert 'weft_refused_total{why="503"} 8.0' in metrics
+    assert 'weft_requests_total{route="none",status="503"} 8.0' in metrics
+
+
+def test_a_full_server_answers_what_needs_no_model_and_keeps_the_connection_of_the_refused(
+    make_service: MakeService,
+) -> None:
+    service = make_service(queue=1)
+    gate = echo_of(service).gate
+    gate.clear()
+    asked = {"q": "hello", "source": "zh", "target": "en"}
+    with serving(service) as (address, server), ThreadPoolExecutor(1) as clients, httpx.Client(timeout=20) as client:
+        first = clients.submit(ask_many, address, 1)
+        try:
+            wait_until(lambda: service.house.is_full)
+            assert client.post(f"{address}/translate", json=asked).status_code == 503
+            connections = set(server.server_state.connections)
+            assert client.post(f"{address}/detect", json={"q": "hello"}).status_code == 200
+            assert client.get(f"{address}/health").status_code == 200
+            assert set(server.server_state.connections) == connections
+        finally:
+            gate.set()
+        assert first.result() == [("text 0 0", "TEXT 0 0")]
+        wait_until(lambda: not service.house.in_flight)
+        assert client.post(f"{address}/translate", json=asked).json() == {"translatedText": "HELLO"}
+
+
+def test_one_connection_more_than_may_be_open_is_refused(make_service: MakeService) -> None:
+    with serving(make_service(connections=2)) as (address, _), ExitStack() as clients:
+        status = []
+        for _ in range(3):
+            client = clients.enter_context(httpx.Client())
+            status.append(client.get(f"{address}/health").status_code)
+        assert status == [200, 200, 503]
 
 
 def test_a_client_that_leaves_frees_its_place_and_its_sentences(make_service: MakeService) -> None:
@@ -288,3 +326,42 @@ def test_a_hup_while_the_models_load_is_ignored(
     finally:
         signal.signal(signal.SIGHUP, before)
     assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("buffered", "is_aborted"),
+    [
+        ([0, 0, 0], [False, False, True]),
+        ([90_000] * 9, [False] * 6 + [True] * 3),  # nobody reads
+        ([90_000 - 5000 * seconds for seconds in range(18)], [False] * 18),  # a slow reader
+    ],
+)
+def test_the_connection_of_a_slow_reader_is_not_aborted(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch, buffered: list[int], is_aborted: list[bool]
+) -> None:
+    lifecycle = Lifecycle(Mock(), make_service(body_seconds=1.5, seconds=5.5), 1.0)
+    connection = Mock()
+    connection.transport.is_closing.return_value = True
+    found = []
+    for second, size in enumerate(buffered):
+        monkeypatch.setattr(time, "monotonic", lambda second=second: 1000.0 + second)
+        connection.transport.get_write_buffer_size.return_value = size
+        lifecycle.abort_idle([connection])
+        found.append(connection.transport.abort.called)
+    assert found == is_aborted
+
+
+@pytest.mark.parametrize(
+    ("is_closing", "timer", "cycle", "expected"),
+    [
+        (True, Mock(), Mock(response_complete=True), True),  # uvicorn has closed it, and its client does not read
+        (False, Mock(), Mock(response_complete=True), False),  # uvicorn will close it
+        (False, None, None, True),
+        (False, None, Mock(response_complete=False), False),
+        (False, None, Mock(response_complete=True), True),
+    ],
+)
+def test_which_connections_are_idle(is_closing: bool, timer: Mock | None, cycle: Mock | None, expected: bool) -> None:
+    connection = Mock(timeout_keep_alive_task=timer, cycle=cycle)
+    connection.transport.is_closing.return_value = is_closing
+    assert is_idle(connection) == expected

@@ -218,7 +218,7 @@ def serve(
     sources = [Source(folder, engine, tuple(overrides or ())) for folder in model or ()]
     models = Models(sources, house.metrics.observe_batch)
     service = Service(models, house, Detector(models.languages), log_texts)
-    server.write_log_to_stderr()
+    server.log_to_stderr()
     address = server.Address(host, port, tuple(trust_proxy or ()), grace)
     server.run(make_app(service, allow_origin or ()), service, address)
 

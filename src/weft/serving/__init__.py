@@ -3,7 +3,6 @@
 A request goes down this list, and what it waits for comes back up:
 
     server.py                 the process: sockets, signals, an end that loses nothing
-    doorkeeper.py             what a full house says at its door, before anything is parsed
     admission.py              who may come in, decided before a body is read; the headers of every answer
     app.py                    the routes: START READING HERE
     libretranslate_api.py     LibreTranslate's API

@@ -118,12 +118,6 @@ class Admission:
         with Place(self.house if door.uses_model else None):
             await self._answer(visit, door, receive, body)
 
-    async def refuse_connection(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The application of a connection that is one too many."""
-        refused = busy(f"more than {self.house.limits.connections:,} connections are open; try again soon")
-        self.house.count_refusal(refused)
-        await Visit(as_routed(scope), self.house, send).refuse(refused, closes=True)
-
     def door_of(self, visit: "Visit") -> Door:
         return self.doors.get(visit.path, Door(key="header") if visit.path.startswith("/v1/") else Door())
 

@@ -80,12 +80,6 @@ def make_app(service: Service, origins: Sequence[str] = ()) -> Application:
     )
 
 
-def admission_of(app: Application) -> Admission:
-    found = app.app if isinstance(app, CORSMiddleware) else app
-    assert isinstance(found, Admission)
-    return found
-
-
 def add_page(app: FastAPI) -> None:
     """The files that are in the page's folder now, each by its name, and no other."""
     for file in sorted(PAGE.iterdir()):

@@ -1,8 +1,8 @@
-"""The process of a server: its socket, its signals, and an end that loses nothing.
+"""The server process: its socket, its signals, and a shutdown that loses no request.
 
-SIGTERM and Ctrl-C begin the end: /ready says 503 and answers close their connections, so that a load balancer sends no
-more; after a while the socket is closed, what was begun is finished, and the process exits with 0. SIGHUP loads the
-models anew.
+SIGTERM and Ctrl-C start the shutdown: /ready answers 503 and every response closes its connection, so that a load
+balancer stops sending requests; after a grace period the socket is closed, running requests finish, and the process
+exits with 0. SIGHUP reloads the models.
 """
 
 import asyncio
@@ -10,55 +10,47 @@ import logging
 import signal
 import socket
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import uvicorn
 
 from weft.errors import UsageError
-from weft.serving.admission import House
-from weft.serving.app import Application, admission_of
-from weft.serving.doorkeeper import Doorkeeper, PatientSelector, Tally
+from weft.serving.app import Application
 from weft.serving.refusals import Refused
 from weft.serving.service import Service
 from weft.serving.weft_api import reload_models
 
 log = logging.getLogger("weft.serving")
 
-
 BACKLOG = 2048
-"""Connections that wait to be taken, so that a moment's crowd is refused by us and not by the kernel."""
+"""Connections that may wait to be accepted, so that a burst is refused with 503 rather than by the kernel."""
 LAST_BATCH_SECONDS = 10.0
-"""That a model's thread has to leave off a batch that nobody waits for any more."""
+"""How long a model's thread may take to abandon its batch at exit."""
 
 
 @dataclass(frozen=True)
 class Address:
     host: str = "127.0.0.1"
     port: int = 5000
-    """0 takes one that is free."""
+    """0 takes a free one."""
     proxies: Sequence[str] = ()
-    """Addresses whose X-Forwarded-For and X-Forwarded-Proto are believed."""
+    """Addresses whose X-Forwarded-For and X-Forwarded-Proto are trusted."""
     grace: float = 1.0
     """Seconds between a signal and the closed socket."""
 
 
 def run(app: Application, service: Service, address: Address) -> None:
-    """Serve until a signal says otherwise. Raises UsageError where the address cannot be listened on."""
+    """Serve until a signal. Raises UsageError if the address cannot be listened on."""
     listener = listen(address)
     try:
-        with asyncio.Runner(loop_factory=partial(make_loop, service.house)) as runner:
-            runner.run(serve(make_server(app, service.house, address), service, listener))
+        asyncio.run(make_server(app, service, address).serve([listener]))
     finally:
         service.models.close(LAST_BATCH_SECONDS)
-
-
-def make_loop(house: House) -> asyncio.AbstractEventLoop:
-    return asyncio.SelectorEventLoop(PatientSelector(house))
 
 
 def listen(address: Address) -> socket.socket:
@@ -68,17 +60,18 @@ def listen(address: Address) -> socket.socket:
     except OSError as error:
         where = f"{address.host}, port {address.port},"
         raise UsageError(f"{where} cannot be listened on: {error.strerror}; choose with --host and --port") from None
-    # asyncio does it only for sockets that say TCP themselves; without it a body waits 40 ms for its head's receipt
+    # asyncio sets it only on sockets that name TCP as their protocol; without it a body waits 40 ms for an ACK
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
-def make_server(app: Application, house: House, address: Address) -> "DrainingServer":
+def make_server(app: Application, service: Service, address: Address) -> uvicorn.Server:
+    limits = service.house.limits
     config = uvicorn.Config(
         app,
         host=address.host,
         port=address.port,
-        http=cast(Any, partial(Doorkeeper, admission_of(app), Tally())),
+        http="h11",
         ws="none",
         lifespan="off",
         log_config=None,
@@ -86,77 +79,77 @@ def make_server(app: Application, house: House, address: Address) -> "DrainingSe
         server_header=False,
         proxy_headers=bool(address.proxies),
         forwarded_allow_ips=list(address.proxies),
-        timeout_graceful_shutdown=int(max(1, house.limits.seconds)),
+        limit_concurrency=limits.connections + 1,  # uvicorn refuses the one that reaches its limit
+        timeout_graceful_shutdown=int(max(1, limits.seconds)),
+        timeout_notify=0,
         backlog=BACKLOG,
     )
-    return DrainingServer(config, house, address.grace)
+    server = uvicorn.Server(config)
+    config.callback_notify = Lifecycle(server, service, address.grace).tick
+    return server
 
 
-async def serve(server: "DrainingServer", service: Service, listener: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    reloading: set[asyncio.Task[None]] = set()
+class Lifecycle:
+    """What uvicorn leaves to us: a shutdown in two steps, SIGHUP, and connections on which nothing is received."""
 
-    async def reload() -> None:
-        with suppress(Refused):  # it is in the log
-            await reload_models(service)
-
-    def begin_reload() -> None:
-        task = loop.create_task(reload())
-        reloading.add(task)
-        task.add_done_callback(reloading.discard)
-
-    if hasattr(signal, "SIGHUP"):
-        loop.add_signal_handler(signal.SIGHUP, begin_reload)
-    await server.serve([listener])
-
-
-class DrainingServer(uvicorn.Server):
-    """uvicorn's server with an end in two steps, that also lets go of connections on which nothing comes."""
-
-    def __init__(self, config: uvicorn.Config, house: House, grace: float) -> None:
-        super().__init__(config)
-        self.house, self.grace = house, grace
-        self.closes_at: float | None = None
+    def __init__(self, server: uvicorn.Server, service: Service, grace: float) -> None:
+        self.server, self.service, self.grace = server, service, grace
+        self.is_ready = False
+        self.tasks: set[asyncio.Task[None]] = set()
         self.idle_since: dict[tuple[Any, int], float] = {}
-        """Connections with the bytes of an answer that they have still to take: one that takes some is not idle."""
+        """By connection and the bytes in its write buffer: a client that reads some of its response is not idle."""
 
-    async def startup(self, sockets: Any = None) -> None:
-        await super().startup(sockets)
-        host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
-        log.info("ready on http://%s:%d", host, bound_port(self))
+    async def tick(self) -> None:
+        """uvicorn calls it once a second, for the first time when the socket is open."""
+        if not self.is_ready:
+            self.is_ready = True
+            if threading.current_thread() is threading.main_thread():
+                self._handle_signals(asyncio.get_running_loop())
+            host = f"[{self.server.config.host}]" if ":" in self.server.config.host else self.server.config.host
+            log.info("ready on http://%s:%d", host, bound_port(self.server))
+        self.abort_idle(self.server.server_state.connections)
 
-    def handle_exit(self, sig: int, frame: Any) -> None:
-        """A second signal does not wait for the grace; a third does not wait for anything."""
-        if self.should_exit:
-            self.force_exit = True
-        if self.closes_at is not None:
-            self.should_exit = True
-            return
-        self.house.is_draining = True
-        self.closes_at = time.monotonic() + self.grace
-        log.info("%s: no new requests from now on", signal.Signals(sig).name)
+    def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+        actions = {signal.SIGINT: self.shut_down, signal.SIGTERM: self.shut_down}
+        if hasattr(signal, "SIGHUP"):
+            actions[signal.SIGHUP] = self.reload
+        for number, action in actions.items():
+            signal.signal(number, lambda number, frame, action=action: loop.call_soon_threadsafe(action, number))
 
-    async def on_tick(self, counter: int) -> bool:
-        if counter % 10 == 0:
-            self._drop_idle()
-        if self.closes_at is not None and time.monotonic() >= self.closes_at:
-            self.should_exit = True
-        return await super().on_tick(counter)
+    def shut_down(self, number: int) -> None:
+        """A second signal ends the grace period at once; a third does not wait for running requests either."""
+        if self.server.should_exit:
+            self.server.force_exit = True
+        elif self.service.house.is_draining:
+            self.server.should_exit = True
+        else:
+            log.info("%s: no new requests from now on", signal.Signals(number).name)
+            self.service.house.is_draining = True
+            asyncio.get_running_loop().call_later(self.grace, setattr, self.server, "should_exit", True)
 
-    def _drop_idle(self) -> None:
-        """End connections that for a while have neither had a request nor taken anything of an answer."""
+    def reload(self, number: int) -> None:
+        async def load() -> None:
+            with suppress(Refused):  # already in the log
+                await reload_models(self.service)
+
+        task = asyncio.get_running_loop().create_task(load())
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def abort_idle(self, connections: Iterable[Any]) -> None:
+        """Abort connections that for some time have neither sent a request nor read any of their response."""
         now = time.monotonic()
-        connections = [one for one in self.server_state.connections if is_idle(one)]
-        idle = [(one, one.transport.get_write_buffer_size()) for one in connections]
+        idle = [(one, one.transport.get_write_buffer_size()) for one in connections if is_idle(one)]
         self.idle_since = {one: self.idle_since.get(one, now) for one in idle}
-        limits = self.house.limits
-        for (connection, left), since in self.idle_since.items():  # the system asks for a megabyte at a time
-            if now - since > (limits.seconds if left else limits.body_seconds):
+        limits = self.service.house.limits
+        for (connection, unread), since in self.idle_since.items():
+            # A kernel takes a megabyte at a time from the buffer, so a slow reader gets longer than a silent client
+            if now - since > (limits.seconds if unread else limits.body_seconds):
                 connection.transport.abort()
 
 
 def is_idle(connection: Any) -> bool:
-    """Whether nothing is being answered on it. After an answer, uvicorn itself ends one on which nothing more comes."""
+    """Whether no response is being computed for it. uvicorn itself closes a connection that is idle after one."""
     if connection.transport.is_closing():
         return True
     is_answered = connection.cycle is None or connection.cycle.response_complete
@@ -167,17 +160,17 @@ def bound_port(server: uvicorn.Server) -> int:
     return server.servers[0].sockets[0].getsockname()[1]
 
 
-def is_no_cancellation(record: logging.LogRecord) -> bool:
-    """uvicorn writes a traceback for every answer that the end has cut off, after a line that counts them."""
+def is_not_cancellation(record: logging.LogRecord) -> bool:
+    """uvicorn logs a traceback for each response that the shutdown cancels, after a line that counts them."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
-def write_log_to_stderr() -> None:
-    """Of weft's own lines all, of uvicorn's those of errors."""
+def log_to_stderr() -> None:
+    """Every line of weft's own loggers, only errors of uvicorn's."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    handler.addFilter(is_no_cancellation)
-    for name, least in (("weft.serving", logging.INFO), ("uvicorn", logging.ERROR)):
+    handler.addFilter(is_not_cancellation)
+    for name, level in (("weft.serving", logging.INFO), ("uvicorn", logging.ERROR)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(least)
+        logger.setLevel(level)
