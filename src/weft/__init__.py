@@ -9,7 +9,8 @@ Importing weft imports nothing heavy; the names below come from their rooms when
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from weft.version import __version__
+
 __all__ = ["Translator", "__version__", "load", "report", "train"]
 
 if TYPE_CHECKING:

@@ -17,6 +17,8 @@ from typing import Literal, TypeVar
 
 import torch
 
+from weft.version import __version__
+
 Precision = Literal["auto", "fp32", "bf16"]
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -229,11 +231,9 @@ def derive_seed(*parts: int | str) -> int:
 
 def describe_machine() -> dict[str, str]:
     """What a bug report needs to know about this machine."""
-    import weft
-
     device = choose_device()
     return {
-        "weft": weft.__version__,
+        "weft": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "system": platform.platform(),

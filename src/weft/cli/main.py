@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-import weft
 from weft.cli import augment, config, corpus, models
 from weft.cli.analyze import analyze
 from weft.cli.compare import compare
@@ -30,6 +29,7 @@ from weft.cli.tokenize import tokenize
 from weft.cli.train import train
 from weft.cli.translate import translate
 from weft.errors import FailedElsewhere, WeftError, is_out_of_memory, shown
+from weft.version import __version__
 
 app = typer.Typer(
     help="Train, evaluate and use small translation models. Start with: weft corpus get starter",
@@ -61,7 +61,7 @@ shows_traces = False
 
 def print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"weft {weft.__version__}")
+        typer.echo(f"weft {__version__}")
         raise typer.Exit
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-import weft
 from weft.config import render
 from weft.data import starter
 from weft.data.corpus import read_corpora
@@ -32,6 +31,7 @@ from weft.text.chinese import is_chinese
 from weft.text.kinds import pieces_of
 from weft.text.language import code_of
 from weft.training.run_folder import commit_folder
+from weft.version import __version__
 
 POSITIONS = 2048
 """Tokens of the longest sentence on either side, where the model itself has no limit: the engines need one."""
@@ -182,7 +182,7 @@ def card_section(export: Export, sample: Sample, agreements: Sequence[Agreement]
         "",
         "## Export",
         "",
-        f"Exported for {export.engine} in {export.precision} by weft {weft.__version__}; "
+        f"Exported for {export.engine} in {export.precision} by weft {__version__}; "
         f"at most {export.longest:,} tokens a sentence.",
         "",
     ]

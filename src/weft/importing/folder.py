@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import weft
 from weft.config import override
 from weft.errors import UsageError
 from weft.files import refuse_existing_folder, sha256
@@ -17,6 +16,7 @@ from weft.importing.opening import LARGEST_SETTINGS, file_problems
 from weft.tasks.model_folder import TranslationModel, check_model, save_model
 from weft.tasks.translation import CHANGEABLE
 from weft.training.run_folder import commit_folder
+from weft.version import __version__
 
 READERS: dict[str, Callable[[Path], Foreign]] = {
     "config.yaml": read_joeynmt,
@@ -114,7 +114,7 @@ def card(model: TranslationModel, foreign: Foreign, folder: Path) -> str:
         f"# {source} → {target}, {model.count_parameters():,} parameters",
         "",
         f"A {shape.kind} of {shape.encoder_layers}+{shape.decoder_layers} layers, {shape.model_dim} wide, that "
-        f"weft {weft.__version__} imported from a folder `{plain(folder.name)}` of {foreign.framework}. What it was "
+        f"weft {__version__} imported from a folder `{plain(folder.name)}` of {foreign.framework}. What it was "
         "trained on, and how well it translates, that folder may tell.",
         "",
         "    weft translate --model THIS_FOLDER 'a sentence'",

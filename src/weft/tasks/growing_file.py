@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import weft
 from weft.errors import RunError, UsageError, WeftError
 from weft.files import clear_away, clear_staged, hold_alone, sha256, sync, write_atomically
+from weft.version import __version__
 
 
 @dataclass
@@ -176,7 +176,7 @@ class GrowingFile:
 
     def _write_manifest(self, **more: Any) -> None:
         known = {
-            "weft": weft.__version__,
+            "weft": __version__,
             "names": self.names,
             "made_of": self.made_of,
             "state": self.state,

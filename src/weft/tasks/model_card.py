@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import weft
 from weft.tasks.model_folder import TranslationModel
+from weft.version import __version__
 
 BEFORE = "train, before"
 """The part of a card's data that models were trained on from which this one has its weights or its lessons."""
@@ -53,7 +53,7 @@ def model_card(
         f"# {source} → {target}, {model.count_parameters():,} parameters",
         "",
         f"A {recipe.model.kind} of {recipe.model.encoder_layers}+{recipe.model.decoder_layers} layers, "
-        f"{recipe.model.model_dim} wide, trained by weft {weft.__version__} for {counted(steps, 'step')} on "
+        f"{recipe.model.model_dim} wide, trained by weft {__version__} for {counted(steps, 'step')} on "
         f"{counted(pairs, 'pair')} with seed {recipe.seed}. Every setting and where it came from stands in "
         "`config.toml`.",
         "",
