@@ -1,6 +1,7 @@
-"""The numbers in a text, in digits or in words of Chinese or English: what it certainly says, and all that it may say.
+"""Find the numbers in a text, in digits or in Chinese or English words.
 
-三, 3 and three are one number; so are 10萬 and 100,000, 九點 and 21:00, 90年代 and the 1990s. Knows no corpus.
+Reads 三, 3 and three as the same number, likewise 10萬 and 100,000, 九點 and 21:00, 90年代 and the 1990s. A number is
+*certain* if a translation must contain it, and *possible* if the text may be read to contain it.
 """
 
 import re
@@ -15,21 +16,23 @@ from weft.text.language import code_of
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers in a text: those that a translation must hold too, and all that it may be read to hold."""
+    """The numbers in a text: those that a translation must contain, and all readings of the text."""
 
     certain: frozenset[float]
     possible: frozenset[float]
 
 
 def missing_numbers(source: Numbers, target: Numbers) -> list[float]:
-    """The certain numbers of either side that the other side does not hold in any reading."""
+    """Return the certain numbers of either side that no reading of the other side contains, sorted."""
     unmatched = [number for number in source.certain if not is_among(number, target.possible)]
     return sorted(unmatched + [number for number in target.certain if not is_among(number, source.possible)])
 
 
 def is_among(number: float, possible: frozenset[float]) -> bool:
-    """Also where one side says 1990 and the other 90, one 15:00 and the other three o'clock, one 3.7 and one 三点七,
-    one 5.30 and the other 5点半, one 3.5 and the other three and a half."""
+    """Whether a number equals a possible one, up to the ways in which two languages write it.
+
+    Matches 1990 with 90, 15:00 with three o'clock, 3.7 with 三点七, 5.30 with 5点半, 3.5 with three and a half.
+    """
     if number in possible or any(number == int(other) for other in possible if other % 1):
         return True
     if number % 1:
@@ -46,10 +49,10 @@ def is_among(number: float, possible: frozenset[float]) -> bool:
 
 
 def numbers_in(text: str, language: str, of_pair: tuple[str, ...] = ()) -> Numbers:
-    """The numbers in a text, in digits of any width or in words of Chinese or English.
+    """Return the numbers in a text, in digits of any width or in Chinese or English words.
 
-    Where one of the languages of the pair is neither, only numbers from 13 on, in digits without a scale behind them,
-    are certain: smaller ones are often written as words, and neither these nor scales (Milliarden) are read there.
+    If a language of the pair is neither Chinese nor English, only integers above 12 in digits without a scale word
+    are certain: smaller ones are often written as words, and its number words and scales (Milliarden) are not read.
     """
     words_are_read = all(is_chinese(code) or is_english(code) for code in (language, *of_pair))
     if not text.isascii():
@@ -77,13 +80,16 @@ FRACTION = re.compile(rf"(?:(\d{{1,9}}) )?(\d{{1,9}}){FRACTION_SLASH}(\d{{1,9}})
 
 
 def in_line(small: re.Match[str]) -> str:
-    """Small digits as others, but apart from those before them, which NFKC would join them to: m^2, 3 1⁄2."""
+    """Write superscripts and fractions as plain digits, separated from the digits before them: m^2, 3 1⁄2.
+
+    NFKC alone would join them to one number.
+    """
     digits = unicodedata.normalize("NFKC", small[0])
     return f" {digits} " if FRACTION_SLASH in digits else f"^{digits}"
 
 
 def read_fractions(text: str, possible: set[float]) -> str:
-    """Add what the fractions of a text may say; returns the rest of the text, whole numbers before them included."""
+    """Add the readings of the fractions in a text; return the text without them, but with their whole numbers."""
     for whole, above, below in FRACTION.findall(text):
         share = float(above) / float(below) if int(below) else 0.0
         possible |= {float(above), float(below), share, float(whole or 0) + share}
@@ -113,11 +119,11 @@ SCALES = {
     },
 }
 MONEY_SCALES = {"m": 1e6, "b": 1e9}
-"""What these letters say of money; elsewhere they may also be metres, or a name as in flat 5b."""
+"""Scales of amounts of money; elsewhere these letters may mean meters, or be part of a name (flat 5b)."""
 SCALES |= MONEY_SCALES
 CURRENCY = re.compile(r"(?:[$£€¥₩₹]|usd|eur|gbp|rmb|cny)\s?$")
 PREFIXED_UNIT = "[克米瓦卡帕焦伏赫兆]|字节|比特"
-"""Before these 千 is kilo."""
+"""Before these units 千 means kilo."""
 WRITTEN_IN_DIGITS = re.compile(
     r"(?P<digits>\d{1,3}(?P<sign>[, '’])\d{3}(?:(?P=sign)\d{3})*(?!\d)(?:\.\d+)?"
     r"|\d{1,3}(?:\.\d{3}){2,}(?![\d.])|\d+\.\d+|\d+)"
@@ -126,9 +132,9 @@ WRITTEN_IN_DIGITS = re.compile(
 )
 
 LONGEST_NUMBER = 30
-"""Digits and what parts them; a longer run of digits is none that anybody says, such as a key or the places of pi."""
+"""Characters, separators included. Longer runs, such as keys or the digits of pi, are skipped."""
 IN_A_NAME = re.compile(r"[a-z]-$|\^$")
-"""What stands before the 19 of covid-19, and before a power."""
+"""Precedes the 19 of covid-19, or an exponent."""
 IN_THOUSANDS_OR_DECIMAL = re.compile(r"\d{1,3}\.\d{3}")
 """300.000 is 300,000 in German, and 300 in English."""
 METRES = re.compile("(?<![a-z])[cdkm]?m$")  # m2
@@ -137,11 +143,11 @@ RANGES = frozenset(["-", " - ", "–", " – ", "~", " ~ ", "至", "到", " to "
 
 
 def read_digits(text: str, certain: set[float], possible: set[float], *, scaled_too: bool) -> None:
-    """Add the numbers that are written in digits, with the scale behind them.
+    """Add the numbers that are written in digits, multiplied by the scale word that follows them.
 
-    These scaled ones, and those whose point may divide thousands, are certain only if `scaled_too`.
+    Numbers with a scale, and those whose point may separate thousands, are certain only if `scaled_too`.
     """
-    end, unit, last = 0, 1.0, 0.0  # of the number before
+    end, unit, last = 0, 1.0, 0.0  # of the previous number
     for match in WRITTEN_IN_DIGITS.finditer(text):
         digits, scale = match["digits"], match["scale"]
         if len(digits) > LONGEST_NUMBER:
@@ -179,7 +185,7 @@ DIGITS, NO_DIGITS = re.compile(r"\d+"), re.compile(r"\D+")
 
 
 def scaled(value: float, times: float) -> float:
-    """The product without the error of its last binary digits: 315.1亿 is 31.51 billion."""
+    """Multiply, rounded to 12 significant digits: 315.1亿 is exactly 31.51 billion."""
     return value if times == 1 else float(f"{value * times:.12g}")
 
 
@@ -201,7 +207,7 @@ CHINESE_NUMERAL = re.compile("([零〇一二两三四五六七八九十百千万
 CHINESE_DECIMAL = re.compile(
     "(?<![零〇一二两三四五六七八九十百千])([零〇一二两三四五六七八九十百千]++)点([零〇一二三四五六七八九]+)(?![十百刻])"
 )
-# Where one of these follows, even a lone numeral counts something.
+# Before one of these, even a single numeral is a count.
 COUNTED = re.compile(
     "个|名|位|本|张|条|只|辆|岁|年|天|小时|分钟|点|块|元|美元|英镑|欧元|杯|瓶|件|次|倍|层|楼|号|月|周|磅|公里|英里|米|公斤|升|"
     "家|间|台|封|双|盒|包|座|棵|支|枝|盘|碗|句|页|章|节课|门课|人|英尺|英寸|加仑|种|篇|场|届|艘|架|匹|头牛|星期"
@@ -232,7 +238,7 @@ IN_TENTHS = re.compile(r"(\d(?:\.\d)?|[一二三四五六七八九]{1,2})([折�
 
 
 def read_chinese(text: str, certain: set[float], possible: set[float]) -> None:
-    """Add the numbers that are written in Chinese numerals."""
+    """Add the numbers that are written in Chinese numerals to both sets."""
     possible |= {float(value) for word, values in CHINESE_WORDS.items() if word in text for value in values}
     for whole, fraction in CHINESE_DECIMAL.findall(text):
         if len(whole) + len(fraction) > LONGEST_NUMBER:
@@ -276,31 +282,31 @@ def read_chinese(text: str, certain: set[float], possible: set[float]) -> None:
 
 
 def read_tenths(whole: float, part: float, certain: set[float], possible: set[float]) -> None:
-    """Add what 一米八, 1米85 or 三块五 say, of which the parts alone say nothing."""
+    """Add the value of 一米八, 1米85 or 三块五 in place of its two parts."""
     certain -= {whole, part}
     number = whole + part / (10 if part < 10 else 100)
     possible |= {number, round(100 * number, 6), part, 10 * part}
 
 
 def chinese_value(numeral: str) -> float:
-    """What digits or Chinese numerals likeliest mean."""
+    """Return the likeliest value of digits or Chinese numerals."""
     return float(numeral) if numeral[0].isdecimal() else chinese_values(numeral)[0]
 
 
 def is_well_formed(numeral: str) -> bool:
-    """Neither an estimate (三四十) nor digits one by one: no two digits in a row."""
+    """Whether no two digits are adjacent, as they are in an estimate (三四十) and in digits read one by one."""
     digits = [c in CHINESE_DIGITS and c not in "零〇" for c in numeral]
     return not any(one and other for one, other in pairwise(digits))
 
 
 def estimates(numeral: str) -> set[float]:
-    """What an estimate lies between: 四五十 is 40 or 50, 十七八 is 17 or 18."""
+    """Return the two values that an estimate lies between: 四五十 is 40 or 50, 十七八 is 17 or 18."""
     places = [place for place in range(1, len(numeral)) if not is_well_formed(numeral[place - 1 : place + 1])]
     return {chinese_values(numeral[:cut] + numeral[cut + 1 :])[0] for place in places for cut in (place - 1, place)}
 
 
 def chinese_values(numeral: str) -> list[float]:
-    """What a row of Chinese numerals can mean, the likeliest first."""
+    """Return the possible values of a sequence of Chinese numerals, the likeliest first."""
     if not any(c in CHINESE_UNITS or c in CHINESE_SCALES for c in numeral):
         digits = "".join(str(CHINESE_DIGITS[c]) for c in numeral)
         return [float(digits)]
@@ -327,134 +333,67 @@ def chinese_values(numeral: str) -> list[float]:
 
 
 ENGLISH_BELOW_TWENTY = (
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
 )
-ENGLISH_ORDINALS_BELOW_TWENTY = (
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-    "eleventh",
-    "twelfth",
-    "thirteenth",
-    "fourteenth",
-    "fifteenth",
-    "sixteenth",
-    "seventeenth",
-    "eighteenth",
-    "nineteenth",
-)
-ENGLISH_NUMBERS = {word: value for value, word in enumerate(ENGLISH_BELOW_TWENTY)} | {
-    word: 10 * value
-    for value, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)
+ENGLISH_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+ENGLISH_NUMBERS = {
+    **{word: value for value, word in enumerate(ENGLISH_BELOW_TWENTY.split())},
+    **{word: 10 * value for value, word in enumerate(ENGLISH_TENS.split(), 2)},
 }
 ENGLISH_SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000, "billion": 1_000_000_000}
+ENGLISH_ORDINALS_BELOW_TWENTY = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
+    "sixteenth seventeenth eighteenth nineteenth"
+)
 ENGLISH_ORDINALS = {
-    **dict(zip(ENGLISH_ORDINALS_BELOW_TWENTY, ENGLISH_BELOW_TWENTY[1:], strict=True)),
-    **{f"{word[:-1]}ieth": word for word in ENGLISH_NUMBERS if word.endswith("ty")},
+    **dict(zip(ENGLISH_ORDINALS_BELOW_TWENTY.split(), ENGLISH_BELOW_TWENTY.split()[1:], strict=True)),
+    **{f"{word[:-1]}ieth": word for word in ENGLISH_TENS.split()},
 }
 """Ordinal -> the cardinal of the same number."""
+MONTHS = "january february march april may june july august september october november december"
+WEEKDAYS = "monday tuesday wednesday thursday friday saturday"
+ENGLISH_WORDS_OF_VALUES = [
+    ("once a an single another per only", (1.0,)),
+    ("twice both couple pair double twins twin either neither other each weekend", (2.0,)),
+    ("triple thrice triplets trio iii", (3.0,)),
+    ("half", (0.5, 2.0, 30.0, 50.0)),
+    ("quarter", (15.0, 45.0, 4.0, 3.0, 1.0)),
+    ("quarters", (15.0, 45.0, 4.0)),
+    ("dozen dozens", (12.0, 10.0)),
+    ("fortnight", (2.0, 14.0)),
+    ("decade decades teens tens", (10.0,)),
+    ("century centuries hundreds hundredth", (100.0,)),
+    ("thousands", (1000.0,)),
+    ("millions", (1e6,)),
+    ("billions", (1e9,)),
+    ("noon", (12.0,)),
+    ("midnight", (12.0, 0.0)),
+    ("sept", (9.0,)),
+]
 ENGLISH_WORDS = {
     **{word: (float(ENGLISH_NUMBERS[cardinal]),) for word, cardinal in ENGLISH_ORDINALS.items()},
-    "hundredth": (100.0,),
-    **{
-        word: (float(value),)
-        for value, word in enumerate(
-            [
-                "january",
-                "february",
-                "march",
-                "april",
-                "may",
-                "june",
-                "july",
-                "august",
-                "september",
-                "october",
-                "november",
-                "december",
-            ],
-            1,
-        )
-    },
-    **{
-        word: (float(value),)
-        for value, word in enumerate(
-            ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1
-        )
-    },
-    "sept": (9.0,),
-    **{
-        word: (float(value),)
-        for value, word in enumerate(["monday", "tuesday", "wednesday", "thursday", "friday", "saturday"], 1)
-    },
-    **dict.fromkeys(("once", "a", "an", "single", "another", "each", "per", "only"), (1.0,)),
-    **dict.fromkeys(
-        ("twice", "both", "couple", "pair", "double", "twins", "twin", "either", "neither", "other", "each"),
-        (2.0,),
-    ),
-    **dict.fromkeys(("triple", "thrice", "triplets", "trio", "iii"), (3.0,)),
-    "half": (0.5, 2.0, 30.0, 50.0),
-    "quarter": (15.0, 45.0, 4.0, 3.0, 1.0),
-    "quarters": (15.0, 45.0, 4.0),
-    "dozen": (12.0, 10.0),
-    "dozens": (12.0, 10.0),
-    "fortnight": (2.0, 14.0),
-    "decade": (10.0,),
-    "decades": (10.0,),
-    "century": (100.0,),
-    "centuries": (100.0,),
-    "noon": (12.0,),
-    "midnight": (12.0, 0.0),
-    "weekend": (2.0,),
-    "teens": (10.0,),
-    "tens": (10.0,),
-    "hundreds": (100.0,),
-    "thousands": (1000.0,),
-    "millions": (1e6,),
-    "billions": (1e9,),
-    **{f"{word[:-1]}ies": (float(value),) for word, value in ENGLISH_NUMBERS.items() if word.endswith("ty")},
-    **{f"{word}s": (float(value),) for word, value in ENGLISH_NUMBERS.items() if value > 1 and not word.endswith("ty")},
+    **{word: (float(value),) for value, word in enumerate(WEEKDAYS.split(), 1)},
+    **{word: (float(value),) for value, word in enumerate(MONTHS.split(), 1)},
+    **{word[:3]: (float(value),) for value, word in enumerate(MONTHS.split(), 1)},
+    **{word: values for words, values in ENGLISH_WORDS_OF_VALUES for word in words.split()},
+    **{f"{word[:-1]}ies": (float(ENGLISH_NUMBERS[word]),) for word in ENGLISH_TENS.split()},
+    **{f"{word}s": (float(value),) for value, word in enumerate(ENGLISH_BELOW_TWENTY.split()) if value > 1},
 }
-"""Words that may say a number, or say something that the other language says by one."""
+"""Words that may say a number, or say something that the other language expresses by a number."""
 ENGLISH_WORD = re.compile(r"[a-z]+|[,.;:!?]")
-"""Or a sign, at which a number ends: "At thirty, one stands firm." But one thousand, five hundred is one."""
+"""A word, or a punctuation mark, which ends a number: "At thirty, one stands firm." """
 
 
 def read_english(text: str, certain: set[float], possible: set[float]) -> None:
-    """Add the numbers that are written in English words."""
+    """Add the numbers that are written in English words to both sets."""
     words = ENGLISH_WORD.findall(text)
     for word in words:
         possible |= set(ENGLISH_WORDS.get(word, ()))
-    for row, is_ordinal in rows_of_numerals(words):
+    for row, is_ordinal in runs_of_numerals(words):
         value, parts = english_value(row)
         possible |= {value, *parts}
-        if is_ordinal:  # the twenty-second day is one of 22, a twenty-second delay one of 20
+        if is_ordinal:  # the twenty-second day is day 22, a twenty-second delay takes 20 seconds
             possible.add(english_value(row[:-1])[0])
         elif len(parts) == 2 and all(10 <= part < 100 for part in parts):  # nineteen ninety
             possible.add(parts[0] * 100 + parts[1])
@@ -464,9 +403,11 @@ def read_english(text: str, certain: set[float], possible: set[float]) -> None:
             certain |= {part for part in parts if part > 1}
 
 
-def rows_of_numerals(words: list[str]) -> Iterator[tuple[list[str], bool]]:
-    """Numerals that stand together, and whether the last of them was an ordinal, instead of which its cardinal is
-    given. An ordinal without a numeral before it is in no row."""
+def runs_of_numerals(words: list[str]) -> Iterator[tuple[list[str], bool]]:
+    """Yield each run of adjacent numerals, and whether it ended with an ordinal, which is given as its cardinal.
+
+    A comma after a scale word does not end a run: one thousand, five hundred. An ordinal alone is not a run.
+    """
     row: list[str] = []
     for place, word in enumerate(words):
         joins = word == "and" and row and row[-1] in ENGLISH_SCALES and words[place + 1 : place + 2]
@@ -484,15 +425,17 @@ def rows_of_numerals(words: list[str]) -> Iterator[tuple[list[str], bool]]:
 
 
 def ends_with(last: str, cardinal: str | None) -> bool:
-    """Whether an ordinal of this cardinal, if it is one, makes one number with the numeral before it: hundred and
-    first, twenty-first, but not twenty eleventh."""
+    """Whether an ordinal, given by its cardinal, continues the number before it.
+
+    True for hundred and first and twenty-first, False for twenty eleventh and if there is no ordinal (None).
+    """
     if cardinal is None:
         return False
     return last in ENGLISH_SCALES or (last.endswith("ty") and 0 < ENGLISH_NUMBERS[cardinal] < 10)
 
 
 def english_value(row: list[str]) -> tuple[float, list[float]]:
-    """The number that a row of numerals says, and the numbers that it falls into: ten thirty is 10 and 30."""
+    """Return the value of a run of numerals, and the numbers that it splits into: ten thirty is 10 and 30."""
     parts: list[float] = []
     total, section, last = 0.0, 0.0, 0
     for word in row:
