@@ -108,7 +108,7 @@ def test_an_interrupt_is_resumable(weft: Weft, mirror: Path, address: str, monke
     with monkeypatch.context() as patched:
         patched.setattr(download, "receive", interrupt)
         exit_code, _, error = weft("corpus", "get", NAME, "--from", address)
-    assert exit_code == 3 and "the same command goes on from there" in error
+    assert exit_code == 3 and "the same command continues from there" in error
     assert weft("corpus", "get", NAME, "--from", address, ACCEPT)[0] == 0
 
 
@@ -120,7 +120,7 @@ def test_an_interrupt_is_resumable(weft: Weft, mirror: Path, address: str, monke
         (("3am-zh-en", "--part", "dev"), "it has train, valid, test"),
         (("starter", "--part", "test"), "takes only --output and --force"),
         (("3am-zh-en", "--from", "nowhere"), "neither a folder nor an address"),
-        (("3am-zh-en", "--from", "ftp://127.0.0.1/"), "no http or https address"),
+        (("3am-zh-en", "--from", "ftp://127.0.0.1/"), "not an http or https address"),
     ],
 )
 def test_what_cannot_be_is_refused(weft: Weft, mirror: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -169,7 +169,7 @@ def test_what_cannot_be_split_is_refused(weft: Weft, pairs: Path, arguments: tup
 
 def test_nothing_is_fetched_by_the_list(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_folder, "download", None)
-    monkeypatch.setattr(download, "opener", None)
+    monkeypatch.setattr(download, "request", None)
     assert weft("corpus", "list")[0] == 0
 
 

@@ -191,7 +191,7 @@ def test_the_proxy_of_the_environment_is_asked(server: Loopback, target: Path, m
 
 def test_only_http_and_https_are_opened(target: Path) -> None:
     for address in ("file:///etc/passwd", "ftp://127.0.0.1/file", "data:text/plain,x", "file", "http://["):
-        with pytest.raises(UsageError, match="no http or https address"):
+        with pytest.raises(UsageError, match="not an http or https address"):
             fetch(address, target)
 
 
@@ -203,7 +203,7 @@ def test_a_broken_transfer_goes_on_where_it_stopped(server: Loopback, target: Pa
     messages = fetch(server.address, target)
     assert target.read_bytes() == CONTENT
     assert [wanted for _, wanted in server.asked] == [None, "bytes=70000-", "bytes=100000-"]
-    assert pauses == [1.0, 1.0] and f"ended after 70,000 of {SIZE:,} bytes; trying again in 1 s" in messages[0]
+    assert pauses == [1.0, 1.0] and f"ended after 70,000 of {SIZE:,} bytes; retrying in 1 s" in messages[0]
 
 
 def test_another_call_goes_on_where_the_last_one_stopped(
@@ -211,7 +211,7 @@ def test_another_call_goes_on_where_the_last_one_stopped(
 ) -> None:
     monkeypatch.setattr(module, "PAUSES", ())
     server.plans = [cut_after(70_000)]
-    assert "70,000 bytes of it are kept, and the same command goes on from there" in refused(server.address, target)
+    assert "70,000 bytes of it are kept, and the same command continues from there" in refused(server.address, target)
     fetch(server.address, target)
     assert target.read_bytes() == CONTENT and server.asked[1:] == [("/file", "bytes=70000-")]
 
@@ -250,7 +250,7 @@ def test_ctrl_c_ends_the_command_as_resumable_and_the_same_command_goes_on(
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         _, error = process.communicate()
-    assert process.returncode == 3 and error.endswith("the same command goes on from there\n")
+    assert process.returncode == 3 and error.endswith("the same command continues from there\n")
     subprocess.run(command, check=True, capture_output=True)
     assert server.asked == [("/de-en.txt.zip", None), ("/de-en.txt.zip", "bytes=100-")]
     assert (tmp_path / "made" / "pairs.tsv").read_text() == "de\ten\nEin Hund.\tA dog.\n"
@@ -293,7 +293,7 @@ def test_a_rest_of_which_nobody_says_what_version_it_is_is_not_joined_to_a_weak_
 def test_what_is_not_gone_on_with_is_not_promised_to_be(server: Loopback, target: Path, pauses: list[float]) -> None:
     server.version = None
     server.plans = [cut_after(70_000)] * 5
-    assert "the same command begins again" in refused(server.address, target)
+    assert "the same command starts over" in refused(server.address, target)
     assert server.asked == [("/file", None)] * len(server.asked) and target.with_name("file.partial").exists()
 
 
@@ -354,7 +354,7 @@ def test_the_id_of_a_git_repository_is_a_checksum_too(server: Loopback, target: 
 def test_a_size_that_cannot_be_is_refused_before_anything_is_stored(
     server: Loopback, target: Path, expected: Expected
 ) -> None:
-    assert f"{SIZE:,} bytes are announced" in refused(server.address, target, expected)
+    assert f"announces {SIZE:,} bytes" in refused(server.address, target, expected)
     assert list(target.parent.iterdir()) == []
 
 
@@ -365,7 +365,7 @@ def test_more_bytes_than_may_come_are_not_stored_even_if_unannounced(server: Loo
             answer.wfile.write(CONTENT)
 
     server.plans = [flood]
-    assert "more bytes than that came" in refused(server.address, target, Expected(2 * SIZE))
+    assert "the server sends more bytes" in refused(server.address, target, Expected(2 * SIZE))
     assert target.with_name("file.partial").stat().st_size <= 2 * SIZE
 
 
@@ -386,7 +386,7 @@ def test_a_circle_of_redirects_ends(server: Loopback, target: Path, pauses: list
 
 def test_a_redirect_to_anything_but_http_is_not_followed(server: Loopback, target: Path) -> None:
     server.plans = [say(302, Location="ftp://127.0.0.1/file"), say(302, Location="file:///etc/passwd")]
-    assert "less protected; not followed" in refused(server.address, target)
+    assert "not secure; not followed" in refused(server.address, target)
     refused(server.address, target)
 
 
@@ -394,7 +394,7 @@ def test_a_redirect_to_anything_but_http_is_not_followed(server: Loopback, targe
 def test_a_redirect_never_leads_from_https_to_http(scheme: str, is_followed: bool) -> None:
     request = urllib.request.Request("https://corpora.invalid/file")
     where = f"{scheme}://corpora.invalid/other"
-    with contextlib.nullcontext() if is_followed else pytest.raises(WeftError, match="less protected"):
+    with contextlib.nullcontext() if is_followed else pytest.raises(WeftError, match="not secure"):
         assert Redirects().redirect_request(request, BytesIO(), 302, "Found", HTTPMessage(), where)
 
 
@@ -403,7 +403,7 @@ def test_a_redirect_never_leads_from_https_to_http(scheme: str, is_followed: boo
 
 def test_an_answer_that_says_no_more_than_its_number_is_named(server: Loopback, target: Path) -> None:
     server.plans = [say_no_more_than(404)]
-    assert "the server answers 404; the file is not there any more" in refused(server.address, target)
+    assert "the server answers 404; the file does not exist (any more)" in refused(server.address, target)
 
 
 def test_sizes_that_are_none_are_left_unbelieved(server: Loopback, target: Path) -> None:
@@ -418,7 +418,7 @@ def test_sizes_that_are_none_are_left_unbelieved(server: Loopback, target: Path)
 
 @pytest.mark.parametrize(
     ("code", "said"),
-    [(404, "not there any more"), (403, "permission"), (418, "would not help"), (204, "no file")],
+    [(404, "does not exist"), (403, "access is denied"), (418, "answers 418"), (204, "without a file")],
 )
 def test_a_final_answer_is_not_asked_for_twice(
     server: Loopback, target: Path, pauses: list[float], code: int, said: str
@@ -464,7 +464,7 @@ def test_a_slow_link_hits_the_time_out(
     monkeypatch.setattr(module, "TIMEOUT", 0.1)
     server.plans = [plan]
     (message,) = fetch(server.address, target)
-    assert "within 0.1 s; trying again" in message and target.read_bytes() == CONTENT
+    assert "within 0.1 s; retrying" in message and target.read_bytes() == CONTENT
 
 
 def test_what_is_no_http_and_where_nobody_listens_are_named(
@@ -485,15 +485,15 @@ def test_a_disk_that_is_full_halfway_is_one_error_and_the_next_call_goes_on(serv
         said = refused(server.address, target)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert f"{target} could not be written: File too large; 100,000 bytes of it are kept" in said
-    assert "the same command goes on from there. Put that right, or name another folder by --output" in said
+    assert f"cannot write {target}: File too large; 100,000 bytes of it are kept" in said
+    assert "the same command continues from there. Fix this first, or choose another folder with --output" in said
     fetch(server.address, target)
     assert target.read_bytes() == CONTENT and server.asked[1:] == [("/file", "bytes=100000-")]
 
 
 def test_a_full_disk_is_named(server: Loopback, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.os, "replace", raises_no_space)
-    assert "could not be written: No space left" in refused(server.address, target)
+    assert ": No space left" in refused(server.address, target)
 
 
 def raises_no_space(*paths: Path) -> None:

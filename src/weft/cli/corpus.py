@@ -91,7 +91,7 @@ def get(
         with choose_display() as display:
             converted = get(name, corpus, folder, request, display)
     except KeyboardInterrupt:
-        raise Stopped("stopped; what has arrived is kept, and the same command goes on from there") from None
+        raise Stopped("stopped; what has arrived is kept, and the same command continues from there") from None
     for file, outcome in converted.items():
         typer.echo("; ".join([f"{folder / file}  {outcome.rows:,} {corpus.unit}", *outcome.described()]), err=True)
     typer.echo(f"license: {corpus.license}; commercial use: {corpus.commercial}; see {folder / 'README.md'}", err=True)

@@ -1,14 +1,15 @@
-"""One file from an address to its place on disk: resumable, bounded, and checked before it is believed.
+"""Download one file over HTTP: resumed after an interruption, bounded in size, verified before it is used.
 
-What has arrived lies beside the target as NAME.partial, with NAME.partial.json saying of which version of which file it
-is a part; the next attempt asks for the rest (RFC 9110, section 14: ranges) and begins anew where that version is gone.
-Only a whole file with the expected content gets the target's name. Knows no corpus and no archive.
+The bytes that have arrived are kept next to the target as NAME.partial, their address and version in NAME.partial.json.
+The next attempt requests the rest (RFC 9110, section 14: range requests), or starts over if the version has changed.
+Only a complete file with the expected content gets the target's name.
 """
 
 import hashlib
 import http.client
 import json
 import os
+import re
 import ssl
 import time
 import urllib.request
@@ -24,120 +25,93 @@ from weft.errors import UsageError, WeftError, shown
 from weft.files import sha256, sync, write_atomically
 
 TIMEOUT = 30.0
-"""Seconds without an answer, or with less than LEAST_BYTES of one, after which a connection counts as broken."""
+"""Seconds without an answer, or with fewer than LEAST_BYTES of one, after which a connection counts as broken."""
 LEAST_BYTES = 1024
 PAUSES = (1.0, 2.0, 4.0, 8.0)
-"""Seconds before each new attempt after one that brought nothing new; after the last of them weft gives up."""
+"""Seconds before each retry. The download fails after this many retries in a row that brought no new bytes."""
 LONGEST_PAUSE = 60.0
-"""Seconds; a server may ask for less patience than it gets, not for more than this."""
+"""Upper bound in seconds on the pause that a server may request (Retry-After)."""
 CHUNK = 1 << 16
-WORTH_ANOTHER_TRY = {408, 425, 429, 500, 502, 503, 504}
+RETRIED_STATUS = {408, 425, 429, 500, 502, 503, 504}
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known of a file before it is here; without a digest its content can only be taken on trust."""
+    """What is known about a file before it is downloaded."""
 
     at_most: int
-    """Bytes; more are never stored."""
+    """Largest size in bytes that is stored."""
     size: int | None = None
     sha256: str | None = None
     git_blob: str | None = None
-    """The id under which a git repository keeps the content: the SHA-1 of `blob SIZE`, a zero byte and the content."""
+    """Object id of the content in a git repository: the SHA-1 of `blob SIZE`, a zero byte and the content."""
 
     @property
     def has_digest(self) -> bool:
-        """Whether the content can be checked."""
+        """Whether the content can be verified."""
         return (self.sha256 or self.git_blob) is not None
 
     def difference(self, path: Path) -> str | None:
-        """How the file at `path` is other than expected; None where nothing known speaks against it."""
+        """Describe how the file at `path` differs from what is expected; None if it does not."""
         size = path.stat().st_size
         if self.size is not None and size != self.size:
-            return f"it has {size:,} bytes, expected are {self.size:,}"
+            return f"it has {size:,} bytes instead of {self.size:,}"
         if size > self.at_most:
-            return f"it has {size:,} bytes, more than the {self.at_most:,} that it may have"
+            return f"it has {size:,} bytes, more than the limit of {self.at_most:,}"
         if self.sha256 is not None and (found := sha256(path)) != self.sha256:
-            return f"its sha256 is {found}, expected is {self.sha256}"
+            return f"its sha256 is {found} instead of {self.sha256}"
         if self.git_blob is not None and (found := git_blob(path)) != self.git_blob:
-            return f"its git blob id is {found}, expected is {self.git_blob}"
+            return f"its git blob id is {found} instead of {self.git_blob}"
         return None
 
 
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes that are there, and with those of the whole file where that is known."""
+"""Called with the number of bytes received, and the size of the whole file if it is known."""
 Say = Callable[[str], None]
 
 
 def download(address: str, target: Path, expected: Expected, on_progress: Progress, on_message: Say) -> None:
-    """Make `target` of what is at an http or https address, going on with what an earlier call has left of it.
+    """Download an http or https address to `target`, continuing a transfer that an earlier call has begun.
 
-    Proxies are those of the environment (http_proxy, https_proxy, no_proxy). Raises WeftError where the file cannot be
-    had or is not the expected one; what has arrived is kept beside the target, and nothing else is touched.
+    Uses the proxies of the environment (http_proxy, https_proxy, no_proxy). Raises WeftError if the download fails or
+    the content is not the expected one; what has arrived is kept next to the target.
     """
     if not is_web_address(address):
-        raise UsageError(f"{address} is no http or https address")
-    part = Partial(target)
+        raise UsageError(f"{address} is not an http or https address")
+    part = Partial(target, address)
     try:
-        transfer_patiently(address, part, expected, on_progress, on_message)
+        transfer_with_retries(part, expected, on_progress, on_message)
         if (difference := expected.difference(part.path)) is not None:
+            os.replace(part.path, part.unexpected)
+            part.note.unlink(missing_ok=True)
             raise WeftError(
-                f"{address} is not the file it should be: {difference}. What came is kept as {part.set_aside()}, and "
-                "the next attempt begins anew; if it ends like this one, the source has changed or something between "
-                "here and there changes it: take a copy from elsewhere by --from FOLDER or --from URL"
+                f"{address} is not the expected file: {difference}. The download is kept as {part.unexpected}; the "
+                "next attempt starts over. If it fails in the same way, the source has changed or the connection "
+                "alters it: get the file from elsewhere with --from FOLDER or URL"
             )
         sync(part.path)
         os.replace(part.path, target)
-        part.forget()
+        part.note.unlink(missing_ok=True)
+        part.unexpected.unlink(missing_ok=True)
     except OSError as error:
         raise WeftError(
-            f"{target} could not be written: {error.strerror or error}; {part.outlook(address)}. Put that right, or "
-            "name another folder by --output"
+            f"cannot write {target}: {error.strerror or error}; {part.outlook()}. Fix this first, or choose another "
+            "folder with --output"
         ) from error
 
 
 def is_web_address(address: str) -> bool:
     try:
         return urlsplit(address).scheme in ("http", "https")
-    except ValueError:  # as for an unfinished [::1
+    except ValueError:  # for instance an unclosed [::1
         return False
 
 
-def transfer_patiently(
-    address: str, part: "Partial", expected: Expected, on_progress: Progress, on_message: Say
-) -> None:
-    """Until the whole file is there, or as many attempts in a row as there are pauses brought nothing new."""
-    furthest, failures = part.size(), 0
-    while True:
-        try:
-            transfer(address, part, expected, on_progress)
-            return
-        except Broken as broken:
-            if part.size() > furthest:
-                furthest, failures = part.size(), 0
-            if failures == len(PAUSES):
-                raise WeftError(
-                    f"cannot download {address}: {broken}; {part.outlook(address)}. A mirror or a folder with the "
-                    "files is named by --from"
-                ) from None
-            pause = min(max(PAUSES[failures], broken.pause), LONGEST_PAUSE)
-            failures += 1
-            on_message(f"{part.path.stem}: {broken}; trying again in {pause:g} s")
-            time.sleep(pause)
-
-
-class Broken(Exception):
-    """A transfer ended in a way that may not happen again."""
-
-    def __init__(self, why: str, pause: float = 0.0) -> None:
-        self.pause = pause
-        super().__init__(why)
-
-
 class Partial:
-    """What there is so far of a file: its bytes, and which version of which address they are from."""
+    """The bytes of a file that have arrived so far, and the version that they belong to."""
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, address: str) -> None:
+        self.address = address
         self.path = target.with_name(f"{target.name}.partial")
         self.note = target.with_name(f"{target.name}.partial.json")
         self.unexpected = target.with_name(f"{target.name}.unexpected")
@@ -145,150 +119,151 @@ class Partial:
     def size(self) -> int:
         return self.path.stat().st_size if self.path.is_file() else 0
 
-    def outlook(self, address: str) -> str:
-        """What the same command will do."""
-        size = self.size() if self.version(address) is not None else 0
-        kept = f"{size:,} bytes of it are kept, and the same command goes on from there"
-        return kept if size else "the same command begins again"
-
-    def version(self, address: str) -> str | None:
-        """The validator (an ETag or a date) of the version whose beginning is here; None where that is unknown."""
+    def version(self) -> str | None:
+        """The validator (ETag or date) of the version that the bytes belong to; None if it is unknown."""
         try:
             note = json.loads(self.note.read_text(encoding="utf-8"))
-            version = note["version"] if note["address"] == address else None
+            version = note["version"] if note["address"] == self.address else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return version if isinstance(version, str) else None
 
-    def begin(self, address: str, version: str | None) -> None:
-        """Throw away what there is; what is written from now on is of this version."""
+    def begin(self, version: str | None) -> None:
+        """Discard the bytes; those that follow belong to this version."""
         self.path.unlink(missing_ok=True)
-        write_atomically(self.note, json.dumps({"address": address, "version": version}))
+        write_atomically(self.note, json.dumps({"address": self.address, "version": version}))
 
-    def set_aside(self) -> Path:
-        """Keep a file that is not what was expected under a name of its own, for somebody to look at."""
-        os.replace(self.path, self.unexpected)
-        self.note.unlink(missing_ok=True)
-        return self.unexpected
-
-    def forget(self) -> None:
-        self.note.unlink(missing_ok=True)
-        self.unexpected.unlink(missing_ok=True)
+    def outlook(self) -> str:
+        """What running the same command again will do."""
+        size = self.size() if self.version() is not None else 0
+        if size:
+            return f"{size:,} bytes of it are kept, and the same command continues from there"
+        return "the same command starts over"
 
 
-def transfer(address: str, part: Partial, expected: Expected, on_progress: Progress) -> None:
-    """One attempt: ask for what is missing and append it. Raises Broken where another one may do better."""
-    version = part.version(address)
+class Broken(Exception):
+    """A transfer ended in a way that a retry may fix; `pause` is the number of seconds that the server asks to wait."""
+
+    def __init__(self, why: str, pause: float = 0.0) -> None:
+        self.pause = pause
+        super().__init__(why)
+
+
+class Outdated(Broken):
+    """The bytes that have arrived cannot be continued."""
+
+
+def transfer_with_retries(part: Partial, expected: Expected, on_progress: Progress, on_message: Say) -> None:
+    """Transfer until the file is complete. Raises WeftError after len(PAUSES) retries in a row without new bytes."""
+    furthest, failures = part.size(), 0
+    while True:
+        try:
+            transfer(part, expected, on_progress)
+            return
+        except Broken as broken:
+            if isinstance(broken, Outdated):
+                part.path.unlink(missing_ok=True)
+            if part.size() > furthest:
+                furthest, failures = part.size(), 0
+            if failures == len(PAUSES):
+                raise failed(part.address, f"{broken}; {part.outlook()}") from None
+            pause = min(max(PAUSES[failures], broken.pause), LONGEST_PAUSE)
+            failures += 1
+            on_message(f"{part.path.stem}: {broken}; retrying in {pause:g} s")
+            time.sleep(pause)
+
+
+def transfer(part: Partial, expected: Expected, on_progress: Progress) -> None:
+    """Request the missing bytes once and append them. Raises Broken if a retry may help."""
+    version = part.version()
     done = part.size() if version is not None else 0
     if done and done == expected.size:
         return
-    with ask(address, done, version, part) as response:
+    with request(part.address, done, version) as response:
+        new_version = response.headers.get("ETag") or response.headers.get("Last-Modified")
         if response.status == 206:
             begin, total = content_range(response)
-            # A server that was not asked to send the whole of another version has to say that this is the same one.
+            # If-Range lets a server omit the validator of a part, but it is not sent with a weak one.
             known = (version,) if version is not None and version.startswith("W/") else (None, version)
-            if not done or begin != done or version_of(response) not in known:
-                part.path.unlink(missing_ok=True)
-                raise Broken("the server went on with another version of the file")
+            if not done or begin != done or new_version not in known:
+                raise Outdated("the file on the server has changed")
         elif response.status == 200:
-            done, total = 0, content_length(response)
+            done, total = 0, byte_count(response.headers.get("Content-Length", ""))
         else:
-            raise WeftError(f"cannot download {address}: the server answers {response.status}, which is no file")
-        refuse_size(address, total, expected)
+            raise failed(part.address, f"the server answers {response.status}, without a file")
+        check_announced_size(part.address, total, expected)
         if not done:
-            part.begin(address, version_of(response))
+            part.begin(new_version)
         on_progress(done, total)
         with open(part.path, "ab") as file:
             receive(response, file, done, total, expected, on_progress)
 
 
-def ask(address: str, done: int, version: str | None, part: Partial) -> http.client.HTTPResponse:
-    """The server's answer, 200 with the file or 206 with what follows its first `done` bytes."""
-    request = urllib.request.Request(address, headers={"User-Agent": "weft", "Accept-Encoding": "identity"})
+def request(address: str, done: int, version: str | None) -> http.client.HTTPResponse:
+    """Return the server's answer: 200 with the file, or 206 with what follows its first `done` bytes."""
+    headers = {"User-Agent": "weft", "Accept-Encoding": "identity"}
     if done and version is not None:
-        request.add_header("Range", f"bytes={done}-")
-        if not version.startswith("W/"):  # a weak ETag is not allowed there, and compared in the answer instead
-            request.add_header("If-Range", version)
+        headers["Range"] = f"bytes={done}-"
+        if not version.startswith("W/"):  # a weak ETag is not allowed in If-Range; `transfer` compares it
+            headers["If-Range"] = version
     try:
-        return opener().open(request, timeout=TIMEOUT)
+        opener = urllib.request.build_opener(Redirects)
+        return opener.open(urllib.request.Request(address, headers=headers), timeout=TIMEOUT)
     except HTTPError as error:
         error.close()
-        if error.code == 416:
-            part.path.unlink(missing_ok=True)
-            raise Broken("the server has no more of the file than is here") from None
-        raise failure(address, error) from None
-    except ssl.SSLError as error:
-        raise untrusted(address, error) from None
-    except URLError as error:
-        if isinstance(error.reason, ssl.SSLError):
-            raise untrusted(address, error.reason) from None
-        raise Broken(described(error.reason)) from None
-    except ValueError as error:  # as http.client.InvalidURL is
-        raise WeftError(f"cannot download {address}: {error}") from None
-    except (OSError, http.client.HTTPException) as error:
-        raise Broken(described(error)) from None
-
-
-def opener() -> urllib.request.OpenerDirector:
-    """What opens http and https and nothing else: no file:, no ftp:, no data:."""
-    director = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        Redirects(),
-        urllib.request.UnknownHandler(),
-    ):
-        director.add_handler(handler)
-    return director
+        raise of_status(address, error) from None
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = error.reason if isinstance(error, URLError) else error
+        if isinstance(reason, ssl.SSLError):
+            raise failed(
+                address,
+                f"the connection is not secure ({described(reason)}); check the clock and the certificates of this "
+                "machine (SSL_CERT_FILE)",
+            ) from None
+        if isinstance(reason, ValueError | http.client.InvalidURL):
+            raise failed(address, str(reason)) from None
+        raise Broken(described(reason)) from None
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, at most ten and two to the same place, never to a less protected one."""
+    """Follows at most ten redirects, at most two to the same address, and none from https to http."""
 
     max_repeats = 2
 
     def redirect_request(
         self,
         req: urllib.request.Request,
-        fp: Any,  # what the answer's body is read from
+        fp: Any,  # the body of the answer
         code: int,
         msg: str,
         headers: http.client.HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        fp.close()  # the base class would read all of a body that nobody wants
+        fp.close()  # the base class would read the body to its end
         scheme = urlsplit(newurl).scheme
         if scheme not in ("http", "https") or (req.type == "https" and scheme != "https"):
-            raise WeftError(f"{req.full_url} leads to {shown(newurl, 200)}, which is less protected; not followed")
+            raise WeftError(f"{req.full_url} redirects to {shown(newurl, 200)}, which is not secure; not followed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def failure(address: str, error: HTTPError) -> Exception:
-    """What an answer other than the file comes to: Broken where asking again may help, else a WeftError."""
+def of_status(address: str, error: HTTPError) -> Exception:
+    """The exception for an HTTP status other than success: Broken if a retry may help, otherwise WeftError."""
     said = f"the server answers {error.code} {shown(str(error.reason), 100)}".strip()
-    if error.code in WORTH_ANOTHER_TRY:
+    if error.code == 416:
+        return Outdated("the server has no more bytes than have arrived")
+    if error.code in RETRIED_STATUS:
         return Broken(said, retry_after(error))
     if error.code in (401, 403, 407):
-        hint = "it asks for a permission that weft does not have"
+        said += "; access is denied"
     elif error.code in (404, 410):
-        hint = "the file is not there any more"
+        said += "; the file does not exist (any more)"
     elif 300 <= error.code < 400:
-        said, hint = "the server redirects in a circle, or too often", "the address is broken"
-    else:
-        hint = "asking again would not help"
-    return WeftError(
-        f"cannot download {address}: {said}; {hint}. A mirror or a folder with the files is named by --from"
-    )
+        said = "the server redirects in a circle or too often"
+    return failed(address, said)
 
 
-def untrusted(address: str, error: ssl.SSLError) -> WeftError:
-    return WeftError(
-        f"cannot download {address}: the connection cannot be trusted ({described(error)}); check this machine's clock "
-        "and certificates (SSL_CERT_FILE), or name a mirror or a folder with the files by --from"
-    )
+def failed(address: str, why: str) -> WeftError:
+    return WeftError(f"cannot download {address}: {why}. Use --from to name a mirror, or a folder that has the files")
 
 
 def described(error: object) -> str:
@@ -302,7 +277,7 @@ def described(error: object) -> str:
 
 
 def retry_after(error: HTTPError) -> float:
-    """Seconds that the server asks to wait; 0 where it says nothing that can be understood."""
+    """Seconds that the server asks to wait; 0 if it does not say, or not in a valid form."""
     said = error.headers.get("Retry-After", "")
     try:
         return float(said) if said.isdecimal() else max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
@@ -311,38 +286,29 @@ def retry_after(error: HTTPError) -> float:
 
 
 def content_range(response: http.client.HTTPResponse) -> tuple[int | None, int | None]:
-    """Where the part that comes begins, and the size of the whole, out of `bytes 5-9/10`."""
-    span, _, total = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("/")
-    begin = span.partition("-")[0]
-    return number(begin), number(total)
+    """The first position of a part and the size of the whole, from `bytes 5-9/10`."""
+    match = re.fullmatch(r"bytes (\d+)-\d*/(\d+|\*)", response.headers.get("Content-Range", ""))
+    return (byte_count(match[1]), byte_count(match[2])) if match else (None, None)
 
 
-def content_length(response: http.client.HTTPResponse) -> int | None:
-    return number(response.headers.get("Content-Length", ""))
-
-
-def number(said: str) -> int | None:
-    """A count of bytes; None for what is none, or could not be one."""
+def byte_count(said: str) -> int | None:
+    """The number of bytes in a header; None if it is not a plausible one."""
     return int(said) if said.isdecimal() and len(said) < 20 else None
 
 
-def version_of(response: http.client.HTTPResponse) -> str | None:
-    return response.headers.get("ETag") or response.headers.get("Last-Modified")
-
-
-def refuse_size(address: str, total: int | None, expected: Expected) -> None:
-    """Raise WeftError where the announced size alone says that this is another file."""
+def check_announced_size(address: str, total: int | None, expected: Expected) -> None:
+    """Raise WeftError if the announced size shows that this is another file."""
     if total is not None and expected.size is not None and total != expected.size:
         raise WeftError(
-            f"{address} is not the file it should be: {total:,} bytes are announced, expected are {expected.size:,}; "
-            "nothing was downloaded. The source has changed: take a copy from elsewhere by --from FOLDER or --from URL"
+            f"{address} is not the expected file: the server announces {total:,} bytes instead of {expected.size:,}; "
+            "nothing was downloaded. The source has changed: get the file from elsewhere with --from FOLDER or URL"
         )
     if total is not None and total > expected.at_most:
-        raise too_large(address, f"{total:,} bytes are announced", expected)
+        raise too_large(address, f"the server announces {total:,} bytes", expected)
 
 
 def too_large(address: str, what: str, expected: Expected) -> WeftError:
-    return WeftError(f"{address} is not the file it should be: {what}, and it may have {expected.at_most:,} at most")
+    return WeftError(f"{address} is not the expected file: {what}, over the limit of {expected.at_most:,}")
 
 
 def receive(
@@ -353,19 +319,19 @@ def receive(
     expected: Expected,
     on_progress: Progress,
 ) -> None:
-    """Append what comes to `file`; raises Broken where it stops before the end, or nearly stops."""
+    """Append the body to `file`; raises Broken if it ends early or nearly stops."""
     window_began, window_bytes = time.monotonic(), 0
     while chunk := read_some(response):
         done += len(chunk)
         if done > expected.at_most:
-            raise too_large(response.url, "more bytes than that came", expected)
+            raise too_large(response.url, "the server sends more bytes", expected)
         file.write(chunk)
-        file.flush()  # so that nothing is lost with the process
+        file.flush()  # keep the bytes if the process is killed
         on_progress(done, total)
         window_bytes += len(chunk)
         if time.monotonic() - window_began > TIMEOUT:
             if window_bytes < LEAST_BYTES:
-                raise Broken(f"only {window_bytes} bytes came within {TIMEOUT:g} s")
+                raise Broken(f"only {window_bytes} bytes arrived within {TIMEOUT:g} s")
             window_began, window_bytes = time.monotonic(), 0
     whole = total if total is not None else expected.size
     if whole is not None and done < whole:
@@ -380,9 +346,7 @@ def read_some(response: http.client.HTTPResponse) -> bytes:
 
 
 def git_blob(path: Path) -> str:
-    """The id that git gives to the content of a file."""
-    digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    """The object id that git gives to the content of a file."""
+    header = b"blob %d\0" % path.stat().st_size
     with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.sha1(header, usedforsecurity=False)).hexdigest()
