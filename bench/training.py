@@ -48,7 +48,7 @@ from bench.peers.prepare import prepare
 
 from weft.cli.start import with_whole_heap
 from weft.data.store import Store
-from weft.models.cost import PRODUCTS_IN_AN_UPDATE, multiply_adds_by_room
+from weft.models.cost import PRODUCTS_IN_AN_UPDATE
 from weft.runtime import PRECISIONS, choose_device, has_native_bf16
 from weft.tasks.model_folder import TranslationModel
 from weft.tasks.training import Silent, training_batches
@@ -152,10 +152,12 @@ def measure_system(number: int, system: str, precision: str, work: Path, options
 
 
 def multiply_adds_a_target_token(model: TranslationModel, pairs: Store) -> int:
-    """What an update takes for each target token of these pairs, by weft's own count (models/cost.py)."""
+    """What an update takes for each target token of these pairs, by weft's own count (models/transformer.py)."""
     batches = training_batches(model, pairs, Silent())
     sources, targets = batches.sources.lengths, batches.targets.lengths - 1  # <s> is not predicted
-    forward = sum(multiply_adds_by_room(model.model, sources, targets).values())
+    counted = model.recipe.model.multiply_adds(model.target_tokenizer.vocab_size, sources, targets)
+    assert counted is not None  # they are of every kind that is compared here
+    forward = sum(counted.values())
     return round(PRODUCTS_IN_AN_UPDATE * forward / int(targets.sum()))
 
 

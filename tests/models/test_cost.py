@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from weft.models.cost import PRODUCTS_IN_AN_UPDATE, multiply_adds_by_room, parameters_by_room
+from weft.models.cost import PRODUCTS_IN_AN_UPDATE, parameters_by_part
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.training.losses import blocked_cross_entropy
 
@@ -29,9 +29,13 @@ def make(**changes: Any) -> Transformer:
     return Transformer(config, source_vocab_size=SOURCE_VOCAB, target_vocab_size=TARGET_VOCAB, padding_id=0)
 
 
+def multiply_adds(model: Transformer, sources: np.ndarray, targets: np.ndarray) -> dict[str, int]:
+    return model.config.multiply_adds(TARGET_VOCAB, sources, targets)
+
+
 def counted(model: Transformer) -> dict[str, int]:
     """Of PAIRS pairs of one length, so that there is no padding."""
-    return multiply_adds_by_room(model, np.full(PAIRS, SOURCE), np.full(PAIRS, TARGET))
+    return multiply_adds(model, np.full(PAIRS, SOURCE), np.full(PAIRS, TARGET))
 
 
 # Numbers
@@ -42,7 +46,7 @@ def test_the_numbers_of_one_layer_a_side_can_be_counted_by_hand() -> None:
     attention = 4 * (8 * 8 + 8)  # queries, keys, values, output: a matrix and a bias each
     feed_forward = (8 * 20 + 20) + (20 * 8 + 8)
     norm = 8 + 8
-    assert parameters_by_room(model) == {
+    assert parameters_by_part(model) == {
         "embeddings": 11 * 8 + 13 * 8,
         "encoder": attention + feed_forward + 2 * norm + norm,
         "decoder": 2 * attention + feed_forward + 3 * norm + norm,
@@ -50,17 +54,17 @@ def test_the_numbers_of_one_layer_a_side_can_be_counted_by_hand() -> None:
     }
 
 
-def test_an_untied_output_counts_in_its_own_room_and_a_shared_embedding_once() -> None:
-    assert parameters_by_room(make(tie="none"))["output"] == 13 * 8
+def test_an_untied_output_counts_in_its_own_part_and_a_shared_embedding_once() -> None:
+    assert parameters_by_part(make(tie="none"))["output"] == 13 * 8
     config = TransformerConfig(model_dim=8, num_heads=2, tie="all")
     one_vocabulary = Transformer(config, source_vocab_size=13, target_vocab_size=13, padding_id=0)
-    assert parameters_by_room(one_vocabulary)["embeddings"] == 13 * 8
+    assert parameters_by_part(one_vocabulary)["embeddings"] == 13 * 8
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_the_rooms_hold_all_parameters(shape: dict[str, Any]) -> None:
+def test_the_parts_hold_all_parameters(shape: dict[str, Any]) -> None:
     model = make(**shape)
-    assert sum(parameters_by_room(model).values()) == sum(parameter.numel() for parameter in model.parameters())
+    assert sum(parameters_by_part(model).values()) == sum(parameter.numel() for parameter in model.parameters())
 
 
 # Multiply-adds
@@ -69,7 +73,7 @@ def test_the_rooms_hold_all_parameters(shape: dict[str, Any]) -> None:
 def test_the_products_of_one_pair_can_be_counted_by_hand() -> None:
     model = make(encoder_layers=1, decoder_layers=1)
     projections, feed_forward = 8 * 8, 2 * 8 * 20
-    assert multiply_adds_by_room(model, np.array([5]), np.array([4])) == {
+    assert multiply_adds(model, np.array([5]), np.array([4])) == {
         "embeddings": 0,
         "encoder": 5 * (4 * projections + feed_forward) + 2 * 5 * 5 * 8,
         "decoder": 4 * (4 * projections + 2 * projections + feed_forward)  # self-attention, query and output, ff
@@ -82,9 +86,9 @@ def test_the_products_of_one_pair_can_be_counted_by_hand() -> None:
 
 def test_pairs_of_several_lengths_add_up() -> None:
     model = make()
-    whole = multiply_adds_by_room(model, np.array([5, 2, 7]), np.array([4, 6, 1]))
-    alone = [multiply_adds_by_room(model, np.array([s]), np.array([t])) for s, t in ((5, 4), (2, 6), (7, 1))]
-    assert whole == {room: sum(one[room] for one in alone) for room in whole}
+    whole = multiply_adds(model, np.array([5, 2, 7]), np.array([4, 6, 1]))
+    alone = [multiply_adds(model, np.array([s]), np.array([t])) for s, t in ((5, 4), (2, 6), (7, 1))]
+    assert whole == {part: sum(one[part] for one in alone) for part in whole}
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

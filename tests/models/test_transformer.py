@@ -374,12 +374,12 @@ def test_sentences_may_be_longer_than_any_before(positions):
     model = make(positions=positions).eval()
     long = torch.randint(3, SOURCE_VOCAB, (1, 300))
     assert model(long, long)[0, -1].isfinite().all()
-    assert model.config.longest_sentence is None
+    assert model.config.longest is None
 
 
 def test_learned_positions_know_a_longest_sentence_on_either_side():
     model = make(positions="learned", max_positions=8).eval()
-    assert model.config.longest_sentence == 8
+    assert model.config.longest == 8
     fits, too_long = torch.full((1, 8), 5), torch.full((1, 9), 5)
     assert model(fits, fits).isfinite().all()
     for source, target in ((too_long, fits), (fits, too_long)):

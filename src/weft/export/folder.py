@@ -102,7 +102,7 @@ def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> I
 
 def longest(model: TranslationModel) -> int:
     """The most tokens of a sentence that its export takes."""
-    return model.recipe.model.longest_sentence or POSITIONS
+    return model.recipe.model.longest or POSITIONS
 
 
 def write_export(folder: Path, model: TranslationModel, export: Export) -> None:

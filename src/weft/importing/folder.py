@@ -113,7 +113,7 @@ def card(model: TranslationModel, foreign: Foreign, folder: Path) -> str:
         "",
         f"# {source} → {target}, {model.count_parameters():,} parameters",
         "",
-        f"A {shape.kind} of {shape.encoder_layers}+{shape.decoder_layers} layers, {shape.model_dim} wide, that "
+        f"A {shape.kind} of {shape.describe()}, that "
         f"weft {__version__} imported from a folder `{plain(folder.name)}` of {foreign.framework}. What it was "
         "trained on, and how well it translates, that folder may tell.",
         "",

@@ -14,23 +14,25 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.config import FieldProblem, FieldProblems, Settings
+from weft.config import FieldProblem, FieldProblems
 from weft.layers.attention import MultiHeadAttention, attention_weights
 from weft.layers.cache import KeyValueCache
 from weft.layers.dropout import Dropout
 from weft.layers.embedding import TokenEmbedding
-from weft.layers.feed_forward import FeedForward
+from weft.layers.feed_forward import GATES, FeedForward
 from weft.layers.initialization import draw_normal
 from weft.layers.linear import Linear
 from weft.layers.masks import causal_mask, padding_mask
 from weft.layers.norm import NORMS, LayerNorm, RMSNorm
 from weft.layers.positions import LearnedPositions, SinusoidalPositions
+from weft.models.contract import ModelSettings
 
 if TYPE_CHECKING:
     from weft.models.transformer_session import KeptWeights, TransformerSession
@@ -40,7 +42,7 @@ LEAST_WIDTH, MOST_WIDTH = 8, 8192
 MOST_HEADS = 256
 
 
-class TransformerConfig(Settings):
+class TransformerConfig(ModelSettings):
     kind: Literal["transformer"] = "transformer"
     """The architecture."""
     model_dim: int = Field(default=256, ge=LEAST_WIDTH, le=MOST_WIDTH)
@@ -107,7 +109,7 @@ class TransformerConfig(Settings):
 
     @property
     def dropouts(self) -> tuple[float, ...]:
-        """The probabilities in force, place by place; that of whole layers apart."""
+        """Of embeddings, attention weights, feed-forward and residual; that of whole layers is not among them."""
         places = (self.embedding_dropout, self.attention_dropout, self.activation_dropout, self.residual_dropout)
         return tuple(self.dropout_unless(place) for place in places)
 
@@ -132,9 +134,48 @@ class TransformerConfig(Settings):
         return self.dropout if own is None else own
 
     @property
-    def longest_sentence(self) -> int | None:
-        """The most tokens, <s> or </s> counted, that either side of a pair may have; None: any number."""
+    def width(self) -> int:
+        return self.model_dim
+
+    @property
+    def longest(self) -> int | None:
         return (self.max_positions or 1024) if self.positions == "learned" else None
+
+    @property
+    def needs_one_vocabulary(self) -> bool:
+        return self.tie == "all"
+
+    def describe(self) -> str:
+        return f"{self.encoder_layers}+{self.decoder_layers} layers, {self.model_dim} wide"
+
+    def multiply_adds(self, vocab_size: int, *lengths: Int[np.ndarray, " pairs"]) -> dict[str, int]:
+        """Of a forward pass over pairs of these lengths: source tokens with </s>, target tokens to predict.
+
+        With d = model_dim, F the entries of the matrices of a feed-forward network, V the target vocabulary and L
+        layers, a pair of S source and T target tokens takes
+
+            encoder   L_enc (S (4 d^2 + F) + 2 S^2 d)
+            decoder   L_dec (T (6 d^2 + F) + S 2 d^2 + 2 T^2 d + 2 T S d)
+            output    T V d
+
+        One multiply-add is one product and its sum (two floating-point operations). Only matrix products count: looking
+        up an embedding takes none, and biases, norms, activations, soft-max and dropout are left out. Attention counts
+        whole, its masked half too, for that is what is computed. Padding does not count, and a layer that layer dropout
+        may skip does.
+        """
+        sources, targets = lengths
+        source, target = int(sources.sum()), int(targets.sum())
+        width, square = self.model_dim, self.model_dim**2
+        feed_forward = (3 if self.activation in GATES else 2) * width * self.ff_dim
+        seen_by_source = int((sources * sources).sum())
+        seen_by_target = int((targets * targets).sum()) + int((targets * sources).sum())
+        return {
+            "embeddings": 0,
+            "encoder": self.encoder_layers * (source * (4 * square + feed_forward) + 2 * seen_by_source * width),
+            "decoder": self.decoder_layers
+            * (target * (6 * square + feed_forward) + source * 2 * square + 2 * seen_by_target * width),
+            "output": target * vocab_size * width,
+        }
 
 
 def fitting_heads(width: int, unit: int) -> list[int]:
@@ -236,8 +277,8 @@ def added_positions(config: TransformerConfig) -> SinusoidalPositions | LearnedP
     """What is added to the embeddings of one side, if anything is."""
     if config.positions == "rotary":
         return None
-    if config.longest_sentence is not None:
-        return LearnedPositions(config.longest_sentence, config.model_dim)
+    if config.longest is not None:
+        return LearnedPositions(config.longest, config.model_dim)
     if config.positions == "scaled-sinusoidal":
         return SinusoidalPositions(config.model_dim, period=(config.max_positions or 128) / (2 * math.pi))
     return SinusoidalPositions(config.model_dim)
@@ -338,6 +379,10 @@ class Transformer(nn.Module):
         for layer in self._taking_part(self.decoder):
             x = layer(x, memory, target_mask, source_mask)
         return self.decoder_norm(x)
+
+    @property
+    def is_replayable(self) -> bool:
+        return not self.config.layer_dropout
 
     def score(self, x: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch vocab"]:
         """Logits over the target vocabulary."""

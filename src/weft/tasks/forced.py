@@ -189,7 +189,7 @@ def of_given(
 
 def refuse_without_positions(translator: Translator, encoded: Sequence[Sequence[int]]) -> None:
     """Raise UsageError for the first translation that is longer than the positions that a model has learned."""
-    learned = (member.model.config.longest_sentence for member in translator.members)
+    learned = (member.model.config.longest for member in translator.members)
     longest = min((number for number in learned if number is not None), default=None)
     for number, ids in enumerate(encoded, start=1):
         if longest is not None and len(ids) >= longest:  # <s> takes a place

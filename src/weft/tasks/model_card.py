@@ -52,8 +52,8 @@ def model_card(
         "",
         f"# {source} → {target}, {model.count_parameters():,} parameters",
         "",
-        f"A {recipe.model.kind} of {recipe.model.encoder_layers}+{recipe.model.decoder_layers} layers, "
-        f"{recipe.model.model_dim} wide, trained by weft {__version__} for {counted(steps, 'step')} on "
+        f"A {recipe.model.kind} of {recipe.model.describe()}, trained by weft {__version__} for "
+        f"{counted(steps, 'step')} on "
         f"{counted(pairs, 'pair')} with seed {recipe.seed}. Every setting and where it came from stands in "
         "`config.toml`.",
         "",

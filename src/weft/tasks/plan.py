@@ -20,7 +20,7 @@ from weft.config import Resolved
 from weft.data.batching import Batch, PairBatches
 from weft.data.store import Store
 from weft.errors import RunError
-from weft.models.cost import PRODUCTS_IN_AN_UPDATE, multiply_adds_by_room, parameters_by_room
+from weft.models.cost import PRODUCTS_IN_AN_UPDATE, parameters_by_part
 from weft.runtime import keep_memory_pages, keep_programs
 from weft.tasks.budget import duration
 from weft.tasks.corpora import Corpora, find_recipe, read_all
@@ -77,9 +77,9 @@ class Plan:
     validations: int | None
     """That are left; None where they are due by the clock and no trial says how fast it runs."""
     parameters: Mapping[str, int]
-    """By room."""
-    multiply_adds: Mapping[str, float]
-    """A target token in a forward pass, by room."""
+    """By part of the network."""
+    multiply_adds: Mapping[str, float] | None
+    """A target token in a forward pass, by part of the network; None where weft does not count them."""
     passes: int
     """Of the model over a batch in an update: two with R-Drop."""
     device: str
@@ -92,7 +92,8 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        update = {room: self.in_an_update(count) for room, count in self.multiply_adds.items()}
+        forward = self.multiply_adds
+        update = None if forward is None else {part: self.in_an_update(count) for part, count in forward.items()}
         return {**asdict(self), "multiply_adds_of_an_update": update, "ends_at": self.ends_at()}
 
     def in_an_update(self, multiply_adds: float) -> float:
@@ -129,14 +130,18 @@ class Plan:
         ]
 
     def _cost(self) -> list[str]:
-        total = {room: (self.parameters[room], self.multiply_adds[room]) for room in self.parameters}
+        if self.multiply_adds is None:
+            parameters = {**self.parameters, "all": sum(self.parameters.values())}
+            heading = f"{'':<12} {'parameters':>14}"
+            return [heading, *(f"{part:<12} {numbers:>14,}" for part, numbers in parameters.items())]
+        total = {part: (self.parameters[part], self.multiply_adds[part]) for part in self.parameters}
         total["all"] = sum(self.parameters.values()), sum(self.multiply_adds.values())
         return [
             f"{'':<12} {'parameters':>14} {'multiply-adds a target token':>33}",
             f"{'':<12} {'':>14} {'forward':>16} {'update':>16}",
             *(
-                f"{room:<12} {numbers:>14,} {forward:>16,.0f} {self.in_an_update(forward):>16,.0f}"
-                for room, (numbers, forward) in total.items()
+                f"{part:<12} {numbers:>14,} {forward:>16,.0f} {self.in_an_update(forward):>16,.0f}"
+                for part, (numbers, forward) in total.items()
             ),
         ]
 
@@ -201,7 +206,7 @@ def plan(
     left = trainer.horizon.total_steps - steps_done
     tokens = target_tokens(batches)
     lengths = [side.lengths[np.concatenate(batches.order(0))] for side in (batches.sources, batches.targets)]
-    counts = multiply_adds_by_room(model.model, lengths[0], lengths[1] - 1)
+    counts = model.recipe.model.multiply_adds(model.target_tokenizer.vocab_size, lengths[0], lengths[1] - 1)
     return Plan(
         run=str(run_path),
         pairs=len(batches.sources),
@@ -220,8 +225,8 @@ def plan(
             if trial is None and intervals[0].seconds is not None
             else times_due(intervals[0], left, trial.pace.step if trial else 0.0, done=steps_done)
         ),
-        parameters=parameters_by_room(model.model),
-        multiply_adds={room: count / tokens for room, count in counts.items()},
+        parameters=parameters_by_part(model.model),
+        multiply_adds=None if counts is None else {part: count / tokens for part, count in counts.items()},
         passes=trainer.config.passes,
         device=trainer.device.type,
         memory=memory,

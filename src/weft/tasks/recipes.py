@@ -11,7 +11,7 @@ from weft.data.cleaning import CleaningConfig
 from weft.data.corpus import DataConfig
 from weft.decoding.search import DecodingConfig
 from weft.metrics.requirements import RequirementsConfig
-from weft.models.transformer import TransformerConfig
+from weft.models.kinds import Seq2SeqSettings
 from weft.text.tokenizer import TokenizerConfig
 from weft.text.vocabulary import MASK
 from weft.training.config import TrainingConfig
@@ -33,7 +33,7 @@ class TranslationRecipe(Settings):
     """How text is cut into pieces."""
     augmentation: AugmentationConfig = AugmentationConfig()
     """What noise training pairs get."""
-    model: TransformerConfig = TransformerConfig()
+    model: Seq2SeqSettings = Seq2SeqSettings()
     """What the model looks like."""
     training: TrainingConfig = TrainingConfig()
     """How it is trained."""
@@ -49,14 +49,14 @@ class TranslationRecipe(Settings):
         return self
 
     def _misfits(self) -> Iterator[FieldProblem]:
-        if self.model.tie == "all" and not self.tokenizer.shared:
+        if self.model.needs_one_vocabulary and not self.tokenizer.shared:
             yield FieldProblem("model.tie", 'needs one vocabulary; set tokenizer.shared = true, or tie = "decoder"')
         kind, amount = self.tokenizer.kind, self.augmentation.subword_sampling
         if amount and kind not in ("bpe", "unigram"):
             yield FieldProblem("augmentation.subword_sampling", f'cuts pieces of bpe and unigram; kind is "{kind}"')
         if amount > 1 and kind == "bpe":
             yield FieldProblem("augmentation.subword_sampling", "is for bpe the share of merges left out, at most 1")
-        longest = self.model.longest_sentence
+        longest = self.model.longest
         if longest is not None and self.data.max_length > longest - 2:  # a tag and </s>, or <s>
             what = f"leaves no room in model.max_positions = {longest}; try {longest - 2}, or more positions"
             yield FieldProblem("data.max_length", what)

@@ -403,7 +403,7 @@ def check_same_recipe(so_far: SoFar, run: RunFolder) -> None:
 def check_not_shorter(so_far: SoFar, trainer: TranslationTrainer, run: RunFolder) -> None:
     """Refuse to go on with a run under way whose epochs and steps, taken together, end it sooner than before."""
     before = so_far.chosen.recipe
-    planned = before.training.horizon(trainer.steps_per_epoch, before.model.model_dim).total_steps
+    planned = before.training.horizon(trainer.steps_per_epoch, before.model.width).total_steps
     if not so_far.status.finished and trainer.horizon.total_steps < planned:
         changes = [d for d in differences(so_far.chosen, so_far.now) if d.key in FITTED]
         raise another_recipe(changes, run, so_far.status)
@@ -494,7 +494,7 @@ def make_trainer(
     teachers = ranks.from_first(load_teachers, model, listener)
     batches = replace(training_batches(model, store, listener, teachers), part=ranks.part)
     steps_per_epoch = recipe.training.steps_per_epoch(batches.steps_per_epoch())
-    total = recipe.training.horizon(steps_per_epoch, recipe.model.model_dim).total_steps
+    total = recipe.training.horizon(steps_per_epoch, recipe.model.width).total_steps
     if (wanted := recipe.training.steps or 0) > total:
         listener.on_message(
             f"training.epochs = {recipe.training.epochs} ends this run after {total:,} steps, before the {wanted:,} "
@@ -531,7 +531,7 @@ def make_trainer(
         describe_batch=describe_batch,
         listener=listener,
         seed=recipe.seed,
-        model_dim=recipe.model.model_dim,
+        model_dim=recipe.model.width,
         device=device,
         identity={
             "recipe": render(given),
@@ -559,7 +559,7 @@ def training_batches(
     if recipe.augmentation.is_noisy:
         tokenizers = model.source_tokenizer, model.target_tokenizer
         tags = frozenset(token for part in store.parts for token in tag_ids(model.source_tokenizer, part.tag))
-        positions = [reader.config.longest_sentence for reader in (model.model, *teachers)]
+        positions = [reader.config.longest for reader in (model.model, *teachers)]
         noise = PairNoise(
             recipe.augmentation,
             recipe.seed,

@@ -291,7 +291,7 @@ class Translator:
 
     def longest_sentence(self) -> int | None:
         """The most tokens of a sentence, <s> or </s> counted, that all members have places for; None: any number."""
-        places = [member.model.config.longest_sentence for member in self.members]
+        places = [member.model.config.longest for member in self.members]
         return min((number for number in places if number is not None), default=None)
 
     def longest_text(self) -> int:
@@ -702,10 +702,10 @@ class TranslationTask:
     def can_be_recorded(self) -> bool:
         """Whether the loss is the same operations for all batches of one shape: no layer is left out by chance. (With
         teachers it might be; nobody has tried.)"""
-        return not self.teachers and not self.translator.model.model.config.layer_dropout
+        return not self.teachers and self.translator.model.model.is_replayable
 
     def filled_up(self, batch: Batch) -> Batch:
-        return batch.filled_up(PADDING_ID, self.translator.model.model.config.longest_sentence)
+        return batch.filled_up(PADDING_ID, self.translator.model.model.config.longest)
 
     def loss(self, model: Transformer, batch: Batch) -> Loss:
         """Cross-entropy of every target token given those before it, and what the recipe sets beside it: z-loss, a
@@ -843,7 +843,7 @@ def refuse_too_long_pairs(model: TranslationModel, batches: PairBatches, pairs: 
     Of training pairs those have been left out.
     """
     lengths = np.maximum(batches.sources.lengths, batches.targets.lengths - 1)  # </s> is not read by the decoder
-    longest, tags = model.recipe.model.longest_sentence, tag_ids(model.source_tokenizer, model.recipe.data.tag)
+    longest, tags = model.recipe.model.longest, tag_ids(model.source_tokenizer, model.recipe.data.tag)
     problems = []
     pieces = batches.sources.lengths - 1 - len(tags)  # without </s>
     for index in np.flatnonzero((lengths > (longest or math.inf)) | (pieces > LONGEST_SOURCE)).tolist():

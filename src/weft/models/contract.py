@@ -1,0 +1,126 @@
+"""What the rest of weft asks of a model.
+
+ModelSettings   the [model] table of a recipe, whatever the architecture
+Seq2Seq         the network that a translation loss trains and a search steps through
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from weft.config import Settings
+
+
+class ModelSettings(Settings):
+    """The base of every [model] table. `kind` names the architecture and decides which other keys there are."""
+
+    kind: Any
+    """The architecture; a `Literal` of its name in every subclass."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Size of the vectors between layers; Noam's learning rate is proportional to its inverse square root."""
+
+    @property
+    def longest(self) -> int | None:
+        """Most tokens of a sentence on either side, <s> or </s> counted; None where there is no limit."""
+        return None
+
+    @property
+    def dropouts(self) -> tuple[float, ...]:
+        """The dropout probabilities in force, one for each place that drops activations."""
+        return ()
+
+    @property
+    def needs_one_vocabulary(self) -> bool:
+        """Whether source and target share a matrix, and so must share their vocabulary."""
+        return False
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The size in a few words, such as "4+4 layers, 256 wide"."""
+
+    def multiply_adds(self, vocab_size: int, *lengths: Int[np.ndarray, " rows"]) -> dict[str, int] | None:
+        """Multiply-adds of a forward pass, by part of the network (cost.py); None where they are not counted.
+
+        `lengths` holds the tokens of every row, an array for each column of the data: of pairs the source tokens with
+        </s>, and the target tokens to predict. `vocab_size` is the number of pieces that the output ranks.
+        """
+        return None
+
+
+@runtime_checkable
+class Steps(Protocol):
+    """What `Seq2Seq.start` returns: weft.decoding searches it (decoding/step.py has the same protocol)."""
+
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        """Take the newest token of every row, return the log-probabilities (fp32) of the one that follows."""
+        ...
+
+    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
+        """Let row i continue what row rows[i] was."""
+        ...
+
+
+@runtime_checkable
+class Seq2Seq(Protocol):
+    """A network that reads a source and predicts a target, one token after another.
+
+    A kind of network is a class with this protocol that is made by
+
+        Class(settings, source_vocab_size=..., target_vocab_size=..., padding_id=...)
+
+    and a line in SEQ2SEQ (kinds.py). It is an nn.Module; what is used of that stands here too.
+    """
+
+    config: Any
+    compute_dtype: torch.dtype
+    """Precision of the activations; the parameters are fp32 whatever it is."""
+    layer_generator: torch.Generator | None
+    """Draws the layers that a training step skips, alike in all processes that train together; None: torch's own."""
+    computing: Any
+    """A lock, held by the thread that computes in a precision of its own."""
+    training: bool
+
+    @property
+    def output(self) -> nn.Linear:
+        """Turns the vectors of `decode` into logits; the loss reads its weight and bias."""
+        ...
+
+    @property
+    def is_replayable(self) -> bool:
+        """Whether passes over batches of one shape are the same operations, so that a GPU can replay a recorded one."""
+        ...
+
+    def encode(
+        self, source: Int[Tensor, "batch source"]
+    ) -> tuple[Float[Tensor, "batch source model"], Bool[Tensor, "batch 1 1 source"]]:
+        """The vectors of the source tokens, and the mask that is True at tokens and False at padding."""
+        ...
+
+    def decode(
+        self,
+        target: Int[Tensor, "batch target"],
+        memory: Float[Tensor, "batch source model"],
+        source_mask: Bool[Tensor, "batch 1 1 source"],
+    ) -> Float[Tensor, "batch target model"]:
+        """The vectors that `output` turns into logits of the next token, given the tokens up to each place."""
+        ...
+
+    def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> Steps:
+        """Encode the source and be ready to write `rows_per_sentence` hypotheses for each sentence."""
+        ...
+
+    def train(self, mode: bool = True) -> "Seq2Seq": ...
+
+    def eval(self) -> "Seq2Seq": ...
+
+    def to(self, device: torch.device) -> "Seq2Seq": ...
+
+    def modules(self) -> Iterator[nn.Module]: ...
