@@ -1,3 +1,3 @@
-"""The version of weft, in a module of its own so that any room can import it; the build reads it from here."""
+"""The version of weft, which any module can import without importing the package; the build reads it too."""
 
 __version__ = "0.1.0"

@@ -333,7 +333,7 @@ def test_settings_of_the_search_can_be_changed(translate: Translate) -> None:
 def test_what_a_trained_model_is_cannot_be_changed(weft: Weft, distinct_model: Path, setting: str) -> None:
     exit_code, out, error = weft("translate", "--model", str(distinct_model), "--set", setting, "我")
     assert (exit_code, out) == (2, "")
-    assert setting in error and "cannot be changed here; what can: decoding" in error
+    assert setting in error and "cannot be changed here; what can be changed: decoding" in error
 
 
 def test_the_terms_of_a_glossary_appear(weft: Weft, distinct_model: Path, tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
 """Recipes: reads TOML, checks it against a model of settings, keeps the origin of every value, and writes it back.
 
-It knows no key itself, but for hints: the models of the settings stand beside the classes they configure and are handed
-in.
+No key is named here, except in hints: each model of settings is defined next to the class it configures and passed in.
 
     settings.py    `Settings`, the base of those models: their forms, and how they report what does not fit together
     recipe.py      a file, a dict and the command line's `--set` become a `Resolved` recipe; START READING HERE
-    diagnosis.py   what pydantic found wrong becomes problems a person can act on
-    keys.py        which keys there are and what they mean: near matches, `explain`, JSON schema
-    rendering.py   a resolved recipe becomes TOML with the origin of every value, and comes back from it
+    diagnosis.py   turns pydantic's errors into problems that a person can act on
+    keys.py        the keys of a model and what they mean: near matches, `explain`, JSON schema
+    rendering.py   writes a resolved recipe as TOML with the origin of every value, and reads it again
     other_names.py what other toolkits call the keys
     toml.py        writes TOML values and finds the statements of a TOML text
 """

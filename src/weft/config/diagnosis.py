@@ -1,6 +1,6 @@
-"""What pydantic found wrong with a recipe, said to a person: at which dotted key, what was expected, what to do.
+"""Turns pydantic's errors into problems a person can act on: the dotted key, what was expected, what to do.
 
-It knows no files: `recipe.py` adds the line or the `--set` to which a key belongs.
+Files are not its business: `recipe.py` adds the line or the `--set` that a key comes from.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from weft.config.toml import KeyPath
 
 
 def diagnose(model: type[Settings], document: Mapping[str, Any]) -> dict[KeyPath, list[str]]:
-    """Everything that is wrong with a document: path -> what is wrong there. Empty where nothing is."""
+    """All problems of a document: path -> messages. Empty if the document is valid."""
     problems: dict[KeyPath, list[str]] = {}
     misnamed: list[KeyPath] = []
     for path, what in _problems(model, document, ()):
@@ -36,7 +36,7 @@ UNKNOWN, MISSING = "unknown key", "missing"
 
 
 def _problems(annotation: Any, value: Any, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """The problems of a value that should be of a type; `at` is where the value stands."""
+    """Validate a value, found at the path `at`, against a type."""
     try:
         _adapter(annotation).validate_python(value)
     except ValidationError as error:
@@ -47,15 +47,15 @@ def _problems(annotation: Any, value: Any, at: KeyPath) -> Iterator[tuple[KeyPat
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
     plain = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
     if isinstance(plain, type) and issubclass(plain, BaseModel):
-        return TypeAdapter(annotation)  # it brings its own configuration, and pydantic allows no other
+        return TypeAdapter(annotation)  # pydantic does not allow a configuration besides the model's own
     return TypeAdapter(annotation, config=ConfigDict(strict=True))
 
 
 def _problem(annotation: Any, value: Any, at: KeyPath, detail: Any) -> Iterator[tuple[KeyPath, str]]:
-    """Follow the location of one of pydantic's errors down to its type and value, then put it in words.
+    """Follow the location of a pydantic error down to its type and value, then describe it.
 
-    Where the way leads through a union, pydantic reports every member's failure, the member's name being part of the
-    location. Only the member that the value was probably meant for is of interest, and it is asked again.
+    In a union pydantic reports the failure of every member, with the member's name in the location. Only the member
+    that the value was probably meant for is reported, so the value is validated against that one again.
     """
     for name in detail["loc"]:
         options = members(annotation)
@@ -63,7 +63,7 @@ def _problem(annotation: Any, value: Any, at: KeyPath, detail: Any) -> Iterator[
             yield from _union_problems(annotation, value, at, detail)
             return
         annotation = _inner(options[0], name)
-        if name == "[key]":  # pydantic's mark for the key of a table, which always is text in TOML
+        if name == "[key]":  # how pydantic marks the key of a table, which is always a string in TOML
             break
         at += (name,)
         value = _item(value, name)
@@ -79,12 +79,12 @@ def _union_problems(annotation: Any, value: Any, at: KeyPath, detail: Any) -> It
         yield at, _expected(annotation, value)
     elif all(meant):
         yield from min(meant, key=len)
-    else:  # a member takes the value, so it is a bound on the whole union that does not
+    else:  # some member accepts the value, so a constraint on the whole union rejects it
         yield from _said(annotation, value, at, detail)
 
 
 def _form_problems(annotation: Any, table: Any, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """The problems of a table that takes one of several forms; if its kind is unknown, the keys that no form has."""
+    """The problems of a table that takes one of several forms. With an unknown kind, only keys that no form has."""
     forms = forms_by_kind(annotation)
     if not isinstance(table, Mapping):
         yield at, _expected(annotation, table)
@@ -102,11 +102,11 @@ def _form_problems(annotation: Any, table: Any, at: KeyPath) -> Iterator[tuple[K
 
 
 def _is_meant(option: Any, value: Any) -> bool:
-    """Whether the value has the form of this member of a union, whatever its content."""
+    """Whether a value has the type of this member of a union, whether or not its content is valid."""
     if get_origin(option) is Annotated:
         return _is_meant(get_args(option)[0], value)
     if get_origin(option) is Literal:
-        return False  # a word that is no choice may still be one of another member; all members are named then
+        return False  # a wrong word may be meant for any member, so the message lists them all
     kind = get_origin(option) or option
     if isinstance(kind, type) and issubclass(kind, Mapping | BaseModel):
         return isinstance(value, Mapping | BaseModel)
@@ -116,7 +116,7 @@ def _is_meant(option: Any, value: Any) -> bool:
 
 
 def _inner(annotation: Any, name: str | int) -> Any:
-    """The type of what stands under a name in a table, or at a place in a list."""
+    """The type of the entry with this name in a table, or at this position in a list."""
     if get_origin(annotation) is Annotated:
         return _inner(get_args(annotation)[0], name)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -144,15 +144,15 @@ def _said(annotation: Any, value: Any, at: KeyPath, detail: Any) -> Iterator[tup
         "multiple_of": "must be a multiple of {multiple_of:.12g}",
     }
     lengths = {
-        "too_short": "needs at least {min_length} in the list",
-        "too_long": "may have at most {max_length} in the list",
-        "string_too_short": "needs at least {min_length} characters",
-        "string_too_long": "may have at most {max_length} characters",
+        "too_short": "must have a length of at least {min_length}",
+        "too_long": "must have a length of at most {max_length}",
+        "string_too_short": "must have a length of at least {min_length}",
+        "string_too_long": "must have a length of at most {max_length}",
     }
     if kind in bounds:
         yield at, f"{bounds[kind].format_map(context)}, found {found(value)}"
     elif kind == "too_short" and len(value) >= context["min_length"]:
-        return  # pydantic counts the entries that are right; what is wrong with the others is a problem of theirs
+        return  # pydantic counts only valid entries; the invalid ones are reported on their own
     elif kind in lengths:
         yield at, f"{lengths[kind].format_map(context)}, found {len(value)}"
     elif kind == "extra_forbidden":
@@ -170,7 +170,7 @@ def _said(annotation: Any, value: Any, at: KeyPath, detail: Any) -> Iterator[tup
 
 
 def _raised(error: Exception, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """The problems in what a model's own validator raised."""
+    """The problems reported by an exception from a model's own validator."""
     if isinstance(error, FieldProblems):
         for problem in error.problems:
             yield from _raised(problem, at)
@@ -187,7 +187,7 @@ def _expected(annotation: Any, value: Any) -> str:
 
 
 def found(value: Any) -> str:
-    """A value as a person would name it."""
+    """Describe a value for an error message: "true", "the text 'x'", "a table"."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -1,6 +1,6 @@
-"""Which keys a model of settings has and what they mean, in words: near matches, `weft config explain`, JSON schema.
+"""The keys of a model of settings and what they mean: near matches, `weft config explain`, JSON schema.
 
-It knows no values: what a recipe says is the business of `recipe.py`.
+The values of a recipe are handled in `recipe.py`.
 """
 
 import difflib
@@ -19,12 +19,12 @@ from weft.errors import UsageError
 
 
 def explain(model: type[Settings], key: str = "", later: Mapping[str, str] = MappingProxyType({})) -> str:
-    """What a dotted key means: its help text, type, bounds and default; for a table, and for "", the keys in it.
+    """Explain a dotted key: its help text, type, bounds and default. For a table (or "", the recipe), list its keys.
 
-    What is not the same for every kind of a table is told for each. `later` says of keys that have no default but get a
-    value when more is known, from where.
+    Where the kinds of a table differ, each is explained. `later` maps keys whose value is chosen only when more is
+    known to a phrase that says so, shown in place of their default.
 
-    Raises UsageError with the near match for a key that the model does not have.
+    Raises UsageError, with a near match, if the model has no such key.
     """
     keys = all_keys(model)
     if key and key not in keys:
@@ -34,7 +34,7 @@ def explain(model: type[Settings], key: str = "", later: Mapping[str, str] = Map
 
 
 def _about_key(model: type[Settings], key: str, later: str | None) -> Iterator[str]:
-    """The help text of a key and its facts: once, or for every kind of its table where they differ."""
+    """The help text and facts of a key, repeated for each kind of its table if they differ."""
     table, _, name = key.rpartition(".")
     forms = _forms_at(model, table)
     said: dict[tuple[Any, ...], list[str]] = {}
@@ -49,7 +49,7 @@ def _about_key(model: type[Settings], key: str, later: str | None) -> Iterator[s
 
 
 def _inside(model: type[Settings], key: str) -> Iterator[str]:
-    """A line for each key in a table: first those which every kind of it has, then those of each kind."""
+    """One line per key of a table: first the keys shared by all its kinds, then those of each kind."""
     rows = {
         kind: [(name, _one_line(field)) for name, field in fields.items()]
         for kind, fields in _forms_at(model, key).items()
@@ -62,7 +62,7 @@ def _inside(model: type[Settings], key: str) -> Iterator[str]:
 
 
 def _forms_at(model: type[Settings], table: str) -> dict[str, dict[str, FieldInfo]]:
-    """kind -> the fields of the table under a dotted key; the kind is "" where the table has one form."""
+    """The fields of the table with this dotted key, for each of its kinds; the kind is "" if there is only one form."""
     forms = {"": dict(model.model_fields)}
     for name in filter(None, table.split(".")):
         outer, forms = forms, {}
@@ -76,28 +76,28 @@ def _forms_at(model: type[Settings], table: str) -> dict[str, dict[str, FieldInf
 
 
 def _choice_of(forms: Mapping[str, type[Settings]]) -> FieldInfo:
-    """The field `kind` of a table that takes one of these forms."""
+    """A field `kind` that chooses between all of these forms."""
     (first, form), *_ = forms.items()
     kinds: Any = Literal[*forms]
     return FieldInfo(annotation=kinds, default=first, description=form.model_fields["kind"].description)
 
 
 def json_schema(model: type[Settings]) -> dict[str, Any]:
-    """The model as a JSON schema (draft 2020-12), with which an editor completes and checks a recipe."""
+    """The model as a JSON schema (draft 2020-12), for completion and checks in an editor."""
     schema = model.model_json_schema()
     definitions = schema.get("$defs", {})
     for table in [schema, *definitions.values()]:
         for key in table.get("properties", {}).values():
-            if "discriminator" in key:  # a table without a kind has the first form
+            if "discriminator" in key:  # without a kind a table has the first form, so the others require it
                 for form in key["oneOf"][1:]:
                     definitions[form["$ref"].rpartition("/")[2]].setdefault("required", []).append("kind")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def all_keys(model: type[Settings], document: Mapping[str, Any] | None = None) -> dict[str, FieldInfo]:
-    """Every dotted key of a model -> its field, tables before what is in them; `train.path` for a list of tables.
+    """All dotted keys of a model with their fields, each table before its keys; `train.path` for a list of tables.
 
-    Of a table that takes several forms, the keys of the form that the document chooses; without a document, of all.
+    A table that takes one of several forms has the keys of the form chosen in the document; without a document, of all.
     """
     keys: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
@@ -112,7 +112,7 @@ def all_keys(model: type[Settings], document: Mapping[str, Any] | None = None) -
 
 
 def tables_in(annotation: Any) -> list[type[Settings]]:
-    """The models that a type is made of: through unions, lists and annotations."""
+    """The models of settings that occur in a type, inside unions, lists and annotations too."""
     if is_table(annotation):
         return [annotation]
     inside = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
@@ -120,7 +120,7 @@ def tables_in(annotation: Any) -> list[type[Settings]]:
 
 
 def in_words(annotation: Any) -> str:
-    """A type as a person would say it: "a whole number", "text", "one of pre, post"."""
+    """Describe a type in words: "a whole number", "text", "one of pre, post"."""
     options = members(annotation)
     if len(options) > 1:
         options = [option for option in options if not (option is int and float in options)]
@@ -132,7 +132,7 @@ def in_words(annotation: Any) -> str:
         choices = ", ".join(map(_plainly, arguments))
         return f"one of {choices}" if len(arguments) > 1 else choices
     if origin is tuple and arguments[-1] is Ellipsis:
-        return f"a list, each {in_words(arguments[0])}"
+        return f"a list, each entry {in_words(arguments[0])}"
     if origin is tuple:
         return f"a list of {len(arguments)}: {', '.join(map(in_words, arguments))}"
     plain = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
@@ -140,7 +140,7 @@ def in_words(annotation: Any) -> str:
 
 
 def choices_in(annotation: Any) -> list[str]:
-    """The words that a type, or a member of it, is a choice of."""
+    """The strings that a type allows, where it or a member of it is a choice of strings."""
     if get_origin(annotation) is Literal:
         return [choice for choice in get_args(annotation) if isinstance(choice, str)]
     inside = get_args(annotation)[:1] if get_origin(annotation) is Annotated else members(annotation)
@@ -148,13 +148,13 @@ def choices_in(annotation: Any) -> list[str]:
 
 
 def near(word: str, words: Iterable[str]) -> list[str]:
-    """The word that was probably meant, or nothing."""
+    """The most similar word, as a list of one; empty if none is similar."""
     return difflib.get_close_matches(word, list(words), n=1)
 
 
 def near_keys(key: str, keys: Iterable[str]) -> list[str]:
-    """The dotted keys that were probably meant by a dotted key: the same name in other tables, what another toolkit
-    calls so, else the nearest one."""
+    """The dotted keys probably meant by an unknown one: those with this name in other tables, else those with this name
+    in another toolkit, else the most similar key."""
     keys = list(keys)
     table, _, name = key.rpartition(".")
     same = [other for other in keys if other.rpartition(".")[2] == name]
@@ -162,13 +162,13 @@ def near_keys(key: str, keys: Iterable[str]) -> list[str]:
 
 
 def called_elsewhere(table: str, name: str, keys: Iterable[str]) -> list[str]:
-    """The dotted keys for which another toolkit has this name: those of the table, if it has one, else all."""
+    """The dotted keys that another toolkit calls by this name; only those of the table, if there are any."""
     meant = [key for key in keys if key.rpartition(".")[2] in NAMES_HERE.get(name.replace("-", "_"), ())]
     return [key for key in meant if key.rpartition(".")[0] == table] or meant
 
 
 def unknown_key(model: type[Settings], document: Mapping[str, Any], table: str, name: str) -> tuple[str, list[str]]:
-    """What to say of a name that a table does not have, and the dotted keys that it may stand for."""
+    """The message for an unknown name in a table, and the dotted keys that were possibly meant."""
     keys = all_keys(model, document)
     for settings in tables_in(keys[table].annotation) if table in keys else [model]:
         if name in settings.RETIRED:
@@ -194,7 +194,7 @@ def _did_you_mean(keys: list[str]) -> str:
 
 
 def _about(field: FieldInfo) -> str:
-    """The help text of a field; a table may leave it to its model."""
+    """The help text of a field, or else the docstring of its table's model."""
     models = [member.__doc__ for member in members(field.annotation) if is_table(member)]
     return inspect.cleandoc(field.description or "\n".join(filter(None, models)))
 
@@ -209,7 +209,7 @@ def _default(field: FieldInfo) -> str:
     if all(map(is_table, members(field.annotation))):
         return ""
     if field.is_required():
-        return "none, it is required"
+        return "none (required)"
     default = field.get_default(call_default_factory=True, validated_data={})
     return "left out" if default is None else write_value(default)
 
@@ -230,7 +230,7 @@ def _bound(constraint: Any) -> Iterator[str]:
     }
     if type(constraint) in words:
         yield words[type(constraint)].format(constraint)
-    elif isinstance(constraint, FieldInfo):  # a `Field` that bounds one member of a union
+    elif isinstance(constraint, FieldInfo):  # a `Field` with bounds for one member of a union
         yield from filter(None, [_bounds(constraint.metadata)])
 
 

@@ -1,8 +1,6 @@
-"""What fairseq, OpenNMT, JoeyNMT, Marian and Hugging Face call the keys of recipes, for whoever comes from there.
+"""The names of recipe keys in fairseq, OpenNMT, JoeyNMT, Marian and Hugging Face, mapped to weft's.
 
-    name there -> names here
-
-It makes hints, nothing else: a name here that no recipe has does no harm.
+They are used only for hints in error messages, so a name that no recipe has does no harm.
 """
 
 NAMES_HERE: dict[str, tuple[str, ...]] = {

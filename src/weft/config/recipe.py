@@ -1,6 +1,6 @@
-"""A recipe: from a file, or a dict, and the command line's `--set` to checked settings that know where they come from.
+"""A recipe: a file or a dict and the command line's `--set` become checked settings that know where they come from.
 
-It knows no key itself: the model of the settings is handed in. Everything that is wrong is said at once.
+The model of the settings is passed in; no key is named here. All problems are reported at once.
 """
 
 import re
@@ -22,18 +22,18 @@ from weft.errors import Problem, RecipeError, UsageError, refuse_one_string
 R = TypeVar("R", bound=Settings)
 
 LARGEST_FILE = 1 << 20
-"""Bytes; a larger file is no recipe but was taken for one."""
+"""In bytes; a larger file was probably named by mistake."""
 MOST_PROBLEMS = 500
-"""Wrong keys and values that are told one by one; finding what was meant takes time for each."""
+"""Largest number of wrong keys and values reported one by one; finding near matches takes time for each."""
 
 
 @dataclass(frozen=True)
 class Resolved(Generic[R]):
     """A checked recipe and, for each dotted key, where its value comes from.
 
-    The origins given here are "recipe", "command line" and "default"; callers of `changed` give others: "corpus",
-    "language", "measured", "init" and "teacher" (another model's), "import" (another system's), "corpus instead of
-    8000" (8000 was asked for and could not be).
+    Origins set here: "recipe", "command line" and "default". Callers of `changed` set others: "corpus", "language",
+    "measured", "init" and "teacher" (from another model), "import" (from another system), "corpus instead of 8000"
+    (8000 was requested but is not possible).
     A list of tables, or a table without a model of its own, counts as one value.
     """
 
@@ -43,7 +43,7 @@ class Resolved(Generic[R]):
 
 @dataclass(frozen=True)
 class Difference:
-    """A key whose value is not the same in two recipes; None stands for a value that is left out."""
+    """A key whose value differs between two recipes; None if it is left out."""
 
     key: str
     old: Any
@@ -53,11 +53,11 @@ class Difference:
 def read_recipe(
     path: str | Path, model: type[R], overrides: Sequence[str] = (), *, of_the_machine: Collection[str] = ()
 ) -> Resolved[R]:
-    """Read a TOML file, change it by the overrides (`KEY=VALUE`) and check it against a model.
+    """Read a TOML file, apply the overrides (`KEY=VALUE`) and check the result against a model.
 
-    Where the file is what rendering.py wrote, the keys `of_the_machine` that it calls measured are dropped: what was
-    measured on one machine need not suit the next. So are retired keys that it calls defaults. Raises UsageError if
-    there is no such file, and RecipeError with all the problems of its content and the overrides.
+    In a file written by rendering.py, keys in `of_the_machine` whose origin is "measured" are dropped, because they may
+    not suit another machine. So are retired keys whose origin is "default". Raises UsageError if the file does not
+    exist, and RecipeError with all problems of its content and of the overrides.
     """
     text = _read_text(Path(path))
     document = parse_toml(text, path)
@@ -77,10 +77,10 @@ def resolve(
     origin: str = "recipe",
     text: str = "",
 ) -> Resolved[R]:
-    """The same for a recipe that is a dict already.
+    """Apply the overrides (`KEY=VALUE`) to a recipe given as a dict and check the result against a model.
 
-    `subject` is what an error calls the recipe, `origin` what its values are said to come from, and `text` the TOML
-    from which the dict was read, if it was: problems then name their lines.
+    `subject` names the recipe in errors and `origin` is the origin recorded for its values. If the dict was read from
+    TOML, `text` is that TOML, and problems name their lines. Raises RecipeError.
     """
     parsed, problems = _parse_overrides(overrides)
     given = as_in_toml(document)
@@ -94,7 +94,7 @@ def resolve(
         recipe = model.model_validate(complete)
     except ValidationError as error:
         if error.error_count() > MOST_PROBLEMS:
-            what = f"has more than {MOST_PROBLEMS:,} wrong keys or values, so it was hardly meant for a recipe"
+            what = f"has more than {MOST_PROBLEMS:,} wrong keys or values, so it is probably not a recipe"
             raise RecipeError(subject, [*problems, Problem("the recipe", what)]) from None
         problems += [
             Problem(sources.where(path), what) for path, whats in diagnose(model, complete).items() for what in whats
@@ -106,10 +106,7 @@ def resolve(
 
 
 def changed(resolved: Resolved[R], values: Mapping[str, Any], origin: str) -> Resolved[R]:
-    """The recipe with some dotted keys set to values of another origin, checked again.
-
-    Raises RecipeError if the values do not fit.
-    """
+    """Set some dotted keys of a recipe to values with another origin, and check it again. Raises RecipeError."""
     document = as_document(resolved.recipe)
     for key, value in values.items():
         document, clash = _with_value(document, tuple(key.split(".")), as_in_toml(value))
@@ -127,13 +124,13 @@ def changed(resolved: Resolved[R], values: Mapping[str, Any], origin: str) -> Re
 def override(
     resolved: Resolved[R], overrides: Sequence[str], subject: str | Path, changeable: Sequence[str]
 ) -> Resolved[R]:
-    """The recipe of something that exists, with overrides (`KEY=VALUE`) of some of its tables and keys.
+    """Apply overrides (`KEY=VALUE`) to the recipe of an existing model or run.
 
-    Raises RecipeError where an override is wrong, or its key is not in `changeable` (dotted keys or whole tables).
+    Raises RecipeError if an override is wrong, or if its key is not in `changeable` (dotted keys or whole tables).
     """
     renewed = resolve(as_document(resolved.recipe), type(resolved.recipe), subject, overrides)
     fixed = [
-        Problem(o.where, f"cannot be changed here; what can: {', '.join(changeable)}")
+        Problem(o.where, f"cannot be changed here; what can be changed: {', '.join(changeable)}")
         for o in _parse_overrides(overrides)[0]
         if not any(f"{'.'.join(o.path)}.".startswith(f"{key}.") for key in changeable)
     ]
@@ -147,7 +144,7 @@ def override(
 
 
 def differences(old: Resolved[Any], new: Resolved[Any]) -> list[Difference]:
-    """The keys whose values differ between two recipes, such as the one a run was begun with and the one given now."""
+    """The keys whose values differ between two recipes, such as a run's own and the one it is resumed with."""
     before, after = leaves(old.recipe), leaves(new.recipe)
     return [
         Difference(key, before.get(key), after.get(key))
@@ -159,9 +156,9 @@ def differences(old: Resolved[Any], new: Resolved[Any]) -> list[Difference]:
 def choose_recipe_model(
     recipe: str | Path | Mapping[str, Any], models: Mapping[str, type[Settings]], overrides: Sequence[str] = ()
 ) -> type[Settings]:
-    """The model for the task that a recipe (a file or a dict) names in its key `task`; without one, "translation".
+    """The model of settings for the `task` of a recipe (a file or a dict); the default task is "translation".
 
-    Raises what `read_recipe` raises, and RecipeError with the near match for a task that there is no model for.
+    Raises what `read_recipe` raises, and RecipeError, with a near match, for an unknown task.
     """
     subject = "the recipe" if isinstance(recipe, Mapping) else recipe
     document = recipe if isinstance(recipe, Mapping) else parse_toml(_read_text(Path(recipe)), recipe)
@@ -178,7 +175,7 @@ def choose_recipe_model(
 
 
 def leaves(recipe: Settings) -> dict[str, Any]:
-    """Every dotted key that holds a value rather than a table of settings -> that value, in the model's order."""
+    """All dotted keys with their values, in the model's order; tables of settings are replaced by their keys."""
     values: dict[str, Any] = {}
     for name, value in recipe:
         if isinstance(value, Settings):
@@ -189,12 +186,12 @@ def leaves(recipe: Settings) -> dict[str, Any]:
 
 
 def as_document(recipe: Settings) -> dict[str, Any]:
-    """The recipe as the dict from which it can be made again."""
+    """Convert a recipe to nested dicts, from which it can be made again."""
     return {name: as_document(value) if isinstance(value, Settings) else value for name, value in recipe}
 
 
 def parse_toml(text: str, subject: str | Path) -> dict[str, Any]:
-    """TOML text as a dict. Raises RecipeError that says at which line and column the text is broken."""
+    """Parse TOML. Raises RecipeError with the line and column of an error."""
     try:
         return read_toml(text)
     except tomllib.TOMLDecodeError as error:
@@ -224,12 +221,12 @@ def _parse_overrides(overrides: Sequence[str]) -> tuple[list[_Override], list[Pr
         try:
             parsed.append(_Override(where, names, _parse_value(value)))
         except ValueError as error:
-            problems.append(Problem(where, f"the value is broken TOML: {error}"))
+            problems.append(Problem(where, f"the value is not valid TOML: {error}"))
     return parsed, problems
 
 
 def _parse_value(text: str) -> Any:
-    """A TOML value, or the text itself if it is none: a shell takes the quotes that TOML wants from around a word."""
+    """Parse a TOML value. A bare word stands for itself, because a shell removes the quotes that TOML requires."""
     try:
         (value,) = read_toml(f"value = {text}").values()
     except ValueError:
@@ -240,20 +237,20 @@ def _parse_value(text: str) -> Any:
 
 
 def _with_value(document: Mapping[str, Any], path: tuple[str, ...], value: Any) -> tuple[dict[str, Any], str]:
-    """A document with one more value in it; or the old one, and why the value cannot be put there."""
+    """A copy of the document with one value set; or, if that is impossible, an unchanged copy and the reason."""
     name, *rest = path
     if not rest:
         return {**document, name: value}, ""
     table = document.get(name)
     table = {} if table is None else as_document(table) if isinstance(table, Settings) else table
     if not isinstance(table, Mapping):
-        return dict(document), f"`{name}` is no table but {found(table)}; set it as a whole"
+        return dict(document), f"`{name}` is {found(table)}, not a table; set the whole key"
     inner, clash = _with_value(table, tuple(rest), value)
     return {**document, name: inner}, clash
 
 
 def _without_measured(document: dict[str, Any], text: str, keys: Collection[str]) -> dict[str, Any]:
-    """A document without those values of these keys, each in a table, behind which its text says `# measured`."""
+    """Drop those of these keys (each in a table) that the text marks with the comment `# measured`."""
     measured = {(*s.table, *s.content) for s in statements(text) if s.comment == "measured"}
     for table, name in (key.split(".") for key in keys):
         if (table, name) in measured:
@@ -264,7 +261,7 @@ def _without_measured(document: dict[str, Any], text: str, keys: Collection[str]
 def without_retired(
     document: Mapping[str, Any], model: type[Settings], is_dropped: Callable[[KeyPath], bool], at: KeyPath = ()
 ) -> dict[str, Any]:
-    """A document without the keys for which `is_dropped` holds among those that its tables have no longer."""
+    """Drop the retired keys of every table for whose path `is_dropped` holds."""
     kept = {key: value for key, value in document.items() if key not in model.RETIRED or not is_dropped((*at, key))}
     for name, value in kept.items():
         field = model.model_fields.get(name)
@@ -274,7 +271,7 @@ def without_retired(
 
 
 def _with_tables(document: Mapping[str, Any], model: type[Settings]) -> dict[str, Any]:
-    """A document with the tables that must be there and are not, empty: what is missing in them can then be named."""
+    """Add required tables that are missing as empty ones, so that the keys missing in them are reported."""
     complete = dict(document)
     for name, field in model.model_fields.items():
         if form := form_of(field.annotation, complete.get(name)):
@@ -287,7 +284,7 @@ def _with_tables(document: Mapping[str, Any], model: type[Settings]) -> dict[str
 
 @dataclass(frozen=True)
 class _Sources:
-    """What a recipe was made of; tells where a value comes from."""
+    """What a recipe was made from, to find where each value comes from."""
 
     model: type[Settings]
     given: Mapping[str, Any]
@@ -298,14 +295,14 @@ class _Sources:
     text: str
 
     def origin(self, key: str, given: str) -> str:
-        """Of a value: "command line", "default" or, if it was given in the document, what it is then called."""
+        """The origin of a key's value: "command line", "default", or `given` if it stands in the document."""
         path = tuple(key.split("."))
         if _value_at(self.document, path) is _ABSENT:
             return "default"
         return "command line" if self._overriding(path) else given
 
     def where(self, path: KeyPath) -> str:
-        """The key with its value, and the line in the file or the `--set` that put it there."""
+        """Describe a key for an error: with its value, and the line of the file or the `--set` that set it."""
         overriding = self._overriding(path)
         if overriding and (len(overriding[-1].path) <= len(path) or _value_at(self.given, path) is _ABSENT):
             return overriding[-1].where
@@ -319,7 +316,7 @@ class _Sources:
         return _with_brief(key, field.get_default(call_default_factory=True, validated_data={})) + " (default)"
 
     def _overriding(self, path: KeyPath) -> list[_Override]:
-        """The overrides that set this key, something in it, or a table that it is in."""
+        """The overrides of this key, of something inside it, or of a table that contains it."""
         return [
             override
             for override in self.overrides
@@ -327,7 +324,7 @@ class _Sources:
         ]
 
     def _line(self, path: KeyPath) -> int | None:
-        """The line of the statement that says this; for something within a list or an inline table, of the whole."""
+        """The line of the statement that sets this; inside a list or an inline table, the line where that begins."""
         upward = (path[:depth] for depth in range(len(path), 0, -1))
         return next((self._lines[part] for part in upward if part in self._lines), None)
 
@@ -337,7 +334,7 @@ class _Sources:
 
 
 def _value_at(document: Any, path: KeyPath) -> Any:
-    """What a document says at a path, or _ABSENT; the path may lead through a ready Settings."""
+    """The value at a path of a document, which may contain Settings objects; _ABSENT if there is none."""
     for name in path:
         if isinstance(document, tuple):
             document = document[name] if isinstance(name, int) and name < len(document) else _ABSENT
@@ -358,12 +355,12 @@ def _dotted(path: KeyPath) -> str:
 
 
 def _with_brief(key: str, value: Any) -> str:
-    """`key = value`, or the key alone where the value is a table or long."""
+    """`key = value`, or only the key if the value is a table or long."""
     if value is None or isinstance(value, Mapping | Settings):
         return key
     try:
         written = write_value(value)
-    except TypeError:  # a date, which no setting is
+    except TypeError:  # a date; no setting has that type
         written = str(value)
     return f"{key} = {written}" if len(written) <= 40 else key
 
@@ -373,7 +370,9 @@ def _read_text(path: Path) -> str:
         if path.is_dir():
             raise UsageError(f"{path} is a folder; a recipe is a TOML file")
         if path.exists() and not path.is_file():
-            raise UsageError(f"{path} is a pipe or a device; save the recipe as a file, which a run is gone on with")
+            raise UsageError(
+                f"{path} is a pipe or a device; save the recipe to a file, from which the run can be resumed"
+            )
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
@@ -383,7 +382,7 @@ def _read_text(path: Path) -> str:
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         raise UsageError(f"cannot read the recipe {path}: {getattr(error, 'strerror', None) or error}") from None
     if len(content) > LARGEST_FILE:
-        raise RecipeError(path, [Problem("the file", "is larger than 1 MiB, so it cannot be a recipe")])
+        raise RecipeError(path, [Problem("the file", "is larger than 1 MiB, so it is probably not a recipe")])
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,11 +1,11 @@
-"""A resolved recipe as TOML with the origin of every value beside it, and back.
+"""Writes a resolved recipe as TOML with the origin of every value in a comment, and reads it again.
 
     [model]
     model_dim = 256  # recipe
     num_heads = 8  # default
     # max_positions is left out  # default
 
-It knows no key itself, and no file: it makes text and reads text.
+Works on text only; no key is named here and no file is opened.
 """
 
 import re
@@ -24,17 +24,17 @@ R = TypeVar("R", bound=Settings)
 def render(resolved: Resolved[Any], later: Mapping[str, str] = MappingProxyType({})) -> str:
     """The whole recipe as TOML, defaults included, in the order of its model.
 
-    `later` are dotted keys that get a value only when more is known, and from where: they are shown as left out, so
-    that the text is a recipe that leaves them open as well.
+    `later` maps dotted keys whose value is chosen only when more is known to a phrase that says so. They are written as
+    left out, so that reading the text leaves them open again.
     """
     return "\n".join(_table(resolved.recipe, resolved, (), later)).lstrip("\n") + "\n"
 
 
 def parse_rendered(text: str, model: type[R], subject: str | Path) -> Resolved[R]:
-    """Read what `render` wrote: the same values with the same origins.
+    """Read the output of `render`, restoring values and origins.
 
-    A value without a comment, as a person would add it, is taken to come from the recipe. Retired keys are dropped.
-    Raises RecipeError.
+    A value without a comment, such as one added by hand, has the origin "recipe". Retired keys are dropped. Raises
+    RecipeError.
     """
     document = parse_toml(text, subject)
     comments: dict[str, str] = {}
@@ -52,7 +52,7 @@ def parse_rendered(text: str, model: type[R], subject: str | Path) -> Resolved[R
 
 
 def _table(recipe: Settings, resolved: Resolved[Any], path: tuple[str, ...], later: Mapping[str, str]) -> Iterator[str]:
-    """The lines of one table: its values first, since TOML would take them for a subtable's if they followed it."""
+    """The lines of one table, values before subtables: TOML would assign values after a subtable to the subtable."""
     if path:
         yield f"\n[{'.'.join(path)}]"
     plain = recipe.model_dump()

@@ -1,6 +1,6 @@
-"""The base of every model of settings, and the errors with which such a model says that its values do not fit together.
+"""The base of all models of settings, the forms a table can take, and errors for values that do not fit together.
 
-It knows neither files nor TOML: a model of settings can be made in Python like any other object.
+Independent of files and TOML: a model of settings can be created in Python like any other object.
 """
 
 import os
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 
 class FieldProblem(ValueError):
-    """What is wrong with one field, raised in a validator of the model that has the field.
+    """A problem with one field, raised by a validator of the model that contains the field.
 
     `field` is the field's name, or a dotted key below the model (`"training.warmup"`, raised by the whole recipe).
 
@@ -30,7 +30,7 @@ class FieldProblem(ValueError):
 
 
 class FieldProblems(ValueError):
-    """Several field problems, raised at once: pydantic stops at the first validator of a model that raises."""
+    """Several field problems raised together, because pydantic stops at the first exception of a model's validators."""
 
     def __init__(self, problems: Sequence[FieldProblem]) -> None:
         self.problems = tuple(problems)
@@ -40,20 +40,20 @@ class FieldProblems(ValueError):
 class Settings(BaseModel):
     """A table of a recipe: frozen, strict, closed to unknown keys; the string below a field is the field's help text.
 
-    Strict means: no text passes for a number, `true` is no number, 6.0 is no whole number; 6 is a number, though, and
-    a list serves where a tuple is declared. Declare lists as tuples, choices as `Literal`, tables as `Settings`, and
-    defaults of a `Field` by name (`Field(default=8, gt=0)`), for type checkers overlook them otherwise. What Python
-    alone has, such as a path, serves as what TOML has for it (`as_in_toml`).
+    Strict means that text, `true` and 6.0 are not accepted as a whole number. 6 is accepted as a float, and a list as a
+    tuple. Declare lists as tuples, choices as `Literal`, tables as `Settings`, and defaults of a `Field` by keyword
+    (`Field(default=8, gt=0)`), because type checkers overlook positional ones. Python values that TOML does not have,
+    such as paths, are converted (`as_in_toml`).
 
-    A table may take one of several forms, each of which declares its name: `kind: Literal["lstm"] = "lstm"`. A table
-    without a kind has the first form.
+    A table may take one of several forms, each with a field `kind: Literal["lstm"] = "lstm"`. A table without a kind
+    has the first form:
 
         model: TransformerConfig | RecurrentConfig = Field(default=TransformerConfig(), discriminator="kind")
     """
 
     RETIRED: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Keys of earlier versions -> what to do without them. Recipes that those versions rendered are still read, without
-    the keys' values: only a key that does not change what a run computes may be retired."""
+    """Keys of earlier versions -> what to do instead. Recipes rendered by those versions can still be read, and the
+    values of these keys are dropped, so retire only a key that does not change what a run computes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
@@ -70,18 +70,18 @@ class Settings(BaseModel):
         return values
 
     @model_validator(mode="after")
-    def _nan_is_no_setting(self) -> Self:
-        # nan slips through every bound that is not a comparison and never equals itself, so no run could be resumed.
-        problems = [FieldProblem(name, "nan is not a number to work with") for name, value in self if value != value]
+    def _refuse_nan(self) -> Self:
+        # Not every bound excludes nan, and nan never equals itself, so a run with it could not be resumed.
+        problems = [FieldProblem(name, "must not be nan") for name, value in self if value != value]
         if problems:
             raise FieldProblems(problems)
         return self
 
 
 def as_in_toml(value: Any) -> Any:
-    """The same value with everything in it, at any depth of lists and tables, as TOML might say it: a path is text, and
-    a whole number of NumPy's one of Python's. A list, though, is a tuple, which nobody changes."""
-    if isinstance(value, str | int | float):  # most are, and to ask whether one is a Mapping takes its time
+    """Convert a value, and everything inside it, to types that TOML has: a path to text, a NumPy integer to an int.
+    Lists become tuples, which cannot be modified later."""
+    if isinstance(value, str | int | float):  # the common case; checking for Mapping first would be slower
         return value
     if isinstance(value, Mapping):
         return {key: as_in_toml(inner) for key, inner in value.items()}
@@ -95,7 +95,7 @@ def as_in_toml(value: Any) -> Any:
 
 
 def members(annotation: Any) -> list[Any]:
-    """The types that a union chooses from, without None; any other type is its own only member."""
+    """The members of a union, without None; any other type is returned as the only member."""
     if get_origin(annotation) in (Union, UnionType):
         return [member for member in get_args(annotation) if member is not NoneType]
     if get_origin(annotation) is Annotated and len(inside := members(get_args(annotation)[0])) > 1:
@@ -108,7 +108,7 @@ def is_table(annotation: Any) -> bool:
 
 
 def forms_by_kind(annotation: Any) -> dict[str, type[Settings]]:
-    """The forms of a table under their kinds, in the order of the union; empty if there are not several."""
+    """The forms that a table can take, by kind, in the order of the union; empty if it has one form only."""
     forms = members(annotation)
     if len(forms) < 2 or not all(is_table(form) and "kind" in form.model_fields for form in forms):
         return {}
@@ -116,7 +116,7 @@ def forms_by_kind(annotation: Any) -> dict[str, type[Settings]]:
 
 
 def form_of(annotation: Any, table: Any) -> type[Settings] | None:
-    """The form of a table that is a value of this type. None if the type is not a table, or the kind is unknown."""
+    """The model of settings for a table with this type; None if the type is not a table or the kind is unknown."""
     if not (forms := forms_by_kind(annotation)):
         (only, *others) = members(annotation)
         return only if is_table(only) and not others else None
@@ -127,6 +127,6 @@ def form_of(annotation: Any, table: Any) -> type[Settings] | None:
 
 
 def with_kind(annotation: Any, table: Any) -> Any:
-    """A table with the kind that is meant where it names none."""
+    """Add the kind of the first form to a table without a kind."""
     forms = forms_by_kind(annotation)
     return {"kind": next(iter(forms)), **table} if forms and isinstance(table, Mapping) else table

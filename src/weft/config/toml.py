@@ -1,6 +1,6 @@
-"""What the standard library's TOML reader leaves out: it does not write, and does not tell where a key stands.
+"""What `tomllib` does not offer: writing values, and finding the line on which a key is set.
 
-It knows nothing of recipes.
+Nothing here is specific to recipes.
 """
 
 import json
@@ -12,28 +12,28 @@ from functools import lru_cache
 from typing import Any
 
 KeyPath = tuple[str | int, ...]
-"""Where a value stands: the names of tables and key, and for something in a list its place, from 0."""
+"""The path of a value: the names of its tables and its key; for an entry of a list, its index."""
 DEEPEST = 40
-"""Tables and lists within each other; no recipe has so many, and Python's stack does not hold any number."""
+"""Deepest nesting of tables and lists that is read; deeper nesting could overflow Python's stack."""
 TOO_DEEP = "tables or lists are nested too deeply"
 MOST_REREAD = 1 << 17
-"""Characters that are read again while the ends of statements are looked for; it costs the square of a long one."""
+"""Characters that may be parsed repeatedly to find where statements end, which is quadratic in their length."""
 MOST_BITS = 1024
-"""Of a whole number; a hexadecimal one may have any, and Python refuses to write it in decimal."""
+"""Largest size of a whole number. Hexadecimal ones have no limit, and Python refuses to write huge ones in decimal."""
 SIMPLE_KEY = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.){0,100}+"|'[^'\n]{0,100}+')"""
 DEEP_KEY = re.compile(rf"(?<![\w-])(?:{SIMPLE_KEY}[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
-"""The beginning of a dotted key with so many parts: `tomllib` takes the square of their number in time and memory."""
+"""The beginning of a dotted key with too many parts, for which `tomllib` needs quadratic time and memory."""
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """What `tomllib` reads. Raises TOMLDecodeError also where the content is more than Python can work with."""
+    """Parse TOML with `tomllib`. Raises TOMLDecodeError also for nesting and numbers that Python cannot handle."""
     if DEEP_KEY.search(text):
         raise tomllib.TOMLDecodeError(TOO_DEEP)
     try:
         document = tomllib.loads(text)
     except RecursionError:
         raise tomllib.TOMLDecodeError(TOO_DEEP) from None
-    except ValueError as error:  # a number with thousands of digits, beside the TOMLDecodeError
+    except ValueError as error:  # a TOMLDecodeError, or a number with thousands of digits
         raise tomllib.TOMLDecodeError(str(error)) from None
     level: list[Any] = [document]
     for _ in range(DEEPEST):
@@ -52,24 +52,24 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 def write_value(value: Any) -> str:
-    """A value as TOML on one line, so that `tomllib` reads the same value back; keys that hold None are left out."""
+    """Write a value as TOML on one line, such that `tomllib` reads it back unchanged; keys with None are left out."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, str):
-        # A JSON string is a TOML basic string, but for DEL, which JSON leaves as it is and TOML forbids.
+        # A JSON string is a valid TOML basic string except for DEL, which JSON does not escape and TOML forbids.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
         pairs = [f"{write_key(key)} = {write_value(inner)}" for key, inner in value.items() if inner is not None]
         return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(write_value, value))}]"
-    raise TypeError(f"{type(value).__name__} has no form in TOML")
+    raise TypeError(f"{type(value).__name__} cannot be written as TOML")
 
 
 def write_key(key: str) -> str:
-    """A key as TOML: bare where it may be, else quoted."""
+    """Write a key as TOML, quoted if necessary."""
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else write_value(key)
 
 
@@ -78,29 +78,29 @@ class Statement:
     """One statement of a TOML text: a table's header, a key with its value, a comment or an empty line."""
 
     line: int
-    """Where it begins, counted from 1."""
+    """The line on which it begins, counted from 1."""
     table: KeyPath
-    """The table it stands in; the number in `("train", 0)` counts the headers `[[train]]` before."""
+    """The table that contains it; `("train", 0)` is the table under the first header `[[train]]`."""
     text: str
     content: dict[str, Any]
-    """What the text means when read alone; empty for a comment."""
+    """The text parsed on its own; empty for a comment."""
 
     @property
     def comment(self) -> str:
-        """What follows the statement's last `#`, where that begins a comment; else empty."""
+        """The text after the last `#`, if that begins a comment; else empty."""
         before, _, comment = self.text.rpartition("#")
         try:
             return comment.strip() if tomllib.loads(before) == self.content else ""
-        except tomllib.TOMLDecodeError:  # the # belongs to a string
+        except tomllib.TOMLDecodeError:  # the # is inside a string
             return ""
 
 
 @lru_cache(maxsize=4)
 def statements(text: str) -> tuple[Statement, ...]:
-    """The statements of a text that is known to be valid TOML.
+    """Split valid TOML into statements.
 
-    A statement ends with the first line up to which `tomllib` can read it: nothing here has to know what a string is.
-    Stops early, at a statement of very many lines.
+    A statement ends at the first line up to which `tomllib` can parse it, so no other knowledge of TOML's syntax is
+    needed. Stops before a statement with very many lines.
     """
     return tuple(_statements(text))
 
@@ -127,7 +127,7 @@ def _statements(text: str) -> Iterator[Statement]:
 
 
 def _entered(content: dict[str, Any], headers: dict[KeyPath, int], repeats: bool) -> KeyPath:
-    """The path of the table that a header opens, each list of tables in it followed by the place of its last entry."""
+    """The path of the table that a header opens; a list of tables in it is followed by the index of its last entry."""
     path: KeyPath = ()
     names = list(_only_path(content))
     for position, name in enumerate(names, start=1):
@@ -147,7 +147,7 @@ def _only_path(content: Any) -> Iterator[str]:
 
 
 def line_numbers(text: str) -> dict[KeyPath, int]:
-    """The path of every table and key of a valid TOML text -> the line on which its statement begins."""
+    """For the path of every table and key in valid TOML, the line on which its statement begins."""
     lines: dict[KeyPath, int] = {}
     for statement in statements(text):
         if statement.text.lstrip().startswith("["):
