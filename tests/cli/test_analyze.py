@@ -29,9 +29,9 @@ def test_every_sentence_is_explained_in_tables(analyze: Analyze) -> None:
 
 def test_it_is_said_that_several_sentences_are_explained_as_one(analyze: Analyze) -> None:
     _, _, error = analyze("--no-occlusion", f"{TEXT}{TEXT}")
-    assert error == "the text is of several sentences, explained as one; weft translate takes such apart first\n"
+    assert error == "the text has several sentences, explained as one; weft translate splits such a text first\n"
     _, _, error = analyze("--no-occlusion", TEXT, f"{TEXT}{TEXT}")
-    assert error.startswith("1 of the 2 texts are of several sentences")
+    assert error.startswith("1 of the 2 texts have several sentences")
 
 
 def test_a_text_whose_translation_is_too_long_is_named_and_the_others_explained(
@@ -87,7 +87,7 @@ def test_sentences_come_from_a_file(analyze: Analyze) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((TEXT, "--input", "in.txt"), "give either sentences or --input, not both"),
+        ((TEXT, "--input", "in.txt"), "--input cannot be combined with TEXT"),
         (("--input", "empty.txt"), "there is no sentence to explain"),
         ((TEXT, "两个", "--target", "Two"), "--target is the translation of one sentence; there are 2"),
         ((TEXT, "--layer", "7"), "layer is a number from 1 to 1"),
@@ -108,7 +108,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
 
 def test_a_model_must_be_named(weft: Weft) -> None:
     exit_code, _, error = weft("analyze", TEXT)
-    assert exit_code == 2 and "--model is missing" in error
+    assert exit_code == 2 and "missing --model" in error
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_a_model_must_be_named(weft: Weft) -> None:
 )
 def test_what_is_done_by_one_model_takes_no_ensemble(weft: Weft, arguments: tuple[str, ...]) -> None:
     exit_code, out, error = weft(*arguments)
-    assert (exit_code, out) == (2, "") and "one model, and --model names 2: a, b; name one" in error
+    assert (exit_code, out) == (2, "") and f"weft {arguments[0]} takes one model, but --model names 2: a, b" in error

@@ -106,16 +106,20 @@ def test_results_are_shown_also_where_a_file_cannot_be_written(
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "says"),
     [
-        (("a.txt", "--data", "test.tsv", *LANGUAGES), 2, "give two systems at least"),
-        (("--seeds", "a.txt", "b.txt", "--against", "c.txt", "--data", "test.tsv"), 2, "two runs at least on either"),
-        (("a.txt", "b.txt", "--against", "c.txt", "--data", "test.tsv", *LANGUAGES), 2, "--against is for --seeds"),
-        (("a.txt", "a.txt", "--data", "test.tsv", *LANGUAGES), 2, "a.txt stands there more than once"),
-        (("a.txt", "./a.txt", "--data", "test.tsv", *LANGUAGES), 2, "./a.txt, a.txt stands there more than once"),
-        (("a.txt", "b.txt", "--data", "test.tsv"), 2, "--source and --target is missing"),
+        (("a.txt", "--data", "test.tsv", *LANGUAGES), 2, "give at least two systems"),
+        (
+            ("--seeds", "a.txt", "b.txt", "--against", "c.txt", "--data", "test.tsv"),
+            2,
+            "at least two runs on either side",
+        ),
+        (("a.txt", "b.txt", "--against", "c.txt", "--data", "test.tsv", *LANGUAGES), 2, "--against needs --seeds"),
+        (("a.txt", "a.txt", "--data", "test.tsv", *LANGUAGES), 2, "a.txt: named more than once"),
+        (("a.txt", "./a.txt", "--data", "test.tsv", *LANGUAGES), 2, "./a.txt, a.txt: named more than once"),
+        (("a.txt", "b.txt", "--data", "test.tsv"), 2, "missing --source and --target"),
         ((*FILES, "--set", "decoding.beam_size=2"), 2, "all files of translations"),
-        ((*FILES, "--confidence", "95"), 2, "--confidence is a share from 0.5 to below 1"),
+        ((*FILES, "--confidence", "95"), 2, "--confidence must be at least 0.5 and below 1"),
         ((*FILES, "--confidence", "0"), 2, "--confidence 0 is for weft evaluate"),
-        ((*FILES, "--html", "-"), 2, "--html names a file"),
+        ((*FILES, "--html", "-"), 2, "--html takes the name of a file"),
         ((*FILES, "--html", "a.txt"), 2, "would overwrite an input"),
         ((*FILES, "--train", "b.txt", "--json", "b.txt"), 2, "would overwrite an input"),
         ((*FILES, "--html", "x", "--latex", "x"), 2, "name one file twice"),
@@ -130,7 +134,7 @@ def test_results_are_shown_also_where_a_file_cannot_be_written(
         (
             ("--seeds", *FILES, "--train", "test.tsv", "--show", "3"),
             2,
-            "--seeds does not go with --train, --show; leave out",
+            "--seeds cannot be combined with --train and --show",
         ),
     ],
 )
@@ -144,7 +148,7 @@ def test_what_cannot_be_compared_is_one_clear_error(
 
 def test_with_a_model_the_languages_are_not_said_again(weft: Weft, place: Path, tiny_run: Path) -> None:
     code, out, error = weft("compare", "a.txt", str(tiny_run / "run"), "--data", "test.tsv", *LANGUAGES)
-    assert (code, out) == (2, "") and "a model says itself which languages" in error
+    assert (code, out) == (2, "") and "a model knows its languages" in error
 
 
 @pytest.fixture

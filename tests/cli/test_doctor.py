@@ -96,8 +96,8 @@ def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("a.tsv",), "--source and --target is missing"),
-        (("a.tsv", "--source", "zh"), "--target is missing"),
+        (("a.tsv",), "missing --source and --target"),
+        (("a.tsv", "--source", "zh"), "missing --target"),
         (("a.txt", "--source", "zh", "--target", "en"), "a.txt has no partner"),
         (("a.csv", "--source", "zh", "--target", "en"), "a.csv: weft reads cells divided by tabs, not by commas"),
         (("a.tsv", "--source", "zh", "--target", "en", "--columns", "zh"), "two names or numbers"),
@@ -106,12 +106,12 @@ def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
         (("a.tsv", "--source", "zh", "--target", "en", "--json", "a.tsv"), "would overwrite an input"),
         (("a.toml", "--json", "a.toml"), "would overwrite an input"),
         (("a.tsv", "--source", "zh", "--target", "en", "--json", "no/a.json"), "no is no folder"),
-        (("a.tsv", "--source", "zh", "--target", "zh"), "--source and --target are both zh; name the two columns"),
+        (("a.tsv", "--source", "zh", "--target", "zh"), "--source and --target are both zh; also name the two columns"),
         (("a", "b", "--source", "zh", "--target", "en", "--columns", "1,2"), "--columns is for files of pairs"),
         (("a", "b", "--source", "zh", "--target", "en", "--no-header"), "--no-header are for TSV files"),
         (("a.jsonl", "--source", "zh", "--target", "en", "--header"), "--no-header are for TSV files"),
         ((), "say what to look at"),
-        (("a.tsv", "--machine", "--json", "a.json"), "--machine does not go with FILES, --json"),
+        (("a.tsv", "--machine", "--json", "a.json"), "--machine cannot be combined with FILES and --json"),
     ],
 )
 def test_a_command_that_cannot_be_is_refused_in_a_line(weft: Weft, arguments: tuple[str, ...], said: str) -> None:

@@ -202,11 +202,11 @@ def test_with_few_sentences_the_table_says_why_there_are_no_intervals(evaluate: 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--methods", "greedy", "--noise"), "--noise takes one decoding"),
+        (("--methods", "greedy", "--noise"), "--methods cannot be combined with --noise"),
         (("--methods", "gready,beam:0"), "--methods has 2 problems"),
         (("--methods", "greedy", "--set", "require.min_bleu_1=0.9"), "checks no requirement"),
-        (("--html", "-"), "--html names a file"),
-        (("--confidence", "2"), "--confidence is a share"),
+        (("--html", "-"), "--html takes the name of a file"),
+        (("--confidence", "2"), "--confidence must be at least 0.5"),
         (("--comet", "none.ckpt"), "--comet none.ckpt is no file"),
         (("--json", "nowhere/x.json"), "is no folder"),
     ],

@@ -41,7 +41,7 @@ def test_without_a_trial_nothing_is_timed(plan: Weft) -> None:
 
 def test_a_trial_that_is_not_made_takes_no_time(plan: Weft) -> None:
     exit_code, _, error = plan("--no-trial", "--seconds", "5")
-    assert exit_code == 2 and "--no-trial does not go with --seconds" in error
+    assert exit_code == 2 and "--no-trial cannot be combined with --seconds" in error
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])

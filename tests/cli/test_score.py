@@ -91,7 +91,7 @@ def test_every_broken_line_of_every_file_is_named(write, tmp_path):
 
 
 def test_files_of_unequal_length_are_named_with_both_lengths(write):
-    with pytest.raises(CorpusError, match=r"r2 +has 1 lines, but .*h has 2; they must pair line by line"):
+    with pytest.raises(CorpusError, match=r"r2 +has 1 lines, but .*h has 2; they must have the same number of lines"):
         run(write("h", "a\nb\n"), write("r1", "a\nb\n"), write("r2", "a\n"))
 
 
@@ -146,13 +146,16 @@ def test_a_model_says_how_probable_pairs_are(weft, tiny_run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ((), "--hypotheses and --references and --language missing"),
-        (("--hypotheses", "h", "--language", "en"), "--references missing"),
-        (("--model", "m"), "--data missing"),
-        (("--data", "d.tsv"), "--model missing"),
-        (("--model", "m", "--data", "d.tsv", "--language", "en"), "--language is for scoring by references"),
+        ((), "missing --hypotheses and --references and --language"),
+        (("--hypotheses", "h", "--language", "en"), "missing --references"),
+        (("--model", "m"), "--model needs --data"),
+        (("--data", "d.tsv"), "--data needs --model"),
+        (("--model", "m", "--data", "d.tsv", "--language", "en"), "--model cannot be combined with --language"),
         (("--model", "m", "--data", "d.tsv", "--json", "x", "--output", "x"), "name one file twice"),
-        (("--hypotheses", "h", "--references", "r", "--language", "en", "--output", "x"), "--output is for scoring by"),
+        (
+            ("--hypotheses", "h", "--references", "r", "--language", "en", "--output", "x"),
+            "--output needs --model and --data",
+        ),
     ],
 )
 def test_half_of_a_wish_is_refused_with_what_is_missing(weft, options, says, tmp_path, monkeypatch):

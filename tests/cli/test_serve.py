@@ -75,7 +75,7 @@ def test_no_key_is_printed_for_what_is_no_file_of_keys(weft: Weft, tmp_path: Pat
 
 def test_making_a_key_looks_at_nothing_else(weft: Weft) -> None:
     code, _, error = weft("serve", "--make-key", "x", "--model", "nope", "--insecure")
-    assert code == 2 and "--make-key does not go with --model, --insecure" in error
+    assert code == 2 and "--make-key cannot be combined with --model and --insecure" in error
 
 
 @pytest.mark.parametrize(

@@ -86,15 +86,27 @@ def test_from_a_file_into_a_file(weft: Weft, files: dict[Kind, Path], tmp_path: 
     ("arguments", "message"),
     [
         (["tokenize", "x"], "give either --model, such as runs/starter, or --vocabulary and --kind"),
-        (["detokenize", "x", "--model", "m", "--vocabulary", "v"], "give either --model"),
+        (["detokenize", "x", "--model", "m", "--vocabulary", "v"], "--model cannot be combined with --vocabulary"),
         (["tokenize", "x", "--vocabulary", "v"], "--vocabulary needs --kind"),
-        (["tokenize", "x", "--vocabulary", "v", "--kind", "bpe", "--side", "source"], "--side chooses between"),
-        (["detokenize", "x", "--vocabulary", "v", "--kind", "bpe", "--side", "target"], "--side chooses between"),
-        (["tokenize", "x", "--model", "m", "--kind", "words"], "--kind and --language are for --vocabulary"),
-        (["detokenize", "x", "--model", "m", "--language", "de"], "--kind and --language are for --vocabulary"),
+        (
+            ["tokenize", "x", "--vocabulary", "v", "--kind", "bpe", "--side", "source"],
+            "--vocabulary cannot be combined with --side",
+        ),
+        (
+            ["detokenize", "x", "--vocabulary", "v", "--kind", "bpe", "--side", "target"],
+            "--vocabulary cannot be combined with --side",
+        ),
+        (["tokenize", "x", "--model", "m", "--kind", "words"], "--model cannot be combined with --kind"),
+        (["detokenize", "x", "--model", "m", "--language", "de"], "--model cannot be combined with --language"),
         (["tokenize", "x", "--vocabulary", "v", "--kind", "words"], "--kind words needs --language"),
-        (["tokenize", "x", "--vocabulary", "v", "--kind", "bpe", "--input", "f"], "not both"),
-        (["detokenize", "x", "--vocabulary", "v", "--kind", "bpe", "--input", "f"], "not both"),
+        (
+            ["tokenize", "x", "--vocabulary", "v", "--kind", "bpe", "--input", "f"],
+            "--input cannot be combined with TEXT",
+        ),
+        (
+            ["detokenize", "x", "--vocabulary", "v", "--kind", "bpe", "--input", "f"],
+            "--input cannot be combined with TEXT",
+        ),
     ],
 )
 def test_a_wrong_command_is_answered_in_words(weft: Weft, arguments: list[str], message: str) -> None:

@@ -266,7 +266,7 @@ def test_what_was_begun_otherwise_is_gone_on_with_only_by_restart(
 @pytest.mark.parametrize("option", ["--restart", "--cluster"])
 def test_an_option_for_files_is_refused_without_them(weft: Weft, option: str) -> None:
     exit_code, _, error = weft("translate", "--model", "nowhere", option, "我")
-    assert exit_code == 2 and f"{option} is for translating a file: --input and --output" in error
+    assert exit_code == 2 and f"{option} needs --input and --output: it translates a file" in error
 
 
 def test_a_named_pipe_is_read_as_it_comes(translate: Translate, expected: list[str], tmp_path: Path) -> None:
@@ -420,9 +420,9 @@ def test_with_a_beginning_the_memory_is_shown_too(weft: Weft, distinct_model: Pa
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--begin", "I"], "take sentences as arguments"),
-        (["--phrase", "I", "--split", "never", "我"], "leave out --split"),
-        (["--begin", "I", "--alternatives-after", "I", "我"], "leave out --alternatives-after"),
+        (["--begin", "I"], "--begin needs TEXT: it applies to single sentences, given as arguments"),
+        (["--phrase", "I", "--split", "never", "我"], "--phrase cannot be combined with --split"),
+        (["--begin", "I", "--alternatives-after", "I", "我"], "--begin cannot be combined with --alternatives-after"),
     ],
 )
 def test_beginnings_and_phrases_are_for_sentences(
@@ -543,15 +543,21 @@ def test_a_file_is_translated_with_a_memory(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--stream", "--json", "我"), "--stream prints plain text; leave out --json"),
-        (("--stream", "--best", "2", "--output", "x", "我"), "leave out --output and --best"),
-        (("--alternatives-after", "I"), "takes one sentence, as an argument"),
-        (("--alternatives-after", "I", "我", "你"), "takes one sentence, as an argument"),
-        (("--alternatives-after", "I", "--memory", "m.tsv", "我"), "leave out --memory"),
-        (("--memory-use", "force", "我"), "name its file by --memory"),
-        (("--memory", "m.tsv", "--input", "a", "--output", "b"), "add --json"),
-        (("--memory-similarity", "0.7", "我"), "--memory-similarity needs a memory; name its file by --memory"),
-        (("--memory", "m", "--memory-use", "force", "--memory-similarity", "0.7", "我"), "leave out --memory-sim"),
+        (("--stream", "--json", "我"), "--stream cannot be combined with --json: it prints plain text"),
+        (("--stream", "--best", "2", "--output", "x", "我"), "--stream cannot be combined with --output and --best"),
+        (("--alternatives-after", "I"), "--alternatives-after needs TEXT"),
+        (("--alternatives-after", "I", "我", "你"), "--alternatives-after takes one sentence"),
+        (
+            ("--alternatives-after", "I", "--memory", "m.tsv", "我"),
+            "--alternatives-after cannot be combined with --memory",
+        ),
+        (("--memory-use", "force", "我"), "--memory-use needs --memory"),
+        (("--memory", "m.tsv", "--input", "a", "--output", "b"), "--memory-use show needs --json"),
+        (("--memory-similarity", "0.7", "我"), "--memory-similarity needs --memory"),
+        (
+            ("--memory", "m", "--memory-use", "force", "--memory-similarity", "0.7", "我"),
+            "--memory-use cannot be combined with --mem",
+        ),
         (("--best", "0", "我"), "--best"),
         (("--memory-similarity", "2", "我"), "--memory-similarity"),
     ],

@@ -1,71 +1,67 @@
 """`weft analyze`: why a model translates sentences as it does, as text, JSON, or one page of figures."""
 
 import json
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Context, Exit, Option, echo
 
 from weft.cli.lines import open_input, read_texts
-from weft.cli.options import only_model
-from weft.cli.outputs import refuse_place
+from weft.cli.options import DecodingOverrides, Html, InputFile, JsonLines, OneModel, only_model
+from weft.cli.outputs import STDOUT, refuse_place
+from weft.cli.rules import SENTENCES_OR_FILE, check_options
 from weft.errors import UsageError
 from weft.files import write_atomically
 
+if TYPE_CHECKING:
+    from weft.tasks.translation import Translator
+
+Sentences = Annotated[list[str] | None, Argument(help="Sentences to explain.")]
+Target = Annotated[
+    str | None, Option("--target", metavar="TEXT", help="Explain this translation instead of the model's own.")
+]
+BeamSize = Annotated[int | None, Option("--beam", metavar="N", min=1, help="Search with a beam of N hypotheses.")]
+Best = Annotated[int, Option("--best", metavar="K", min=1, help="How many alternatives to show at each step.")]
+Layer = Annotated[
+    int | None,
+    Option(
+        "--layer",
+        metavar="N",
+        min=1,
+        help="The decoder layer whose attention is shown, counted from 1; by default the mean of all.",
+    ),
+]
+Occlusion = Annotated[
+    bool, Option("--occlusion/--no-occlusion", help="Remove each source word in turn, to see its effect.")
+]
+
 
 def analyze(
-    text: Annotated[list[str] | None, typer.Argument(help="Sentences to explain.")] = None,
-    models: Annotated[
-        list[str] | None,
-        typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft."),
-    ] = None,
-    input_file: Annotated[
-        Path | None, typer.Option("--input", help="A text file, one sentence a line; .gz too.", show_default=False)
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option("--target", metavar="TEXT", help="A translation to explain instead of the model's own."),
-    ] = None,
-    beam_size: Annotated[
-        int | None, typer.Option("--beam", metavar="N", min=1, help="Search with a beam of so many hypotheses.")
-    ] = None,
-    best: Annotated[int, typer.Option("--best", metavar="K", min=1, help="Alternatives to tell at each step.")] = 5,
-    layer: Annotated[
-        int | None,
-        typer.Option(
-            "--layer",
-            metavar="N",
-            min=1,
-            help="The decoder layer whose attention is shown, from 1; left out: the mean of all.",
-        ),
-    ] = None,
-    occlusion: Annotated[
-        bool,
-        typer.Option("--occlusion/--no-occlusion", help="Take out each source word in turn, to see what it did."),
-    ] = True,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a decoding key, such as decoding.length_penalty=none."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of tables.")] = False,
-    html: Annotated[Path | None, typer.Option("--html", help="Also write one page that opens from disk.")] = None,
+    context: Context,
+    text: Sentences = None,
+    models: OneModel = None,
+    input_file: InputFile = None,
+    target: Target = None,
+    beam_size: BeamSize = None,
+    best: Best = 5,
+    layer: Layer = None,
+    occlusion: Occlusion = True,
+    overrides: DecodingOverrides = None,
+    as_json: JsonLines = False,
+    html: Html = None,
 ) -> None:
-    """Explain translations: alternatives at every step, attention, what each source word did, the beam as a tree.
+    """Explain translations: alternatives at every step, attention, the effect of each source word, the beam as a tree.
 
-    The sentences are the arguments, the lines of --input, or else of standard input.
+    The sentences are the arguments, the lines of --input, or else of stdin.
     """
-    if not models:
-        raise UsageError("--model is missing: a model or run folder, or a model that comes with weft, such as zh-en")
-    model = only_model(models, "weft analyze explains")
-    if text and input_file:
-        raise UsageError("give either sentences or --input, not both")
-    if html == Path("-"):
-        raise UsageError("--html is a page to open; name a file, such as --html explained.html")
+    check_options(context, [SENTENCES_OR_FILE])
+    model = only_model(models, "analyze")
+    if html == STDOUT:
+        raise UsageError("--html takes the name of a file, such as explained.html")
     refuse_place("--html", html, [input_file])
     from weft.analysis.explanation_report import as_html, as_text
     from weft.tasks.explanation import LongTranslationError, explain, refuse_unexplainable
     from weft.tasks.exported import load_for
-    from weft.text.sentence_splitting import split_sentences
 
     translator = load_for(model, overrides or ())
     with open_input(text, input_file) as lines:
@@ -75,25 +71,31 @@ def analyze(
     if target is not None and len(texts) > 1:
         raise UsageError(f"--target is the translation of one sentence; there are {len(texts):,}")
     refuse_unexplainable(translator, texts, beam_size=beam_size, target=target, layer=layer)
-    explained, too_long = [], 0
-    language = translator.model.recipe.data.source
-    if several := sum(len(split_sentences(one, language)) > 1 for one in texts):
-        what = "the text is" if len(texts) == 1 else f"{several:,} of the {len(texts):,} texts are"
-        typer.echo(f"{what} of several sentences, explained as one; weft translate takes such apart first", err=True)
+    warn_of_several_sentences(translator, texts)
+    explained, failed = [], False
     for number, one in enumerate(texts):
         try:
             found = explain(
                 translator, one, best=best, beam_size=beam_size, occlusion=occlusion, target=target, layer=layer
             )
-        except LongTranslationError as error:  # which nobody knew before the search
-            typer.echo(f"text {number + 1}: {error}", err=True)
-            too_long += 1
+        except LongTranslationError as error:  # known only after the search
+            echo(f"text {number + 1}: {error}", err=True)
+            failed = True
             continue
         shown = json.dumps(found.as_json(), ensure_ascii=False) if as_json else as_text(found)
-        typer.echo(shown if as_json or number == 0 else f"\n\n{shown}")
-        if html is not None:
-            explained.append(found)
+        echo(shown if as_json or number == 0 else f"\n\n{shown}")
+        explained.append(found)
     if html is not None and explained:
         write_atomically(html, as_html(explained, model))
-    if too_long:
-        raise typer.Exit(1)
+    if failed:
+        raise Exit(1)
+
+
+def warn_of_several_sentences(translator: "Translator", texts: Sequence[str]) -> None:
+    """Say on stderr that a text of several sentences is explained as one."""
+    from weft.text.sentence_splitting import split_sentences
+
+    language = translator.model.recipe.data.source
+    if several := sum(len(split_sentences(text, language)) > 1 for text in texts):
+        what = "the text has" if len(texts) == 1 else f"{several:,} of the {len(texts):,} texts have"
+        echo(f"{what} several sentences, explained as one; weft translate splits such a text first", err=True)

@@ -1,102 +1,109 @@
 """`weft compare`: which of several systems is better on a file of pairs, whether by more than chance, and where."""
 
-import json as json_format
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Context, Option
 
 from weft.cli.evaluate import check_confidence
-from weft.cli.lines import shown_in_the_end
-from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of, refuse_beside
-from weft.cli.outputs import refuse_places
+from weft.cli.options import (
+    Comet,
+    HasHeader,
+    Html,
+    JsonFile,
+    Latex,
+    Markdown,
+    PairColumns,
+    SourceLanguage,
+    TargetLanguage,
+    layout_of,
+)
+from weft.cli.outputs import give_results, refuse_places
+from weft.cli.rules import Rule, check_options
 from weft.errors import CorpusError, Problem, RecipeError, UsageError
-from weft.files import write_atomically
 
 if TYPE_CHECKING:
     from weft.data.corpus import DataConfig, ParallelText
-    from weft.tasks.comparison import Comparison, Seeds, System
+    from weft.tasks.comparison import Seeds, System
     from weft.tasks.translation import Translator
 
 USAGE = "weft compare A.txt B.txt --data FILE.tsv --source zh --target en"
 
+Systems = Annotated[
+    list[str],
+    Argument(
+        metavar="SYSTEM...",
+        help="Models (folders, runs, names) and text files of translations, one per line. The first is the baseline.",
+    ),
+]
+Data = Annotated[Path, Option("--data", help="Pairs to compare on: TSV or JSONL; .gz too.")]
+TrainingFiles = Annotated[
+    list[str] | None,
+    Option(
+        "--train", metavar="FILE", help="Training pairs, to find near-duplicates and to count rare words; repeatable."
+    ),
+]
+BySeeds = Annotated[
+    bool, Option("--seeds", help="The systems are runs of one recipe with other seeds: show mean and deviation.")
+]
+Against = Annotated[
+    list[str] | None,
+    Option("--against", metavar="SYSTEM", help="With --seeds: a run of the other recipe. Repeat it for each run."),
+]
+KeyOverrides = Annotated[
+    list[str] | None,
+    Option("--set", metavar="KEY=VALUE", help="Change a key of every model, such as decoding.beam_size=5."),
+]
+Confidence = Annotated[float, Option("--confidence", help="Confidence of the intervals.")]
+Seed = Annotated[int, Option("--seed", min=0, help="Seed of the resamples.")]
+Show = Annotated[int, Option("--show", min=0, help="How many changed sentences to show for each system.")]
+
+RULES = [
+    Rule(("--against",), needs=("--seeds",), why="without it name all systems one after the other"),
+    Rule(
+        ("--seeds",),
+        without=("--train", "--comet", "--confidence", "--seed", "--show"),
+        why="it shows scores, their mean and their deviation alone",
+    ),
+]
+
 
 def compare(
-    systems: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SYSTEM...",
-            help="Models (folders, runs, names) and text files of translations, one a line. The first is the baseline.",
-            show_default=False,
-        ),
-    ],
-    data: Annotated[Path, typer.Option("--data", help="Pairs to compare on: TSV or JSONL; .gz too.")],
-    train: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--train",
-            metavar="FILE",
-            help="What was trained on, to find near-duplicates and count words. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    seeds: Annotated[
-        bool, typer.Option("--seeds", help="The systems are runs that differ in their seed: mean and deviation.")
-    ] = False,
-    against: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--against",
-            metavar="SYSTEM",
-            help="With --seeds: a run of the other recipe. Give the option once for each run.",
-            show_default=False,
-        ),
-    ] = None,
+    context: Context,
+    systems: Systems,
+    data: Data,
+    train: TrainingFiles = None,
+    seeds: BySeeds = False,
+    against: Against = None,
     source: SourceLanguage = None,
     target: TargetLanguage = None,
     columns: PairColumns = None,
     header: HasHeader = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of every model, such as decoding.beam_size=5."),
-    ] = None,
-    confidence: Annotated[float, typer.Option("--confidence", help="Of the intervals, such as 0.95.")] = 0.95,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Where resamples and trials come from.")] = 12345,
-    show: Annotated[int, typer.Option("--show", min=0, help="Changed sentences to show of each pair.")] = 10,
-    comet: Annotated[
-        Path | None,
-        typer.Option("--comet", help="Checkpoint of a COMET model that you have, to score by.", show_default=False),
-    ] = None,
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write everything to this file; - for stdout instead of the tables."),
-    ] = None,
-    markdown: Annotated[Path | None, typer.Option("--markdown", help="Also write the tables as Markdown.")] = None,
-    latex: Annotated[Path | None, typer.Option("--latex", help="Also write the tables of figures as LaTeX.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Also write one page that opens from disk.")] = None,
-    *,
-    context: typer.Context,
+    overrides: KeyOverrides = None,
+    confidence: Confidence = 0.95,
+    seed: Seed = 12345,
+    show: Show = 10,
+    comet: Comet = None,
+    json: JsonFile = None,
+    markdown: Markdown = None,
+    latex: Latex = None,
+    html: Html = None,
 ) -> None:
     """Compare systems on the same sentences: scores, significance, faults, buckets, the sentences that changed most."""
+    check_options(context, RULES)
     check_confidence(confidence)
     if not confidence:
-        raise UsageError("--confidence 0 is for weft evaluate; here give a share from 0.5 to below 1")
-    refuse_wrong_numbers(systems, seeds, against or [])
-    if seeds:  # scores, their mean and deviation: nothing is drawn, bucketed or shown
-        refuse_beside(context, "--seeds", ("train", "comet", "confidence", "seed", "show"))
-    outputs = {"--json": json, "--markdown": markdown, "--latex": latex, "--html": html}
+        raise UsageError("--confidence 0 is for weft evaluate; here give at least 0.5 and less than 1")
     names = [*systems, *(against or [])]
-    inputs = [
-        data,
-        *map(Path, train or []),
-        *(Path(name) for name in names if Path(name).is_file()),
-    ]
-    refuse_places(outputs, inputs)
+    check_systems(systems, seeds, against or [])
+    inputs = [data, *map(Path, train or []), *(Path(name) for name in names if Path(name).is_file())]
+    refuse_places({"--json": json, "--markdown": markdown, "--latex": latex, "--html": html}, inputs)
 
     from weft.analysis.comparison_report import as_html, as_latex, as_markdown, as_text
     from weft.metrics.comet import refuse_unusable
     from weft.metrics.translation import bleu_metric
+    from weft.tasks.comparison import compare as compare_systems
 
     refuse_unusable(comet)
     translators = load_models(names, overrides or [])
@@ -104,44 +111,35 @@ def compare(
     bleu_metric(config.target, None)  # raises before hours of translation
     pairs, training = read_pairs(data, train or [], config)
     made = make_systems(names, translators, pairs)
-    compared: Comparison | Seeds
     if seeds:
         compared = compare_seeds(made, translators, len(systems), pairs, config.target)
         content = compared.as_dict()
     else:
-        from weft.tasks.comparison import compare as compare_systems
-
         languages = config.source, config.target
         compared = compare_systems(made, pairs, languages, training=training, confidence=confidence, seed=seed)
         compared = compared.with_comet(comet)
         content = compared.as_dict(show)
-    as_json = json_format.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    writers: list[tuple[Path | None, Callable[[], str]]] = [
-        (json if json != Path("-") else None, lambda: as_json),
+    files = [
         (markdown, lambda: as_markdown(compared, show)),
         (latex, lambda: as_latex(compared)),
         (html, lambda: as_html(compared, show)),
     ]
-    with shown_in_the_end(as_json.rstrip() if json == Path("-") else as_text(compared, show)):
-        for path, write in writers:
-            if path is not None:
-                write_atomically(path, write())
+    give_results(as_text(compared, show), content, json, files)
 
 
-def refuse_wrong_numbers(systems: Sequence[str], seeds: bool, against: Sequence[str]) -> None:
-    if against and not seeds:
-        raise UsageError("--against is for --seeds; without it name all systems one after the other")
+def check_systems(systems: Sequence[str], seeds: bool, against: Sequence[str]) -> None:
+    """Raise UsageError for too few systems, and for one that is named twice."""
     if len(systems) < 2 or (seeds and len(against) == 1):
-        what = "two runs at least on either side" if seeds else "two systems at least"
+        what = "at least two runs on either side" if seeds else "at least two systems"
         raise UsageError(f"give {what}, such as: {USAGE}")
     names = [*systems, *against]
     places = [Path(name).resolve() for name in names]
     if repeated := sorted({name for name, place in zip(names, places, strict=True) if places.count(place) > 1}):
-        raise UsageError(f"{', '.join(repeated)} stands there more than once")
+        raise UsageError(f"{', '.join(repeated)}: named more than once")
 
 
 def load_models(names: Sequence[str], overrides: list[str]) -> list["Translator | None"]:
-    """The model that each name means, None for a file of translations; raises with all that cannot be loaded."""
+    """The model of each name, None for a file of translations; raises RecipeError with all that cannot be loaded."""
     from weft.tasks.translation import load_translator
 
     found: list[Translator | None] = []
@@ -154,7 +152,7 @@ def load_models(names: Sequence[str], overrides: list[str]) -> list["Translator 
     if problems:
         raise RecipeError("the list of systems", problems)
     if overrides and not any(found):
-        raise UsageError("--set changes settings of models; these are all files of translations")
+        raise UsageError("--set changes keys of models, and these systems are all files of translations")
     return found
 
 
@@ -167,8 +165,10 @@ def pairs_config(
     columns: str | None,
     header: bool | None,
 ) -> "DataConfig":
-    """How the pairs are read: as the models read theirs, which must all do it alike and translate the same languages;
-    without a model as the command line says."""
+    """How to read the pairs: as the models read theirs, or without a model as the command line says.
+
+    Raises UsageError where the models read pairs in different ways or translate different languages.
+    """
     from weft.data.corpus import CorpusEntry, DataConfig, common_reading
 
     models = [
@@ -190,17 +190,17 @@ def pairs_config(
     given = {"--source": source, "--target": target, "--columns": columns, "--header": header}
     if named := [option for option, value in given.items() if value is not None]:
         raise UsageError(
-            f"{', '.join(named)}: a model says itself which languages it translates and how to read pairs; to read "
-            "others set data.columns or data.header by --set"
+            f"{', '.join(named)}: a model knows its languages and how to read pairs; to read the file otherwise, set "
+            "data.columns or data.header by --set"
         )
     languages = {(model.source, model.target): f"{model.source} to {model.target}" for _, model in models}
     if len(languages) > 1:
-        raise UsageError(f"the models translate other languages: {'; '.join(languages.values())}")
+        raise UsageError(f"the models translate different languages: {'; '.join(languages.values())}")
     return common_reading(models, data)
 
 
 def read_pairs(data: Path, train: Sequence[str], config: "DataConfig") -> tuple["ParallelText", "ParallelText | None"]:
-    """The pairs to compare on and those that were trained on, if any; raises CorpusError with all that is wrong."""
+    """The pairs to compare on, and the training pairs if any; raises CorpusError with all problems of both."""
     from weft.data.corpus import group_files, read_corpora
 
     training = config.model_copy(update={"empty_sides": "drop"})
@@ -220,7 +220,7 @@ def read_pairs(data: Path, train: Sequence[str], config: "DataConfig") -> tuple[
 def make_systems(
     names: Sequence[str], translators: Sequence["Translator | None"], pairs: "ParallelText"
 ) -> list["System"]:
-    """Every system's translations; files are read first, so that a wrong one is known before anything is translated."""
+    """The translations of every system; files are read first, so that a wrong one fails before the translating."""
     from weft.tasks.comparison import read_translations, translate_with
 
     short = [Path(name).name for name in names]
@@ -248,7 +248,7 @@ def compare_seeds(
     pairs: "ParallelText",
     language: str,
 ) -> "Seeds":
-    """The first `count` systems are one group, the others, if any, the other."""
+    """Compare two groups of runs: the first `count` systems, and the rest if any."""
     from weft.tasks.comparison import Seeds, group_of_seeds
 
     parts = [(made[:count], translators[:count]), (made[count:], translators[count:])]

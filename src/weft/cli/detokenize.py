@@ -4,47 +4,49 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Context
 
 from weft.cli.lines import open_input, open_output, texts_as_they_come
+from weft.cli.options import InputFile, OutputFile
 from weft.cli.outputs import refuse_place
+from weft.cli.rules import check_options
 from weft.cli.tokenize import (
-    InputOption,
+    RULES,
+    AsIds,
     KindOption,
     LanguageOption,
     ModelOption,
-    OutputOption,
     SideOption,
     VocabularyOption,
     tokenizer_of,
 )
-from weft.errors import CorpusError, Problem, UsageError
+from weft.errors import CorpusError, Problem
 
 if TYPE_CHECKING:
     from weft.text.tokenizer import Tokenizer
 
 
 def detokenize(
-    text: Annotated[list[str] | None, typer.Argument(help="Lines of pieces to join.")] = None,
+    context: Context,
+    text: Annotated[list[str] | None, Argument(help="Lines of pieces to join.")] = None,
     model: ModelOption = "",
     side: SideOption = None,
     vocabulary: VocabularyOption = None,
     kind: KindOption = None,
     language: LanguageOption = "",
-    input_file: InputOption = None,
-    output_file: OutputOption = None,
-    as_ids: Annotated[bool, typer.Option("--ids", help="Ids instead of pieces.")] = False,
+    input_file: InputFile = None,
+    output_file: OutputFile = None,
+    as_ids: AsIds = False,
 ) -> None:
-    """Join lines of pieces, with spaces between them, to sentences: what `weft tokenize` wrote becomes text again."""
-    if text and input_file:
-        raise UsageError("give either lines or --input, not both")
+    """Join lines of pieces, separated by spaces, into sentences: the inverse of `weft tokenize`."""
+    check_options(context, RULES)
     refuse_place("--output", output_file, [input_file, vocabulary])
     tokenizer = tokenizer_of(model, side, vocabulary, kind, language)
     with open_input(text, input_file) as lines, open_output(output_file) as output:
         first = 1
         for chunk in texts_as_they_come(lines, input_file):
             sentences = tokenizer.decode(list(read_ids(chunk, first, tokenizer, as_ids, input_file)))
-            # Bytes may spell a line end, and a line is one sentence.
+            # A line is one sentence, even where bytes spell a line end.
             output.writelines(sentence.replace("\n", " ") + "\n" for sentence in sentences)
             output.flush()
             first += len(chunk)
@@ -53,8 +55,8 @@ def detokenize(
 def read_ids(
     lines: list[str], first: int, tokenizer: "Tokenizer", as_ids: bool, path: Path | None
 ) -> Iterator[list[int]]:
-    """The ids in each line, whose numbers begin with `first`; raises CorpusError naming the line that holds something
-    else."""
+    """The ids of each line, the first of which is line `first`; raises CorpusError naming a line without ids or
+    pieces."""
     for number, line in enumerate(lines, start=first):
         words = [word for word in line.split(" ") if word]
         ids = [known_id(word, tokenizer.vocab_size) for word in words] if as_ids else tokenizer.ids_of(words)

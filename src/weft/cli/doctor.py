@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.lines import shown_in_the_end
-from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of, refuse_beside
-from weft.cli.outputs import refuse_place
+from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of
+from weft.cli.outputs import printed_at_the_end, refuse_place
+from weft.cli.rules import Rule, check_options
 from weft.errors import UsageError
 from weft.files import write_atomically
 
@@ -67,8 +67,8 @@ def doctor(
     Pairs out of step, in a wrong language, copied, cut, repeated, leaked into held-out files, with other numbers, with
     markup or broken characters: each with its lines, and the fifty most suspicious pairs.
     """
+    check_options(context, [Rule(("--machine",), only_with=())])
     if machine:
-        refuse_beside(context, "--machine")
         describe_machine()
         return
     if not files:
@@ -136,7 +136,7 @@ def examine(
         raise UsageError(f"--report takes the folder of a run that has begun to train; {run} is none")
     diagnosis = examine(parts, layout, root, on_progress=lambda what: typer.echo(f"{what} ...", err=True))
     as_json = json_format.dumps(diagnosis.as_dict(), ensure_ascii=False) + "\n"
-    with shown_in_the_end(as_json.rstrip() if json == Path("-") else diagnosis.table()):
+    with printed_at_the_end(as_json.rstrip() if json == Path("-") else diagnosis.table()):
         if json is not None and json != Path("-"):
             write_atomically(json, as_json)
     if run is not None:

@@ -1,79 +1,82 @@
 """`weft evaluate`: how good a model is on a file of pairs."""
 
-import json as json_format
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Context, Exit, Option, echo
 
-from weft.cli.lines import shown_in_the_end
-from weft.cli.outputs import refuse_places
+from weft.cli.options import Comet, Engine, Ensemble, Html, JsonFile, Latex, Markdown
+from weft.cli.outputs import STDOUT, give_results, refuse_places
+from weft.cli.rules import MODEL_NEEDED, Rule, check_options
 from weft.errors import UsageError
-from weft.errors import shown as escaped
-from weft.files import write_atomically
 
 if TYPE_CHECKING:
+    from weft.data.corpus import ParallelText
+    from weft.decoding.search import DecodingConfig
     from weft.figures.table import Table
+    from weft.metrics.requirements import RequirementResult
+    from weft.tasks.translation import Translator
+
+Data = Annotated[Path, Option("--data", help="Pairs to translate and compare with: TSV or JSONL; .gz too.")]
+Output = Annotated[
+    Path | None, Option("--output", help="Write each sentence, its translation and its scores to this TSV.")
+]
+Methods = Annotated[
+    str | None,
+    Option(
+        "--methods",
+        help="Decodings to compare instead of the model's own, such as greedy,beam:5,beam:5+length_penalty=none.",
+    ),
+]
+Noise = Annotated[bool, Option("--noise", help="Also translate the sources with noise added, and show what it costs.")]
+Confidence = Annotated[
+    float, Option("--confidence", help="Confidence of the intervals of the scores; 0 leaves them out.")
+]
+KeyOverrides = Annotated[
+    list[str] | None,
+    Option("--set", metavar="KEY=VALUE", help="Change a key, such as decoding.beam_size=5 or data.header=false."),
+]
+
+RULES = [MODEL_NEEDED, Rule(("--methods",), without=("--noise",), why="noise is measured for one decoding")]
+
+
+@dataclass
+class Results:
+    """What an evaluation found, in the forms that it is written in."""
+
+    text: str
+    content: dict[str, Any]
+    rows: Iterable[Sequence[str]]
+    tables: list["Table"]
+    requirements: Sequence["RequirementResult"] = field(default_factory=list)
 
 
 def evaluate(
-    models: Annotated[
-        list[str],
-        typer.Option(
-            "--model",
-            help="A model folder, a run folder, or the name of a model that comes with weft. Repeated: their ensemble.",
-        ),
-    ],
-    data: Annotated[Path, typer.Option("--data", help="Pairs to translate and compare: TSV or JSONL; .gz too.")],
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write everything to this file; - for stdout instead of the table."),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", help="Write each sentence, its translation and its scores to this TSV.")
-    ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            "--methods",
-            help="Decodings to compare instead of the model's own, such as greedy,beam:5,beam:5+length_penalty=none.",
-            show_default=False,
-        ),
-    ] = None,
-    noise: Annotated[
-        bool, typer.Option("--noise", help="Also translate the same sources with noise, and show what it costs.")
-    ] = False,
-    confidence: Annotated[
-        float, typer.Option("--confidence", help="Of the intervals behind the scores; 0 leaves them out.")
-    ] = 0.95,
-    comet: Annotated[
-        Path | None,
-        typer.Option("--comet", help="Checkpoint of a COMET model that you have, to score by.", show_default=False),
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option("--markdown", help="Also write the tables to this file, as Markdown.")
-    ] = None,
-    latex: Annotated[Path | None, typer.Option("--latex", help="Also write the tables as LaTeX.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Also write one page that opens from disk.")] = None,
-    engine: Annotated[
-        Literal["native", "ctranslate2", "onnx"] | None,
-        typer.Option("--engine", help="What computes; left out: what the folder was made for.", show_default=False),
-    ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Change a key, such as decoding.beam_size=5 or data.header=false."
-        ),
-    ] = None,
+    context: Context,
+    data: Data,
+    models: Ensemble = None,
+    json: JsonFile = None,
+    output: Output = None,
+    methods: Methods = None,
+    noise: Noise = False,
+    confidence: Confidence = 0.95,
+    comet: Comet = None,
+    markdown: Markdown = None,
+    latex: Latex = None,
+    html: Html = None,
+    engine: Engine = None,
+    overrides: KeyOverrides = None,
 ) -> None:
-    """Translate held-out sentences and score the result; the recipe's require table decides the exit code, but for
-    --methods."""
+    """Translate held-out sentences and score the result.
+
+    Exits with 1 where a requirement of the recipe's [require] table is not met. --methods checks no requirements.
+    """
+    check_options(context, RULES)
     check_confidence(confidence)
-    if methods is not None and noise:
-        raise UsageError("--noise takes one decoding; give it without --methods, and --set for another decoding")
     if methods is not None and any(override.strip().startswith("require.") for override in overrides or ()):
-        raise UsageError("--methods compares decodings and checks no requirement; leave --set require... out")
+        raise UsageError("--methods cannot be combined with --set require...: it checks no requirements")
     outputs = {"--json": json, "--output": output, "--markdown": markdown, "--latex": latex, "--html": html}
     refuse_places(outputs, [data])
 
@@ -81,64 +84,80 @@ def evaluate(
     from weft.data.corpus import common_reading, read_corpora
     from weft.metrics.comet import refuse_unusable
     from weft.metrics.translation import bleu_metric
-    from weft.tasks.evaluation import evaluate as evaluate_translator
-    from weft.tasks.evaluation import evaluate_methods, methods_rows, methods_table, parse_methods
+    from weft.tasks.evaluation import parse_methods
     from weft.tasks.exported import load_for, refuse_methods
-    from weft.tasks.robustness import measure_noise, noise_table
 
     refuse_unusable(comet)
-    translator = load_for(models[0], overrides or (), engine, others=models[1:])
+    first, *others = models or []
+    translator = load_for(first, overrides or (), engine, others=others)
     bleu_metric(translator.model.recipe.data.target, None)  # raises before hours of translation
     named = None if methods is None else parse_methods(methods, translator.model.resolved)
     refuse_methods(translator, named or {})
-    recipes = zip(models, (member.recipe.data for member in translator.members), strict=True)
+    recipes = zip([first, *others], (member.recipe.data for member in translator.members), strict=True)
     pairs = read_corpora([str(data)], common_reading(list(recipes), str(data)), Path())
-    tables: list[Table] = []
-    if named is not None:
-        several = {
-            name: one.with_intervals(confidence).with_comet(comet)
-            for name, one in evaluate_methods(translator, pairs, named).items()
-        }
-        tables.append(methods_table(several))
-        shown, rows, requirements = tables[0].text(), methods_rows(several), []
-        content: dict[str, Any] = {"methods": {name: one.as_dict() for name, one in several.items()}}
+    if named is None:
+        found = evaluate_once(translator, pairs, confidence, comet, noise=noise)
     else:
-        result = evaluate_translator(translator, pairs).with_intervals(confidence).with_comet(comet)
-        shown, rows, requirements = result.table(), result.rows(), result.requirements
-        content = result.as_dict()
-        tables += result.tables()
-        if noise:
+        found = compare_methods(translator, pairs, named, confidence, comet)
 
-            def translate(texts: Sequence[str]) -> list[str]:
-                return [translation.text for translation in translator.translate(texts)]
+    def as_page() -> str:
+        name = " + ".join(Path(model).name or Path(model).resolve().name for model in (first, *others))
+        return page_of_tables("weft evaluation", name, str(data), found.tables, made_by="weft evaluate")
 
-            under = measure_noise(translate, translator.can_read, pairs, result)
-            tables.append(noise_table(under, result))
-            shown += f"\n\n{tables[-1].text()}"
-            content["noise"] = [one.as_dict() for one in under]
+    files = [
+        (output, lambda: "".join("\t".join(row) + "\n" for row in found.rows)),
+        (markdown, lambda: "\n\n".join(table.markdown() for table in found.tables) + "\n"),
+        (latex, lambda: "\n\n".join(table.latex() for table in found.tables) + "\n"),
+        (html, as_page),
+    ]
+    give_results(found.text, found.content, json, files)
+    for requirement in found.requirements:
+        echo(requirement.text, err=json == STDOUT)
+    if not all(requirement.passed for requirement in found.requirements):
+        raise Exit(1)
 
-    as_json = json_format.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    with shown_in_the_end(as_json.rstrip() if json == Path("-") else escaped(shown, len(shown))):
-        if json is not None and json != Path("-"):
-            write_atomically(json, as_json)
-        if output is not None:
-            write_atomically(output, "".join("\t".join(row) + "\n" for row in rows))
-        if markdown is not None:
-            write_atomically(markdown, "\n\n".join(table.markdown() for table in tables) + "\n")
-        if latex is not None:
-            write_atomically(latex, "\n\n".join(table.latex() for table in tables) + "\n")
-        if html is not None:
-            name = " + ".join(Path(model).name or Path(model).resolve().name for model in models)
-            page = page_of_tables("weft evaluation", name, str(data), tables, made_by="weft evaluate")
-            write_atomically(html, page)
-    for requirement in requirements:
-        typer.echo(requirement.text, err=json == Path("-"))
-    if not all(requirement.passed for requirement in requirements):
-        raise typer.Exit(1)
+
+def evaluate_once(
+    translator: "Translator", pairs: "ParallelText", confidence: float, comet: Path | None, *, noise: bool
+) -> Results:
+    """Results with the model's own decoding, and what `noise` on the sources costs."""
+    from weft.tasks.evaluation import evaluate as evaluate_translator
+    from weft.tasks.robustness import measure_noise, noise_table
+
+    result = evaluate_translator(translator, pairs).with_intervals(confidence).with_comet(comet)
+    found = Results(result.table(), result.as_dict(), result.rows(), result.tables(), result.requirements)
+    if noise:
+
+        def translate(texts: Sequence[str]) -> list[str]:
+            return [translation.text for translation in translator.translate(texts)]
+
+        under = measure_noise(translate, translator.can_read, pairs, result)
+        found.tables.append(noise_table(under, result))
+        found.text += f"\n\n{found.tables[-1].text()}"
+        found.content["noise"] = [one.as_dict() for one in under]
+    return found
+
+
+def compare_methods(
+    translator: "Translator",
+    pairs: "ParallelText",
+    methods: "dict[str, DecodingConfig]",
+    confidence: float,
+    comet: Path | None,
+) -> Results:
+    """Results of several decodings of the same model, next to each other."""
+    from weft.tasks.evaluation import evaluate_methods, methods_rows, methods_table
+
+    several = {
+        name: one.with_intervals(confidence).with_comet(comet)
+        for name, one in evaluate_methods(translator, pairs, methods).items()
+    }
+    table = methods_table(several)
+    content = {"methods": {name: one.as_dict() for name, one in several.items()}}
+    return Results(table.text(), content, methods_rows(several), [table])
 
 
 def check_confidence(confidence: float) -> None:
+    """Raise UsageError for what is not a share from 0.5 to below 1, or 0."""
     if confidence and not 0.5 <= confidence < 1:
-        raise UsageError(
-            f"--confidence is a share from 0.5 to below 1, such as 0.95, or 0 for none; got {confidence:g}"
-        )
+        raise UsageError(f"--confidence must be at least 0.5 and below 1, or 0 for no intervals; got {confidence:g}")

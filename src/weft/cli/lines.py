@@ -32,7 +32,7 @@ def open_input(texts: list[str] | None, path: Path | None) -> Iterator[Iterable[
     if texts:
         yield [text.encode("utf-8", "surrogateescape") for text in texts]
     elif path is None:
-        if sys.stdin is None:  # closed by whoever started this
+        if sys.stdin is None:  # closed by the parent process
             raise UsageError("there is no standard input; give sentences, or a file by --input")
         if sys.stdin.isatty():
             typer.echo("Type a sentence and press Enter; Ctrl-D ends.", err=True)
@@ -51,7 +51,7 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
     """Stdout (None or `-`), or a file that appears under its name only when all is written; zipped where that ends with
     .gz. A signal takes away what was begun."""
     if path is None or path == Path("-"):
-        if sys.stdout is None:  # closed by whoever started this
+        if sys.stdout is None:  # closed by the parent process
             raise UsageError("there is no standard output; name a file by --output")
         yield sys.stdout
         return
@@ -62,15 +62,6 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
         io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text,
     ):
         yield text
-
-
-@contextmanager
-def shown_in_the_end(text: str) -> Iterator[None]:
-    """Print the text after the block, which writes files of the same content: neither is lost where the other fails."""
-    try:
-        yield
-    finally:
-        typer.echo(text)
 
 
 def read_texts(lines: Iterable[bytes], path: Path | None) -> Iterator[str]:

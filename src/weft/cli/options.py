@@ -1,80 +1,87 @@
-"""What several verbs ask for in the same words."""
+"""Options that several verbs have in common."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, BadParameter, Option
 
 from weft.errors import UsageError
 
 if TYPE_CHECKING:
     from weft.data.corpus import CorpusEntry, Layout
 
-RecipeFile = Annotated[Path, typer.Argument(help="The recipe, a TOML file.")]
-RunFolder = Annotated[
-    Path | None,
-    typer.Option("--run", help="The run folder; left out: runs/ and the recipe's name.", show_default=False),
+# Models and decoding
+
+A_MODEL = "A model folder, a run folder, or the name of a shipped model."
+NAME_A_MODEL = "name a model folder, a run folder, or a shipped model such as zh-en"
+OneModel = Annotated[list[str] | None, Option("--model", help=A_MODEL)]
+"""A list, so that a second --model is refused (`only_model`) instead of replacing the first."""
+Ensemble = Annotated[list[str] | None, Option("--model", help=f"{A_MODEL} Repeat the option for an ensemble.")]
+Engine = Annotated[
+    Literal["native", "ctranslate2", "onnx"] | None,
+    Option("--engine", help="The engine that computes; by default the one that the folder was made for."),
 ]
+DecodingOverrides = Annotated[
+    list[str] | None,
+    Option("--set", metavar="KEY=VALUE", help="Change a decoding key, such as decoding.beam_size=5; repeatable."),
+]
+Comet = Annotated[Path | None, Option("--comet", help="Also score with this checkpoint of a COMET model.")]
+
+# Recipes and runs
+
+RecipeFile = Annotated[Path, Argument(help="The recipe, a TOML file.")]
+RunFolder = Annotated[Path | None, Option("--run", help="The run folder; by default runs/ and the recipe's name.")]
 DataRoot = Annotated[
     Path | None,
-    typer.Option(
-        "--data",
-        help="Folder that data paths are relative to; left out: WEFT_DATA, else the recipe's folder.",
-        show_default=False,
-    ),
+    Option("--data", help="Folder that data paths are relative to; by default WEFT_DATA, else the recipe's folder."),
 ]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")
-]
-SourceLanguage = Annotated[
-    str | None, typer.Option("--source", help="Code of the source language, such as zh.", show_default=False)
-]
-TargetLanguage = Annotated[
-    str | None, typer.Option("--target", help="Code of the target language, such as en.", show_default=False)
-]
+Overrides = Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="Change a key; repeatable.")]
+
+# Text and pairs
+
+InputFile = Annotated[Path | None, Option("--input", help="Read a text file, one sentence per line; .gz too.")]
+OutputFile = Annotated[Path | None, Option("--output", help="Write to this file, .gz too; by default to stdout.")]
+SourceLanguage = Annotated[str | None, Option("--source", help="Code of the source language, such as zh.")]
+TargetLanguage = Annotated[str | None, Option("--target", help="Code of the target language, such as en.")]
 PairColumns = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--columns",
         metavar="SOURCE,TARGET",
-        help="The columns of the pair; left out: those named as the languages, or without a header the first two.",
-        show_default=False,
+        help="The columns of the pair; by default those named after the languages, without a header the first two.",
     ),
 ]
 HasHeader = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether the first line of a TSV names its columns.", show_default="yes"),
+    Option("--header/--no-header", help="Whether the first line of a TSV names its columns.", show_default="yes"),
 ]
+
+# Results
+
+JsonLines = Annotated[bool, Option("--json", help="Print one JSON object per line.")]
+JsonFile = Annotated[
+    Path | None, Option("--json", help="Also write everything to this file; - prints JSON instead of the table.")
+]
+Markdown = Annotated[Path | None, Option("--markdown", help="Also write the tables to this file, as Markdown.")]
+Latex = Annotated[Path | None, Option("--latex", help="Also write the tables to this file, as LaTeX.")]
+Html = Annotated[Path | None, Option("--html", help="Also write one HTML page that opens from disk.")]
 
 
 def finite(seconds: float) -> float:
-    """A callback of options whose bounds let infinity, and what is no number, through."""
+    """A callback for options whose bounds admit infinity and NaN."""
     if not math.isfinite(seconds):
-        raise typer.BadParameter(f"{seconds} is no number of seconds")
+        raise BadParameter(f"{seconds} is not a finite number of seconds")
     return seconds
 
 
-def refuse_beside(context: typer.Context, option: str, others: Collection[str] | None = None) -> None:
-    """Raise UsageError where one of the other parameters (by their names; left out, any) was given beside an option
-    that would not look at it."""
-    given = [
-        parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar or parameter.name).upper()
-        for parameter in context.command.params
-        if (source := context.get_parameter_source(parameter.name)) is not None
-        and source.name == "COMMANDLINE"
-        and f"--{parameter.name}" != option
-        and (others is None or parameter.name in others)
-    ]
-    if given:
-        raise UsageError(f"{option} does not go with {', '.join(given)}; leave out one or the other")
-
-
-def only_model(models: Sequence[str], what: str) -> str:
-    """The one of --model; raises UsageError for several, which elsewhere are an ensemble, with what is done by one."""
+def only_model(models: Sequence[str] | None, verb: str) -> str:
+    """The model that --model names; raises UsageError for none and for several."""
+    if not models:
+        raise UsageError(f"missing --model: {NAME_A_MODEL}")
     if len(models) > 1:
-        raise UsageError(f"{what} one model, and --model names {len(models)}: {', '.join(models)}; name one")
+        raise UsageError(f"weft {verb} takes one model, but --model names {len(models)}: {', '.join(models)}")
     return models[0]
 
 
@@ -86,27 +93,31 @@ def layout_of(
     entries: Sequence["CorpusEntry"],
     usage: str,
 ) -> "Layout":
-    """What the four options above say of these files; raises UsageError, with the usage, where no language is named,
-    and for an option that none of the files has a use for."""
+    """How these files are read, by the options for languages, columns and header.
+
+    Raises UsageError where a language is missing, and for an option that applies to none of the files.
+    """
     from weft.data.corpus import Columns, Layout, is_jsonl
 
     if not source or not target:
         missing = " and ".join(name for name, value in (("--source", source), ("--target", target)) if not value)
-        raise UsageError(f"say the languages: {missing} is missing; {usage}")
+        raise UsageError(f"missing {missing}: name both languages, as in {usage}")
     files_of_pairs = [entry.path for entry in entries if entry.path is not None]
     if columns is not None and not files_of_pairs:
-        raise UsageError("--columns is for files of pairs; text files two by two have none: leave it out")
+        raise UsageError("--columns is for files of pairs; pairs of text files have no columns")
     if header is not None and all(map(is_jsonl, files_of_pairs)):
-        raise UsageError("--header and --no-header are for TSV files, and none is named: leave them out")
+        raise UsageError("--header and --no-header are for TSV files, and none is given")
     named = None
     if columns is not None:
         names = [name.strip() for name in columns.split(",")]
         if len(names) != 2 or not all(names):
-            raise UsageError(f"--columns takes two names or numbers with a comma between, such as zh,en; got {columns}")
+            raise UsageError(
+                f"--columns takes two names or numbers, separated by a comma, such as zh,en; got {columns}"
+            )
         named = Columns(source=names[0], target=names[1])
     elif source == target and files_of_pairs:
         raise UsageError(
-            f"--source and --target are both {source}; name the two columns as well, by the header, or by "
-            "number: --columns 1,2 --no-header"
+            f"--source and --target are both {source}; also name the two columns, by the header or by number: "
+            "--columns 1,2 --no-header"
         )
     return Layout(source, target, named, header is not False)

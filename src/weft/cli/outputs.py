@@ -1,24 +1,33 @@
-"""Where verbs write beside the terminal: looked at before the work, so that nothing is lost and nothing replaced."""
+"""Files that verbs write: checked before the work, so that nothing is lost or replaced, and written after it."""
 
+import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from weft.errors import UsageError
-from weft.files import refuse_replacing
+import typer
+
+from weft.errors import UsageError, shown
+from weft.files import refuse_replacing, write_atomically
+
+STDOUT = Path("-")
 
 
 def refuse_places(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:
-    """`refuse_place` for options that name a file each, none twice; `--json -` prints. Without any of them the results
-    are shown alone, which takes somewhere to show them."""
+    """`refuse_place` for several options, no two of which may name the same file; only `--json -` prints.
+
+    Raises UsageError, too, where results are to be printed and there is no stdout.
+    """
     inputs = list(inputs)
-    if sys.stdout is None and all(path in (None, Path("-")) for path in outputs.values()):
-        raise UsageError("there is no standard output; name a file by --json")  # closed by whoever started this
+    if sys.stdout is None and all(path in (None, STDOUT) for path in outputs.values()):
+        raise UsageError("there is no standard output; name a file by --json")  # closed by the parent process
     for option, path in outputs.items():
         refuse_place(option, path, inputs)
-        if path == Path("-") and option != "--json":
-            raise UsageError(f"{option} names a file; --json - prints to stdout")
-    named = [path.resolve() for path in outputs.values() if path not in (None, Path("-"))]
+        if path == STDOUT and option != "--json":
+            raise UsageError(f"{option} takes the name of a file; only --json - prints to stdout")
+    named = [path.resolve() for path in outputs.values() if path not in (None, STDOUT)]
     if len(set(named)) < len(named):
         raise UsageError(f"{', '.join(outputs)} name one file twice; give each its own")
 
@@ -34,3 +43,30 @@ def refuse_place(option: str, path: Path | None, inputs: Iterable[Path | None]) 
 
         if path.name in parts_of(path.parent):
             raise UsageError(f"{option} {path} would overwrite a part of {path.parent}; name another file")
+
+
+def give_results(
+    text: str,
+    content: Any,
+    json_file: Path | None,
+    others: Iterable[tuple[Path | None, Callable[[], str]]] = (),
+) -> None:
+    """Write results to the files that options name, then print them: the text, or JSON where --json is `-`.
+
+    `others` are further files with what makes their text. Characters that would steer a terminal are escaped.
+    """
+    as_json = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    files = [(None if json_file == STDOUT else json_file, lambda: as_json), *others]
+    with printed_at_the_end(as_json.rstrip() if json_file == STDOUT else shown(text, len(text))):
+        for path, write in files:
+            if path is not None:
+                write_atomically(path, write())
+
+
+@contextmanager
+def printed_at_the_end(text: str) -> Iterator[None]:
+    """Print the text after the block, which writes files of the same content: also where that fails."""
+    try:
+        yield
+    finally:
+        typer.echo(text)

@@ -1,39 +1,38 @@
 """`weft plan`: what a run will take, before anything is trained."""
 
-import json as json_format
-from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Context, Option
 
-from weft.cli.options import DataRoot, Overrides, RecipeFile, RunFolder, finite, refuse_beside
-from weft.cli.outputs import refuse_place
-from weft.files import write_atomically
+from weft.cli.options import DataRoot, JsonFile, Overrides, RecipeFile, RunFolder, finite
+from weft.cli.outputs import give_results, refuse_place
+from weft.cli.rules import Rule, check_options
+
+Seconds = Annotated[float, Option("--seconds", min=0, callback=finite, help="Length of the trial.")]
+Trial = Annotated[bool, Option("--trial/--no-trial", help="Whether to try out some steps, to tell the time.")]
+
+RULES = [Rule(("--no-trial",), without=("--seconds",))]
 
 
 def plan(
-    context: typer.Context,
+    context: Context,
     recipe: RecipeFile,
     run: RunFolder = None,
     data: DataRoot = None,
     overrides: Overrides = None,
-    seconds: Annotated[float, typer.Option(min=0, callback=finite, help="How long the trial takes.")] = 20.0,
-    trial: Annotated[bool, typer.Option("--trial/--no-trial", help="Whether steps are tried out and timed.")] = True,
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write the plan to this file; - for stdout instead of the table."),
-    ] = None,
+    seconds: Seconds = 20.0,
+    trial: Trial = True,
+    json: JsonFile = None,
 ) -> None:
-    """Say what training by a recipe will take: steps, parameters, multiply-adds, memory, and by a trial the time.
+    """Show what training by a recipe will take: steps, parameters, multiply-adds, memory, and by a trial the time.
 
-    Nothing is written to the run folder. Of a run that has begun, the time is that of what is left.
+    Nothing is written to the run folder. For a run that has begun, the time is that of the remaining steps.
     """
+    check_options(context, RULES)
     from weft.cli.displays import PlainDisplay
     from weft.tasks.corpora import input_files
     from weft.tasks.plan import plan as plan_by_recipe
 
-    if not trial:
-        refuse_beside(context, "--no-trial", ("seconds",))
     refuse_place("--json", json, input_files(recipe, data=data, overrides=overrides or ()))
     planned = plan_by_recipe(
         recipe,
@@ -43,10 +42,4 @@ def plan(
         seconds=seconds if trial else None,
         listener=PlainDisplay(),
     )
-    as_json = json_format.dumps(planned.as_dict(), indent=1, ensure_ascii=False) + "\n"
-    if json == Path("-"):
-        typer.echo(as_json, nl=False)
-        return
-    if json is not None:
-        write_atomically(json, as_json)
-    typer.echo(planned.table())
+    give_results(planned.table(), planned.as_dict(), json)

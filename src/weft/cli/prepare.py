@@ -1,50 +1,47 @@
-"""`weft prepare`: the pairs of a recipe, cleaned and cut into pieces, ready for `weft train`."""
+"""`weft prepare`: the pairs of a recipe, cleaned and split into pieces, ready for `weft train`."""
 
-import json as json_format
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Context, Option, echo
 
-from weft.cli.options import DataRoot, Overrides, RecipeFile, RunFolder
-from weft.cli.outputs import refuse_place
-from weft.errors import UsageError
-from weft.files import write_atomically
+from weft.cli.options import DataRoot, JsonFile, Overrides, RecipeFile, RunFolder
+from weft.cli.outputs import STDOUT, give_results, refuse_place
+from weft.cli.rules import Rule, check_options
+
+Processes = Annotated[
+    int | None,
+    Option("--processes", min=1, help="How many processes clean and tokenize; by default by the size of the files."),
+]
+Cluster = Annotated[
+    bool,
+    Option("--cluster", help="Clean and tokenize on a Ray cluster: that of RAY_ADDRESS, else this machine."),
+]
+Examples = Annotated[int, Option("--examples", min=0, max=20, help="How many removed pairs to show for each rule.")]
+
+RULES = [Rule(("--cluster",), without=("--processes",), why="it uses all cores of its machines")]
 
 
 def prepare(
+    context: Context,
     recipe: RecipeFile,
     run: RunFolder = None,
     data: DataRoot = None,
     overrides: Overrides = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Processes that clean and cut; left out: by the size of the files.", show_default=False
-        ),
-    ] = None,
-    cluster: Annotated[
-        bool, typer.Option("--cluster", help="Clean and cut on a Ray cluster instead: RAY_ADDRESS, or this machine's.")
-    ] = False,
-    examples: Annotated[int, typer.Option(min=0, max=20, help="Removed pairs of each rule that are shown.")] = 3,
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write what became of the pairs to this file; - for stdout instead."),
-    ] = None,
+    processes: Processes = None,
+    cluster: Cluster = False,
+    examples: Examples = 3,
+    json: JsonFile = None,
 ) -> None:
-    """Clean the pairs to train on, learn the vocabularies, and keep the pairs as ids in the run folder.
+    """Clean the training pairs, learn the vocabularies, and keep the pairs as ids in the run folder.
 
-    `weft train` does the same by itself; what was prepared it takes as it is, as long as files and recipe are the same.
+    `weft train` does the same by itself, and reuses what is prepared as long as files and recipe stay the same.
     """
+    check_options(context, RULES)
     from weft.cli.displays import PlainDisplay
     from weft.tasks.corpora import input_files
     from weft.tasks.preparation import prepare_run
 
-    if cluster and processes is not None:
-        raise UsageError(
-            "give either --processes, for this machine, or --cluster, which uses all cores of its machines"
-        )
     refuse_place("--json", json, input_files(recipe, data=data, overrides=overrides or ()))
     prepared, folder = prepare_run(
         recipe,
@@ -55,11 +52,6 @@ def prepare(
         cluster=cluster,
         listener=PlainDisplay(),
     )
-    as_json = json_format.dumps(asdict(prepared.account), indent=1, ensure_ascii=False) + "\n"
-    if json == Path("-"):
-        typer.echo(as_json, nl=False)
-        return
-    if json is not None:
-        write_atomically(json, as_json)
-    typer.echo(prepared.account.table(examples))
-    typer.echo(f"prepared: {folder}", err=True)
+    give_results(prepared.account.table(examples), asdict(prepared.account), json)
+    if json != STDOUT:
+        echo(f"prepared: {folder}", err=True)

@@ -1,89 +1,77 @@
-"""`weft score`: scores a file of hypotheses against files of references, or a file of pairs by a model.
+"""`weft score`: score a file of hypotheses against files of references, or a file of pairs by a model.
 
-Counts nothing itself: `metrics` and tasks/forced.py do.
+Measures nothing itself: the scores are made in weft.metrics and in tasks/forced.py.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from typer import Context, Option
 
-from weft.cli.lines import shown_in_the_end
-from weft.cli.options import only_model
-from weft.cli.outputs import refuse_places
-from weft.errors import CorpusError, Problem, UsageError
-from weft.errors import shown as escaped
-from weft.files import decode_lines, read_bytes, split_lines, write_atomically
+from weft.cli.options import JsonFile, OneModel, only_model
+from weft.cli.outputs import give_results, refuse_places
+from weft.cli.rules import Rule, check_options
+from weft.errors import CorpusError, Problem
+from weft.files import decode_lines, read_bytes, split_lines
+
+Hypotheses = Annotated[Path | None, Option("--hypotheses", help="Text file, one translation per line.")]
+References = Annotated[
+    list[Path] | None,
+    Option(
+        "--references",
+        help="Text file, one reference per line; repeatable: --references a.txt --references b.txt. A blank line means "
+        "that this file has no reference for the sentence.",
+    ),
+]
+Language = Annotated[str | None, Option("--language", help="Code of the target language, such as en or zh.")]
+Data = Annotated[Path | None, Option("--data", help="With --model: the pairs to score, TSV or JSONL; .gz too.")]
+Output = Annotated[
+    Path | None, Option("--output", help="With --model: write each pair and its log-probability to this TSV.")
+]
+KeyOverrides = Annotated[
+    list[str] | None,
+    Option("--set", metavar="KEY=VALUE", help="With --model: change a key, such as data.header=false; repeatable."),
+]
+IgnorePunctuation = Annotated[bool, Option("--ignore-punctuation", help="Leave punctuation out of BLEU-1 to BLEU-4.")]
+BleuTokenizer = Annotated[
+    str | None, Option("--tokenizer", help="Tokenizer of sacreBLEU; by default that of the language.")
+]
+
+REFERENCES = ("--hypotheses", "--references", "--language")
+MODEL = ("--model", "--data")
+HOW = "give --hypotheses, --references and --language, or --model and --data"
+RULES = [
+    Rule(MODEL, without=(*REFERENCES, "--ignore-punctuation", "--tokenizer"), why=HOW),
+    Rule(MODEL, needs=MODEL, why=HOW),
+    Rule(("--output", "--set"), needs=MODEL),
+]
 
 
 def score(
-    hypotheses: Annotated[
-        Path | None, typer.Option("--hypotheses", help="Text file, one translation a line.", show_default=False)
-    ] = None,
-    references: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--references",
-            help="Text file, one reference a line. Give the option once for each file: --references a.txt "
-            "--references b.txt. A blank line says that this file has no reference for the sentence.",
-            show_default=False,
-        ),
-    ] = None,
-    language: Annotated[
-        str | None,
-        typer.Option("--language", help="Code of the target language, such as en or zh.", show_default=False),
-    ] = None,
-    models: Annotated[
-        list[str] | None,
-        typer.Option("--model", help="Instead: a model that tells how probable given translations are ..."),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", help="... and the pairs: TSV or JSONL, .gz too.", show_default=False),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", help="With --model: write each pair and its log-probability to this TSV."),
-    ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="With --model: change a key, such as data.header=false."),
-    ] = None,
-    ignore_punctuation: Annotated[
-        bool, typer.Option("--ignore-punctuation", help="Leave punctuation out of BLEU-1 to BLEU-4.")
-    ] = False,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            "--tokenizer", help="Tokenizer of sacreBLEU; left out, it follows the language.", show_default=False
-        ),
-    ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write the scores to this file; - prints JSON instead of the table."),
-    ] = None,
+    context: Context,
+    hypotheses: Hypotheses = None,
+    references: References = None,
+    language: Language = None,
+    models: OneModel = None,
+    data: Data = None,
+    output: Output = None,
+    overrides: KeyOverrides = None,
+    ignore_punctuation: IgnorePunctuation = False,
+    tokenizer: BleuTokenizer = None,
+    json_file: JsonFile = None,
 ) -> None:
-    """Score translations: the courses' BLEU-1 to BLEU-4 and exact match, sacreBLEU, chrF, TER. With --model and --data
-    the log-probability that a model gives to each pair, and the perplexity of all."""
-    by_references = {"--hypotheses": hypotheses, "--references": references, "--language": language}
-    only_so = {"--ignore-punctuation": ignore_punctuation, "--tokenizer": tokenizer}
-    model = only_model(models, "weft score asks") if models else None
-    by_model = {"--model": model, "--data": data}
-    if model is not None and data is not None:
-        if given := [name for name, value in {**by_references, **only_so}.items() if value]:
-            raise UsageError(f"{given[0]} is for scoring by references; leave it out, or --model and --data")
-        score_by_model(model, data, json_file, output, overrides or ())
+    """Score translations against references, or by a model.
+
+    With --hypotheses and --references: the courses' BLEU-1 to BLEU-4 and exact match, sacreBLEU, chrF, TER. With
+    --model and --data: the log-probability that the model gives to each pair, and the perplexity of all.
+    """
+    check_options(context, RULES)
+    if models and data is not None:
+        score_by_model(only_model(models, "score"), data, json_file, output, overrides or ())
         return
-    if hypotheses is None or not references or language is None or model is not None or data is not None:
-        wanted = by_model if model is not None or data is not None else by_references
-        missing = [name for name, value in wanted.items() if not value]
-        raise UsageError(
-            f"{' and '.join(missing)} missing; give --hypotheses, --references and --language, or --model and --data"
-        )
-    if output is not None or overrides:
-        raise UsageError(f"{'--output' if output else '--set'} is for scoring by --model and --data")
+    check_options(context, [Rule(needs=REFERENCES, why=HOW)])
+    assert hypotheses is not None and references and language is not None
     score_by_references(hypotheses, references, language, json_file, ignore_punctuation, tokenizer)
 
 
@@ -100,7 +88,7 @@ def score_by_references(
     refuse_places({"--json": json_file}, [hypotheses, *references])
     hypothesis_lines, *reference_sets = _read_parallel([hypotheses, *references])
     scores = score_translations(hypothesis_lines, reference_sets, language, ignore_punctuation, tokenizer)
-    give_scores(scores.table(), scores.as_dict(), json_file)
+    give_results(scores.table(), scores.as_dict(), json_file)
 
 
 def score_by_model(
@@ -113,31 +101,20 @@ def score_by_model(
 
     translator = load_for(model, overrides)
     found = score_pairs(translator, read_corpora([str(data)], translator.model.recipe.data, Path()))
-    rows = "".join("\t".join(row) + "\n" for row in found.rows())
-    give_scores(found.table(), found.as_dict(), json_file, output, rows)
-
-
-def give_scores(
-    table: str, content: dict[str, Any], json_file: Path | None, output: Path | None = None, rows: str = ""
-) -> None:
-    """The table, and beside it or instead of it JSON; the rows go to the output."""
-    as_json = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    with shown_in_the_end(as_json.rstrip() if json_file == Path("-") else escaped(table, len(table))):
-        if output is not None:
-            write_atomically(output, rows)
-        if json_file is not None and json_file != Path("-"):
-            write_atomically(json_file, as_json)
+    rows = (output, lambda: "".join("\t".join(row) + "\n" for row in found.rows()))
+    give_results(found.table(), found.as_dict(), json_file, [rows])
 
 
 def _read_parallel(paths: list[Path]) -> list[list[str]]:
-    """The lines of each file. All that is wrong with any of the files is reported at once."""
+    """The lines of each file; raises CorpusError with the problems of all files."""
     problems: list[Problem] = []
     files = [_read_lines(path, problems) for path in paths]
     if not problems:
         first, *others = zip(paths, files, strict=True)
         problems += [
             Problem(
-                str(path), f"has {len(lines)} lines, but {first[0]} has {len(first[1])}; they must pair line by line"
+                str(path),
+                f"has {len(lines)} lines, but {first[0]} has {len(first[1])}; they must have the same number of lines",
             )
             for path, lines in others
             if len(lines) != len(first[1])

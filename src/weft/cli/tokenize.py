@@ -1,15 +1,17 @@
-"""`weft tokenize`: the pieces of each line, for a look at what a model reads or for other programs.
+"""`weft tokenize`: the pieces of each line, to see what a model reads, or for other programs.
 
-Its inverse is detokenize.py, which takes its options and the tokenizer they mean from here.
+Its inverse, detokenize.py, shares its options and rules.
 """
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, Context, Option
 
 from weft.cli.lines import open_input, open_output, texts_as_they_come
+from weft.cli.options import A_MODEL, InputFile, OutputFile
 from weft.cli.outputs import refuse_place
+from weft.cli.rules import SENTENCES_OR_FILE, Rule, check_options
 from weft.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,47 +19,39 @@ if TYPE_CHECKING:
 
 KindName = Literal["bpe", "unigram", "wordpiece", "characters", "words"]
 IN_WORDS: frozenset[KindName] = frozenset(["words", "wordpiece"])
-"""The kinds that cut text into words first."""
-ModelOption = Annotated[
-    str, typer.Option("--model", help="A model folder, a run folder, or the name of a model that comes with weft.")
-]
+"""The kinds that split text into words first."""
 Side = Literal["source", "target"]
+ModelOption = Annotated[str, Option("--model", help=A_MODEL)]
 SideOption = Annotated[
-    Side | None,
-    typer.Option("--side", help="Which of the model's two vocabularies.", show_default="source"),
+    Side | None, Option("--side", help="Which of the model's two vocabularies to use.", show_default="source")
 ]
-VocabularyOption = Annotated[
-    Path | None,
-    typer.Option("--vocabulary", help="Instead of a model: the file of a vocabulary.", show_default=False),
-]
-KindOption = Annotated[
-    KindName | None, typer.Option("--kind", help="Of which kind --vocabulary is.", show_default=False)
-]
-LanguageOption = Annotated[
-    str, typer.Option("--language", help="Whose words they are; asked for by --kind words and wordpiece.")
-]
-InputOption = Annotated[
-    Path | None, typer.Option("--input", help="A text file, one sentence a line; .gz too.", show_default=False)
-]
-OutputOption = Annotated[
-    Path | None, typer.Option("--output", help="Where the lines go; left out: stdout.", show_default=False)
+VocabularyOption = Annotated[Path | None, Option("--vocabulary", help="The file of a vocabulary, instead of a model.")]
+KindOption = Annotated[KindName | None, Option("--kind", help="The kind of --vocabulary.")]
+LanguageOption = Annotated[str, Option("--language", help="The language of the words, for --kind words and wordpiece.")]
+AsIds = Annotated[bool, Option("--ids", help="Ids instead of pieces.")]
+
+RULES = [
+    SENTENCES_OR_FILE,
+    Rule(("--model",), without=("--vocabulary", "--kind", "--language"), why="a model knows its own vocabularies"),
+    Rule(("--vocabulary",), without=("--side",), why="only a model has two vocabularies"),
+    Rule(("--vocabulary",), needs=("--kind",)),
 ]
 
 
 def tokenize(
-    text: Annotated[list[str] | None, typer.Argument(help="Sentences to cut.")] = None,
+    context: Context,
+    text: Annotated[list[str] | None, Argument(help="Sentences to split into pieces.")] = None,
     model: ModelOption = "",
     side: SideOption = None,
     vocabulary: VocabularyOption = None,
     kind: KindOption = None,
     language: LanguageOption = "",
-    input_file: InputOption = None,
-    output_file: OutputOption = None,
-    as_ids: Annotated[bool, typer.Option("--ids", help="Ids instead of pieces.")] = False,
+    input_file: InputFile = None,
+    output_file: OutputFile = None,
+    as_ids: AsIds = False,
 ) -> None:
-    """Cut sentences into pieces, a line of them each: the arguments, the lines of --input, or of standard input."""
-    if text and input_file:
-        raise UsageError("give either sentences or --input, not both")
+    """Split sentences into pieces, one line for each: the arguments, the lines of --input, or of stdin."""
+    check_options(context, RULES)
     refuse_place("--output", output_file, [input_file, vocabulary])
     tokenizer = tokenizer_of(model, side, vocabulary, kind, language)
     with open_input(text, input_file) as lines, open_output(output_file) as output:
@@ -73,24 +67,18 @@ def tokenize(
 def tokenizer_of(
     model: str, side: Side | None, vocabulary: Path | None, kind: KindName | None, language: str
 ) -> "Tokenizer":
-    """The tokenizer that the options mean; raises UsageError where they mean none, ModelError for a spoiled file."""
-    if bool(model) == (vocabulary is not None):
-        raise UsageError("give either --model, such as runs/starter, or --vocabulary and --kind")
-    if vocabulary is None:
-        if kind or language:
-            raise UsageError("--kind and --language are for --vocabulary; a model knows its own")
+    """The tokenizer of a model or of a vocabulary; raises UsageError without either, ModelError for a damaged file."""
+    if model:
         from weft.tasks.model_folder import check_model, find_model
 
         _, source, target = check_model(find_model(model))
         return target if side == "target" else source
-    if side is not None:
-        raise UsageError("--side chooses between a model's two vocabularies; --vocabulary is one")
-    if kind is None:
-        raise UsageError("--vocabulary needs --kind: bpe, unigram, wordpiece, characters or words")
+    if vocabulary is None or kind is None:
+        raise UsageError("give either --model, such as runs/starter, or --vocabulary and --kind")
     if kind in IN_WORDS and not language:
-        raise UsageError(f"--kind {kind} needs --language, such as zh: each language has its words")
+        raise UsageError(f"--kind {kind} needs --language, such as zh: each language has its own words")
     if kind not in IN_WORDS and language:
-        raise UsageError(f"--kind {kind} is the same for all languages; leave out --language")
+        raise UsageError(f"--kind {kind} cannot be combined with --language: it is the same for all languages")
     from weft.text.kinds import load_tokenizer
 
     return load_tokenizer(vocabulary, kind=kind, language=language)

@@ -1,4 +1,4 @@
-"""`weft translate`: from arguments, a file or a pipe, one line a sentence in and one line out."""
+"""`weft translate`: translate arguments, a file or a pipe, one line out for each line in."""
 
 import io
 import json
@@ -8,219 +8,208 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
-import typer
+from typer import Argument, Context, Option, echo
 
 from weft.cli.displays import choose_display
 from weft.cli.lines import open_input, open_output, read_texts
-from weft.cli.outputs import refuse_place
+from weft.cli.options import DecodingOverrides, Engine, Ensemble, InputFile, JsonLines, OutputFile
+from weft.cli.outputs import STDOUT, refuse_place
+from weft.cli.rules import MODEL_NEEDED, SENTENCES_OR_FILE, Rule, check_options
 from weft.cli.start import without_collections
 from weft.errors import UsageError, shown
 
 if TYPE_CHECKING:
     from weft.tasks.alternatives import Alternative
     from weft.tasks.bulk import Block, Form
-    from weft.tasks.exported import Engine
     from weft.tasks.passages import PassageTranslator
     from weft.tasks.translation import Translator
     from weft.tasks.translation_memory import TranslationMemory
 
+Sentences = Annotated[list[str] | None, Argument(help="Sentences to translate.")]
+Split = Annotated[
+    Literal["always", "long", "never"],
+    Option("--split", help="Which lines to translate sentence by sentence; long: lines of more than 60 pieces."),
+]
+Markup = Annotated[
+    Literal["off", "keep"],
+    Option("--markup", help="keep: copy tags, placeholders, URLs and the like unchanged into the translation."),
+]
+GlossaryFile = Annotated[
+    Path | None,
+    Option(
+        "--glossary",
+        help="A TSV of terms under the two language codes; a source term is translated by the target term.",
+    ),
+]
+Best = Annotated[
+    int | None,
+    Option(
+        "--best",
+        metavar="N",
+        min=1,
+        max=1024,
+        help="Print up to N translations per line, best first (samples in the order drawn): line number, score, text.",
+    ),
+]
+Begin = Annotated[str | None, Option("--begin", metavar="TEXT", help="Begin the translation with this text.")]
+Phrases = Annotated[
+    list[str] | None,
+    Option("--phrase", metavar="TEXT", help="Use this phrase in the translation; repeatable: all are used."),
+]
+AlternativesAfter = Annotated[
+    str | None,
+    Option(
+        "--alternatives-after",
+        metavar="PREFIX",
+        help="Show which --best N words could follow this beginning of a translation, each with a translation.",
+    ),
+]
+Stream = Annotated[
+    bool | None,
+    Option(
+        "--stream/--no-stream",
+        help="Print each translation as it grows.",
+        show_default="for sentences typed or given in a terminal",
+    ),
+]
+MemoryFile = Annotated[
+    Path | None,
+    Option("--memory", help="Earlier translations: a TMX file, or a TSV or JSONL under the two language codes."),
+]
+MemoryUse = Annotated[
+    Literal["show", "force"],
+    Option(
+        "--memory-use",
+        help="show: print similar sentences to stderr or into --json; force: reuse the translations of equal ones.",
+    ),
+]
+MemorySimilarity = Annotated[
+    float | None,
+    Option("--memory-similarity", min=0.1, max=1, help="The least similarity to show.", show_default="0.7"),
+]
+Restart = Annotated[bool, Option("--restart", help="Discard what a stopped command has translated, and start over.")]
+Cluster = Annotated[
+    bool, Option("--cluster", help="Translate --input on a Ray cluster: that of RAY_ADDRESS, else this machine.")
+]
+
+RULES = [
+    MODEL_NEEDED,
+    SENTENCES_OR_FILE,
+    Rule(("--restart", "--cluster"), needs=("--input", "--output"), why="it translates a file into a file"),
+    Rule(("--stream",), without=("--output", "--json", "--best"), why="it prints plain text"),
+    Rule(
+        ("--alternatives-after",),
+        without=("--stream", "--input", "--markup", "--glossary", "--split", "--memory"),
+        needs=("TEXT",),
+        why="it looks at one place of one sentence",
+    ),
+    Rule(
+        ("--begin", "--phrase"),
+        without=("--stream", "--input", "--markup", "--split", "--alternatives-after"),
+        needs=("TEXT",),
+        why="it applies to single sentences, given as arguments",
+    ),
+    Rule(("--memory-use", "--memory-similarity"), needs=("--memory",)),
+    Rule(("--memory-use",), without=("--memory-similarity",), why="a forced memory shows no similar sentences"),
+]
+
 
 def translate(
-    text: Annotated[list[str] | None, typer.Argument(help="Sentences to translate.")] = None,
-    models: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            help="A model folder, a run folder, or the name of a model that comes with weft. Repeated: their ensemble.",
-        ),
-    ] = None,
-    input_file: Annotated[
-        Path | None,
-        typer.Option("--input", help="A text file, one sentence or paragraph a line; .gz too.", show_default=False),
-    ] = None,
-    output_file: Annotated[
-        Path | None,
-        typer.Option("--output", help="Where the translations go, .gz too; left out: stdout.", show_default=False),
-    ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a decoding key, such as decoding.beam_size=5."),
-    ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="One JSON object a line: source, text, score, log_prob, and what is asked for."),
-    ] = False,
-    split: Annotated[
-        Literal["always", "long", "never"],
-        typer.Option("--split", help="Which lines are translated sentence by sentence; long: those over 60 pieces."),
-    ] = "always",
-    markup: Annotated[
-        Literal["off", "keep"],
-        typer.Option("--markup", help="keep: tags, placeholders, URLs and the like come out as they went in."),
-    ] = "off",
-    glossary: Annotated[
-        Path | None,
-        typer.Option(
-            "--glossary",
-            help="A TSV of terms under the two language codes; where a source term stands, its translation appears.",
-            show_default=False,
-        ),
-    ] = None,
-    engine: Annotated[
-        Literal["native", "ctranslate2", "onnx"] | None,
-        typer.Option("--engine", help="What computes; left out: what the folder was made for.", show_default=False),
-    ] = None,
-    best: Annotated[
-        int | None,
-        typer.Option(
-            "--best",
-            metavar="N",
-            min=1,
-            max=1024,
-            help="Up to N translations a line, best first, samples as they were drawn: number of the line, score, "
-            "translation.",
-            show_default=False,
-        ),
-    ] = None,
-    begin: Annotated[
-        str | None,
-        typer.Option("--begin", metavar="TEXT", help="What the translation begins with.", show_default=False),
-    ] = None,
-    phrases: Annotated[
-        list[str] | None,
-        typer.Option("--phrase", metavar="TEXT", help="What appears in the translation. Repeated: all of them."),
-    ] = None,
-    alternatives_after: Annotated[
-        str | None,
-        typer.Option(
-            "--alternatives-after",
-            metavar="PREFIX",
-            help="What else could come behind this beginning of a translation: --best N words with their translations.",
-            show_default=False,
-        ),
-    ] = None,
-    stream: Annotated[
-        bool | None,
-        typer.Option(
-            "--stream/--no-stream",
-            help="Print each translation as it grows.",
-            show_default="where you type or give sentences in a terminal",
-        ),
-    ] = None,
-    memory: Annotated[
-        Path | None,
-        typer.Option(
-            "--memory",
-            help="Earlier translations: a TMX file, or a TSV or JSONL under the two language codes.",
-            show_default=False,
-        ),
-    ] = None,
-    memory_use: Annotated[
-        Literal["show", "force"],
-        typer.Option(
-            "--memory-use",
-            help="show: similar sentences, on stderr or in --json; force: what it holds is translated as there.",
-        ),
-    ] = "show",
-    memory_similarity: Annotated[
-        float | None,
-        typer.Option(
-            "--memory-similarity",
-            min=0.1,
-            max=1,
-            help="From which similarity on one is shown.",
-            show_default="0.7",
-        ),
-    ] = None,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Forget what a stopped command has translated, and begin anew.")
-    ] = False,
-    cluster: Annotated[
-        bool, typer.Option("--cluster", help="Translate --input on a Ray cluster: RAY_ADDRESS, or this machine's.")
-    ] = False,
+    context: Context,
+    text: Sentences = None,
+    models: Ensemble = None,
+    input_file: InputFile = None,
+    output_file: OutputFile = None,
+    overrides: DecodingOverrides = None,
+    as_json: JsonLines = False,
+    split: Split = "always",
+    markup: Markup = "off",
+    glossary: GlossaryFile = None,
+    engine: Engine = None,
+    best: Best = None,
+    begin: Begin = None,
+    phrases: Phrases = None,
+    alternatives_after: AlternativesAfter = None,
+    stream: Stream = None,
+    memory: MemoryFile = None,
+    memory_use: MemoryUse = "show",
+    memory_similarity: MemorySimilarity = None,
+    restart: Restart = False,
+    cluster: Cluster = False,
 ) -> None:
-    """Translate sentences: the arguments, the lines of --input, or else of standard input.
+    """Translate sentences: the arguments, the lines of --input, or else of stdin.
 
-    From --input to --output it may be a file of any size: the same command goes on with what was stopped.
+    Files from --input to --output may be of any size: the same command continues after a stop.
     """
-    if not models:
-        raise UsageError("--model is missing: a model or run folder, or a model that comes with weft, such as zh-en")
-    if text and input_file:
-        raise UsageError("give either sentences or --input, not both")
-    output_file = None if output_file == Path("-") else output_file
+    check_options(context, RULES)
+    output_file = None if output_file == STDOUT else output_file
     is_bulk = input_file is not None and output_file is not None and not is_stream(input_file)
     if (restart or cluster) and not is_bulk:
-        raise UsageError(f"{'--restart' if restart else '--cluster'} is for translating a file: --input and --output")
-    if stream:
-        refuse_together("--stream prints plain text", output=output_file, json=as_json, best=best)
-    if alternatives_after is not None:
-        others = {"stream": stream, "input": input_file, "markup": markup == "keep", "glossary": glossary}
-        others |= {"split": split != "always", "memory": memory}
-        refuse_together("--alternatives-after looks at one place of one sentence", **others)
-        if text is None or len(text) != 1:
-            raise UsageError("--alternatives-after takes one sentence, as an argument")
-    if begin is not None or phrases:
-        others = {"stream": stream, "input": input_file, "markup": markup == "keep", "split": split != "always"}
-        others |= {"alternatives-after": alternatives_after}
-        refuse_together("--begin and --phrase are for sentences by themselves", **others)
-        if text is None:
-            raise UsageError("--begin and --phrase take sentences as arguments")
+        raise UsageError("--restart and --cluster translate a file into a file, which a pipe is not")
+    if alternatives_after is not None and len(text or ()) != 1:
+        raise UsageError("--alternatives-after takes one sentence")
     shows_memory = memory is not None and memory_use == "show"
     if shows_memory and is_bulk and not as_json:
-        raise UsageError("--memory-use show writes into the objects of --json where a file is translated; add --json")
-    check_use_of_memory(memory, memory_use, memory_similarity)
+        raise UsageError("--memory-use show needs --json to translate a file: similar sentences go into its objects")
     refuse_place("--output", output_file, [input_file, glossary, memory])
-    if is_bulk:  # oneDNN would keep what it compiled for a thousand shapes, a gigabyte; hardly one comes again
+    if is_bulk:  # oneDNN would cache what it compiles for a thousand shapes, a gigabyte; few of them come again
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     with without_collections():
-        from weft.tasks.bulk import Form, translate_file
+        from weft.tasks.bulk import Form
         from weft.tasks.passages import PassageTranslator
         from weft.tasks.translation_memory import LEAST
 
-    translator, (folder, *others) = load_as_found(models, overrides or (), engine)
+    translator, folders = load_as_found(models or [], overrides or (), engine)
     if text is not None and alternatives_after is not None:
         sentence, prefix = read_arguments([text[0], alternatives_after])
         found = translator.alternatives(sentence, prefix, best or 5)
         write(output_file, [alternatives_written(sentence, prefix, found, as_json=as_json)])
         return
     passages = PassageTranslator(
-        translator,
-        split,
-        keeps_markup=markup == "keep",
-        glossary=glossary,
-        memory=memory,
-        memory_use=memory_use,
+        translator, split, keeps_markup=markup == "keep", glossary=glossary, memory=memory, memory_use=memory_use
     )
     similarity = LEAST if memory_similarity is None else memory_similarity
     form = Form(as_json, best, similarity if shows_memory and as_json else None)
     if text is not None and (begin is not None or phrases):
         write(output_file, begun_or_with_phrases(passages, text, begin, phrases or [], form, similarity=similarity))
-        return
-    if input_file is None or output_file is None or not is_bulk:
-        wants_stream = is_typed(text, input_file) if stream is None else stream
-        streams = output_file is None and form == Form() and wants_stream
+    elif is_bulk and input_file is not None and output_file is not None:
+        translate_bulk(passages, folders, input_file, output_file, form, restart=restart, cluster=cluster)
+    else:
+        streams = is_typed(text, input_file) if stream is None else stream
+        streams &= output_file is None and form == Form()
         write(output_file, answers(passages, text, input_file, form, similarity=similarity, streams=streams))
-        return
-    name = input_file.name
+
+
+def translate_bulk(
+    passages: "PassageTranslator",
+    folders: Sequence[Path],
+    input_file: Path,
+    output_file: Path,
+    form: "Form",
+    *,
+    restart: bool,
+    cluster: bool,
+) -> None:
+    """Translate a file into a file, showing how far it is."""
+    from weft.tasks.bulk import translate_file
+
     with choose_display() as display:
         place = translate_file(
             passages,
-            folder,
+            folders[0],
             input_file,
             output_file,
-            others=others,
+            others=folders[1:],
             form=form,
             restart=restart,
             cluster=cluster,
             say=display.on_message,
-            tell=lambda done: display.on_progress(name, done.bytes, done.all_bytes, done.lines),
+            tell=lambda done: display.on_progress(input_file.name, done.bytes, done.all_bytes, done.lines),
         )
-    typer.echo(f"{output_file}: {place.lines:,} lines", err=True)
+    echo(f"{output_file}: {place.lines:,} lines", err=True)
 
 
-def load_as_found(
-    models: list[str], overrides: Sequence[str], engine: "Literal['native'] | Engine | None"
-) -> "tuple[Translator, list[Path]]":
+def load_as_found(models: list[str], overrides: Sequence[str], engine: Engine) -> "tuple[Translator, list[Path]]":
     """A translator of these models and the folders that it was loaded from, also where a run that trains replaces its
     best weights meanwhile."""
     from weft.tasks.exported import load_for
@@ -234,36 +223,20 @@ def load_as_found(
 
 
 def read_arguments(texts: list[str]) -> list[str]:
-    """Raises CorpusError for one that is not UTF-8."""
+    """Arguments as text; raises CorpusError for bytes that are not UTF-8."""
     return list(read_texts((text.encode("utf-8", "surrogateescape") for text in texts), None))
 
 
 def is_stream(path: Path) -> bool:
-    """Whether it is there and can be read but once, such as a named pipe."""
+    """Whether the path can be read only once, such as a named pipe."""
     return os.path.exists(path) and not path.is_file() and not path.is_dir()
 
 
 def is_typed(texts: list[str] | None, path: Path | None) -> bool:
-    """Whether somebody gives sentences, or types them, and reads the answers in a terminal."""
+    """Whether sentences are given or typed in a terminal, and the answers are read there."""
     if sys.stdout is None or not sys.stdout.isatty():
         return False
     return texts is not None or (path is None and sys.stdin is not None and sys.stdin.isatty())
-
-
-def check_use_of_memory(memory: Path | None, use: str, similarity: float | None) -> None:
-    """Raise UsageError where the options of a memory do not go with each other."""
-    if memory is None and use == "force":
-        raise UsageError("--memory-use force needs a memory; name its file by --memory")
-    if memory is None and similarity is not None:
-        raise UsageError("--memory-similarity needs a memory; name its file by --memory")
-    if use == "force":
-        refuse_together("--memory-use force shows no similar sentence", **{"memory-similarity": similarity})
-
-
-def refuse_together(why: str, **others: object) -> None:
-    """Raise UsageError where one of these options is given as well."""
-    if given := [f"--{name}" for name, value in others.items() if value not in (None, False)]:
-        raise UsageError(f"{why}; leave out {' and '.join(given)}")
 
 
 def write(path: Path | None, parts: Iterable[str]) -> None:
@@ -282,13 +255,13 @@ def begun_or_with_phrases(
     *,
     similarity: float,
 ) -> list[str]:
-    """The lines of translations that begin so, and in which these phrases appear."""
+    """The lines of translations that start with `begin` and contain all `phrases`."""
     from weft.tasks.bulk import as_lines
 
     sentences, wanted = read_arguments(texts), read_arguments(phrases)
     beginnings = read_arguments([begin] * len(sentences)) if begin else []
     if passages.memory_use == "show" and not form.as_json:
-        say_similar(passages.memory, sentences, similarity)
+        show_similar(passages.memory, sentences, similarity)
     answered = passages.translator.translate_n_best(
         sentences,
         form.best or 1,
@@ -313,24 +286,24 @@ def answers(
     similarity: float,
     streams: bool,
 ) -> Iterator[str]:
-    """What to write, some lines at a time, or where it `streams` some words; what is said of it goes to stderr."""
+    """The output, some lines at a time, or some words where it `streams`; remarks go to stderr."""
     from weft.tasks.bulk import about_cuts, answer
 
     has_said = False
     for block in incoming(texts, path):
         if passages.memory_use == "show" and not form.as_json:
-            say_similar(passages.memory, block.texts, similarity)
+            show_similar(passages.memory, block.texts, similarity)
         if streams:
             yield from grown(passages, block.texts)
         else:
             yield answer(passages, block, form).written
         if passages.cut_texts and not has_said:
-            typer.echo(about_cuts(passages), err=True)
+            echo(about_cuts(passages), err=True)
             has_said = True
 
 
 def grown(passages: "PassageTranslator", texts: list[str]) -> Iterator[str]:
-    """The lines in parts, each as soon as it is certain."""
+    """The translations in parts, each as soon as it cannot change any more."""
     from weft.text.sentence_splitting import LINE_END
 
     for text in texts:
@@ -339,15 +312,15 @@ def grown(passages: "PassageTranslator", texts: list[str]) -> Iterator[str]:
         yield "\n"
 
 
-def say_similar(memory: "TranslationMemory | None", texts: list[str], similarity: float) -> None:
-    """What a memory has that is like each text."""
+def show_similar(memory: "TranslationMemory | None", texts: list[str], similarity: float) -> None:
+    """Print the memory's sentences that resemble each text."""
     for match in (match for text in texts if memory is not None for match in memory.similar(text, least=similarity)):
         pair = f"{match.source}  =>  {match.target}".replace("\n", " ")
-        typer.echo(f"memory {match.similarity:4.0%}  {shown(pair, 500)}", err=True)
+        echo(f"memory {match.similarity:4.0%}  {shown(pair, 500)}", err=True)
 
 
 def alternatives_written(text: str, prefix: str, found: "list[Alternative]", *, as_json: bool) -> str:
-    """A line for each: the word, the score and the translation with tabs between; or one object."""
+    """A line per alternative: word, score and translation, separated by tabs; or one JSON object."""
     if as_json:
         content = {"source": text, "prefix": prefix, "alternatives": [vars(one) for one in found]}
         return json.dumps(content, ensure_ascii=False) + "\n"
@@ -355,7 +328,7 @@ def alternatives_written(text: str, prefix: str, found: "list[Alternative]", *, 
 
 
 def incoming(texts: list[str] | None, path: Path | None) -> "Iterator[Block]":
-    """The lines to translate; those of standard input as soon as they are there."""
+    """The lines to translate; lines of stdin as soon as they arrive."""
     from weft.tasks.bulk import Block, Place, blocks
 
     with open_input(texts, path) as lines:
