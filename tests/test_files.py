@@ -10,7 +10,7 @@ import pytest
 
 import weft
 from weft.errors import UsageError, WeftError
-from weft.files import chinese_encoding, hold_alone, read_bytes, refuse_replacing, staged_beside, write_atomically
+from weft.files import chinese_encoding, read_bytes, refuse_replacing, staging_path, try_lock, write_atomically
 
 
 def test_a_name_as_long_as_a_file_system_allows_can_be_written(tmp_path: Path) -> None:
@@ -41,20 +41,20 @@ def test_a_file_whose_name_ends_with_gz_is_zipped_and_the_same_again(tmp_path: P
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_to_is_named_before_the_work(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
-    with pytest.raises(UsageError, match="may not be written to"):
+    with pytest.raises(UsageError, match="is not writable"):
         refuse_replacing("--output", tmp_path / "out.tsv", [])
 
 
 def test_what_is_staged_lies_beside_its_place_and_no_two_files_share_a_place(tmp_path: Path) -> None:
     one, other = tmp_path / "one.json", tmp_path / "other.json"
-    assert staged_beside(one).parent == tmp_path and staged_beside(one) != staged_beside(other)
-    assert staged_beside(one).name.startswith(".") and staged_beside(one).name.endswith(".partial")
+    assert staging_path(one).parent == tmp_path and staging_path(one) != staging_path(other)
+    assert staging_path(one).name.startswith(".") and staging_path(one).name.endswith(".partial")
 
 
 def test_where_files_cannot_be_locked_wsl_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    with open(tmp_path / "lock", "w") as lock, pytest.raises(WeftError, match="has no means; use WSL"):
-        hold_alone(lock)
+    with open(tmp_path / "lock", "w") as lock, pytest.raises(WeftError, match="does not support; use WSL"):
+        try_lock(lock)
 
 
 def test_no_module_needs_what_windows_lacks_to_be_imported() -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from weft import runtime
-from weft.runtime import UnwantedError, choose_threads, cpu_quota, side_by_side, usable_cores
+from weft.runtime import Cancelled, choose_threads, cpu_quota, map_in_threads, usable_cores
 
 
 def control_groups(root: Path, quotas: dict[str, str], member: str = "0::/jobs/mine\n") -> tuple[Path, Path]:
@@ -94,19 +94,19 @@ def test_what_a_run_sets_does_not_become_the_choice_of_the_next() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_answers_come_in_the_order_of_the_questions(workers: int) -> None:
-    def square(number: int, go_on: object) -> int:
+    def square(number: int, check_cancelled: object) -> int:
         time.sleep(0.001 * (20 - number))
         return number * number
 
-    assert list(side_by_side(square, range(20), workers)) == [number * number for number in range(20)]
-    assert list(side_by_side(square, [], workers)) == []
+    assert list(map_in_threads(square, range(20), workers)) == [number * number for number in range(20)]
+    assert list(map_in_threads(square, [], workers)) == []
 
 
 def test_workers_share_out_the_threads() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     try:
-        counted = list(side_by_side(lambda *_: (torch.get_num_threads(), threading.get_ident()), range(9), 2))
+        counted = list(map_in_threads(lambda *_: (torch.get_num_threads(), threading.get_ident()), range(9), 2))
         assert {threads for threads, _ in counted} == {2}
         assert threading.get_ident() not in {worker for _, worker in counted}
         assert torch.get_num_threads() == 4
@@ -118,7 +118,7 @@ def test_workers_share_out_the_threads() -> None:
 def test_work_that_is_wanted_no_more_ends_soon_and_the_rest_never_begins(end: str) -> None:
     two_more, ended = threading.Barrier(3, timeout=10), []
 
-    def work(number: int, go_on: Callable[[], None]) -> int:
+    def work(number: int, check_cancelled: Callable[[], None]) -> int:
         if number == 0:
             return 0
         if number <= 2:
@@ -127,13 +127,13 @@ def test_work_that_is_wanted_no_more_ends_soon_and_the_rest_never_begins(end: st
             raise ZeroDivisionError
         try:
             while True:
-                go_on()
+                check_cancelled()
                 time.sleep(0.001)
-        except UnwantedError:
+        except Cancelled:
             ended.append(number)
             raise
 
-    answers = side_by_side(work, range(100), 2)
+    answers = map_in_threads(work, range(100), 2)
     assert next(answers) == 0
     two_more.wait()
     if end == "error":

@@ -1,19 +1,19 @@
-"""The family of errors that a user can meet. Each says what was wrong, where, and what to do.
+"""The errors that weft raises for its users. Each says what was wrong, where, and what to do.
 
 WeftError                 the work failed                                          exit code 1
-├── UsageError            the command asks for something that cannot be            exit code 2
+├── UsageError            the command asks for something impossible                exit code 2
 │   └── RecipeError       a recipe has problems, all of them listed                exit code 2
 ├── ProblemsError         something has problems, all of them listed               exit code 1
 │   ├── RecipeError       (a UsageError as well)
 │   ├── CorpusError       a data file                                              exit code 1
 │   └── ModelError        a folder that is not a complete, unaltered model         exit code 1
 ├── RunError              a run folder cannot be used as asked                     exit code 1
-├── MissingExtraError     an optional library is needed and not installed          exit code 1
-├── MemoryRanOut          and no smaller batch would help                          exit code 1
-├── WorkerLost            a process that prepared pairs was ended                  exit code 1
+├── MissingExtraError     an optional library is required but not installed        exit code 1
+├── MemoryRanOut          memory ran out, and a smaller batch would not help       exit code 1
+├── WorkerLost            a worker process was killed                              exit code 1
 ├── LostTouch             another process of the run is gone                       exit code 1
-├── FailedElsewhere       another process of the run has failed and says why       that one's exit code
-└── Stopped               a signal stopped the work; the same command goes on      exit code 3
+├── FailedElsewhere       another process of the run failed and reports why        that one's exit code
+└── Stopped               a signal stopped the work; the same command resumes it   exit code 3
 """
 
 import copyreg
@@ -27,24 +27,24 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: `where` it is (a key, a line number, a file) and `what` is wrong there."""
+    """One problem: `where` it is (a key, a line number, a file) and `what` is wrong there."""
 
     where: str
     what: str
 
 
 class WeftError(Exception):
-    """What a user did or has that keeps the work from being done; never a defect of weft itself."""
+    """An error caused by a command, a file or the machine; never a bug in weft."""
 
     exit_code = 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How a copy is made, in this process or another: of what was said, and not by the class's own `__init__`."""
+        """Copy and pickle the message and attributes; subclasses' `__init__` take other arguments."""
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class ProblemsError(WeftError):
-    """Everything that is wrong with one thing, listed at once.
+    """All problems of one file, folder or recipe.
 
     The text is a headline, then one aligned line per problem:
 
@@ -72,27 +72,28 @@ class ProblemsError(WeftError):
 
 
 def shown(text: str, most: int) -> str:
-    """Text out of somebody's file for a terminal: what would steer one is escaped, what would flood it is cut."""
+    """Make text from a file safe for a terminal: escape control characters and cut it after `most` characters."""
     safe = "".join(c if c == "\n" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text[:most])
     return safe if len(text) <= most else f"{safe}..."
 
 
 class UsageError(WeftError):
-    """The command line asks for something that cannot be."""
+    """The command line asks for something impossible."""
 
     exit_code = 2
 
 
 def refuse_one_string(given: object, what: str, one: str = "text") -> None:
-    """Raise UsageError for one string in the place of a list: its characters would be taken for the entries."""
+    """Raise UsageError for a string in place of a list, because its characters would be taken as the entries."""
     if isinstance(given, str | bytes):
         raise UsageError(f"{what} takes a list of {one}s, found one string; write [{one}]")
 
 
 def listed(given: Any, what: str, one: str = "text") -> list[Any]:
-    """The entries of what stands for a list, gone through once.
+    """Convert an iterable to a list.
 
-    Raises UsageError for one string, for a dict, whose keys would be taken for the entries, and for what has none.
+    Raises UsageError for a string or a dict, whose characters or keys would be taken as the entries, and for anything
+    that is not iterable.
     """
     refuse_one_string(given, what, one)
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
@@ -100,15 +101,15 @@ def listed(given: Any, what: str, one: str = "text") -> list[Any]:
     return list(given)
 
 
-def refuse_no_string(entries: Iterable[object], one: str) -> None:
-    """Raise UsageError for the first entry that is no string."""
+def check_strings(entries: Iterable[object], one: str) -> None:
+    """Raise UsageError for the first entry that is not a string."""
     for number, entry in enumerate(entries, start=1):
         if not isinstance(entry, str):
-            raise UsageError(f"{one} {number} is no string: {type(entry).__name__}")
+            raise UsageError(f"{one} {number} is not a string: found {type(entry).__name__}")
 
 
 def is_count(number: object) -> bool:
-    """Whether something is a whole number from 1 on."""
+    """Whether a value is a whole number of at least 1."""
     return isinstance(number, Integral) and int(number) >= 1
 
 
@@ -131,32 +132,31 @@ class RunError(WeftError):
 
 
 class MissingExtraError(WeftError):
-    """An optional library is needed."""
+    """An optional library is required but not installed."""
 
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(f"{library} is needed for this; install it with: pip install '.[{extra}]' in weft's checkout")
 
 
 class MemoryRanOut(WeftError):
-    """Memory does not suffice, and no smaller batch would help."""
+    """Memory ran out, and a smaller batch would not help."""
 
 
 class WorkerLost(WeftError):
-    """A process that did a part of this one's work was ended from outside."""
+    """A worker process of this one was killed from outside."""
 
 
 NO_MEMORY = (
     *("out of memory", "not enough memory", "DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED"),
     *("failed to allocate", "Failed to allocate", "bad_alloc"),
 )
-"""What torch, CTranslate2 or ONNX Runtime writes into an error, on one system or another, where memory does not
-suffice."""
+"""Parts of the messages with which torch, CTranslate2 and ONNX Runtime report that memory ran out."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this error says that memory did not suffice.
+    """Whether an error reports that memory ran out.
 
-    A Linux kernel that ran out of memory itself says nothing: it kills a process (`kill -9`).
+    If Linux itself runs out of memory, there is no error: the kernel kills a process with SIGKILL.
     """
     if isinstance(error, MemoryError):
         return True
@@ -168,18 +168,18 @@ def says_no_memory(error: BaseException) -> bool:
 
 
 class LostTouch(WeftError):
-    """Another process of the same run has ended or does not answer."""
+    """Another process of the same run has ended or does not respond."""
 
     def __init__(self, rank: int, size: int, reason: str) -> None:
         super().__init__(
             f"process {rank} of {size} (counted from 0) has lost touch with another one, which has ended or does not "
-            "answer; what it said, if anything, stands above. What was saved is intact, and the same command goes on "
-            f"from there. ({reason.strip().splitlines()[0].partition('. ')[0]})"
+            "respond; its message, if any, is above. Everything saved is intact, and the same command resumes from "
+            f"there. ({reason.strip().splitlines()[0].partition('. ')[0]})"
         )
 
 
 class FailedElsewhere(WeftError):
-    """Another process of the same run has failed; it says why, and this one ends in silence."""
+    """Another process of the same run failed. It reports why, so this one ends without a message."""
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
@@ -187,6 +187,6 @@ class FailedElsewhere(WeftError):
 
 
 class Stopped(WeftError):
-    """A signal stopped the work after its state was saved; running the same command again goes on."""
+    """A signal stopped the work after its state was saved; running the same command again resumes it."""
 
     exit_code = 3

@@ -1,4 +1,4 @@
-"""Files as weft reads and writes them: lines that end where they should, and nothing half-written. Knows no format."""
+"""Reading lines and writing files atomically. File formats are handled elsewhere."""
 
 import codecs
 import gzip
@@ -17,14 +17,14 @@ from weft.errors import CorpusError, Problem, UsageError, WeftError, shown
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open for reading, unzipping where the name ends with .gz."""
+    """Open for reading; decompress if the name ends with .gz."""
     return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == ".gz" else open(path, "rb")
 
 
 @contextmanager
 def open_to_write(path: Path) -> Iterator[BinaryIO]:
-    """Open for writing, zipping where the name ends with .gz; neither name nor time are in it, so that the same content
-    is the same file."""
+    """Open for writing; compress if the name ends with .gz, without name or time, so that equal content gives equal
+    files."""
     with open(path, "wb") as file:
         if path.suffix != ".gz":
             yield file
@@ -34,24 +34,26 @@ def open_to_write(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The file's content, unzipped where its name ends with .gz; CorpusError where it cannot be had."""
-    with naming_unreadable(path), open_bytes(path) as file:
+    """The content of a file, decompressed if its name ends with .gz. Raises CorpusError if it cannot be read."""
+    with reporting_read_errors(path), open_bytes(path) as file:
         return file.read()
 
 
 READ_AT_ONCE = 2**16
-"""Bytes."""
+"""In bytes."""
 
 LONGEST_LINE = 2**24
-"""Bytes. A file without any line break is none of sentences, and is not read into memory as one."""
-TOO_LONG = f"is longer than {LONGEST_LINE:,} bytes; is this a text file, one sentence or paragraph a line?"
+"""In bytes. A longer line means that the file is not text, and it is not read into memory."""
+TOO_LONG = f"is longer than {LONGEST_LINE:,} bytes; is this a text file with one sentence or paragraph per line?"
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
-    """The file's lines one after the other, without the "\\n" that ends them (see `split_lines`), unzipped where its
-    name ends with .gz; CorpusError where they cannot be had, or not a second time, as those of a pipe."""
+    """Iterate over a file's lines without their "\\n" (see `split_lines`), decompressed if its name ends with .gz.
+
+    Raises CorpusError if the file cannot be read, or cannot be read twice, like a pipe.
+    """
     refuse_pipe(path)
-    with naming_unreadable(path), open_bytes(path) as file:
+    with reporting_read_errors(path), open_bytes(path) as file:
         for number in count(1):
             line = file.readline(LONGEST_LINE + 1)
             if not line:
@@ -62,22 +64,22 @@ def lines_of(path: Path) -> Iterator[bytes]:
 
 
 def refuse_pipe(path: Path) -> None:
-    """Raise CorpusError for a pipe or a device, which gives its content once, or never ends."""
-    with naming_unreadable(path):
+    """Raise CorpusError for a pipe or a device, which can be read only once or never ends."""
+    with reporting_read_errors(path):
         if path.exists() and not (path.is_file() or path.is_dir()):
-            what = "is a pipe or a device, and a corpus is read more than once; save what comes out of it to a file"
+            what = "is a pipe or a device, and a corpus is read more than once; save its content to a file"
             raise CorpusError(path.name, [Problem("the file", what)])
 
 
 def arriving_lines(file: BufferedIOBase, name: Path, before: int = 0) -> Iterator[list[bytes]]:
-    """The lines that came to their end with each read, with the "\\n" that ends them; the last one may have none.
+    """Yield the lines completed by each read, with their "\\n", which the last line may lack.
 
-    `before` lines were read before.
+    `before` is the number of lines read earlier, for the line numbers in errors.
     """
     begun: list[bytes] = []
     size = 0
     while True:
-        with naming_unreadable(name):
+        with reporting_read_errors(name):
             data = file.read1(READ_AT_ONCE)
         if not data:
             break
@@ -97,9 +99,10 @@ def arriving_lines(file: BufferedIOBase, name: Path, before: int = 0) -> Iterato
 
 
 @contextmanager
-def naming_unreadable(path: Path) -> Iterator[None]:
+def reporting_read_errors(path: Path) -> Iterator[None]:
+    """Raise CorpusError, with a near match for a missing file, for errors while a file is read in the block."""
     if "\0" in str(path):
-        raise CorpusError(shown(str(path), 200), [Problem("the name", "has a zero byte, which no file's has")])
+        raise CorpusError(shown(str(path), 200), [Problem("the name", "contains a null byte, which no file name may")])
     try:
         yield
         return
@@ -115,19 +118,19 @@ def naming_unreadable(path: Path) -> Iterator[None]:
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Lines end at "\\n" alone, and the last one needs none.
+    """Split at "\\n" only; the last line may lack it.
 
-    A carriage return, U+0085 or U+2028 inside a line is part of it, where str.splitlines would shift every line after
-    it.
+    A carriage return, U+0085 or U+2028 stays part of its line: str.splitlines would split there and shift all later
+    lines.
     """
     lines = data.split(b"\n")
     return lines[:-1] if lines[-1] == b"" else lines
 
 
 def decode_lines(lines: Iterable[bytes], problems: list[Problem], first: int = 1) -> Iterator[tuple[int, str]]:
-    """(number, text) of each line, from number `first` on; one that is not UTF-8 becomes a problem and is left out.
+    """Yield (number, text) for each line, counting from `first`; lines that are not UTF-8 are added to `problems`.
 
-    A byte order mark before the first line is not part of it, nor is a carriage return at the end of any.
+    A byte order mark before line 1 and a carriage return at the end of a line are removed.
     """
     for number, line in enumerate(lines, start=first):
         mark = len(codecs.BOM_UTF8) if number == 1 and line.startswith(codecs.BOM_UTF8) else 0
@@ -137,9 +140,9 @@ def decode_lines(lines: Iterable[bytes], problems: list[Problem], first: int = 1
             byte = f"byte 0x{line[mark + error.start]:02x} at {mark + error.start + 1}"
             what = "convert the file or remove the line"
             if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                what = "it begins as UTF-16 does; convert the file"
+                what = "it begins like UTF-16; convert the file"
             elif encoding := chinese_encoding(line):
-                what = f"convert the file from {encoding}, as which it reads: iconv -f {encoding} -t UTF-8"
+                what = f"convert the file from {encoding}: iconv -f {encoding} -t UTF-8"
             problems.append(Problem(f"line {number}", f"is not UTF-8 ({byte}); {what}"))
 
 
@@ -147,15 +150,15 @@ COMMON_BYTES = {
     "GB18030": (*range(0xA1, 0xA4), *range(0xB0, 0xD8)),
     "BIG5": range(0xA1, 0xC7),
 }
-"""First bytes of an encoding's signs and of the characters of its level 1, which make up all but some of any text."""
+"""First bytes of an encoding's punctuation and level 1 characters, which make up nearly all of any text."""
 
 
 def chinese_encoding(line: bytes) -> str | None:
-    """The older encoding of Chinese in which nine of ten characters of a line are common ones, if there is one."""
+    """The older encoding of Chinese in which at least 90 % of a line's characters are common ones, if any."""
     for encoding, common in COMMON_BYTES.items():
         with suppress(UnicodeDecodeError):
             wide = [char.encode(encoding) for char in line.decode(encoding) if not char.isascii()]
-            # GB 2312's second bytes all are 0xA1 or more; those of Big5 are not, by which the two are told apart.
+            # Second bytes are at least 0xA1 in GB 2312 but not in Big5, which tells the two apart.
             are_common = [char[0] in common and (encoding == "BIG5" or char[1] >= 0xA1) for char in wide]
             if len(wide) > 1 and sum(are_common) >= 0.9 * len(wide):
                 return encoding
@@ -163,21 +166,21 @@ def chinese_encoding(line: bytes) -> str | None:
 
 
 def refuse_replacing(option: str, path: Path | None, inputs: Iterable[Path | None]) -> None:
-    """Raise UsageError where an option's output would replace a folder, a device or one of the inputs (None: an option
-    that was not given), or has no folder to lie in that may be written to.
+    """Raise UsageError if an option's output would overwrite a folder, a device or one of the inputs (None for an
+    option that was not given), or if its folder does not exist or is not writable.
 
-    `-` stands for no file. Called before the work, so that none is lost.
+    `-` means standard output. Call it before the work, so that none is lost.
     """
     if path is None or path == Path("-"):
         return
     try:
         folder = path.resolve().parent
         if not folder.is_dir():
-            raise UsageError(f"{option} {path} cannot be written: {folder} is no folder")
+            raise UsageError(f"{option} {path} cannot be written: {folder} is not a folder")
         if path.exists() and not path.is_file():
             raise UsageError(f"{option} {path} is not a file that can be replaced; name a file")
         if not os.access(folder, os.W_OK):
-            raise UsageError(f"{option} {path} cannot be written: {folder} may not be written to")
+            raise UsageError(f"{option} {path} cannot be written: {folder} is not writable")
         if path.exists() and any(other is not None and other.exists() and other.samefile(path) for other in inputs):
             raise UsageError(f"{option} {path} would overwrite an input; name another file")
     except OSError as error:
@@ -185,26 +188,26 @@ def refuse_replacing(option: str, path: Path | None, inputs: Iterable[Path | Non
 
 
 def refuse_existing_folder(folder: Path) -> None:
-    """Raise UsageError where a folder that is to be made is there already, or has no place."""
+    """Raise UsageError if a new folder exists already, or if its parent folder does not."""
     try:
         if folder.exists() or folder.is_symlink():
-            raise UsageError(f"{folder} is there already; name a new folder")
+            raise UsageError(f"{folder} exists already; name a new folder")
         if not folder.resolve().parent.is_dir():
-            raise UsageError(f"{folder} cannot be made: {folder.resolve().parent} is no folder")
+            raise UsageError(f"{folder} cannot be created: {folder.resolve().parent} is not a folder")
     except OSError as error:
-        raise UsageError(f"{folder} cannot be made: {error.strerror}") from None
+        raise UsageError(f"{folder} cannot be created: {error.strerror}") from None
 
 
-def hold_alone(file: IO[Any]) -> bool:
-    """Whether this process holds the file, and no other does, until it closes it; False too where the file has lost its
-    name meanwhile, because who held it took it away.
+def try_lock(file: IO[Any]) -> bool:
+    """Lock an open file for this process until it is closed, and return whether that succeeded.
 
-    Raises OSError where its file system has no locks, WeftError where the system has none.
+    It fails if another process holds the lock, or deleted the file meanwhile. Raises OSError if the file system does
+    not support locks, and WeftError if the operating system does not.
     """
     try:
         import fcntl
     except ImportError:
-        raise WeftError(f"weft locks {file.name}, for which this system has no means; use WSL") from None
+        raise WeftError(f"weft needs to lock {file.name}, which this system does not support; use WSL") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
@@ -212,34 +215,36 @@ def hold_alone(file: IO[Any]) -> bool:
         return False
 
 
-def staged_beside(path: Path) -> Path:
-    """Where this process writes what shall be at the path when it is whole.
+def staging_path(path: Path) -> Path:
+    """The temporary file in which this process writes the content for a path.
 
-    Beside it, since a rename is one step only within a file system; and by a short name, since its own one may be as
-    long as a file system allows, which ends as that does where it says that the file is zipped.
+    It is in the same folder, because a rename is atomic only within a file system. Its name is short, because the
+    path's own may be as long as the file system allows, and keeps the suffix .gz.
     """
     digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:12]
     return path.with_name(f".{digest}.{os.getpid()}.partial{path.suffix if path.suffix == '.gz' else ''}")
 
 
-def clear_staged(path: Path) -> None:
-    """Delete what processes that died have left of staged files for this path; the caller keeps other writers out."""
-    for staged in path.parent.glob(staged_beside(path).name.replace(f".{os.getpid()}.", ".*.")):
-        clear_away(staged)
+def remove_abandoned(path: Path) -> None:
+    """Delete staged files for this path left by processes that died. The caller must exclude other writers."""
+    for staged in path.parent.glob(staging_path(path).name.replace(f".{os.getpid()}.", ".*.")):
+        remove_staged(staged)
 
 
-def clear_away(staged: Path) -> None:
-    """Delete what is left of a staged file. What went wrong before, if anything, is what is to be told."""
+def remove_staged(staged: Path) -> None:
+    """Delete a staged file if it exists, ignoring errors, which would hide an earlier one."""
     with suppress(OSError):
         staged.unlink(missing_ok=True)
 
 
 @contextmanager
 def staged_file(path: Path) -> Iterator[Path]:
-    """Where to write what the path holds, all of it in one step, when the block has ended well; else nothing is left.
-    Raises WeftError where the file system refuses."""
+    """Yield a temporary file that replaces `path` in one step if the block succeeds, and is deleted if it does not.
+
+    Raises WeftError if the file system refuses.
+    """
     path = path.resolve()
-    staged = staged_beside(path)
+    staged = staging_path(path)
     try:
         yield staged
         sync(staged)
@@ -248,14 +253,14 @@ def staged_file(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise WeftError(f"{path} could not be written: {error.strerror}") from error
     finally:
-        clear_away(staged)
+        remove_staged(staged)
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """The file holds either its old content or all of the new one, whenever the process dies; "\\n" stays "\\n".
+    """Replace the content of a file in one step, so that it is never half-written; "\\n" stays "\\n".
 
-    It is zipped where its name ends with .gz. Half a character, as in a file name that is not UTF-8, becomes its
-    escape, which JSON reads again.
+    The file is compressed if its name ends with .gz. Surrogates, as in a file name that is not UTF-8, are written as
+    escapes, which JSON can read.
     """
     with staged_file(path) as staged, open_to_write(staged) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
@@ -266,13 +271,13 @@ def megabytes(size: int) -> str:
 
 
 def sha256(path: Path) -> str:
-    """The digest of a file as it lies on disk."""
+    """The hexadecimal digest of a file's bytes, not decompressed."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:
-    """Wait until the file's content, or the folder's list of names, is on the disk."""
+    """Wait until the content of a file, or the list of names in a folder, is on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""The machine: device, precision, threads, memory pages and seeds. Knows nothing of models or data."""
+"""The machine: device, precision, threads, memory pages and seeds."""
 
 import contextlib
 import ctypes
@@ -30,16 +30,16 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
 TORCH_THREADS = torch.get_num_threads()
-"""Torch's own choice, or the environment's, before anything here changed it."""
+"""The number of threads that torch, or the environment, chose before anything here changed it."""
 
 
 def choose_device() -> torch.device:
-    """The accelerator where there is one that weft was written for, else the CPU."""
+    """CUDA if it is available, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def has_native_bf16(device: torch.device) -> bool:
-    """Whether the device multiplies bf16 matrices in hardware, so that bf16 is not only smaller but faster."""
+    """Whether the device multiplies bf16 matrices in hardware, so that bf16 is faster as well as smaller."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device)[0] >= 8
     if device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64"):
@@ -49,7 +49,7 @@ def has_native_bf16(device: torch.device) -> bool:
 
 
 def processor_flags() -> set[str]:
-    """The instruction sets that Linux names for this processor; empty elsewhere."""
+    """The processor's instruction sets as listed by Linux; empty on other systems."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             return next((set(line.split()) for line in file if line.startswith("flags")), set())
@@ -58,37 +58,41 @@ def processor_flags() -> set[str]:
 
 
 def choose_precision(precision: Precision, device: torch.device) -> Literal["fp32", "bf16"]:
-    """What `auto` means on this device: bf16 where the hardware has it natively, else fp32."""
+    """Resolve `auto` for a device: bf16 if the hardware supports it natively, else fp32."""
     if precision == "auto":
         return "bf16" if has_native_bf16(device) else "fp32"
     return precision
 
 
 def choose_threads() -> int:
-    """How many threads a matrix product shall use: torch's own choice, but no more than this process may run at once.
+    """The number of threads for matrix products: torch's own choice, but at most the cores this process may use.
 
-    Torch counts the machine's cores. In a container or a batch job that was given two of sixty-four, sixty-four threads
-    would wait for each other.
+    Torch counts the cores of the machine. In a container or batch job that may use two of sixty-four, sixty-four
+    threads would wait for each other.
     """
     return max(1, min(TORCH_THREADS, usable_cores()))
 
 
 def use_chosen_threads() -> None:
-    """Let the products of this thread use as many threads as `choose_threads` says. One that begins while another is in
-    `side_by_side` would otherwise have the share of a worker there, for good."""
+    """Set this thread's number of threads for matrix products to `choose_threads()`.
+
+    A thread that starts while another one is in `map_in_threads` would otherwise keep the share of a worker there.
+    """
     torch.set_num_threads(choose_threads())
 
 
 @cache
-def compute_alone_after_forks() -> None:
-    """From now on a process that is forked from this one computes with one thread: those of the OpenMP library are not
-    in it, and a product that several should share would wait for them for ever."""
+def use_one_thread_after_fork() -> None:
+    """Make processes forked from this one compute with one thread.
+
+    OpenMP's threads do not exist in a forked process, so a product shared among several would wait for them forever.
+    """
     if hasattr(os, "register_at_fork"):  # nothing forks on Windows
-        os.register_at_fork(after_in_child=compute_alone)
+        os.register_at_fork(after_in_child=use_one_thread)
 
 
-def compute_alone() -> None:
-    """With one thread, whatever is chosen from now on."""
+def use_one_thread() -> None:
+    """Compute with one thread, also if `choose_threads` is called later."""
     global TORCH_THREADS
     TORCH_THREADS = 1
     torch.set_num_threads(1)
@@ -96,61 +100,61 @@ def compute_alone() -> None:
 
 @contextmanager
 def without_autocast() -> Iterator[None]:
-    """Computing in here is in the precision of what is computed with, whatever the program around it has torch cast."""
+    """Compute in the precision of the tensors, even if the surrounding program enabled torch's autocast."""
     with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
         yield
 
 
-class UnwantedError(Exception):
-    """Ends work whose answer nobody waits for any more."""
+class Cancelled(Exception):
+    """Raised in a worker of `map_in_threads` whose result is no longer wanted."""
 
 
-def side_by_side(
+def map_in_threads(
     work: Callable[[Item, Callable[[], None]], Answer], items: Sequence[Item], workers: int
 ) -> Generator[Answer, None, None]:
-    """work(item, go_on) of each, in order, by so many threads at once, which share out torch's threads among them.
+    """Yield work(item, check_cancelled) for each item, in order, from `workers` threads that divide torch's threads.
 
-    Two batches of small products, each on a core of its own, take less time than one after the other on both: nobody
-    waits for the other half of a product, nor for Python between two. After an error, and where the generator is
-    closed, `go_on` raises, so work that calls it now and then ends soon; it is waited for.
+    Two batches of small products take less time on a core each than one after the other on both cores: no thread waits
+    for the other half of a product, or for Python between two products. After an error, or when the generator is
+    closed, `check_cancelled` raises Cancelled; work should call it regularly, because running work is waited for.
     """
     if workers == 1 or len(items) <= 1:
         for item in items:
             yield work(item, lambda: None)
         return
-    given_up = Event()
+    cancelled = Event()
 
-    def go_on() -> None:
-        if given_up.is_set():
-            raise UnwantedError
+    def check_cancelled() -> None:
+        if cancelled.is_set():
+            raise Cancelled
 
     threads = torch.get_num_threads()
     share = max(1, threads // workers)
     try:
         with ThreadPoolExecutor(workers, "weft", torch.set_num_threads, (share,)) as pool:
-            answers = [pool.submit(work, item, go_on) for item in items]
+            answers = [pool.submit(work, item, check_cancelled) for item in items]
             try:
                 for answer in answers:
                     yield answer.result()
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)  # first, or a worker that gives up begins another
-                given_up.set()
+                pool.shutdown(wait=False, cancel_futures=True)  # first, or a cancelled worker starts another item
+                cancelled.set()
     finally:
-        torch.set_num_threads(threads)  # some of its libraries know but one number for all threads
+        torch.set_num_threads(threads)  # some libraries have only one number for all threads
 
 
 def usable_cores() -> int:
-    """Cores that the scheduler may put this process on, or fewer where its control group has a quota of their time."""
+    """The number of cores that the scheduler and the CPU quotas of control groups let this process use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, cpu_quota(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")) or cores)
 
 
 def cpu_quota(memberships: Path, hierarchy: Path) -> int | None:
-    """The cores that Linux control groups grant this process, rounded up; None where nothing limits them.
+    """The cores that Linux control groups grant this process, rounded up; None if they are not limited.
 
-    Every group on the way up to the root of a hierarchy may limit those below it. Version 2 has one hierarchy, named
-    by a line of `memberships` such as 0::/some/group; version 1 has one for each controller, mounted in a folder of its
-    name, as in 4:cpu,cpuacct:/some/group. A container may see its own group as the root.
+    Every group up to the root of its hierarchy may set a limit. Version 2 has one hierarchy, with a line such as
+    0::/some/group in `memberships`. Version 1 has one for each controller, mounted in a folder of its name, with a line
+    such as 4:cpu,cpuacct:/some/group. A container may see its own group as the root.
     """
     try:
         lines = memberships.read_text(encoding="ascii").splitlines()
@@ -167,7 +171,7 @@ def cpu_quota(memberships: Path, hierarchy: Path) -> int | None:
 
 
 def quota_of_v2(group: Path) -> float | None:
-    """Cores by its cpu.max: "200000 100000", microseconds of computing in so many microseconds, or "max 100000"."""
+    """Cores granted by cpu.max: "200000 100000" (microseconds of CPU time per period) or "max 100000"."""
     with contextlib.suppress(OSError, ValueError):
         granted, period = (group / "cpu.max").read_text(encoding="ascii").split()
         return None if granted == "max" else int(granted) / int(period)
@@ -175,7 +179,7 @@ def quota_of_v2(group: Path) -> float | None:
 
 
 def quota_of_v1(group: Path) -> float | None:
-    """Cores by its two files of such microseconds; -1 is no limit."""
+    """Cores granted by cpu.cfs_quota_us and cpu.cfs_period_us, where a quota of -1 means unlimited."""
     with contextlib.suppress(OSError, ValueError):
         granted, period = (
             int((group / f"cpu.cfs_{what}_us").read_text(encoding="ascii")) for what in ("quota", "period")
@@ -185,35 +189,35 @@ def quota_of_v1(group: Path) -> float | None:
 
 
 def keep_memory_pages() -> bool:
-    """Tell glibc to keep the pages that it was given; True where it took settings.
+    """Make glibc keep freed pages for reuse; returns whether it accepted the settings.
 
-    Every step of a training or a search allocates and frees the same large tensors. By default glibc returns them to
-    the kernel each time and takes the page faults again, which can halve the speed of a training step.
+    Every step of training or search allocates and frees the same large tensors. By default glibc returns them to the
+    kernel each time, and the new page faults can halve the speed of a training step.
     """
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:  # musl has no such thing
+    if mallopt is None:  # musl does not have it
         return False
-    # An older glibc maps what is larger than 32 MiB apart whatever it is told, and refuses to be told more.
+    # An older glibc always maps blocks over 32 MiB separately and rejects larger thresholds.
     keeps_large = any(mallopt(M_MMAP_THRESHOLD, size) for size in (2**30, 2**25))
     return bool(mallopt(M_TRIM_THRESHOLD, 2**31 - 1)) and keeps_large
 
 
 def keep_programs() -> None:
-    """Have oneDNN keep some thousand of the programs that it writes for its products, one for each shape, unless
-    the environment says how many. It asks at its first product.
+    """Enlarge oneDNN's cache of compiled kernels, one per shape, unless the environment sets its size.
 
-    The batches of an epoch have more shapes than the 1,024 programs that it keeps by itself, and each was written anew
-    in every epoch: with AMX a seventh of the time (bench/results/tried.jsonl), for 0.3 GB of memory.
+    oneDNN reads the setting at its first product. The batches of an epoch have more shapes than the 1,024 kernels of
+    its default, and recompiling them in every epoch took a seventh of the time with AMX
+    (bench/results/tried.jsonl). The larger cache takes 0.3 GB of memory.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
 
 
 def return_memory_pages() -> bool:
-    """Have glibc return what is free to the kernel; True where there was any.
+    """Make glibc return free memory to the kernel; returns whether there was any.
 
-    Between two pieces of work with tensors of many sizes, it keeps the heap from growing by the gaps between them.
+    Between two jobs with tensors of many sizes, this keeps a fragmented heap from growing.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
     return trim is not None and bool(trim(0))
@@ -222,15 +226,15 @@ def return_memory_pages() -> bool:
 def derive_seed(*parts: int | str) -> int:
     """A 63-bit seed for one purpose, for example derive_seed(seed, "dropout", step).
 
-    Random numbers are a function of where they are used and not of how many were drawn before, so a resumed run needs
-    no generator state to go on with the same numbers.
+    Random numbers then depend only on where they are used, not on how many were drawn before, so a resumed run draws
+    the same numbers without saving the state of a generator.
     """
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
 
 def describe_machine() -> dict[str, str]:
-    """What a bug report needs to know about this machine."""
+    """The facts about this machine that belong in a bug report."""
     device = choose_device()
     return {
         "weft": __version__,
@@ -245,7 +249,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def processor_name() -> str:
-    """The processor's own name for itself where Linux tells it, else the architecture."""
+    """The processor's model name on Linux, else its architecture."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]

@@ -105,7 +105,7 @@ def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
         (("a.toml", "b.tsv"), "a recipe says itself"),
         (("a.tsv", "--source", "zh", "--target", "en", "--json", "a.tsv"), "would overwrite an input"),
         (("a.toml", "--json", "a.toml"), "would overwrite an input"),
-        (("a.tsv", "--source", "zh", "--target", "en", "--json", "no/a.json"), "no is no folder"),
+        (("a.tsv", "--source", "zh", "--target", "en", "--json", "no/a.json"), "no is not a folder"),
         (("a.tsv", "--source", "zh", "--target", "zh"), "--source and --target are both zh; also name the two columns"),
         (("a", "b", "--source", "zh", "--target", "en", "--columns", "1,2"), "--columns is for files of pairs"),
         (("a", "b", "--source", "zh", "--target", "en", "--no-header"), "--no-header are for TSV files"),

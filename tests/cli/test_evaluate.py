@@ -208,7 +208,7 @@ def test_with_few_sentences_the_table_says_why_there_are_no_intervals(evaluate: 
         (("--html", "-"), "--html takes the name of a file"),
         (("--confidence", "2"), "--confidence must be at least 0.5"),
         (("--comet", "none.ckpt"), "--comet none.ckpt is no file"),
-        (("--json", "nowhere/x.json"), "is no folder"),
+        (("--json", "nowhere/x.json"), "is not a folder"),
     ],
 )
 def test_what_cannot_be_evaluated_is_one_clear_error(evaluate: Weft, arguments: tuple[str, ...], says: str) -> None:

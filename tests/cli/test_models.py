@@ -321,7 +321,7 @@ def test_a_model_goes_into_a_file_and_comes_out_again(weft: Weft, tiny_run: Path
     }
     assert weft("models", "unpack", "mine.zip", "mine") == (
         *(2, ""),
-        "weft: mine is there already; name a new folder\n",
+        "weft: mine exists already; name a new folder\n",
     )
     assert weft("models", "unpack", "yours.zip", "yours") == (2, "", "weft: there is no archive yours.zip\n")
     assert weft("models", "pack", "zh-en", "mine.tar")[0] == 2

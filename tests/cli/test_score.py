@@ -114,7 +114,7 @@ def test_json_never_replaces_an_input_or_a_folder(write, tmp_path, name):
 
 
 def test_a_destination_that_cannot_be_written_is_one_clear_error(write, tmp_path):
-    with pytest.raises(WeftError, match=r"s\.json cannot be written: .* is no folder"):
+    with pytest.raises(WeftError, match=r"s\.json cannot be written: .* is not a folder"):
         run(write("h", HYPOTHESIS), write("r", REFERENCE), options=("--json", str(tmp_path / "none" / "s.json")))
 
 

@@ -312,12 +312,12 @@ def test_a_pipe_is_refused_and_not_waited_for(
 ) -> None:
     os.mkfifo(tmp_path / "a.zh" if text_file else tmp_path / "a.tsv")
     (problem,) = problems({"a.en": "Hello.\n"}, TEXT_PAIR if text_file else "a.tsv")
-    assert "is a pipe or a device, and a corpus is read more than once; save what comes out of it" in problem
+    assert "is a pipe or a device, and a corpus is read more than once; save its content" in problem
 
 
 def test_a_name_with_a_zero_byte_is_that_of_no_file(problems: Callable[..., list[str]]) -> None:
     (problem,) = problems({}, "a\0.tsv")
-    assert problem.endswith("the name has a zero byte, which no file's has")
+    assert problem.endswith("the name contains a null byte, which no file name may")
 
 
 @pytest.mark.parametrize("columns", ["0", "01", "x", "9" * 5000])

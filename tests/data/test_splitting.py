@@ -164,5 +164,5 @@ def test_the_parts_are_on_the_disk_before_their_folder_has_its_name(
 
 def test_a_folder_that_is_there_is_not_written_into(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
-    with pytest.raises(UsageError, match="is there already; name a new folder"):
+    with pytest.raises(UsageError, match="exists already; name a new folder"):
         split_pairs(tmp_path, numbered(10), valid=1)

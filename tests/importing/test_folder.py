@@ -272,6 +272,6 @@ def test_the_command_says_what_it_made(weft: Weft, folder_of, tmp_path: Path) ->
     assert (exit_code, out) == (0, "")
     assert "zh to en" in error and "<cmn_Hans>" in error and f"weft translate --model {tmp_path / 'model'}" in error
     exit_code, _, error = weft("import", str(folder), "--output", str(tmp_path / "model"))
-    assert exit_code == 2 and "is there already" in error
+    assert exit_code == 2 and "exists already" in error
     exit_code, _, error = weft("import", str(tmp_path), "--output", str(tmp_path / "other"))
     assert exit_code == 2 and "config.yaml or config.json or decoder.yml" in error

@@ -630,7 +630,7 @@ INPUTS = [
         "nowhere to write the translations",
         ("translate", "--model", "model", "--output", "nowhere/out.txt", "你好"),
         2,
-        ("nowhere/out.txt cannot be written", "is no folder"),
+        ("nowhere/out.txt cannot be written", "is not a folder"),
     ),
     Case("sentences and a file", (*TRANSLATE, "--input", "in.txt"), 2, ("either sentences or --input, not both",)),
     Case("no model given", ("translate", "你好"), 2, ("--model",)),

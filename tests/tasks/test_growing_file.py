@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from weft.errors import RunError, UsageError, WeftError
-from weft.files import staged_beside
+from weft.files import staging_path
 from weft.tasks import growing_file
 from weft.tasks.growing_file import GrowingFile
 
@@ -132,7 +132,7 @@ def test_beginning_anew_deletes_no_file_of_somebody_else(tmp_path: Path) -> None
 def test_what_a_killed_process_was_writing_of_the_manifest_is_cleared_away(tmp_path: Path) -> None:
     path = tmp_path / "bt.tsv"
     grow(path, chunks=1)
-    mine = staged_beside(tmp_path / "bt.tsv.json")
+    mine = staging_path(tmp_path / "bt.tsv.json")
     mine.with_name(mine.name.replace(f".{os.getpid()}.", ".999999.")).write_text("{", encoding="utf-8")
     grow(path)
     assert names(tmp_path) == {"bt.tsv", "bt.tsv.json"}
@@ -230,7 +230,7 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
     def refuse(_: object) -> bool:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr(growing_file, "hold_alone", refuse)
+    monkeypatch.setattr(growing_file, "try_lock", refuse)
     with pytest.raises(UsageError, match=r"its file system has no locks \(No locks available\)"):
         grow(tmp_path / "out.txt")
     assert names(tmp_path) == set()

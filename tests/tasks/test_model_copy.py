@@ -97,7 +97,7 @@ def test_weights_that_cannot_be_held_are_named_and_nothing_is_written(
 
 
 def test_what_is_there_is_not_replaced(tiny_run: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is there already; name a new folder"):
+    with pytest.raises(UsageError, match="exists already; name a new folder"):
         copy_model(tiny_run / "run", tmp_path)
 
 

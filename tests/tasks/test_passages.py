@@ -62,7 +62,7 @@ def test_one_string_is_no_list_of_passages(echo: Echo) -> None:
     for translate in (passages.translate, lambda texts: passages.translate_n_best(texts, 2)):
         with pytest.raises(UsageError, match="found one string"):
             translate("你好。我来了。")
-    with pytest.raises(UsageError, match="text 1 is no string: list"):
+    with pytest.raises(UsageError, match="text 1 is not a string: found list"):
         list(passages.stream(["你好。"]))  # type: ignore[arg-type]
 
 

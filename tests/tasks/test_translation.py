@@ -267,7 +267,7 @@ def test_one_string_is_not_taken_for_a_list_of_characters(translator: Translator
 
 
 def test_what_is_no_text_is_named() -> None:
-    with pytest.raises(UsageError, match="text 2 is no string: NoneType"):
+    with pytest.raises(UsageError, match="text 2 is not a string: found NoneType"):
         checked_texts(["我", None])
 
 

@@ -19,7 +19,7 @@ from pydantic import Field, field_validator, model_validator
 
 from weft.config import FieldProblem, Settings
 from weft.errors import CorpusError, Problem, UsageError, shown
-from weft.files import decode_lines, lines_of, naming_unreadable, sha256
+from weft.files import decode_lines, lines_of, reporting_read_errors, sha256
 from weft.text.detokenization import detokenize
 from weft.text.normalization import is_blank
 from weft.text.vocabulary import SPECIAL_PIECES
@@ -265,7 +265,7 @@ def read_entry(entry: CorpusEntry, name: str, config: DataConfig, root: Path) ->
     if not sources:
         raise CorpusError(name, [Problem("the whole file", "holds no sentence pair")])
     part = Part(len(sources), *weight_and_tag(entry), name, lines)
-    with naming_unreadable(root / file_names(entry)[0]):
+    with reporting_read_errors(root / file_names(entry)[0]):
         digests = {file: sha256(root / file) for file in file_names(entry)}
     return ParallelText(sources, references, digests, dropped, (part,))
 

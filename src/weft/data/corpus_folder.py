@@ -21,7 +21,7 @@ from weft.data.catalog import Corpus, Input, Part, PublishedFile
 from weft.data.conversion import Converted, Published, convert
 from weft.data.download import download
 from weft.errors import CorpusError, Problem, UsageError, WeftError
-from weft.files import clear_away, sha256, staged_beside, sync, write_atomically
+from weft.files import remove_staged, sha256, staging_path, sync, write_atomically
 
 PUBLISHED = "published"
 README = "README.md"
@@ -187,12 +187,12 @@ def inputs_of(part: Part, places: dict[str, Path]) -> list[Published]:
 @contextmanager
 def staged_files(targets: Sequence[Path]) -> Iterator[dict[Path, Path]]:
     """target -> a place beside it to write to; whatever is left there at the end is deleted."""
-    staged = {target: staged_beside(target) for target in targets}
+    staged = {target: staging_path(target) for target in targets}
     try:
         yield staged
     finally:
         for file in staged.values():
-            clear_away(file)
+            remove_staged(file)
 
 
 def refuse_replacing(staged: dict[Path, Path], folder: Path, name: str, force: bool) -> None:

@@ -15,7 +15,7 @@ from xml.parsers import expat
 
 from weft.data.corpus import Reading, Row
 from weft.errors import CorpusError
-from weft.files import naming_unreadable, open_bytes
+from weft.files import open_bytes, reporting_read_errors
 from weft.text.language import code_of
 from weft.text.normalization import is_blank
 
@@ -42,7 +42,7 @@ def read_tmx(path: Path, languages: tuple[str, str], reading: Reading) -> Iterat
     """
     units = Units(languages, reading)
     size = 0
-    with naming_unreadable(path), open_bytes(path) as file:
+    with reporting_read_errors(path), open_bytes(path) as file:
         while data := file.read(READ_AT_ONCE):
             size += len(data)
             if size > LARGEST:

@@ -58,13 +58,13 @@ def file_problems(folder: Path, name: str, largest: int) -> Iterator[Problem]:
 
 
 def read_text(folder: Path, name: str) -> str:
-    with naming_unreadable(folder, name):
+    with reporting_read_errors(folder, name):
         return (folder / name).read_text(encoding="utf-8")
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
     """A JSON file that holds an object."""
-    with naming_unreadable(folder, name):
+    with reporting_read_errors(folder, name):
         found = json.loads((folder / name).read_text(encoding="utf-8"))
         if not isinstance(found, dict):
             raise ValueError("it is no JSON object")
@@ -99,7 +99,7 @@ def parse_yaml(folder: Path, name: str, text: str, *, only_text: bool = False) -
     if not only_text:
         for kind in ("int", "float"):
             loader.add_constructor(f"tag:yaml.org,2002:{kind}", construct_number)
-    with naming_unreadable(folder, name):
+    with reporting_read_errors(folder, name):
         found = loader(text).get_single_data()
         if not isinstance(found, dict):
             raise ValueError("it is no YAML mapping")
@@ -109,7 +109,7 @@ def parse_yaml(folder: Path, name: str, text: str, *, only_text: bool = False) -
 def read_torch(folder: Path, name: str) -> dict[str, Any]:
     """A dictionary that PyTorch has written, of tensors and plain values; tensors are read when they are used."""
     path = folder / name
-    with naming_unreadable(folder, name):
+    with reporting_read_errors(folder, name):
         is_zip = zipfile.is_zipfile(path)
         if is_zip:
             refuse_growth(path)
@@ -129,7 +129,7 @@ def read_torch(folder: Path, name: str) -> dict[str, Any]:
 
 
 def read_safetensors(folder: Path, name: str) -> dict[str, Tensor]:
-    with naming_unreadable(folder, name):
+    with reporting_read_errors(folder, name):
         return plain_tensors(folder, load_file(folder / name))
 
 
@@ -153,7 +153,7 @@ def oddities(name: str, tensor: Tensor) -> Iterator[Problem]:
 
 def read_npz(folder: Path, name: str) -> dict[str, np.ndarray]:
     """The arrays of a NumPy archive, of numbers in the order of bytes of this machine."""
-    with naming_unreadable(folder, name):
+    with reporting_read_errors(folder, name):
         refuse_growth(folder / name)
         with np.load(folder / name, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
@@ -172,7 +172,7 @@ def refuse_growth(path: Path) -> None:
 
 
 @contextmanager
-def naming_unreadable(folder: Path, name: str) -> Iterator[None]:
+def reporting_read_errors(folder: Path, name: str) -> Iterator[None]:
     """ModelError for whatever a reader raises, which for spoiled bytes may be anything."""
     try:
         yield

@@ -14,7 +14,7 @@ from weft.decoding.next_words import LONGEST, next_words
 from weft.decoding.rules import Ruled
 from weft.decoding.search import DecodingConfig, rules_of
 from weft.decoding.step import Hypothesis, to_the_end
-from weft.errors import UsageError, is_count, refuse_no_string
+from weft.errors import UsageError, check_strings, is_count
 from weft.tasks.translation import Demands, Translator, batches_by_length, encode_sources, refuse_too_long
 from weft.text.chinese import IS_HAN
 from weft.text.kinds import pieces_of
@@ -67,7 +67,7 @@ def find_beginnings(
         raise UsageError(
             f'alternatives are a matter of greedy and beam search, found decoding.method = "{config.method}"'
         )
-    refuse_no_string([prefix], "prefix")
+    check_strings([prefix], "prefix")
     (prefix_ids,) = translator.model.target_tokenizer.encode([prefix])
     refuse_too_long([prefix_ids])
     if encode_sources(translator.model, [text]).lengths[0] <= 1:

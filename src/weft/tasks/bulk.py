@@ -30,9 +30,9 @@ from weft.files import (
     READ_AT_ONCE,
     arriving_lines,
     decode_lines,
-    naming_unreadable,
     open_bytes,
     open_to_write,
+    reporting_read_errors,
     sha256,
     sync,
 )
@@ -207,7 +207,7 @@ def put_into_place(file: GrowingFile, output: Path) -> None:
 
 def sha256_unzipped(path: Path) -> str:
     digest = hashlib.sha256()
-    with naming_unreadable(path), open_bytes(path) as file:
+    with reporting_read_errors(path), open_bytes(path) as file:
         while read := file.read(READ_AT_ONCE):
             digest.update(read)
     return digest.hexdigest()
@@ -216,7 +216,7 @@ def sha256_unzipped(path: Path) -> str:
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[BufferedReader, BufferedIOBase]]:
     """The file as it lies on disk, and as it is read: unzipped where its name ends with .gz."""
-    with naming_unreadable(path):
+    with reporting_read_errors(path):
         raw = open(path, "rb")  # noqa: SIM115 (closed below; what goes wrong meanwhile is not about this file)
     with raw:
         yield raw, gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
@@ -227,7 +227,7 @@ def read_again(file: BufferedIOBase, place: Place, source: Path, output: Path) -
     now. A last line that had no line end may have got one."""
     digest = hashlib.sha256()
     left, last = place.bytes, b"\n"
-    with naming_unreadable(source):
+    with reporting_read_errors(source):
         while left and (data := file.read(min(left, READ_AT_ONCE))):
             digest.update(data)
             left, last = left - len(data), data[-1:]

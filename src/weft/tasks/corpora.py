@@ -12,7 +12,7 @@ from weft.config import Resolved, choose_recipe_model, read_recipe, resolve
 from weft.data.corpus import CorpusEntry, ParallelText, file_names, read_corpora
 from weft.data.preparation import problems_of
 from weft.errors import CorpusError, Problem, UsageError, listed
-from weft.files import naming_unreadable, read_bytes, refuse_pipe, sha256
+from weft.files import read_bytes, refuse_pipe, reporting_read_errors, sha256
 from weft.metrics.translation import sacre_bleu
 from weft.tasks.recipes import OF_THE_MACHINE, RECIPES, TranslationRecipe
 from weft.tasks.teachers import teacher_digests
@@ -76,7 +76,7 @@ def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> 
     for name in names_of(recipe.data.train):
         try:
             refuse_pipe(data_root / name)
-            with naming_unreadable(data_root / name):
+            with reporting_read_errors(data_root / name):
                 train[name] = sha256(data_root / name)
         except CorpusError as error:
             problems += [Problem(f"{name}: {problem.where}", problem.what) for problem in error.problems]

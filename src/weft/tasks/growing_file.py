@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import RunError, UsageError, WeftError
-from weft.files import clear_away, clear_staged, hold_alone, sha256, sync, write_atomically
+from weft.files import remove_abandoned, remove_staged, sha256, sync, try_lock, write_atomically
 from weft.version import __version__
 
 
@@ -55,7 +55,7 @@ class GrowingFile:
         """
         with self._locked(), self._unfinished() as self._file:
             try:
-                clear_staged(self.manifest)
+                remove_abandoned(self.manifest)
                 if anew and self._read_manifest() is not None:  # without one it is somebody else's file
                     self.manifest.unlink()
                     self.path.unlink(missing_ok=True)
@@ -92,8 +92,8 @@ class GrowingFile:
 
     def give_up(self) -> None:
         """Leave nothing behind of what nobody would go on with, so that its name is free."""
-        clear_away(self.manifest)
-        clear_away(self.unfinished)
+        remove_staged(self.manifest)
+        remove_staged(self.unfinished)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -104,9 +104,9 @@ class GrowingFile:
             raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
         with lock:
             try:
-                is_alone = hold_alone(lock)
+                is_alone = try_lock(lock)
             except OSError as error:
-                clear_away(self.lock)
+                remove_staged(self.lock)
                 raise UsageError(
                     f"{self.path} cannot be written: its file system has no locks ({error.strerror}); name a file on "
                     "another one"
@@ -116,7 +116,7 @@ class GrowingFile:
             try:
                 yield
             finally:
-                clear_away(self.lock)
+                remove_staged(self.lock)
 
     @contextmanager
     def _unfinished(self) -> Iterator[io.FileIO]:

@@ -35,9 +35,9 @@ from weft.errors import (
     Problem,
     ProblemsError,
     UsageError,
+    check_strings,
     is_count,
     listed,
-    refuse_no_string,
 )
 from weft.metrics.references import reference_sets
 from weft.metrics.utilities import ChrfUtilities, bleu_utilities
@@ -46,11 +46,11 @@ from weft.runtime import (
     PRECISIONS,
     choose_device,
     choose_threads,
-    compute_alone_after_forks,
     derive_seed,
     has_native_bf16,
     keep_memory_pages,
-    side_by_side,
+    map_in_threads,
+    use_one_thread_after_fork,
     without_autocast,
 )
 from weft.tasks.glossary import Glossary, Term, Terms, as_glossary, constraint_of, joins_of, space_of
@@ -195,17 +195,17 @@ class Translator:
         found = [of_text or [Translation(text, "", 0.0, 0.0)] for text, of_text in zip(texts, known, strict=True)]
 
         @torch.inference_mode()  # which every thread has to say for itself
-        def search(indices: np.ndarray, go_on: Callable[[], None]) -> list[list[Hypothesis]]:
+        def search(indices: np.ndarray, check_cancelled: Callable[[], None]) -> list[list[Hypothesis]]:
             def after_each() -> None:
                 after_step()
-                go_on()
+                check_cancelled()
 
             return to_the_end(self._search_steps, after_each)(read, indices, config, best, demands)
 
         workers = self.searches_at_once()
         at_once = config.batch_tokens * (1 if self.device.type == "cpu" else GPU_FACTOR)
         batches = list(batches_by_length(read[0], at_once, config.rows(best), workers, apart=demands.constrained))
-        with self._computing(config), closing(side_by_side(search, batches, workers)) as answers:
+        with self._computing(config), closing(map_in_threads(search, batches, workers)) as answers:
             for indices, hypotheses_of in zip(batches, answers, strict=True):
                 for index, hypotheses in zip(indices, hypotheses_of, strict=True):
                     if utility is not None:
@@ -477,7 +477,7 @@ def load_translator(
     overrides, others = listed(overrides, "load", "override"), listed(others, "load", "model")
     torch.set_num_threads(min(torch.get_num_threads(), choose_threads()))
     keep_memory_pages()
-    compute_alone_after_forks()
+    use_one_thread_after_fork()
     model, *members = (load_best(each, overrides) for each in (name, *others))
     return Translator(model, others=members)
 
@@ -592,7 +592,7 @@ def batches_by_length_of(order: list[int], sources: Sentences, most: int, rows: 
 def checked_texts(texts: Any) -> list[str]:
     """Raises UsageError for what is no list, one string too, and for what is no string in it."""
     texts = listed(texts, "translate")
-    refuse_no_string(texts, "text")
+    check_strings(texts, "text")
     return texts
 
 
@@ -601,7 +601,7 @@ def checked_prefixes(prefixes: Any, texts: Sequence[str]) -> list[str]:
     if isinstance(prefixes, str):
         raise UsageError("prefixes are a list, one a text, and not a string")
     prefixes = [] if prefixes is None else listed(prefixes, "prefixes=", "string")
-    refuse_no_string(prefixes, "prefix")
+    check_strings(prefixes, "prefix")
     if prefixes and len(prefixes) != len(texts):
         raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one a text, or none")
     return prefixes
@@ -614,7 +614,7 @@ def checked_phrases(phrases: Any, texts: Sequence[str]) -> list[list[str]]:
         raise UsageError(f"phrases of {len(phrases):,} texts for {len(texts):,}; give a list a text, or nothing")
     phrases = [listed(of_text, "each of phrases=", "string") for of_text in phrases]
     for of_text in phrases:
-        refuse_no_string(of_text, "phrase")
+        check_strings(of_text, "phrase")
     return phrases
 
 

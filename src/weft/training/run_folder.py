@@ -29,7 +29,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from weft.errors import ModelError, Problem, RunError
-from weft.files import hold_alone, sha256, sync, write_atomically
+from weft.files import sha256, sync, try_lock, write_atomically
 
 TENSORS, STATE = "training.safetensors", "training.json"
 SKIPPED = "skipped.jsonl"
@@ -106,7 +106,7 @@ class RunFolder:
             raise RunError(f"the run folder {self.path} cannot be written: {error.strerror}") from None
         with lock:
             try:
-                is_alone = hold_alone(lock)
+                is_alone = try_lock(lock)
             except OSError as error:
                 raise RunError(f"the run folder {self.path} cannot be locked: {error.strerror}") from None
             if not is_alone:

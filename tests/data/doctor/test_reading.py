@@ -102,7 +102,7 @@ def test_without_a_file_or_its_columns_there_is_nothing_to_read(
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("zh\ten\n一\tone\n".encode("utf-16"), "it begins as UTF-16 does; convert the file"),
+        ("zh\ten\n一\tone\n".encode("utf-16"), "it begins like UTF-16; convert the file"),
         ("zh\ten\n一\tone\n".encode("utf-16-le"), "as UTF-16 does; convert the file to UTF-8"),
         ("中文\t英文\n一\tone\n".encode("gb18030"), r"is not UTF-8 \(byte 0xd6 at 1\); convert the file from GB18030"),
     ],
