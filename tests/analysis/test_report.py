@@ -124,12 +124,24 @@ def test_what_the_doctor_found_later_stands_there_with_the_most_suspicious_pairs
     assert "by the quick checks of a.tsv" in page(run) and "looks closer" in page(run)
 
 
+def test_the_metrics_of_any_task_have_curves_and_the_one_that_leads_stands_at_the_top(run: Path) -> None:
+    (run / "scores.json").unlink()
+    (run / "config.toml").write_text('task = "language-model"\n[training]\nselect_by = "perplexity"\n')
+    rows = [
+        {"step": step, "epoch": step / 1000, "valid_loss": 9 / step, "valid_perplexity": 90 / step} for step in (1, 2)
+    ]
+    write_lines(run / "metrics.jsonl", [{"step": 1, "loss": 2.0, "characters_per_second": 70.0}, *rows])
+    written = page(run)
+    assert "best perplexity at validation, step 2" in seen(written) and "Validation perplexity" in written
+    assert "characters per second" in written and "BLEU" not in written and "smoothed" not in seen(written)
+
+
 def test_another_metric_that_chooses_the_weights_has_a_curve_and_a_column(run: Path) -> None:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     with_chrf = [{**line, "valid_chrf": 44.44} if "valid_bleu" in line else line for line in lines]
     write_lines(run / "metrics.jsonl", with_chrf)
     written = page(run)
-    assert "chrf at validation" in written and '<th class="number">chrf</th>' in written
+    assert "Validation chrF" in written and '<th class="number">chrF</th>' in written
     assert written.count('<td class="number">44.44</td>') == 3
 
 
@@ -190,7 +202,7 @@ def test_the_header_says_what_was_trained_and_how_good_it_is(run):
 
 def test_the_speed_is_the_median_of_the_logged_steps(run):
     write_lines(run / "metrics.jsonl", [step_line(1) | {"target_tokens_per_second": v} for v in (1, 4000, 4100)])
-    assert "<dd>4,000<small>target tokens a second, median" in page(run)
+    assert "<dd>4,000<small>target tokens per second, median" in page(run)
 
 
 def test_without_an_evaluation_the_best_validation_stands_at_the_top_and_claims_no_signature(run):
@@ -202,9 +214,9 @@ def test_without_an_evaluation_the_best_validation_stands_at_the_top_and_claims_
 
 def test_every_score_stands_beside_its_signature(run):
     html = page(run)
-    assert re.search(r"bleu_1</th><td[^>]*>0.4040</td><td[^>]*></td><td><code>words\|<wbr>corpus<", html)
-    assert re.search(r"sacrebleu</th><td[^>]*>23.64</td><td[^>]*>22.51 to 24.72</td><td><code>nrefs:1\|", html)
-    assert "50.0 sentences a second" in html
+    assert re.search(r"bleu_1</th><td[^>]*>0.4040</td><td[^>]*></td><td[^>]*><code>words\|<wbr>corpus<", html)
+    assert re.search(r"sacrebleu</th><td[^>]*>23.64</td><td[^>]*>22.51 to 24.72</td><td[^>]*><code>nrefs:1\|", html)
+    assert "50.0 sentences per second" in html
 
 
 def test_a_decoding_is_told_without_what_was_not_set_and_one_sentence_as_one(run):
@@ -366,7 +378,7 @@ def test_text_of_users_is_never_markup(run):
 
 def test_half_a_surrogate_pair_in_a_translation_does_not_lose_the_report(run):
     (run / "samples.jsonl").write_text('{"step": 1, "samples": [{"source": "a", "hypothesis": "\\ud83d"}]}\n')
-    assert "Translations" in headings(page(run))
+    assert "Samples" in headings(page(run))
 
 
 def test_the_report_asks_nothing_of_the_network(run):

@@ -47,7 +47,7 @@ def test_a_plain_line_has_the_figures_and_the_time_that_is_left(capsys: pytest.C
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == (
-        "step 1,000/3,000  epoch 10.00  loss 4.500  12,346 tokens/s  rate 1.00e-03  norm 1.25  left 1:40\n"
+        "step 1,000/3,000  epoch 10.00  loss 4.500  12,346 target tokens/s  rate 1.00e-03  norm 1.25  left 1:40\n"
     )
 
 
@@ -67,7 +67,7 @@ def test_a_run_that_goes_on_shows_a_line_at_once(capsys: pytest.CaptureFixture[s
 def test_a_plain_validation_shows_every_sample_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     PlainDisplay().on_validation(VALIDATION, SAMPLES, is_best=True)
     assert capsys.readouterr().err == (
-        "validation at step 1,200 (epoch 3.00, 1:02:05): loss 2.500, accuracy 50.1 %, BLEU 23.46, the best so far\n"
+        "validation at step 1,200 (epoch 3.00, 1:02:05): loss 2.5000, accuracy 0.5010, BLEU 23.46, the best so far\n"
         "    [bold]你好[/]\n    = a [red]b :smile:\n    > c:\\[/nonsense]\\\\\n"
         "    二\n    = two\n    > \n"
     )
@@ -101,7 +101,7 @@ def test_the_live_display_shows_place_figures_and_samples(live: LiveDisplay) -> 
         live.progress.refresh()
     text = shown(live)
     assert "42 training pairs" in text
-    assert "250/1,000 steps" in text and "loss 4.500" in text and "12,346 tokens/s" in text and "left" in text
+    assert "250/1,000 steps" in text and "loss 4.500" in text and "12,346 target tokens/s" in text and "left" in text
     assert "validation at step 1,200" in text and "the best so far" not in text
 
 

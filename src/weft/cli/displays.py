@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from weft.files import megabytes
+from weft.tasks.metrics import METRICS
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -122,10 +123,9 @@ class LiveDisplay:
 
 
 def step_figures(row: dict[str, Any]) -> str:
-    return (
-        f"loss {row['loss']:.3f}  {row['target_tokens_per_second']:,.0f} tokens/s  "
-        f"rate {row['learning_rate']:.2e}  norm {row['grad_norm']:.2f}"
-    )
+    speeds = [f"{row[key]:,.0f} {key.removesuffix('_per_second')}/s  " for key in row if key.endswith("_per_second")]
+    speed = "".join(speeds).replace("_", " ")
+    return f"loss {row['loss']:.3f}  {speed}rate {row['learning_rate']:.2e}  norm {row['grad_norm']:.2f}"
 
 
 def file_figures(done: int, total: int | None, lines: int | None) -> str:
@@ -134,15 +134,15 @@ def file_figures(done: int, total: int | None, lines: int | None) -> str:
 
 
 def describe_validation(row: dict[str, Any], is_best: bool) -> str:
-    best = ", the best so far" if is_best else ""
-    usual = ("valid_loss", "valid_accuracy", "valid_bleu")
-    chosen_by = [name for name in row if name.startswith("valid_") and name not in usual]
-    others = "".join(f", {name.removeprefix('valid_')} {row[name]:.4g}" for name in chosen_by)
-    return (
-        f"validation at step {row['step']:,} (epoch {row['epoch']:.2f}, {clock(row['seconds'])}): "
-        f"loss {row['valid_loss']:.3f}, accuracy {100 * row['valid_accuracy']:.1f} %, "
-        f"BLEU {row['valid_bleu']:.2f}{others}{best}"
-    )
+    """Every valid_NAME of the row, as the metric of that name is shown."""
+    known = {metric.key: metric for metrics in METRICS.values() for metric in metrics}
+    found = [
+        f"{known[key].title} {value:{known[key].form}}" if key in known else f"{key.removeprefix('valid_')} {value:.4g}"
+        for key, value in row.items()
+        if key.startswith("valid_")
+    ]
+    place = f"step {row['step']:,} (epoch {row['epoch']:.2f}, {clock(row['seconds'])})"
+    return f"validation at {place}: {', '.join(found)}{', the best so far' if is_best else ''}"
 
 
 def clock(seconds: float) -> str:

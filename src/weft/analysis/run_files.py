@@ -1,0 +1,123 @@
+"""Reads what a run folder holds: run.json, metrics.jsonl, samples.jsonl, scores.json, doctor.json, config.toml and
+corpus/account.json."""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from weft.config.toml import read_toml
+from weft.errors import RunError
+
+Line = dict[str, Any]  # one line of a .jsonl file
+
+
+@dataclass(frozen=True)
+class Run:
+    """The contents of a run folder. Any part may be empty, since a report can be asked for at any time."""
+
+    name: str
+    state: Line
+    """run.json: `last`, `best`, `finished`."""
+    steps: Sequence[Line]
+    """The lines of metrics.jsonl with a training loss."""
+    validations: Sequence[Line]
+    """The lines of metrics.jsonl with results of a validation (valid_NAME)."""
+    samples: Sequence[Line]
+    """The lines of samples.jsonl, one for each validation."""
+    evaluations: Sequence[Line]
+    """The entries of scores.json."""
+    doctor: Line
+    """doctor.json: what the quick checks of the corpus found when the run began, or `weft doctor` later."""
+    account: Line
+    """corpus/account.json: how many pairs each cleaning rule removed."""
+    recipe: str
+    """The text of config.toml, empty before the first checkpoint."""
+
+    def setting(self, table: str, key: str) -> str:
+        """A value of the recipe as text, empty where the recipe does not have it."""
+        found = self._values.get(table, {}) if table else self._values
+        return str(found.get(key, "")) if isinstance(found, Mapping) else ""
+
+    @cached_property
+    def _values(self) -> Mapping[str, Any]:
+        try:
+            return read_toml(self.recipe)
+        except tomllib.TOMLDecodeError:
+            return {}
+
+
+def read_run(folder: Path) -> Run:
+    """Raises RunError for what is not a run folder, and for a file that is damaged by more than a torn last line."""
+    if not (folder / "metrics.jsonl").is_file():
+        reason = "it has no metrics.jsonl" if folder.is_dir() else "there is no such folder"
+        raise RunError(f"{folder} is not a run: {reason}; expected a folder that `weft train` wrote, such as runs/NAME")
+    state = read_json(folder / "run.json", dict, {})
+    metrics = read_lines(folder / "metrics.jsonl")
+    return Run(
+        name=folder.resolve().name,
+        state=state,
+        steps=[line for line in metrics if "loss" in line],
+        validations=[line for line in metrics if any(key.startswith("valid_") for key in line)],
+        samples=read_lines(folder / "samples.jsonl") if (folder / "samples.jsonl").is_file() else [],
+        evaluations=read_json(folder / "scores.json", list, []) if state.get("finished", True) else [],
+        doctor=read_json(folder / "doctor.json", dict, {}),
+        account=read_json(folder / "corpus" / "account.json", dict, {}),
+        recipe=read_recipe(folder, state),
+    )
+
+
+def read_lines(path: Path) -> list[Line]:
+    """The objects of a .jsonl file, without a last line that a killed writer tore."""
+    try:
+        *whole, last = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from error
+    lines = []
+    for number, raw in enumerate([*whole, last], start=1):
+        if not raw.strip():
+            continue
+        try:
+            line = json.loads(raw.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            if number > len(whole):
+                break
+            raise RunError(f"{path}, line {number} is not JSON; remove the line to get the report") from error
+        if not isinstance(line, dict):
+            raise RunError(f"{path}, line {number} is not a JSON object; remove the line to get the report")
+        lines.append(line)
+    return lines
+
+
+def read_json(path: Path, kind: type, missing: Any) -> Any:
+    """The content of a JSON file, which must be of this kind; `missing` without the file."""
+    if not path.is_file():
+        return missing
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path} is not JSON; move it away to get the report without it") from error
+    if not isinstance(value, kind):
+        expected = "an object" if kind is dict else "a list"
+        raise RunError(f"{path} does not hold {expected}; move it away to get the report without it")
+    return value
+
+
+def read_recipe(folder: Path, state: Line) -> str:
+    """The resolved recipe, which lies in the folder of a finished run, before that in its checkpoints.
+
+    The recipe and the scores in the folder of a run that was finished and now trains further are outdated: they are
+    not read.
+    """
+    checkpoints = [folder / str(state[name]) for name in ("best", "last") if state.get(name)]
+    folders = [folder, *checkpoints] if state.get("finished", True) else checkpoints[::-1]
+    for place in folders:
+        with suppress(OSError):  # training may remove a checkpoint at any time
+            return (place / "config.toml").read_text(encoding="utf-8", errors="replace")
+    return ""

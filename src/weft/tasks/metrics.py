@@ -1,0 +1,22 @@
+"""The metrics of every task, apart from the tasks so that a report can be written without importing torch."""
+
+from collections.abc import Mapping, Sequence
+
+from weft.training.metric import Metric
+
+METRICS: Mapping[str, Sequence[Metric]] = {
+    "translation": (
+        Metric("bleu", "max", "BLEU", ".2f"),
+        Metric("accuracy", "max", "accuracy", ".4f"),
+        Metric("loss", "min", "loss", ".4f"),
+        Metric("chrf", "max", "chrF", ".2f"),
+        Metric("ter", "min", "TER", ".2f"),
+        Metric("exact_match", "max", "exact match", ".4f"),
+        *(Metric(f"bleu_{n}", "max", f"BLEU-{n}", ".4f") for n in range(1, 5)),
+    ),
+    "language-model": (Metric("loss", "min", "loss", ".4f"), Metric("perplexity", "min", "perplexity", ".2f")),
+}
+"""For each task what its validations may measure, first the one by which a run chooses its best weights by default."""
+
+HEADLINES: Mapping[str, Metric] = {"translation": Metric("sacrebleu", "max", "sacreBLEU", ".2f")}
+"""For each task the score of an evaluation that a report shows first."""
