@@ -87,7 +87,9 @@ def test_a_compiled_transformer_is_searched_in_its_fast_form(calls: list[str]) -
     config = TransformerConfig(model_dim=8, num_heads=1, encoder_layers=1, decoder_layers=1, ff_dim=8)
     model = Transformer(config, source_vocab_size=5, target_vocab_size=5, padding_id=0)
     compile_layers(model, CPU)
-    assert model.is_as_made
+    calls.clear()
+    model.eval().start(torch.tensor([[3, 4, 2]])).step(torch.tensor([1]))
+    assert not calls
 
 
 def test_a_compiler_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

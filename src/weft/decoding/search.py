@@ -261,8 +261,5 @@ def rules_of(
 
 def attending(step_function: StepFunction) -> AttendingStepFunction:
     if not isinstance(step_function, AttendingStepFunction):
-        raise UsageError(
-            "decoding.coverage_penalty needs one model that tells where it looks; an ensemble does not, nor one whose "
-            "parts were changed"
-        )
+        raise UsageError("decoding.coverage_penalty needs the attention of one model, which an ensemble does not have")
     return step_function

@@ -35,7 +35,7 @@ from weft.layers.positions import LearnedPositions, SinusoidalPositions
 from weft.models.contract import ModelSettings
 
 if TYPE_CHECKING:
-    from weft.models.transformer_session import KeptWeights, TransformerSession
+    from weft.models.transformer_session import Packed, TransformerSession
 
 LEAST_WIDTH, MOST_WIDTH = 8, 8192
 """Of a layer."""
@@ -295,8 +295,8 @@ class Transformer(nn.Module):
 
     compute_dtype: torch.dtype = torch.float32
     layer_generator: torch.Generator | None = None
-    packed: "KeptWeights | None" = None
-    """What transformer_session.py has made of the weights, and of which."""
+    packed: "Packed | None" = None
+    """The weights as a search multiplies by them (transformer_session.py); None until the next search makes them."""
 
     def __init__(
         self, config: TransformerConfig, *, source_vocab_size: int, target_vocab_size: int, padding_id: int
@@ -315,30 +315,28 @@ class Transformer(nn.Module):
         self.decoder_norm = last_norm(config)
         self.output = Linear(config.model_dim, target_vocab_size, bias=config.output_bias)
         self._tie(config.tie)
-        self.made_of = [type(module) for module in self.modules()]
         self.computing = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Of which copies are made: what was packed belongs to these weights, and who holds this model waits for no
-        other."""
+        """State for copying and pickling, without the packed weights and the lock, which belong to this instance."""
         return {name: value for name, value in vars(self).items() if name not in ("packed", "computing")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.computing = threading.RLock()
 
-    @property
-    def is_as_made(self) -> bool:
-        """Whether every part is still what `__init__` put there and computes as its class says: no other module stands
-        in its place, and no hook may change what goes in or comes out."""
-        modules = list(self.modules())
-        has_its_parts = type(self) is Transformer and [type(module) for module in modules] == self.made_of
-        return has_its_parts and not any(computes_otherwise(module) for module in modules)
-
     def train(self, mode: bool = True) -> "Transformer":
-        """As ever; and what was packed of the weights, which are about to change or have just done so, is forgotten."""
-        self.packed = None
+        """Set training or evaluation mode, and `repack`: the weights are about to change or have just done so."""
+        self.repack()
         return super().train(mode)
+
+    def repack(self) -> None:
+        """Let the next search pack the weights anew, after they have changed.
+
+        A search multiplies by packed copies of the weights, made once. It sees neither later changes of the weights
+        nor hooks, nor a `forward` that was replaced.
+        """
+        self.packed = None
 
     def _tie(self, tie: str) -> None:
         if tie == "none":
@@ -388,14 +386,11 @@ class Transformer(nn.Module):
         """Logits over the target vocabulary."""
         return self.output(x)
 
-    def start(
-        self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1
-    ) -> "TransformerSession | RereadingState":
+    def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> "TransformerSession":
         """Encode the source once and be ready to write `rows_per_sentence` hypotheses for each sentence."""
         from weft.models.transformer_session import TransformerSession  # it is made of the parts above
 
-        form = TransformerSession if self.is_as_made else RereadingState
-        return form(self, source, rows_per_sentence)
+        return TransformerSession(self, source, rows_per_sentence)
 
     def _embed(
         self,
@@ -419,36 +414,6 @@ class Transformer(nn.Module):
             return layers
         draws = torch.rand(len(layers), device="cpu", generator=self.layer_generator)
         return compress(layers, (draws >= skipped).tolist())
-
-
-def computes_otherwise(module: nn.Module) -> bool:
-    """Whether hooks or a `forward` of its own stand before what the module's class says. (A layer that is compiled
-    keeps the `plain` one, by which it computes unless it is trained.)"""
-    forward = vars(module).get("forward")
-    has_its_own = forward is not None and not hasattr(forward, "plain")
-    return has_its_own or bool(module._forward_hooks or module._forward_pre_hooks)
-
-
-class RereadingState:
-    """A step function like `TransformerState`, for a model whose parts somebody has changed: whatever they are, their
-    `forward` is all that is asked. So nothing is kept, and each step reads again all that is written."""
-
-    def __init__(self, model: Transformer, source: Int[Tensor, "batch source"], rows_per_sentence: int) -> None:
-        self.model = model
-        memory, source_mask = model.encode(source)
-        self.memory = memory.repeat_interleave(rows_per_sentence, dim=0)
-        self.source_mask = source_mask.repeat_interleave(rows_per_sentence, dim=0)
-        self.written = source.new_empty(len(self.memory), 0)
-
-    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        """Log-probabilities (fp32) of the token that follows `tokens`, the newest token of every row."""
-        self.written = torch.cat([self.written, tokens[:, None]], dim=1)
-        newest = self.model.decode(self.written, self.memory, self.source_mask)[:, -1]
-        return F.log_softmax(self.model.score(newest).float(), dim=-1)
-
-    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
-        """Row i goes on from what row rows[i] was. Rows stay with their sentence; sentences may be left out."""
-        self.memory, self.source_mask, self.written = self.memory[rows], self.source_mask[rows], self.written[rows]
 
 
 class TransformerState:

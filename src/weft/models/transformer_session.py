@@ -1,9 +1,10 @@
 """A Transformer laid out for search: one new position of many hypotheses at a time, as fast as the machine allows.
 
 What is computed stands in `Transformer.encode` and `TransformerState` (transformer.py), layer by layer as one reads it;
-tests prove both equal. Here the same is arranged otherwise, for a model whose parts are those that it was made of:
+tests prove both equal. Here the same is arranged otherwise:
 
-    weights     in the precision of the pass and in blocks, once and for all; one product makes query, key and value
+    weights     in the precision of the pass and in blocks, made once (`Transformer.repack`); one product makes query,
+                key and value
     own keys    never move. A beam's hypotheses change parents at every step, so the keys of all places of a sentence
                 stand side by side, and each hypothesis sees those of its ancestors alone. Three queries on three times
                 as many keys read no more memory than three times one query on its own keys, and nothing is copied
@@ -13,9 +14,9 @@ tests prove both equal. Here the same is arranged otherwise, for a model whose p
     sentences   that are finished leave the products with weights at once, the keys only when a quarter is gone
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -41,7 +42,7 @@ class TransformerSession:
         self.model = model
         self.beam = rows_per_sentence
         self.length = 0
-        self.packed = packed(model, model.compute_dtype)
+        self.packed = packed(model)
         mask = padding_mask(source, model.padding_id)[:, 0, 0]
         embedded = model._embed(model.source_embedding, model.source_positions, source)
         self.keys = Keys(self.packed, self.packed.encode(embedded, mask), mask, self.beam)
@@ -339,6 +340,7 @@ class Packed:
     def __init__(self, model: Transformer, dtype: torch.dtype) -> None:
         encoder = cast("list[EncoderLayer]", list(model.encoder))  # nn.ModuleList forgets what it holds
         decoder = cast("list[DecoderLayer]", list(model.decoder))
+        self.dtype = dtype
         self.num_heads = model.config.num_heads
         self.encoder = [
             (
@@ -367,44 +369,10 @@ class Packed:
         return self.output(self.decoder_norm(x))
 
 
-class Sample:
-    """Numbers of weights by which it is known whether they are what they were: of vectors all, of matrices at least
-    one in each row and each column. They take a sixth of the time that all would."""
-
-    def __init__(self, weights: Iterable[Tensor]) -> None:
-        self.now = [sample_of(weight.detach()) for weight in weights]
-        self.before = torch.cat(self.now)
-
-    def has_changed(self) -> bool:
-        return not torch.equal(torch.cat(self.now), self.before)
-
-
-def sample_of(weight: Float[Tensor, "*shape"]) -> Float[Tensor, " some"]:
-    """A view of the weight itself, which goes down the rows and one column to the left in each."""
-    return weight.flatten()[:: max(1, weight.size(-1) - 1)] if weight.dim() > 1 else weight.flatten()
-
-
-@dataclass(frozen=True)
-class KeptWeights:
-    state: tuple[Any, ...]
-    sample: Sample
-    packed: Packed
-
-
-def packed(model: Transformer, dtype: torch.dtype) -> Packed:
-    """The model's weights for a pass in this precision; packed anew where any of them has changed, or a part of the
-    model is another one. What is no linear layer's is not packed but read where it stands.
-
-    torch counts changes of a tensor, but not those by a fused optimizer nor those of its `data`: a sample tells them.
-    """
-    modules = list(model.modules())
-    layers = [module for module in modules if isinstance(module, nn.Linear)]
-    weights = [weight for layer in layers for weight in layer._parameters.values() if weight is not None]
-    if any(weight.is_inference() for weight in weights):  # made in inference mode: no change is counted
-        return Packed(model, dtype)
-    state = (dtype, *map(id, modules), *((weight.data_ptr(), weight._version) for weight in weights))
+def packed(model: Transformer) -> Packed:
+    """The model's weights for a pass in its precision, packed where they are not yet."""
     kept = model.packed  # read once: another thread may exchange it
-    if kept is None or kept.state != state or kept.sample.has_changed():
-        with torch.no_grad():
-            kept = model.packed = KeptWeights(state, Sample(weights), Packed(model, dtype))
-    return kept.packed
+    if kept is None or kept.dtype != model.compute_dtype:
+        with torch.inference_mode(False), torch.no_grad():  # what is made in inference mode serves nowhere else
+            kept = model.packed = Packed(model, model.compute_dtype)
+    return kept

@@ -312,6 +312,15 @@ class Translator:
             fits = [fit and len(ids) <= most for fit, ids in zip(fits, encoded, strict=True)]
         return fits
 
+    def repack(self) -> None:
+        """Translate with the weights as they are now: call it after changing weights of a model in evaluation mode.
+
+        Weights are packed for the first search after a translator is made, and kept. (A model in training mode is
+        packed anew at every call.)
+        """
+        for member in self.members:
+            member.model.repack()
+
     def searches_at_once(self) -> int:
         """How many batches are translated at a time."""
         return min(SEARCHES_AT_ONCE, torch.get_num_threads()) if self.device.type == "cpu" else 1
@@ -645,6 +654,8 @@ def computing_in(model: Transformer, dtype: torch.dtype) -> Iterator[None]:
     Another thread that wants the model, for whatever translator, waits.
     """
     with model.computing, without_autocast():
+        if model.training:
+            model.repack()  # its weights are changing
         before, model.compute_dtype = model.compute_dtype, dtype
         training = [module for module in model.modules() if module.training] if model.training else []
         for module in training:
@@ -751,6 +762,7 @@ class TranslationTask:
         """
         from weft.metrics.translation import sacre_bleu, score_translations  # sacrebleu: no translation waits for it
 
+        self.translator.repack()
         with computing_in(model, torch.float32):
             losses = [
                 self._loss(model, batch.to(self.translator.device), 0.0) for batch in self.valid_batches.in_order()
