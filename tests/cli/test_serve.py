@@ -140,7 +140,7 @@ def test_what_is_asked_for_reaches_the_server(
     limits = [word for name, value in wanted.items() for word in (f"--max-{name}", str(value))]
     assert weft("serve", "--model", str(tiny_run / "run"), "--port", "0", *limits, *options)[0] == 0
     _, service, address = ran[0]
-    assert service.house.limits == Limits(
+    assert service.state.limits == Limits(
         body_bytes=11,
         characters=12,
         texts=13,
@@ -151,7 +151,7 @@ def test_what_is_asked_for_reaches_the_server(
         document_seconds=18,
         requests_per_minute=rate,
     )
-    assert (service.house.hosts is None) if hosts is None else (service.house.hosts >= hosts)
+    assert (service.state.hosts is None) if hosts is None else (service.state.hosts >= hosts)
     assert address.port == 0
 
 

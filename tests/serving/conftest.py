@@ -14,7 +14,7 @@ import uvicorn
 from tests.tasks.conftest import random_model as random_model
 
 from weft.serving import models
-from weft.serving.admission import App, House
+from weft.serving.admission import App, ServerState
 from weft.serving.app import make_app
 from weft.serving.detection import Detector
 from weft.serving.keys import Keys
@@ -65,7 +65,7 @@ def make_service(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> MakeService
     monkeypatch.setattr(models, "load_for", lambda folder, *settings: Echo(load_translator(folder)))
 
     def make(keys: Keys | None = None, *, logs_texts: bool = False, **limits: Any) -> Service:
-        house = House(Limits(**limits), Metrics(), keys or Keys())
+        house = ServerState(Limits(**limits), Metrics(), keys or Keys())
         served = Models([Source(str(tiny_run / "run"))], house.metrics.observe_batch)
         return Service(served, house, Detector(served.languages), logs_texts)
 

@@ -8,8 +8,8 @@ import pytest
 from tests.serving.conftest import MakeService, ask
 
 from weft.errors import UsageError
-from weft.serving.admission import Admission, House
-from weft.serving.app import DOORS, make_app
+from weft.serving.admission import Admission, ServerState
+from weft.serving.app import POLICIES, make_app
 from weft.serving.keys import Keys, line_for
 from weft.serving.limits import Limits
 from weft.serving.metrics import Metrics
@@ -50,8 +50,8 @@ class Wire:
         return {name.decode(): value.decode() for name, value in self.sent[0]["headers"]}
 
 
-def knock(house: House, wire: Wire, app: Any = None) -> Wire:
-    asyncio.run(Admission(app or empty, house, DOORS)(wire.scope, wire.receive, wire.send))
+def knock(house: ServerState, wire: Wire, app: Any = None) -> Wire:
+    asyncio.run(Admission(app or empty, house, POLICIES)(wire.scope, wire.receive, wire.send))
     return wire
 
 
@@ -60,11 +60,11 @@ async def empty(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def house(keys: Keys | None = None, hosts: frozenset[str] | None = None, **limits: Any) -> House:
-    return House(Limits(**limits), Metrics(), keys or Keys(), hosts)
+def house(keys: Keys | None = None, hosts: frozenset[str] | None = None, **limits: Any) -> ServerState:
+    return ServerState(Limits(**limits), Metrics(), keys or Keys(), hosts)
 
 
-def full(of: House) -> House:
+def full(of: ServerState) -> ServerState:
     of.in_flight = of.limits.queue
     return of
 
@@ -82,7 +82,7 @@ def full(of: House) -> House:
     ],
 )
 def test_a_request_is_refused_before_a_byte_of_its_body_is_read(
-    of: House, headers: dict[str, str], status: int
+    of: ServerState, headers: dict[str, str], status: int
 ) -> None:
     wire = knock(of, Wire("/translate", headers=headers, parts=[b"x"]))
     assert (wire.status, wire.received) == (status, 0)
@@ -91,7 +91,7 @@ def test_a_request_is_refused_before_a_byte_of_its_body_is_read(
 
 
 def test_a_client_has_so_many_requests_a_minute_and_others_have_theirs() -> None:
-    door = Admission(empty, house(requests_per_minute=2), DOORS)
+    door = Admission(empty, house(requests_per_minute=2), POLICIES)
 
     def status(client: str) -> int:
         wire = Wire("/translate", parts=[b""])
@@ -104,7 +104,7 @@ def test_a_client_has_so_many_requests_a_minute_and_others_have_theirs() -> None
 
 
 def test_clients_of_one_ipv6_network_are_one_client() -> None:
-    door = Admission(empty, house(requests_per_minute=1), DOORS)
+    door = Admission(empty, house(requests_per_minute=1), POLICIES)
     wires = [Wire("/translate", parts=[b""]) for _ in range(3)]
     for wire, client in zip(wires, ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"), strict=True):
         wire.scope["client"] = (client, 1)
@@ -133,7 +133,7 @@ def test_an_answer_that_takes_too_long_is_given_up_and_cancelled() -> None:
 
     wire = knock(of := house(seconds=0.05), Wire("/translate", parts=[b""]), endless)
     assert (wire.status, wire.headers["retry-after"], ended) == (503, "1", [True])
-    assert 'weft_refused_total{why="503"} 1.0' in of.metrics.written().decode()
+    assert 'weft_refused_total{why="503"} 1.0' in of.metrics.export().decode()
 
 
 def test_an_answer_is_cancelled_when_its_client_goes() -> None:
@@ -194,7 +194,7 @@ def test_the_queue_counts_those_in_the_house_and_forgets_those_who_left() -> Non
 
 def test_a_request_without_its_body_holds_no_place() -> None:
     of = house(queue=1, body_seconds=60)
-    door = Admission(empty, of, DOORS)
+    door = Admission(empty, of, POLICIES)
 
     async def with_silent_clients() -> Wire:
         silent = [Wire("/translate") for _ in range(5)]
@@ -221,7 +221,7 @@ def test_a_request_whose_body_comes_when_the_queue_has_filled_is_refused() -> No
 
     wire.receive = fill
     assert (knock(of, wire).status, wire.headers["retry-after"], of.in_flight) == (503, "1", 1)
-    assert 'weft_refused_total{why="503"} 1.0' in of.metrics.written().decode()
+    assert 'weft_refused_total{why="503"} 1.0' in of.metrics.export().decode()
 
 
 def test_bodies_that_are_being_read_have_a_bound_together_and_are_forgotten_when_they_are_there() -> None:
@@ -256,7 +256,7 @@ def test_bodies_that_are_being_read_have_a_bound_together_and_are_forgotten_when
 )
 def test_a_page_of_another_site_is_refused_before_its_form_is_read(host: str, origin: str, status: int) -> None:
     wire = Wire("/translate_file", headers={"host": host, "origin": origin}, parts=[b""])
-    asyncio.run(Admission(empty, house(), DOORS, ["https://friend.example"])(wire.scope, wire.receive, wire.send))
+    asyncio.run(Admission(empty, house(), POLICIES, ["https://friend.example"])(wire.scope, wire.receive, wire.send))
     assert wire.status == status
     assert status == 200 or wire.received == 0
 
@@ -265,7 +265,7 @@ def test_whose_page_links_here_is_no_matter_and_all_sites_may_be_allowed() -> No
     evil = {"origin": "http://evil.example"}
     assert knock(house(), Wire("/", headers=evil)).status == 200
     wire = Wire("/translate", headers=evil, parts=[b""])
-    asyncio.run(Admission(empty, house(), DOORS, ["*"])(wire.scope, wire.receive, wire.send))
+    asyncio.run(Admission(empty, house(), POLICIES, ["*"])(wire.scope, wire.receive, wire.send))
     assert wire.status == 200
 
 
@@ -279,7 +279,7 @@ def test_a_defect_of_a_route_is_answered_in_the_shape_of_its_api(
 
     monkeypatch.setattr(Service, "count", broken)
     app = make_app(make_service())
-    says = "the server has a defect; its log says where"
+    says = "internal error; the server's log has the details"
     answer = ask(app, "POST", "/translate", json=HELLO)
     assert (answer.status_code, answer.json()) == (500, {"error": says})
     chat = {"model": "run", "messages": [{"role": "user", "content": text}]}
@@ -347,7 +347,7 @@ def test_what_a_route_refuses_is_counted_as_what_the_door_refuses(make_service: 
     assert ask(app, "GET", "/health").status_code == 200
     assert ask(app, "GET", "/nowhere").status_code == 404
     assert ask(app, "GET", "/translate").status_code == 405
-    written = service.house.metrics.written().decode()
+    written = service.state.metrics.export().decode()
     assert 'weft_refused_total{why="404"} 1.0' in written and 'weft_refused_total{why="405"} 1.0' in written
     assert 'weft_refused_total{why="401"} 2.0' in written and 'weft_refused_total{why="400"} 1.0' in written
 
@@ -392,9 +392,9 @@ def test_a_path_that_takes_no_body_is_given_none() -> None:
         ({"seconds": 0.0}, "lets nothing through"),
         ({"queue": 0}, "lets nothing through"),
         ({"requests_per_minute": -1}, "lets nothing through"),
-        ({"seconds": float("inf")}, "seconds = inf is no number of seconds; it cannot be switched off"),
-        ({"body_bytes": 10**400}, "body_bytes is more than a machine counts to; it cannot be switched off"),
-        ({"document_seconds": float("nan")}, "document_seconds = nan is no number of seconds"),
+        ({"seconds": float("inf")}, "seconds = inf is not finite; it cannot be switched off"),
+        ({"body_bytes": 10**400}, "body_bytes does not fit into a machine word; it cannot be switched off"),
+        ({"document_seconds": float("nan")}, "document_seconds = nan is not finite"),
     ],
 )
 def test_a_limit_that_lets_nothing_through_or_is_none_is_refused(limits: dict[str, Any], said: str) -> None:

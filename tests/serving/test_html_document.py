@@ -18,7 +18,7 @@ import weft
 from weft.serving import service
 from weft.serving.documents import Document
 from weft.serving.html_document import read_html, slices_of
-from weft.serving.translating import Wish
+from weft.serving.translating import TranslationOptions
 from weft.tasks.passages import PassageTranslator
 
 HOSTILE = "</p><script>alert(1)</script><img src=x onerror=alert(1)>\"'><!--"
@@ -179,6 +179,6 @@ def test_the_server_answers_others_while_a_page_is_written(
     monkeypatch.setattr(service, "read_html", lambda page: Document([page], write))
     serving = make_service()
     model = serving.model_between("zh", "en")
-    answers = asyncio.run(serving.translate(model, ["a", "b"], Wish(best=2), form="html"))
+    answers = asyncio.run(serving.translate(model, ["a", "b"], TranslationOptions(best=2), form="html"))
     assert [answer.places for answer in answers] == [("A", "A'"), ("B", "B'")]
     assert len(threads) == 4 and threading.main_thread() not in threads

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Route, expect, sync_playwright
 from tests.serving.conftest import serving
 
-from weft.serving.admission import House
+from weft.serving.admission import ServerState
 from weft.serving.detection import Detector
 from weft.serving.keys import Keys
 from weft.serving.limits import Limits
@@ -80,7 +80,7 @@ def run(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def service_of(run: Path, keys: Keys) -> Service:
-    house = House(Limits(characters=LIMIT), Metrics(), keys)
+    house = ServerState(Limits(characters=LIMIT), Metrics(), keys)
     models = Models([Source(str(run))])
     return Service(models, house, Detector(models.languages))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from weft.serving import rates
-from weft.serving.rates import Rates, network_of
+from weft.serving.rates import RateLimiter, network_of
 
 
 class Clock:
@@ -15,23 +15,23 @@ class Clock:
 
 def test_a_request_counts_for_a_minute_and_one_that_was_refused_does_not() -> None:
     clock = Clock()
-    rate = Rates(2, clock)
+    rate = RateLimiter(2, clock)
     found = []
     for clock.now in (0.0, 30.0, 59.0, 60.0, 61.0, 89.0, 90.0):
-        found.append(rate.admit("a"))
+        found.append(rate.allow("a"))
     assert found == [True, True, False, True, False, False, True]
 
 
 def test_clients_are_forgotten_after_a_minute_and_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates, "MOST_CLIENTS", 3)
+    monkeypatch.setattr(rates, "MAX_CLIENTS", 3)
     clock = Clock()
-    rate = Rates(1, clock)
+    rate = RateLimiter(1, clock)
     for clock.now, client in enumerate("abcd"):
-        assert rate.admit(client)
-    assert list(rate.let_in) == ["b", "c", "d"]
+        assert rate.allow(client)
+    assert list(rate.allowed) == ["b", "c", "d"]
     clock.now = 62.0
-    assert rate.admit("e")
-    assert list(rate.let_in) == ["d", "e"]
+    assert rate.allow("e")
+    assert list(rate.allowed) == ["d", "e"]
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_where_the_queue_is_full_the_next_is_refused_at_once(make_service: MakeS
             gate.set()
         assert [answer.result()[0][1] for answer in refused] == [503] * 8
         assert [answer.result() for answer in asked if answer not in refused] == [[("text 0 0", "TEXT 0 0")]] * 4
-    metrics = service.house.metrics.written().decode()
+    metrics = service.state.metrics.export().decode()
     assert 'weft_refused_total{why="503"} 8.0' in metrics
     assert 'weft_requests_total{route="none",status="503"} 8.0' in metrics
 
@@ -162,7 +162,7 @@ def test_a_full_server_answers_what_needs_no_model_and_keeps_the_connection_of_t
     with serving(service) as (address, server), ThreadPoolExecutor(1) as clients, httpx.Client(timeout=20) as client:
         first = clients.submit(ask_many, address, 1)
         try:
-            wait_until(lambda: service.house.is_full)
+            wait_until(lambda: service.state.is_full)
             assert client.post(f"{address}/translate", json=asked).status_code == 503
             connections = set(server.server_state.connections)
             assert client.post(f"{address}/detect", json={"q": "hello"}).status_code == 200
@@ -171,7 +171,7 @@ def test_a_full_server_answers_what_needs_no_model_and_keeps_the_connection_of_t
         finally:
             gate.set()
         assert first.result() == [("text 0 0", "TEXT 0 0")]
-        wait_until(lambda: not service.house.in_flight)
+        wait_until(lambda: not service.state.in_flight)
         assert client.post(f"{address}/translate", json=asked).json() == {"translatedText": "HELLO"}
 
 
@@ -196,7 +196,7 @@ def test_a_client_that_leaves_frees_its_place_and_its_sentences(make_service: Ma
                 head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
                 client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
                 wait_until(lambda asked=asked: len(echo.calls) == asked)
-            wait_until(lambda: not (service.house.in_flight or service.models.backlog["run"]))
+            wait_until(lambda: not (service.state.in_flight or service.models.backlog["run"]))
             echo.gate.set()
             wait_until(lambda asked=asked: echo.passed == asked)  # before the gate is closed to the next one
     assert len(echo.calls) == 2
@@ -293,7 +293,7 @@ def test_a_signal_ends_the_process_after_what_was_begun_and_hup_loads_anew(tiny_
         assert running.wait(timeout=20) == 0
         assert running.stderr is not None
         log = running.stderr.read()
-        assert "models loaded anew" in log and "苹果" not in log
+        assert "models reloaded" in log and "苹果" not in log
 
 
 def test_an_end_that_cuts_off_a_stream_is_an_ordinary_end(tiny_run: Path) -> None:

@@ -13,7 +13,7 @@ from weft.serving.app import make_app
 from weft.serving.limits import Limits
 from weft.serving.refusals import Refused
 from weft.serving.service import Service
-from weft.serving.streams import in_time
+from weft.serving.streams import until_deadline
 
 TEXT = {"q": "一。二。", "source": "zh", "target": "en"}
 CHAT = {"model": "run", "messages": [{"role": "user", "content": "一。二。"}]}
@@ -42,7 +42,7 @@ def test_a_stream_that_takes_too_long_ends_with_an_error(stuck: Service) -> None
     *chunks, error, end = events_of(ask(app, "POST", "/v1/chat/completions", json={**CHAT, "stream": True}).text)
     assert (chunks, end) == ([], "[DONE]")
     assert json.loads(error)["error"] == {"message": says, "type": "server_error", "param": None, "code": None}
-    assert 'weft_refused_total{why="503"} 3.0' in stuck.house.metrics.written().decode()
+    assert 'weft_refused_total{why="503"} 3.0' in stuck.state.metrics.export().decode()
     assert stuck.models.backlog["run"] == 0  # what nobody waits for any more
 
 
@@ -71,7 +71,7 @@ def test_what_is_streamed_is_counted_and_logged(
         ask(make_app(service), "POST", path, json=asked)
     texts = [record.getMessage() for record in caplog.records if record.name == "weft.serving.texts"]
     assert texts == ["run [('一。', '一。')]", "run [('二。', '二。')]"]
-    metrics = service.house.metrics.written().decode()
+    metrics = service.state.metrics.export().decode()
     assert 'weft_characters_total{model="run"} 4.0' in metrics
     assert 'weft_flagged_total{flag="length",model="run"} 2.0' in metrics  # an echo is as long as may be
 
@@ -125,7 +125,7 @@ def test_items_that_are_always_ready_end_in_time_too_and_are_closed() -> None:
             closed.append(True)
 
     async def read() -> Any:
-        async for _ in in_time(endless(), asyncio.get_running_loop().time() + 0.05, Limits()):
+        async for _ in until_deadline(endless(), asyncio.get_running_loop().time() + 0.05, Limits()):
             pass
 
     with pytest.raises(Refused, match="longer than 600 s"):

@@ -1,4 +1,4 @@
-"""What a wish sets of a search, what is suspicious of an answer, and that a batch changes nothing."""
+"""Decoding settings of a request, flags of a translation, and answers that do not depend on their batch."""
 
 import asyncio
 from functools import partial
@@ -10,20 +10,20 @@ import pytest
 from weft.decoding.search import DecodingConfig
 from weft.serving.batching import Abandoned, Worker
 from weft.serving.models import ServedModel
-from weft.serving.translating import Wish, changes_for, flags_of, repeats_itself, search, translate
+from weft.serving.translating import TranslationOptions, changes_for, flags_of, repeats_itself, search, translate
 from weft.tasks.translation import Translator, load_translator
 
 
 def test_a_recipe_that_lets_translations_grow_without_end_does_not_do_so_here() -> None:
     endless = DecodingConfig(max_length_ratio=20, max_length_extra=10_000)
-    assert changes_for(Wish(), endless) == {"max_length_ratio": 2.0, "max_length_extra": 50}
-    assert changes_for(Wish(), DecodingConfig()) == {"max_length_ratio": 2.0, "max_length_extra": 20}
+    assert changes_for(TranslationOptions(), endless) == {"max_length_ratio": 2.0, "max_length_extra": 50}
+    assert changes_for(TranslationOptions(), DecodingConfig()) == {"max_length_ratio": 2.0, "max_length_extra": 20}
 
 
 def test_several_answers_need_a_beam_of_as_many() -> None:
-    changes = changes_for(Wish(best=9, beam_size=4), DecodingConfig(method="greedy"))
+    changes = changes_for(TranslationOptions(best=9, beam_size=4), DecodingConfig(method="greedy"))
     assert (changes["method"], changes["beam_size"]) == ("beam", 9)
-    assert changes_for(Wish(best=2), DecodingConfig(beam_size=5))["beam_size"] == 5
+    assert changes_for(TranslationOptions(best=2), DecodingConfig(beam_size=5))["beam_size"] == 5
 
 
 @pytest.mark.parametrize(
@@ -53,19 +53,19 @@ def test_what_is_as_long_as_its_maximum_is_flagged(random_model: Any, bound: dic
 def test_a_search_ends_at_the_step_at_which_its_client_has_gone(random_model: Any) -> None:
     steps = iter([True, True, False])
     with pytest.raises(Abandoned):
-        search(Translator(random_model), Wish(), ["我有两个苹果。"] * 3, lambda: next(steps))
+        search(Translator(random_model), TranslationOptions(), ["我有两个苹果。"] * 3, lambda: next(steps))
     assert list(steps) == []
 
 
 def test_an_answer_is_the_same_alone_and_in_any_company(distinct_model: Path) -> None:
     translator = load_translator(distinct_model)
     texts = [f"我有{number}个{noun}。" for number in "一两三四五" for noun in ("苹果", "杯子和问题", "朋友")]
-    alone = [search(translator, Wish(), [text], lambda: True)[0].place(0).text for text in texts]
+    alone = [search(translator, TranslationOptions(), [text], lambda: True)[0].ranked(0).text for text in texts]
     assert len(set(alone)) == len(texts)
 
     async def together() -> list[str]:
         model = ServedModel("random", translator, Worker("random", sizes.append))
-        asking = partial(translate, model, wish=Wish())
+        asking = partial(translate, model, options=TranslationOptions())
         found = await asyncio.gather(*(asking([text]) for text in texts))
         model.worker.close()
         return [answer.text for (answer,) in found]

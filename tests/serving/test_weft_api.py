@@ -62,12 +62,12 @@ def test_a_stream_that_fails_says_so_in_its_last_line(
 @pytest.fixture
 def real_app(tiny_run: Any) -> Any:
     """A service with the tiny model itself."""
-    from weft.serving.admission import House
+    from weft.serving.admission import ServerState
     from weft.serving.limits import Limits
     from weft.serving.metrics import Metrics
 
     served = Models([Source(str(tiny_run / "run"))])
-    return make_app(Service(served, House(Limits(), Metrics()), Detector(served.languages)))
+    return make_app(Service(served, ServerState(Limits(), Metrics()), Detector(served.languages)))
 
 
 def test_alternatives_at_a_place_go_on_from_the_prefix(real_app: Any) -> None:
@@ -237,7 +237,7 @@ def test_loading_anew_goes_on_when_its_client_leaves_and_nobody_loads_beside_it(
 
     asyncio.run(leave())
     assert len(loads) == 2
-    assert 'weft_reloads_total{outcome="done"} 2.0' in service.house.metrics.written().decode()
+    assert 'weft_reloads_total{outcome="done"} 2.0' in service.state.metrics.export().decode()
 
 
 def test_a_model_is_kept_by_its_requests_and_ends_with_the_last(make_service: MakeService) -> None:

@@ -187,7 +187,7 @@ def serve(
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     with without_collections():
         from weft.serving import server
-        from weft.serving.admission import LOOPBACK_NAMES, House
+        from weft.serving.admission import LOOPBACK_NAMES, ServerState
         from weft.serving.app import make_app
         from weft.serving.detection import Detector
         from weft.serving.keys import Keys, read_keys
@@ -198,10 +198,10 @@ def serve(
     names = frozenset(name.lower() for name in allow_host or ())
     hosts = (names | LOOPBACK_NAMES) if names or not is_public else None
     keys = Keys() if api_keys is None else read_keys(api_keys)
-    house = House(limits, Metrics(), keys, hosts)
+    state = ServerState(limits, Metrics(), keys, hosts)
     sources = [Source(folder, engine, tuple(overrides or ())) for folder in models or ()]
-    served = Models(sources, house.metrics.observe_batch)
-    service = Service(served, house, Detector(served.languages), log_texts)
+    served = Models(sources, state.metrics.observe_batch)
+    service = Service(served, state, Detector(served.languages), log_texts)
     server.log_to_stderr()
     address = server.Address(host, port, tuple(trust_proxy or ()), grace)
     server.run(make_app(service, allow_origin or ()), service, address)

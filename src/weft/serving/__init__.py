@@ -1,24 +1,24 @@
-"""`weft serve`: translation over HTTP, by protocols that existing clients speak.
+"""`weft serve`: translation over HTTP, by the APIs that existing clients speak.
 
-A request goes down this list, and what it waits for comes back up:
+A request passes these modules from top to bottom, its response comes back up:
 
-    server.py                 the process: sockets, signals, an end that loses nothing
-    admission.py              who may come in, decided before a body is read; the headers of every answer
-    app.py                    the routes: START READING HERE
+    server.py                 the process: socket, signals, a shutdown that loses no request
+    admission.py              which requests are answered, decided before a body is read; headers of every response
+    app.py                    the application and its routes: START READING HERE
     libretranslate_api.py     LibreTranslate's API
     files_api.py              LibreTranslate's API for files
     openai_api.py             the part of OpenAI's API that a translator can answer
     weft_api.py               streams, explanations, alternatives at a word, reloading
-    reading.py                a body becomes a checked request (requests.py); refusals.py: what a refusal looks like
-    openapi.py                what /openapi.json says of all this
-    service.py                what the routes share: which model answers, who may ask
+    requests.py               fields of requests and their bounds, forms; refusals.py: responses to refused requests
+    openapi.py                what /openapi.json adds to FastAPI's description
+    service.py                what the routes share: which model answers, whose key is valid
     documents.py              .txt, .md and .srt as texts; html_document.py and word_document.py the others
-    translating.py            texts become sentences, sentences translations, translations texts again
-    models.py                 which models there are; another one in the place of one without losing a request
-    batching.py               sentences of all requests meet in batches; one thread a model
-    room.py                   how much text is taken apart at once
+    translating.py            splits texts into sentences, translates them, joins the translations
+    models.py                 the models, and replacing them without losing a request
+    batching.py               sentences of all requests in batches; one thread for each model
+    capacity.py               how much text is worked on at once
 
-    limits.py, keys.py, detection.py, metrics.py    what it is willing to do, who asks, in which language, how often
+    limits.py, rates.py, keys.py, detection.py, metrics.py    bounds, request rates, API keys, languages, counts
 
-It needs the extra [serve]. It never opens a checkpoint itself and knows no tensor.
+It needs the extra [serve]. It never opens a checkpoint itself and handles no tensors.
 """

@@ -1,6 +1,6 @@
-"""LibreTranslate's API for files: one is sent, a link to its translation comes back.
+"""LibreTranslate's API for files: a file is uploaded, a link to its translation comes back.
 
-Translations lie in memory for some minutes, under a name that nobody can guess, and on no disk.
+Translations are kept in memory for some minutes under an unguessable name, never on disk.
 """
 
 import secrets
@@ -8,26 +8,29 @@ import time
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import FastAPI, Request
-from pydantic import BaseModel
-from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from fastapi import APIRouter, Form, UploadFile
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.responses import Response
 
 from weft.serving.documents import FORMATS, MEDIA_TYPES, read_document, suffix_of, unpacked_size, words_of
-from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, refusals
-from weft.serving.reading import MULTIPART, checked, content_type, refuse_other_charset
+from weft.serving.openapi import WITH_BODY, refusals
 from weft.serving.refusals import Refused
-from weft.serving.requests import Key, codes_of
-from weft.serving.service import AUTO, Service
-from weft.serving.translating import Wish
+from weft.serving.requests import MULTIPART, Current, Key, LanguageCode, Route
 
 KEPT_SECONDS = 600.0
-MOST_KEPT_BYTES = 64 << 20
-MOST_FIELD_BYTES = 4096
-"""Of a field beside the file: codes of languages and a key."""
-DETECTED_BY = 2000
-"""Characters of a file that tell its language."""
+MAX_KEPT_BYTES = 64 << 20
+DETECTION_CHARACTERS = 2000
+"""Length of the beginning of a file by which its language is detected."""
+
+router = APIRouter(route_class=Route)
+
+
+class FileRequest(BaseModel):
+    file: Annotated[UploadFile, Field(description=f"One of {', '.join(FORMATS)}.")]
+    source: Annotated[str, LanguageCode("source")]
+    target: Annotated[str, LanguageCode("target")]
+    api_key: Key = ""
 
 
 class TranslatedFile(BaseModel):
@@ -35,102 +38,66 @@ class TranslatedFile(BaseModel):
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredFile:
     data: bytes
     suffix: str
-    until: float
+    expires: float
 
 
-class Shelf:
-    """Translated files that wait to be fetched; the oldest goes where there is no room."""
+class FileStore:
+    """Translated files until they are downloaded or expire; when it is full the oldest are dropped."""
 
-    def __init__(self, most_bytes: int = MOST_KEPT_BYTES) -> None:
-        self.most_bytes = most_bytes
-        self.kept: dict[str, Kept] = {}
+    def __init__(self, max_bytes: int = MAX_KEPT_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self.files: dict[str, StoredFile] = {}
 
     def put(self, data: bytes, suffix: str) -> str:
-        """The name under which it lies."""
-        self._forget()
-        while self.kept and sum(len(one.data) for one in self.kept.values()) + len(data) > self.most_bytes:
-            del self.kept[next(iter(self.kept))]
+        """Store a file; returns its name."""
+        self._drop_expired()
+        while self.files and sum(len(file.data) for file in self.files.values()) + len(data) > self.max_bytes:
+            del self.files[next(iter(self.files))]
         name = secrets.token_urlsafe(24) + suffix
-        self.kept[name] = Kept(data, suffix, time.monotonic() + KEPT_SECONDS)
+        self.files[name] = StoredFile(data, suffix, time.monotonic() + KEPT_SECONDS)
         return name
 
-    def get(self, name: str) -> Kept | None:
-        self._forget()
-        return self.kept.get(name)
+    def get(self, name: str) -> StoredFile | None:
+        self._drop_expired()
+        return self.files.get(name)
 
-    def _forget(self) -> None:
+    def _drop_expired(self) -> None:
         now = time.monotonic()
-        for name in [name for name, one in self.kept.items() if one.until < now]:
-            del self.kept[name]
+        self.files = {name: file for name, file in self.files.items() if file.expires >= now}
 
 
-def add_routes(app: FastAPI, service: Service) -> None:
-    shelf = Shelf()
-    source_code, target_code = codes_of(service.models)
-
-    class FileRequest(BaseModel):
-        source: Annotated[str, source_code]
-        target: Annotated[str, target_code]
-        api_key: Key = ""
-
-    schema = {
-        "type": "object",
-        "required": ["file", "source", "target"],
-        "properties": {
-            **FileRequest.model_json_schema()["properties"],
-            "file": {"type": "string", "format": "binary", "description": f"One of {', '.join(FORMATS)}."},
-        },
-    }
-
-    @app.post(
-        "/translate_file",
-        summary=f"Translate a file: {', '.join(FORMATS)}",
-        responses={200: {"model": TranslatedFile}, **refusals(*WITH_BODY)},
-        openapi_extra={"requestBody": {"required": True, "content": {MULTIPART: {"schema": schema}}}},
-    )
-    async def translate_file(request: Request) -> Response:
-        name, data, fields = await read_upload(request)
-        asked = checked(fields, FileRequest, is_form=True)
-        service.refuse_without_key(request, asked.api_key)
-        async with service.room_for_document(unpacked_size(name, data)):
-            document = await service.beside_all(read_document, name, data)
-            source = asked.source
-            if source == AUTO:
-                source = (await service.detect(words_of(document.texts)[:DETECTED_BY])).language
-            model = service.model_between(source, asked.target)
-            translated = await service.translate_document(model, document, Wish())
-        link = request.url_for("download_file", name=shelf.put(translated, suffix_of(name)))
-        return JSONResponse({"translatedFileUrl": str(link)})
-
-    @app.get(
-        "/download_file/{name}",
-        summary="Fetch a translated file",
-        response_class=Response,
-        responses={200: {"content": {"application/octet-stream": {}}}, **refusals(404, *WITHOUT_BODY)},
-    )
-    async def download_file(name: str) -> Response:
-        kept = shelf.get(name)
-        if kept is None:
-            raise Refused(404, "there is no such file any more; a translated file is kept for some minutes")
-        headers = {"Content-Disposition": f'attachment; filename="translated{kept.suffix}"'}
-        return Response(kept.data, media_type=MEDIA_TYPES[kept.suffix], headers=headers)
+@router.post(
+    "/translate_file",
+    summary=f"Translate a file: {', '.join(FORMATS)}",
+    responses=WITH_BODY,
+    form_limits={"max_files": 1, "max_fields": 16, "max_part_size": 4096},
+)
+async def translate_file(
+    asked: Annotated[FileRequest, Form(media_type=MULTIPART)], request: Request, service: Current
+) -> TranslatedFile:
+    service.check_key(request, asked.api_key)
+    name, data = asked.file.filename or "", await asked.file.read()
+    async with service.hold_for_document(unpacked_size(name, data)):
+        document = await service.in_document_thread(read_document, name, data)
+        source = await service.resolve(asked.source, words_of(document.texts)[:DETECTION_CHARACTERS])
+        model = service.model_between(source, asked.target)
+        translated = await service.translate_document(model, document)
+    stored = request.app.state.files.put(translated, suffix_of(name))
+    return TranslatedFile(translatedFileUrl=str(request.url_for("download_file", name=stored)))
 
 
-async def read_upload(request: Request) -> tuple[str, bytes, dict[str, str]]:
-    """The name and the bytes of the one file of a form, and its other fields."""
-    if content_type(request) != MULTIPART:
-        raise Refused(415, f"a file is sent as {MULTIPART}, in the field file")
-    refuse_other_charset(request)
-    try:
-        async with request.form(max_files=1, max_fields=16, max_part_size=MOST_FIELD_BYTES) as form:
-            file = form.get("file")
-            if not isinstance(file, UploadFile):
-                raise Refused(400, "Invalid request: missing file parameter")
-            fields = {key: value for key, value in form.items() if isinstance(value, str)}
-            return file.filename or "", await file.read(), fields
-    except (HTTPException, ValueError, KeyError) as error:
-        reason = error.detail if isinstance(error, HTTPException) else "it cannot be read"
-        raise Refused(400, f"Invalid request: the form: {reason}") from None
+@router.get(
+    "/download_file/{name}",
+    summary="Download a translated file",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {}}}, **refusals(404, 421)},
+)
+async def download_file(name: str, request: Request) -> Response:
+    file: StoredFile | None = request.app.state.files.get(name)
+    if file is None:
+        raise Refused(404, "there is no such file; a translated file is kept for some minutes")
+    headers = {"Content-Disposition": f'attachment; filename="translated{file.suffix}"'}
+    return Response(file.data, media_type=MEDIA_TYPES[file.suffix], headers=headers)

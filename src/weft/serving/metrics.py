@@ -1,4 +1,4 @@
-"""What a server counts, for Prometheus. Of texts it counts characters; nothing here holds one."""
+"""What a server counts, for Prometheus. Texts are counted in characters; no metric holds one."""
 
 from collections.abc import Callable
 
@@ -9,28 +9,32 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Metrics:
-    """A registry of its own, so that several servers in one process do not meet."""
+    """A registry of its own, so that several servers in one process do not share counts."""
 
     def __init__(self) -> None:
         self.registry = own = CollectorRegistry()
         ProcessCollector(registry=own)
         self.requests = Counter("weft_requests", "Answered requests.", ["route", "status"], registry=own)
-        self.seconds = Histogram("weft_request_seconds", "To the answer.", ["route"], buckets=SECONDS, registry=own)
-        self.refused = Counter("weft_refused", "Requests that were refused, by status.", ["why"], registry=own)
-        self.cancelled = Counter("weft_cancelled", "Clients that left before the answer.", registry=own)
-        self.in_flight = Gauge("weft_requests_in_flight", "Requests that hold a place.", registry=own)
-        self.waiting = Gauge("weft_sentences_waiting", "Not yet taken by a batch.", ["model"], registry=own)
-        self.batches = Histogram("weft_batch_sentences", "In a batch.", ["model"], buckets=SIZES, registry=own)
-        self.characters = Counter("weft_characters", "Of the texts to translate.", ["model"], registry=own)
-        self.flagged = Counter("weft_flagged", "Translations that look wrong.", ["model", "flag"], registry=own)
-        self.reloads = Counter("weft_reloads", "Times that models were loaded anew.", ["outcome"], registry=own)
+        self.seconds = Histogram(
+            "weft_request_seconds", "Time to the response.", ["route"], buckets=SECONDS, registry=own
+        )
+        self.refused = Counter("weft_refused", "Refused requests, by status.", ["why"], registry=own)
+        self.cancelled = Counter("weft_cancelled", "Clients that left before the response.", registry=own)
+        self.in_flight = Gauge("weft_requests_in_flight", "Requests in the queue.", registry=own)
+        self.waiting = Gauge("weft_sentences_waiting", "Sentences that no batch has taken.", ["model"], registry=own)
+        self.batches = Histogram(
+            "weft_batch_sentences", "Sentences of a batch.", ["model"], buckets=SIZES, registry=own
+        )
+        self.characters = Counter("weft_characters", "Characters to translate.", ["model"], registry=own)
+        self.flagged = Counter("weft_flagged", "Suspicious translations.", ["model", "flag"], registry=own)
+        self.reloads = Counter("weft_reloads", "Reloads of the models.", ["outcome"], registry=own)
 
     def observe_batch(self, model: str, sentences: int) -> None:
         self.batches.labels(model).observe(sentences)
 
     def watch_waiting(self, model: str, backlog: Callable[[], float]) -> None:
-        """Have the gauge of a model ask this function whenever it is read."""
+        """Let the gauge of a model call this function whenever it is read."""
         self.waiting.labels(model).set_function(backlog)
 
-    def written(self) -> bytes:
+    def export(self) -> bytes:
         return generate_latest(self.registry)

@@ -1,7 +1,7 @@
 """The part of OpenAI's API that a translator can answer: models, and chats whose last user message is translated.
 
-What a chat says beside that message has no effect, nor have settings of sampling: a model here translates in the
-direction that it was trained for. Tokens are pieces of the model's vocabularies.
+The other messages of a chat and sampling settings have no effect: a model translates in the direction it was trained
+for. Tokens are pieces of the model's vocabularies.
 """
 
 import json
@@ -11,187 +11,180 @@ from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import FastAPI, Request
-from pydantic import BaseModel, Field, StringConstraints, model_validator
-from starlette.responses import JSONResponse, Response
+from fastapi import APIRouter
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from starlette.requests import Request
+from starlette.responses import Response
 
 from weft.serving.models import ServedModel
-from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, OpenAIProblem, body_of, refusals
-from weft.serving.reading import checked, read_request
-from weft.serving.refusals import Refused
-from weft.serving.refusals import body_of as refusal_body
-from weft.serving.requests import Whole
+from weft.serving.openapi import OPENAI_WITH_BODY, refusals
+from weft.serving.refusals import OpenAIProblem, Refused, body_of
+from weft.serving.requests import AtMost, Current, Route, Text, serving
 from weft.serving.service import Service
 from weft.serving.streams import Streamed, begin_stream
-from weft.serving.translating import Wish
+from weft.serving.translating import TranslationOptions
 
 EVENTS = "text/event-stream"
-BEGAN = int(time.time())
+STARTED = int(time.time())
+
+router = APIRouter(prefix="/v1", route_class=Route)
+
+ShortText = Annotated[Text, AtMost("characters")]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class TextPart(Strict):
+    type: Literal["text"]
+    text: ShortText
+
+
+class ChatMessage(Strict):
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: Any = None
+    """A text or a list of text parts in the last user message; ignored in others."""
+
+
+class UserMessage(Strict):
+    content: ShortText | Annotated[list[TextPart], Field(min_length=1), AtMost("texts")]
+
+    @model_validator(mode="after")
+    def _check_length(self) -> Self:
+        most = serving.get().state.limits.characters
+        if len(self.text) > most:
+            raise ValueError(f"content has {len(self.text):,} characters, more than {most:,}")
+        return self
+
+    @property
+    def text(self) -> str:
+        return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
+
+
+class StreamOptions(Strict):
+    include_usage: bool | None = None
+    """Whether an additional chunk reports the tokens."""
+
+
+class ChatRequest(Strict):
+    model: Annotated[str, Field(max_length=200)]
+    messages: Annotated[list[ChatMessage], Field(min_length=1), AtMost("texts")]
+    n: Annotated[int, Field(ge=1), AtMost("alternatives", extra=1)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+    @property
+    def text(self) -> str:
+        """The last user message. Raises RequestValidationError if it is not a text."""
+        content = next((each.content for each in reversed(self.messages) if each.role == "user"), "")
+        try:
+            return UserMessage.model_validate({"content": content}).text
+        except ValidationError as error:
+            raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in error.errors()]) from None
 
 
 class Model(BaseModel):
     id: str
-    object: Literal["model"]
-    created: int
-    owned_by: str
+    object: Literal["model"] = "model"
+    created: int = STARTED
+    owned_by: str = "weft"
 
 
 class ModelList(BaseModel):
-    object: Literal["list"]
+    object: Literal["list"] = "list"
     data: list[Model]
 
 
 class ChatCompletion(BaseModel):
     id: str
-    object: Literal["chat.completion"]
+    object: Literal["chat.completion"] = "chat.completion"
     created: int
     model: str
     choices: list[dict[str, Any]]
     usage: dict[str, int]
 
 
-def add_routes(app: FastAPI, service: Service) -> None:
-    limits, models = service.house.limits, service.models
-    short = StringConstraints(max_length=limits.characters)
-
-    class TextPart(BaseModel):
-        type: Literal["text"]
-        text: Annotated[str, short]
-
-    class ChatMessage(BaseModel):
-        role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-        content: Any = None
-        """A text or a list of them in the last message of a user; in others it is not looked at."""
-
-    class UserMessage(BaseModel):
-        content: Annotated[str, short] | Annotated[list[TextPart], Field(min_length=1, max_length=limits.texts)]
-
-        @model_validator(mode="after")
-        def _is_one_text(self) -> Self:
-            if len(self.text) > limits.characters:
-                raise ValueError(f"its parts have {len(self.text):,} characters, more than {limits.characters:,}")
-            return self
-
-        @property
-        def text(self) -> str:
-            return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
-
-    class StreamOptions(BaseModel):
-        include_usage: bool | None = None
-        """Whether one more chunk tells the tokens."""
-
-    class ChatRequest(BaseModel):
-        model: Annotated[str, Field(max_length=200, json_schema_extra={"enum": [model.id for model in models]})]
-        messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=limits.texts)]
-        n: Annotated[int, Whole(1, 1 + limits.alternatives)] | None = None
-        stream: bool | None = None
-        stream_options: StreamOptions | None = None
-
-    def described(model: ServedModel) -> dict[str, Any]:
-        return {"id": model.id, "object": "model", "created": BEGAN, "owned_by": "weft"}
-
-    def named(name: str) -> ServedModel:
-        model = models.named(name)
-        if model is None:
-            known = ", ".join(each.id for each in models)
-            raise Refused(404, f"there is no model {name[:100]}; there are {known}")
-        return model
-
-    @app.get(
-        "/v1/models",
-        summary="Which models there are",
-        responses={200: {"model": ModelList}, **refusals(401, *WITHOUT_BODY, problem=OpenAIProblem)},
-    )
-    async def list_models() -> Response:
-        return JSONResponse({"object": "list", "data": [described(model) for model in models]})
-
-    @app.get(
-        "/v1/models/{name}",
-        summary="One of the models",
-        responses={200: {"model": Model}, **refusals(401, 404, *WITHOUT_BODY, problem=OpenAIProblem)},
-    )
-    async def show_model(name: str) -> Response:
-        return JSONResponse(described(named(name)))
-
-    @app.post(
-        "/v1/chat/completions",
-        summary="Translate the last user message",
-        responses={
-            200: {"model": ChatCompletion, "content": {EVENTS: {}}},
-            **refusals(404, *WITH_BODY, problem=OpenAIProblem),
-        },
-        openapi_extra=body_of(ChatRequest),
-    )
-    async def complete(request: Request) -> Response:
-        asked = await read_request(request, ChatRequest)
-        places = asked.n or 1
-        if asked.stream and places > 1:
-            raise Refused(400, "Invalid request: n: a stream has one choice; ask for more without stream")
-        model = named(asked.model)
-        content = next((each.content for each in reversed(asked.messages) if each.role == "user"), "")
-        source = checked({"content": content}, UserMessage).text
-        head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.id}
-        if asked.stream:
-            tells_usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
-            events = chunks(service, model, source, head, begin_stream(request), tells_usage=tells_usage)
-            return Streamed(events, EVENTS)
-        (answer,) = await service.translate(model, [source], Wish(places))
-        tokens = token_counts(model, source, answer.places)
-        return JSONResponse(
-            {
-                **head,
-                "object": "chat.completion",
-                "choices": [
-                    choice(number, place, () if number else answer.flags) for number, place in enumerate(answer.places)
-                ],
-                "usage": tokens,
-            }
-        )
+@router.get("/models", summary="List the models", responses=refusals(401, 421, problem=OpenAIProblem))
+async def list_models(service: Current) -> ModelList:
+    return ModelList(data=[Model(id=model.id) for model in service.models])
 
 
-def choice(number: int, text: str, flags: Collection[str]) -> dict[str, Any]:
-    message = {"role": "assistant", "content": text}
-    return {"index": number, "message": message, "finish_reason": reason_of(flags)}
+@router.get("/models/{name}", summary="Show a model", responses=refusals(401, 404, 421, problem=OpenAIProblem))
+async def show_model(name: str, service: Current) -> Model:
+    return Model(id=model_named(name, service).id)
 
 
-def reason_of(flags: Collection[str]) -> str:
-    """Why a translation ends, given what is suspicious of it."""
+@router.post(
+    "/chat/completions",
+    summary="Translate the last user message",
+    response_model=ChatCompletion,
+    responses={**OPENAI_WITH_BODY, 200: {"content": {EVENTS: {}}}},
+)
+async def complete(asked: ChatRequest, request: Request, service: Current) -> ChatCompletion | Response:
+    if asked.stream and (asked.n or 1) > 1:
+        raise Refused(400, "Invalid request: n: a stream has one choice; ask for more without stream")
+    model, source = model_named(asked.model, service), asked.text
+    head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.id}
+    if asked.stream:
+        tells_usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
+        events = chunks(service, model, source, head, begin_stream(request), tells_usage=tells_usage)
+        return Streamed(events, EVENTS)
+    (answer,) = await service.translate(model, [source], TranslationOptions(asked.n or 1))
+    choices = [
+        {
+            "index": index,
+            "message": {"role": "assistant", "content": text},
+            "finish_reason": finish_reason(() if index else answer.flags),
+        }
+        for index, text in enumerate(answer.ranked)
+    ]
+    return ChatCompletion(**head, choices=choices, usage=count_tokens(model, source, answer.ranked))
+
+
+def model_named(name: str, service: Service) -> ServedModel:
+    model = service.models.named(name)
+    if model is None:
+        raise Refused(404, f"there is no model {name[:100]}; there are {', '.join(service.models.loaded)}")
+    return model
+
+
+def finish_reason(flags: Collection[str]) -> str:
     return "length" if "length" in flags else "stop"
 
 
-def change(delta: dict[str, str], finish_reason: str | None = None) -> list[dict[str, Any]]:
-    """The choices of an event of a stream. Clients join what comes under one name, so the role comes once."""
-    return [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
-
-
-def token_counts(model: ServedModel, source: str, places: tuple[str, ...]) -> dict[str, int]:
+def count_tokens(model: ServedModel, source: str, translations: tuple[str, ...]) -> dict[str, int]:
     prompt = len(model.translator.model.source_tokenizer.encode([source])[0])
-    completion = sum(map(len, model.translator.model.target_tokenizer.encode(list(places))))
+    completion = sum(map(len, model.translator.model.target_tokenizer.encode(list(translations))))
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
 async def chunks(
-    service: Service, model: ServedModel, source: str, head: dict[str, Any], ends: float, *, tells_usage: bool
+    service: Service, model: ServedModel, source: str, head: dict[str, Any], deadline: float, *, tells_usage: bool
 ) -> AsyncGenerator[bytes]:
-    """One a sentence, until the time `ends`, and one without choices for the tokens."""
+    """One event per sentence, and one without choices for the tokens."""
+    head = {**head, "object": "chat.completion.chunk", **({"usage": None} if tells_usage else {})}
 
     def event(data: dict[str, Any]) -> bytes:
         return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
 
-    head = {**head, "object": "chat.completion.chunk", **({"usage": None} if tells_usage else {})}
+    def choice(delta: dict[str, str], reason: str | None = None) -> bytes:
+        return event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+
     written, flags = "", set[str]()
     try:
-        async with aclosing(service.stream(model, source, Wish(), ends)) as sentences:
+        async with aclosing(service.stream(model, source, TranslationOptions(), deadline)) as sentences:
             async for sentence in sentences:
-                role = {} if sentence.index else {"role": "assistant"}
+                role = {} if sentence.index else {"role": "assistant"}  # clients join the values of equal names
                 content = sentence.before + sentence.text
-                yield event({**head, "choices": change({**role, "content": content})})
+                yield choice({**role, "content": content})
                 written += content
                 flags |= sentence.flags
     except Refused as refused:
-        yield event(refusal_body(refused, "/v1/"))
+        yield event(body_of(refused, "/v1/"))
     else:
-        yield event({**head, "choices": change({}, reason_of(flags))})
+        yield choice({}, finish_reason(flags))
         if tells_usage:
-            yield event({**head, "choices": [], "usage": token_counts(model, source, (written,))})
+            yield event({**head, "choices": [], "usage": count_tokens(model, source, (written,))})
     yield b"data: [DONE]\n\n"

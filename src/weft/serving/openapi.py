@@ -1,53 +1,37 @@
-"""What /openapi.json says of a route: bodies with their limits, and every status that it can answer with."""
+"""What /openapi.json adds to what FastAPI derives from the routes: refusals, forms, and where a key goes."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
-from weft.serving.reading import JSON, MULTIPART, URL_ENCODED
+from weft.serving.refusals import OpenAIProblem, Problem
+from weft.serving.requests import MULTIPART, URL_ENCODED
 
 Schema = dict[str, Any]
-SCHEMAS = "#/components/schemas/"
+Responses = dict[int | str, Schema]
 
-
-class Problem(BaseModel):
-    error: str
-    """What is wrong, and what to do."""
-
-
-class OpenAIProblemDetail(BaseModel):
-    message: str
-    type: str
-    param: str | None
-    code: str | None
-
-
-class OpenAIProblem(BaseModel):
-    error: OpenAIProblemDetail
-
-
+DESCRIPTION = (
+    "Translation by weft: LibreTranslate's API, the part of OpenAI's that a translator can answer, streams and "
+    "explanations. If the server has keys, a request needs one: in the header Authorization, or as api_key in the body."
+)
 REASONS = {
-    400: "The request is not as it has to be",
-    401: "A key is needed, or this one is wrong",
+    400: "The request is invalid",
+    401: "The key is missing or wrong",
     403: "Not allowed on this server",
-    404: "There is no such thing",
-    408: "The body did not come in time",
-    409: "The new models are not served; the old ones are",
+    404: "Not found",
+    408: "The body was not received in time",
+    409: "The new models cannot be served; the old ones stay",
     413: "The body is too large",
-    415: "A body of another kind is needed",
+    415: "The body has another type or charset than those that are read",
     421: "The server is not known by this name",
-    429: "Too many requests of this client; Retry-After says when",
-    503: "Too many requests, or the answer took too long; Retry-After says when",
+    429: "Too many requests from this client; Retry-After says when to try again",
+    503: "Too many requests, or the answer took too long; Retry-After says when to try again",
 }
-WITH_BODY = (400, 401, 403, 408, 413, 415, 421, 429, 503)
-WITHOUT_BODY = (421,)
 
 
-def refusals(*statuses: int, problem: type[BaseModel] = Problem) -> dict[int | str, Schema]:
-    """What a route says that it may answer in place of what was asked."""
+def refusals(*statuses: int, problem: type[BaseModel] = Problem) -> Responses:
+    """The refusals that a route documents."""
     retry = {"Retry-After": {"schema": {"type": "string"}, "description": "Seconds to wait."}}
     return {
         status: {
@@ -59,49 +43,31 @@ def refusals(*statuses: int, problem: type[BaseModel] = Problem) -> dict[int | s
     }
 
 
-def body_of(model: type[BaseModel], *, form: bool = False) -> Schema:
-    """A request's body, as JSON and, if the route takes it, as forms; fields that are objects are for JSON alone."""
-    reference = {"$ref": SCHEMAS + model.__name__}
-    content: Schema = {JSON: {"schema": reference}}
-    if form:
-        content[URL_ENCODED] = content[MULTIPART] = {"schema": {"$ref": SCHEMAS + model.__name__ + "Form"}}
-    return {"requestBody": {"required": True, "content": content}, BODY_SCHEMAS: schemas_of(model, form)}
+BODY_STATUSES = (400, 401, 403, 408, 413, 415, 421, 429, 503)
+WITH_BODY = refusals(*BODY_STATUSES)
+OPENAI_WITH_BODY = refusals(404, *BODY_STATUSES, problem=OpenAIProblem)
+WITHOUT_BODY = refusals(421)
 
 
-BODY_SCHEMAS = "x-body-schemas"
-"""Under this name a route keeps the schemas of its body, until they are put where all are."""
-
-
-def schemas_of(model: type[BaseModel], form: bool) -> Schema:
-    schema = model.model_json_schema(ref_template=SCHEMAS + "{model}")
-    schemas: Schema = {**schema.pop("$defs", {}), model.__name__: schema}
-    if form:
-        fields: Mapping[str, Schema] = schema["properties"]
-        flat = {name: field for name, field in fields.items() if not is_object(field)}
-        schemas[model.__name__ + "Form"] = {**schema, "title": schema["title"] + "Form", "properties": flat}
-    return schemas
+def or_form(model: str) -> Schema:
+    """The content types, beside JSON, of a route whose body is the schema of this name."""
+    form = {
+        "schema": {"$ref": f"#/components/schemas/{model}"},
+        "encoding": {"glossary": {"contentType": "application/json"}},
+    }
+    return {"requestBody": {"content": {URL_ENCODED: form, MULTIPART: form}}}
 
 
 def describe(app: FastAPI) -> Schema:
-    """The whole document."""
-    document = get_openapi(title="weft", version="1", description=DESCRIPTION, routes=app.routes)
-    schemas: Schema = document.setdefault("components", {}).setdefault("schemas", {})
-    for path in document["paths"].values():
-        for route in path.values():
-            schemas.update(route.pop(BODY_SCHEMAS, {}))
-            route["responses"].pop("422", None)
-    for unused in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(unused, None)
-    document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    document["security"] = [{}, {"key": []}]
-    return document
-
-
-DESCRIPTION = (
-    "Translation by weft: LibreTranslate's API, the part of OpenAI's that a translator can answer, streams and "
-    "explanations. Where the server has keys, one is needed: in the header Authorization, or as api_key in the body."
-)
-
-
-def is_object(field: Schema) -> bool:
-    return any(kind.get("type") == "object" for kind in [field, *field.get("anyOf", [])])
+    """The OpenAPI document. Made at the first request for it, since it takes a tenth of a second."""
+    if app.openapi_schema is None:
+        document = app.openapi()
+        for path in document["paths"].values():
+            for operation in path.values():
+                operation["responses"].pop("422", None)  # an invalid request is answered by 400
+        for unused in ("HTTPValidationError", "ValidationError"):
+            document["components"]["schemas"].pop(unused, None)
+        document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{}, {"key": []}]
+    assert app.openapi_schema is not None
+    return app.openapi_schema

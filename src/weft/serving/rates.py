@@ -1,4 +1,4 @@
-"""How often a client may ask in a minute, and what is remembered of it."""
+"""How many requests a client may send in a minute, in bounded memory."""
 
 import ipaddress
 import time
@@ -6,43 +6,43 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 
 WINDOW = 60.0
-"""Seconds in which requests are counted."""
-MOST_CLIENTS = 16_384
-"""That are remembered at once; of more the one that was let in longest ago is forgotten."""
+"""Seconds over which requests are counted."""
+MAX_CLIENTS = 16_384
+"""Clients that are remembered; beyond it the one that was allowed longest ago is forgotten."""
 
 
-class Rates:
-    """When each client was let in during the last minute."""
+class RateLimiter:
+    """Remembers when each client was allowed during the last minute."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`most` requests of one client in a minute."""
+        """Allow each client `most` requests a minute."""
         self.most, self.clock = most, clock
-        self.let_in: OrderedDict[str, deque[float]] = OrderedDict()
-        """The client that was let in last at the end."""
+        self.allowed: OrderedDict[str, deque[float]] = OrderedDict()
+        """The client that was allowed last is at the end."""
 
-    def admit(self, client: str) -> bool:
-        """Whether the client may ask once more; it is counted where it may."""
+    def allow(self, client: str) -> bool:
+        """Whether the client may send another request, which is counted if so."""
         now = self.clock()
-        while self.let_in and next(iter(self.let_in.values()))[-1] <= now - WINDOW:
-            self.let_in.popitem(last=False)
-        times = self.let_in.get(client) or deque()
+        while self.allowed and next(iter(self.allowed.values()))[-1] <= now - WINDOW:
+            self.allowed.popitem(last=False)
+        times = self.allowed.get(client) or deque()
         while times and times[0] <= now - WINDOW:
             times.popleft()
         if len(times) >= self.most:
             return False
         times.append(now)
-        self.let_in[client] = times
-        self.let_in.move_to_end(client)
-        if len(self.let_in) > MOST_CLIENTS:
-            self.let_in.popitem(last=False)
+        self.allowed[client] = times
+        self.allowed.move_to_end(client)
+        if len(self.allowed) > MAX_CLIENTS:
+            self.allowed.popitem(last=False)
         return True
 
 
 def network_of(address: str) -> str:
-    """Of IPv6 the first 64 bits, since whoever has one address there has all of its network; else the address."""
+    """The first 64 bits of an IPv6 address, since its owner has the whole network; any other address as it is."""
     try:
         found = ipaddress.ip_address(address)
-    except ValueError:  # a socket that is no network's, or what a proxy says
+    except ValueError:  # a Unix socket, or what a proxy says
         return address
     if isinstance(found, ipaddress.IPv4Address):
         return str(found)

@@ -1,20 +1,37 @@
-"""What a refusal looks like: LibreTranslate's {"error": "..."}, and under /v1 OpenAI's object."""
+"""Refused requests and their responses: LibreTranslate's {"error": "..."}, and OpenAI's error object under /v1."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 RETRY_AFTER = {"Retry-After": "1"}
-"""Seconds; a place in the queue is free as soon as a batch is done."""
+"""In seconds: the queue has a free slot as soon as a batch is done."""
 
 
-class Refused(Exception):
-    """A request is not answered as asked; `status` is HTTP's."""
+class Refused(HTTPException):
+    """Raised for a request that is not answered as asked; the message says why and what to do."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.message, self.headers = status, message, dict(headers or {})
+        super().__init__(status, message, dict(headers or {}))
+
+
+class Problem(BaseModel):
+    error: str
+    """What is wrong, and what to do."""
+
+
+class OpenAIProblemDetail(BaseModel):
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class OpenAIProblem(BaseModel):
+    error: OpenAIProblemDetail
 
 
 def busy(message: str) -> Refused:
@@ -25,8 +42,8 @@ def too_slow(seconds: float) -> Refused:
     return busy(f"the answer took longer than {seconds:g} s")
 
 
-def defect() -> Refused:
-    return Refused(500, "the server has a defect; its log says where")
+def internal_error() -> Refused:
+    return Refused(500, "internal error; the server's log has the details")
 
 
 def wrong_key(*, may_be_in_body: bool) -> Refused:
@@ -34,13 +51,14 @@ def wrong_key(*, may_be_in_body: bool) -> Refused:
     return Refused(401, f"an API key is needed: {places}: Authorization: Bearer KEY", {"WWW-Authenticate": "Bearer"})
 
 
-def response_to(refused: Refused, path: str) -> JSONResponse:
-    return JSONResponse(body_of(refused, path), refused.status, refused.headers)
+def response_to(refused: HTTPException, path: str) -> JSONResponse:
+    return JSONResponse(body_of(refused, path), refused.status_code, refused.headers)
 
 
-def body_of(refused: Refused, path: str) -> dict[str, Any]:
+def body_of(refused: HTTPException, path: str) -> dict[str, Any]:
+    message = str(refused.detail)
     if not path.startswith("/v1/"):
-        return {"error": refused.message}
-    kind = {401: "authentication_error", 429: "rate_limit_error"}.get(refused.status, "invalid_request_error")
-    kind = "server_error" if refused.status >= 500 else kind
-    return {"error": {"message": refused.message, "type": kind, "param": None, "code": None}}
+        return Problem(error=message).model_dump()
+    kind = {401: "authentication_error", 429: "rate_limit_error"}.get(refused.status_code, "invalid_request_error")
+    kind = "server_error" if refused.status_code >= 500 else kind
+    return OpenAIProblem(error=OpenAIProblemDetail(message=message, type=kind)).model_dump()

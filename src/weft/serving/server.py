@@ -66,7 +66,7 @@ def listen(address: Address) -> socket.socket:
 
 
 def make_server(app: Application, service: Service, address: Address) -> uvicorn.Server:
-    limits = service.house.limits
+    limits = service.state.limits
     config = uvicorn.Config(
         app,
         host=address.host,
@@ -120,11 +120,11 @@ class Lifecycle:
         """A second signal ends the grace period at once; a third does not wait for running requests either."""
         if self.server.should_exit:
             self.server.force_exit = True
-        elif self.service.house.is_draining:
+        elif self.service.state.is_draining:
             self.server.should_exit = True
         else:
             log.info("%s: no new requests from now on", signal.Signals(number).name)
-            self.service.house.is_draining = True
+            self.service.state.is_draining = True
             asyncio.get_running_loop().call_later(self.grace, setattr, self.server, "should_exit", True)
 
     def reload(self, number: int) -> None:
@@ -141,7 +141,7 @@ class Lifecycle:
         now = time.monotonic()
         idle = [(one, one.transport.get_write_buffer_size()) for one in connections if is_idle(one)]
         self.idle_since = {one: self.idle_since.get(one, now) for one in idle}
-        limits = self.service.house.limits
+        limits = self.service.state.limits
         for (connection, unread), since in self.idle_since.items():
             # A kernel takes a megabyte at a time from the buffer, so a slow reader gets longer than a silent client
             if now - since > (limits.seconds if unread else limits.body_seconds):

@@ -1,4 +1,4 @@
-"""Answers that are sent piece by piece: they may take as long as a document's, and say so where that is not enough."""
+"""Responses sent piece by piece: they have the time of a document, and report it if that runs out."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -16,15 +16,15 @@ Item = TypeVar("Item")
 
 
 def begin_stream(request: Request) -> float:
-    """Give this answer the time of a document; when that is over by the clock of the loop (admission.py)."""
+    """Give this response the time of a document; returns its deadline by the clock of the loop (admission.py)."""
     state = request.scope["state"]
     state["is_stream"] = True
-    return state["stream_ends"]
+    return state["stream_deadline"]
 
 
 class Streamed(StreamingResponse):
-    """An answer whose generator ends with it: one whose client takes no more is cancelled while it sends, and the
-    generator, which waits to be asked then, would keep its sentences in the queue until the garbage collector comes."""
+    """Closes its generator at the end. If a client stops reading, the response is cancelled while it sends, and the
+    suspended generator would keep its sentences in the queue until it is garbage collected."""
 
     def __init__(self, items: AsyncGenerator[bytes], media_type: str) -> None:
         super().__init__(items, media_type=media_type)
@@ -35,13 +35,13 @@ class Streamed(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def in_time(items: AsyncGenerator[Item], ends: float, limits: Limits) -> AsyncGenerator[Item]:
-    """The items. Raises Refused when the time is over, so that the answer can end with a word about it."""
+async def until_deadline(items: AsyncGenerator[Item], deadline: float, limits: Limits) -> AsyncGenerator[Item]:
+    """The items. Raises Refused at the deadline, so that the response can end with an error."""
     clock = asyncio.get_running_loop().time
     async with aclosing(items):
-        while clock() < ends:
+        while clock() < deadline:
             try:
-                async with asyncio.timeout_at(ends):
+                async with asyncio.timeout_at(deadline):
                     item = await anext(items)
             except StopAsyncIteration:
                 return

@@ -1,8 +1,7 @@
-"""Texts of a request into translations: taken apart, searched in batches with those of other requests, put together.
+"""Translates the texts of a request: splits them, searches their sentences in batches with others, and joins them.
 
-A translation that has gone wrong shows it by its form alone: it repeats itself where its source does not, or was cut
-where translations end at the latest. One that repeats itself is searched again with repetitions forbidden; both are
-flagged.
+Some bad translations can be told by their form: they repeat themselves where their source does not, or reach the
+maximum length. Both are flagged; one that repeats itself is searched again with repetitions forbidden.
 """
 
 import asyncio
@@ -23,63 +22,63 @@ from weft.tasks.translation import Translation, Translator, changed_decoding
 
 Value = TypeVar("Value")
 
-LONGEST_RATIO, LONGEST_EXTRA = 2.0, 50
-"""A translation has at most so many times the pieces of its source and so many more, whatever a model's recipe says."""
+MAX_RATIO, MAX_EXTRA = 2.0, 50
+"""A translation has at most MAX_RATIO times the pieces of its source plus MAX_EXTRA, whatever the recipe says."""
 
 MARKED_AT_ONCE = 16
-"""Translations that get their marks while others wait for the model."""
+"""Translations that get their markup in one call; other requests may use the model between calls."""
 
 SHORT_CHARACTERS = 500
-"""Of texts that are taken apart within a millisecond."""
+"""Texts up to this length are split within a millisecond."""
 
 Flags = frozenset[str]
-"""What is suspicious of a translation: `repetition`, `length`."""
+"""Why a translation is suspicious: `repetition`, `length`."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """How a request wants its texts translated; two that are equal may share a batch."""
+class TranslationOptions:
+    """How a request wants its texts translated; requests with equal options may share a batch."""
 
     best: int = 1
     """Translations of each text."""
     beam_size: int | None = None
-    """Left out: the model's own. It is never less than `best`."""
+    """None: the model's own. Never less than `best`."""
     terms: tuple[tuple[str, str], ...] = ()
-    """A glossary of this request's own."""
+    """The request's own glossary."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """Translations of a sentence, best first, and what is suspicious of the first."""
+class TranslatedSentence:
+    """Translations of a sentence, best first, and the flags of the first."""
 
     translations: tuple[Translation, ...]
     flags: Flags
 
-    def place(self, number: int) -> Translation:
-        """The translation of this place, or the last one."""
-        return self.translations[min(number, len(self.translations) - 1)]
+    def ranked(self, rank: int) -> Translation:
+        """The translation of this rank from 0, or the last one."""
+        return self.translations[min(rank, len(self.translations) - 1)]
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A translated text: as many translations of it as were wished, best first; some may be the same."""
+class TranslatedText:
+    """As many translations of a text as were asked for, best first; some may be equal."""
 
-    places: tuple[str, ...]
+    ranked: tuple[str, ...]
     flags: Flags = frozenset()
 
     @property
     def text(self) -> str:
-        return self.places[0]
+        return self.ranked[0]
 
     @property
     def alternatives(self) -> list[str]:
-        """The others, each different."""
-        return list(dict.fromkeys(place for place in self.places if place != self.text))
+        """The others, without duplicates."""
+        return list(dict.fromkeys(text for text in self.ranked if text != self.text))
 
 
 @dataclass(frozen=True)
 class StreamedSentence:
-    """A sentence of a longer text. What comes `before` each and its `text`, one after the other, are the whole."""
+    """A sentence of a longer text. `before` and `text` of all sentences, joined, are the whole translation."""
 
     index: int
     source: str
@@ -89,30 +88,30 @@ class StreamedSentence:
 
 
 async def translate(
-    model: ServedModel, texts: Sequence[str], wish: Wish, *, keeps_markup: bool = False
-) -> list[Answer]:
-    """An answer a text, in order. Raises UsageError where the model cannot do what is wished."""
+    model: ServedModel, texts: Sequence[str], options: TranslationOptions, *, keeps_markup: bool = False
+) -> list[TranslatedText]:
+    """Translate each text. Raises UsageError if the model does not support the options."""
     passages_of = model.marked if keeps_markup else model.plain
-    passages = await beside_the_loop(texts, lambda: passages_of.take_apart(texts))
-    found = await search_job(model, sentences_of(passages), wish).all()
-    by_place = [[one.place(number) for one in found] for number in range(wish.best)]
-    by_place = [await marked(model, within(passages), place, wish) for place in by_place]
+    passages = await off_loop(texts, lambda: passages_of.take_apart(texts))
+    found = await search_job(model, sentences_of(passages), options).all()
+    by_rank = [[one.ranked(rank) for one in found] for rank in range(options.best)]
+    by_rank = [await marked(model, within(passages), translations, options) for translations in by_rank]
 
-    def put_together() -> list[Answer]:
-        of_places = [passages_of.put_together(texts, passages, place) for place in by_place]
+    def put_together() -> list[TranslatedText]:
+        joined = [passages_of.put_together(texts, passages, translations) for translations in by_rank]
         each = iter(found)
         flags = [frozenset().union(*(next(each).flags for _ in sentences_of([passage]))) for passage in passages]
-        written = zip(*([translation.text for translation in place] for place in of_places), strict=True)
-        return [Answer(places, of_text) for places, of_text in zip(written, flags, strict=True)]
+        ranked = zip(*([translation.text for translation in translations] for translations in joined), strict=True)
+        return [TranslatedText(each, of_text) for each, of_text in zip(ranked, flags, strict=True)]
 
-    return await beside_the_loop(texts, put_together)
+    return await off_loop(texts, put_together)
 
 
 async def marked(
-    model: ServedModel, sentences: Sequence[Sentence], found: Sequence[Translation], wish: Wish
+    model: ServedModel, sentences: Sequence[Sentence], found: Sequence[Translation], options: TranslationOptions
 ) -> list[Translation]:
-    """The translations with the marks of their sentences; others may have the model between any MARKED_AT_ONCE."""
-    glossary = glossary_of(model.translator, wish)
+    """The translations with the markup of their sentences, MARKED_AT_ONCE in a call."""
+    glossary = glossary_of(model.translator, options)
     numbers = [number for number, sentence in enumerate(sentences) if sentence.marks]
     with_marks = list(found)
     for first in range(0, len(numbers), MARKED_AT_ONCE):
@@ -124,10 +123,10 @@ async def marked(
     return with_marks
 
 
-async def stream(model: ServedModel, text: str, wish: Wish) -> AsyncGenerator[StreamedSentence]:
-    """The sentences of a text of any length, in order, each as soon as it is translated."""
-    (passage,) = await beside_the_loop([text], lambda: model.plain.take_apart([text]))
-    job = search_job(model, sentences_of([passage]), wish, grows=True)
+async def stream(model: ServedModel, text: str, options: TranslationOptions) -> AsyncGenerator[StreamedSentence]:
+    """Translate a text of any length; yields its sentences in order, each as soon as it is done."""
+    (passage,) = await off_loop([text], lambda: model.plain.take_apart([text]))
+    job = search_job(model, sentences_of([passage]), options, grows=True)
     index, before, written = 0, "", ""
     async with aclosing(job.in_order()) as answers:
         for item in passage:
@@ -135,23 +134,23 @@ async def stream(model: ServedModel, text: str, wish: Wish) -> AsyncGenerator[St
                 before += item
                 continue
             found = await anext(answers)
-            answer = found.place(0).text
+            answer = found.ranked(0).text
             before = before or model.plain.glue(written, answer)
             yield StreamedSentence(index, item.text, before, answer, found.flags)
             index, before, written = index + 1, "", answer or written
 
 
-async def beside_the_loop(texts: Sequence[str], work: Callable[[], Value]) -> Value:
-    """What the work on these texts comes to: done in another thread where it may take a while. A change of threads has
-    to wait for those that search, which takes far longer than the work on a short text."""
+async def off_loop(texts: Sequence[str], work: Callable[[], Value]) -> Value:
+    """The result of `work`, run in another thread unless the texts are short: switching threads means waiting for those
+    that search, which takes far longer than the work on a short text."""
     if sum(map(len, texts)) <= SHORT_CHARACTERS:
         return work()
     return await asyncio.to_thread(work)
 
 
 async def call(model: ServedModel, function: Callable[[Callable[[], None]], Value]) -> Value:
-    """What the function returns, which has the model for itself while it runs. After each step of the model it calls
-    what it is given, which ends it where nobody waits any more."""
+    """The result of a function that has the model to itself. It is given a callback to call after each step of the
+    model, which raises Abandoned if the client has left."""
 
     def run(_: Sequence[str], are_wanted: Callable[[], bool]) -> list[Value]:
         return [function(ending(are_wanted))]
@@ -160,9 +159,11 @@ async def call(model: ServedModel, function: Callable[[Callable[[], None]], Valu
     return value
 
 
-def search_job(model: ServedModel, sentences: Sequence[str], wish: Wish, *, grows: bool = False) -> Job[Found]:
-    """The sentences on their way to the model."""
-    return submitted(model, Job(sentences, partial(search, model.translator, wish), kind=wish, grows=grows))
+def search_job(
+    model: ServedModel, sentences: Sequence[str], options: TranslationOptions, *, grows: bool = False
+) -> Job[TranslatedSentence]:
+    """Submit the sentences to the model."""
+    return submitted(model, Job(sentences, partial(search, model.translator, options), kind=options, grows=grows))
 
 
 def submitted(model: ServedModel, job: Job[Value]) -> Job[Value]:
@@ -171,35 +172,41 @@ def submitted(model: ServedModel, job: Job[Value]) -> Job[Value]:
     return job
 
 
-# What the thread of a model does
+# In the thread of a model
 
 
-def glossary_of(translator: Translator, wish: Wish) -> Glossary | None:
-    return Glossary(wish.terms, translator.languages) if wish.terms else None
+def glossary_of(translator: Translator, options: TranslationOptions) -> Glossary | None:
+    return Glossary(options.terms, translator.languages) if options.terms else None
 
 
-def search(translator: Translator, wish: Wish, sentences: Sequence[str], are_wanted: Callable[[], bool]) -> list[Found]:
-    """Raises Abandoned, between two steps, when the answers are not wanted any more."""
-    config = changed_decoding(translator.decoding, changes_for(wish, translator.decoding))
-    ask: dict[str, Any] = {**dict(config), "after_step": ending(are_wanted), "glossary": glossary_of(translator, wish)}
+def search(
+    translator: Translator, options: TranslationOptions, sentences: Sequence[str], are_wanted: Callable[[], bool]
+) -> list[TranslatedSentence]:
+    """Raises Abandoned between two steps if the answers are no longer wanted."""
+    config = changed_decoding(translator.decoding, changes_for(options, translator.decoding))
+    ask: dict[str, Any] = {
+        **dict(config),
+        "after_step": ending(are_wanted),
+        "glossary": glossary_of(translator, options),
+    }
     found = [
-        Found(tuple(translations), flags_of(sentence, translations[0].text, config, translator))
+        TranslatedSentence(tuple(translations), flags_of(sentence, translations[0].text, config, translator))
         for sentence, translations in zip(
-            sentences, translator.translate_n_best(sentences, wish.best, **ask), strict=True
+            sentences, translator.translate_n_best(sentences, options.best, **ask), strict=True
         )
     ]
     looping = [index for index, one in enumerate(found) if "repetition" in one.flags]
-    if looping and not wish.terms and can_forbid_repetitions(translator):
+    if looping and not options.terms and can_forbid_repetitions(translator):
         again = [sentences[index] for index in looping]
         ask |= {"no_repeat_ngram": FORBIDDEN_NGRAM}
-        for index, translations in zip(looping, translator.translate_n_best(again, wish.best, **ask), strict=True):
+        for index, translations in zip(looping, translator.translate_n_best(again, options.best, **ask), strict=True):
             flags = flags_of(sentences[index], translations[0].text, config, translator)
-            found[index] = Found(tuple(translations), flags | {"repetition"})
+            found[index] = TranslatedSentence(tuple(translations), flags | {"repetition"})
     return found
 
 
 def ending(are_wanted: Callable[[], bool]) -> Callable[[], None]:
-    """What to call after each step of a model: it raises Abandoned where the answers are not wanted any more."""
+    """A callback for after each step of a model."""
 
     def after_step() -> None:
         if not are_wanted():
@@ -208,15 +215,15 @@ def ending(are_wanted: Callable[[], bool]) -> Callable[[], None]:
     return after_step
 
 
-def changes_for(wish: Wish, config: DecodingConfig) -> dict[str, Any]:
-    """What is set anew of a model's decoding."""
+def changes_for(options: TranslationOptions, config: DecodingConfig) -> dict[str, Any]:
+    """The decoding keys to change in the model's own configuration."""
     changes: dict[str, Any] = {
-        "max_length_ratio": min(config.max_length_ratio, LONGEST_RATIO),
-        "max_length_extra": min(config.max_length_extra, LONGEST_EXTRA),
+        "max_length_ratio": min(config.max_length_ratio, MAX_RATIO),
+        "max_length_extra": min(config.max_length_extra, MAX_EXTRA),
     }
-    needs_beam = wish.best > 1 or wish.beam_size is not None or bool(wish.terms)
+    needs_beam = options.best > 1 or options.beam_size is not None or bool(options.terms)
     if needs_beam:
-        changes["beam_size"] = max(wish.best, wish.beam_size or config.beam_size)
+        changes["beam_size"] = max(options.best, options.beam_size or config.beam_size)
         if config.method == "greedy":
             changes["method"] = "beam"
     return changes
@@ -228,7 +235,7 @@ LETTER = re.compile(r"[^\W\d_]")
 
 
 def flags_of(source: str, text: str, config: DecodingConfig, translator: Translator) -> Flags:
-    """`repetition`: four times the same in a row, unless the source does so too; `length`: as long as it could be."""
+    """`repetition`: the same four times in a row, unless the source has that too; `length`: the maximum length."""
     import torch
 
     flags = set()

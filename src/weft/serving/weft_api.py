@@ -1,47 +1,72 @@
-"""What weft can do beside the APIs of others: streams, explanations, alternatives at a word, other models in place."""
+"""Weft's own API: streams, explanations, alternatives at a word, reloading the models."""
 
 import json
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
-from pydantic import BaseModel, StringConstraints
-from starlette.responses import JSONResponse, Response
+from fastapi import APIRouter
+from pydantic import BaseModel, Field, StringConstraints
+from starlette.requests import Request
+from starlette.responses import Response
 
 from weft.errors import WeftError
 from weft.serving.models import ServedModel
-from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, body_of, refusals
-from weft.serving.reading import read_request
+from weft.serving.openapi import WITH_BODY, refusals
 from weft.serving.refusals import Refused
-from weft.serving.requests import Glossary, Key, ModelName, Term, Whole, codes_of, terms_of
-from weft.serving.service import AUTO, Service
+from weft.serving.requests import AtMost, Current, Glossary, Route, Text, TranslationRequest, terms_of
+from weft.serving.service import Service
 from weft.serving.streams import Streamed, begin_stream
-from weft.serving.translating import StreamedSentence, Wish, call
+from weft.serving.translating import StreamedSentence, TranslationOptions, call
 from weft.text.language import code_of
 from weft.text.tokenizer import Tokenizer
 
 log = logging.getLogger("weft.serving")
 
 NDJSON, EVENTS = "application/x-ndjson", "text/event-stream"
-MOST_PIECES = 256
-"""Of a translation that is given."""
-MOST_WITH_ALTERNATIVES = 128
-"""Of a text, and of the beginning of its translation: for each alternative a search runs to its end, and of a text that
-says nothing, such as a hundred emoji, as far as it may."""
+MAX_PIECES = 256
+"""Pieces of a given translation to explain."""
+MAX_PIECES_WITH_ALTERNATIVES = 128
+"""Pieces of a text, and of the beginning of its translation, to find alternatives for: each alternative takes a whole
+search, which for a text without meaning, such as a hundred emoji, runs to the maximum length."""
 PIECES_AT_ONCE = 512
-"""So many pieces of source and prefix, over all alternatives, are searched for together; others come in between."""
-LONGER = 4
-"""How many times the characters of an explained text its translation may have: English has about three for each of
-Chinese."""
+"""Pieces of source and prefix, over all alternatives, in one search; other requests may use the model in between."""
+TRANSLATION_FACTOR = 4
+"""Characters of a translation per character of its explained text; English has about three for one of Chinese."""
+
+router = APIRouter(prefix="/weft", route_class=Route)
+
+ExplainedText = Annotated[str, StringConstraints(min_length=1, pattern=r"\S"), AtMost("explained_characters")]
+GivenTranslation = Annotated[Text, AtMost("explained_characters", TRANSLATION_FACTOR)]
+
+
+class StreamRequest(TranslationRequest):
+    q: Annotated[Text, AtMost("body_bytes")]
+    """A text of any length."""
+    glossary: Glossary | None = None
+    """Terms of the source language and the translations that have to appear for them."""
+
+
+class ExplainRequest(TranslationRequest):
+    q: ExplainedText
+    translation: GivenTranslation | None = None
+    """The translation to explain; omitted or empty: the model's own."""
+    beam_size: Annotated[int, Field(ge=1), AtMost("beam_size")] | None = None
+
+
+class AlternativesRequest(TranslationRequest):
+    q: ExplainedText
+    prefix: GivenTranslation = ""
+    """The translation up to the place in question."""
+    best: Annotated[int, Field(ge=1), AtMost("beam_size")] = 5
 
 
 class NextWord(BaseModel):
     word: str
     text: str
-    """The whole translation that goes on from it."""
+    """The whole translation that continues with the word."""
     score: float
 
 
@@ -53,194 +78,135 @@ class Status(BaseModel):
     status: str
 
 
-def add_routes(app: FastAPI, service: Service) -> None:
-    limits, models = service.house.limits, service.models
-    source_code, target_code = codes_of(models)
-    name = ModelName(list(models.loaded))
-    as_long_as_a_body = StringConstraints(max_length=limits.body_bytes)
-    explained = StringConstraints(min_length=1, max_length=limits.explained_characters, pattern=r"\S")
-    translated = StringConstraints(max_length=LONGER * limits.explained_characters)
-
-    class StreamRequest(BaseModel):
-        q: Annotated[str, as_long_as_a_body]
-        """A text of any length."""
-        source: Annotated[str, source_code]
-        target: Annotated[str, target_code]
-        glossary: Annotated[dict[Term, Term], Glossary(limits.terms)] | None = None
-        """Terms of the source language and their translations, which have to appear."""
-        api_key: Key = ""
-        model: Annotated[str, name] = ""
-
-    class ExplainRequest(BaseModel):
-        q: Annotated[str, explained]
-        source: Annotated[str, source_code]
-        target: Annotated[str, target_code]
-        translation: Annotated[str, translated] | None = None
-        """What is to be explained; left out or empty: the model's own translation."""
-        beam_size: Annotated[int, Whole(1, limits.beam_size)] | None = None
-        api_key: Key = ""
-        model: Annotated[str, name] = ""
-
-    class AlternativesRequest(BaseModel):
-        q: Annotated[str, explained]
-        source: Annotated[str, source_code]
-        target: Annotated[str, target_code]
-        prefix: Annotated[str, translated] = ""
-        """How the translation begins, up to the place in question."""
-        best: Annotated[int, Whole(1, limits.beam_size)] = 5
-        api_key: Key = ""
-        model: Annotated[str, name] = ""
-
-    async def model_for(asked: StreamRequest) -> ServedModel | None:
-        source = (await service.detect(asked.q)).language if asked.source == AUTO else asked.source
-        return service.model_between(source, asked.target, asked.model)
-
-    async def model_of(asked: ExplainRequest | AlternativesRequest) -> ServedModel:
-        """The one that is asked about: it reads even what looks like its target language."""
-        into = [source for source, target in models.directions if target == code_of(asked.target)]
-        source = (await service.detect(asked.q)).language if asked.source == AUTO else asked.source
-        model = service.model_between(source if code_of(source) in into else into[0], asked.target, asked.model)
-        assert model is not None
-        return model
-
-    @app.post(
-        "/weft/stream",
-        summary="Translate a long text, sentence by sentence as they are done",
-        response_class=Response,
-        responses={
-            200: {
-                "description": "A line, or with Accept: text/event-stream an event, for each sentence in order: index, "
-                "source, before, text. What comes `before` each and its `text` joined are the translation. A line with "
-                "`error` is the last one.",
-                "content": {NDJSON: {}, EVENTS: {}},
-            },
-            **refusals(*WITH_BODY),
+@router.post(
+    "/stream",
+    summary="Translate a long text, sentence by sentence as they are done",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "A line, or with Accept: text/event-stream an event, for each sentence in order: index, "
+            "source, before, text. `before` and `text` of all, joined, are the translation. A line with `error` is the "
+            "last one.",
+            "content": {NDJSON: {}, EVENTS: {}},
         },
-        openapi_extra=body_of(StreamRequest),
-    )
-    async def stream_text(request: Request) -> Response:
-        asked = await read_request(request, StreamRequest)
-        service.refuse_without_key(request, asked.api_key)
-        model = await model_for(asked)
-        wish = Wish(terms=terms_of(asked.glossary))
-        lines = streamed_lines(service, model, asked.q, wish, begin_stream(request))
-        if EVENTS in request.headers.get("accept", ""):
-            return Streamed(as_events(lines), EVENTS)
-        return Streamed(as_ndjson(lines), NDJSON)
-
-    @app.post(
-        "/weft/explain",
-        summary="Why the model translates a sentence as it does",
-        responses={200: {"model": dict[str, Any]}, **refusals(*WITH_BODY)},
-        openapi_extra=body_of(ExplainRequest),
-    )
-    async def explain(request: Request) -> Response:
-        from weft.tasks import explanation
-
-        asked = await read_request(request, ExplainRequest)
-        service.refuse_without_key(request, asked.api_key)
-        model = await model_of(asked)
-        service.count(model, [asked.q])
-        refuse_long(model.translator.model.target_tokenizer, asked.translation or "", MOST_PIECES)
-        try:
-            found = await call(
-                model,
-                lambda after_step: explanation.explain(
-                    model.translator,
-                    asked.q,
-                    target=asked.translation or None,
-                    beam_size=asked.beam_size,
-                    after_step=after_step,
-                ).as_json(),
-            )
-        except WeftError as error:
-            raise Refused(400, str(error)) from None
-        return JSONResponse(found)
-
-    @app.post(
-        "/weft/alternatives",
-        summary="What else could come at a place of a translation",
-        responses={200: {"model": NextWords}, **refusals(*WITH_BODY)},
-        openapi_extra=body_of(AlternativesRequest),
-    )
-    async def alternatives(request: Request) -> Response:
-        from weft.tasks.alternatives import complete, find_beginnings, rank
-
-        asked = await read_request(request, AlternativesRequest)
-        service.refuse_without_key(request, asked.api_key)
-        model = await model_of(asked)
-        service.count(model, [asked.q])
-        translator, config = model.translator, model.translator.decoding
-        pieces = refuse_long(translator.model.source_tokenizer, asked.q, MOST_WITH_ALTERNATIVES)
-        pieces += refuse_long(translator.model.target_tokenizer, asked.prefix, MOST_WITH_ALTERNATIVES)
-        try:
-            prefix, beginnings = await call(
-                model,
-                lambda after_step: find_beginnings(translator, asked.q, asked.prefix, asked.best, config, after_step),
-            )
-            hypotheses = []
-            at_once = max(1, PIECES_AT_ONCE // (pieces + 1))
-            for part in (beginnings[first : first + at_once] for first in range(0, len(beginnings), at_once)):
-                hypotheses += await call(model, partial(complete, translator, asked.q, part, config))
-        except WeftError as error:
-            raise Refused(400, str(error)) from None
-        found = rank(translator, len(prefix), hypotheses, asked.best)
-        words = [{"word": one.word, "text": one.text, "score": one.score} for one in found]
-        return JSONResponse({"alternatives": words})
-
-    @app.post(
-        "/weft/reload",
-        summary="Load all models anew from where they came from, without losing a request",
-        responses={200: {"model": Status}, **refusals(401, 403, 409, *WITHOUT_BODY)},
-    )
-    async def reload() -> Response:
-        if not service.house.keys:
-            raise Refused(403, "a server without keys is reloaded by a signal: kill -HUP its process")
-        await reload_models(service)
-        return JSONResponse({"status": "reloaded"})
+        **WITH_BODY,
+    },
+)
+async def stream_text(asked: StreamRequest, request: Request, service: Current) -> Response:
+    service.check_key(request, asked.api_key)
+    model = service.model_between(await service.resolve(asked.source, asked.q), asked.target, asked.model)
+    lines = streamed_lines(service, model, asked, begin_stream(request))
+    if EVENTS in request.headers.get("accept", ""):
+        return Streamed(as_events(lines), EVENTS)
+    return Streamed(as_ndjson(lines), NDJSON)
 
 
-def refuse_long(tokenizer: Tokenizer, text: str, most: int) -> int:
-    """How many pieces a text has. Raises Refused for what would keep the model from others for seconds: each piece
-    takes a step, and each step looks at all before it."""
+@router.post("/explain", summary="Explain a translation", responses=WITH_BODY)
+async def explain(asked: ExplainRequest, request: Request, service: Current) -> dict[str, Any]:
+    from weft.tasks import explanation
+
+    service.check_key(request, asked.api_key)
+    model = await model_of(asked, service)
+    service.count(model, [asked.q])
+    check_pieces(model.translator.model.target_tokenizer, asked.translation or "", MAX_PIECES)
+    settings: dict[str, Any] = {"target": asked.translation or None, "beam_size": asked.beam_size}
+
+    def work(after_step: Callable[[], None]) -> dict[str, Any]:
+        return explanation.explain(model.translator, asked.q, **settings, after_step=after_step).as_json()
+
+    try:
+        return await call(model, work)
+    except WeftError as error:
+        raise Refused(400, str(error)) from None
+
+
+@router.post("/alternatives", summary="Find alternatives at a place of a translation", responses=WITH_BODY)
+async def alternatives(asked: AlternativesRequest, request: Request, service: Current) -> NextWords:
+    from weft.tasks.alternatives import complete, find_beginnings, rank
+
+    service.check_key(request, asked.api_key)
+    model = await model_of(asked, service)
+    service.count(model, [asked.q])
+    translator, config = model.translator, model.translator.decoding
+    pieces = check_pieces(translator.model.source_tokenizer, asked.q, MAX_PIECES_WITH_ALTERNATIVES)
+    pieces += check_pieces(translator.model.target_tokenizer, asked.prefix, MAX_PIECES_WITH_ALTERNATIVES)
+    try:
+        prefix, beginnings = await call(
+            model, partial(find_beginnings, translator, asked.q, asked.prefix, asked.best, config)
+        )
+        hypotheses = []
+        at_once = max(1, PIECES_AT_ONCE // (pieces + 1))
+        for part in (beginnings[first : first + at_once] for first in range(0, len(beginnings), at_once)):
+            hypotheses += await call(model, partial(complete, translator, asked.q, part, config))
+    except WeftError as error:
+        raise Refused(400, str(error)) from None
+    found = rank(translator, len(prefix), hypotheses, asked.best)
+    return NextWords(alternatives=[NextWord(word=one.word, text=one.text, score=one.score) for one in found])
+
+
+async def model_of(asked: ExplainRequest | AlternativesRequest, service: Service) -> ServedModel:
+    """The model to explain; it is given even a text that looks like its target language."""
+    sources = [source for source, target in service.models.directions if target == code_of(asked.target)]
+    source = await service.resolve(asked.source, asked.q)
+    source = source if code_of(source) in sources else sources[0]
+    model = service.model_between(source, asked.target, asked.model)
+    assert model is not None
+    return model
+
+
+def check_pieces(tokenizer: Tokenizer, text: str, most: int) -> int:
+    """The number of pieces of a text. Raises Refused for one that would occupy the model for seconds: each piece takes
+    a step, and each step attends to all before it."""
     pieces = len(tokenizer.encode([text])[0])
     if pieces > most:
-        raise Refused(400, f"texts of up to {most} pieces of the model are looked into; one here has {pieces:,}")
+        raise Refused(400, f"a text here may have up to {most} pieces of the model; this one has {pieces:,}")
     return pieces
 
 
-async def reload_models(service: Service) -> None:
-    """Raises Refused where the new models are not served."""
-    metric = service.house.metrics.reloads
+@router.post(
+    "/reload",
+    summary="Reload all models from where they came from, without losing a request",
+    responses=refusals(401, 403, 409, 421),
+)
+async def reload(service: Current) -> Status:
+    if not service.state.keys:
+        raise Refused(403, "a server without keys is reloaded by a signal: kill -HUP its process")
+    await reload_models(service)
+    return Status(status="reloaded")
 
-    def tell(error: BaseException | None) -> None:
-        metric.labels("refused" if error else "done").inc()
+
+async def reload_models(service: Service) -> None:
+    """Raises Refused if the new models cannot be served."""
+    reloads = service.state.metrics.reloads
+
+    def report(error: BaseException | None) -> None:
+        reloads.labels("refused" if error else "done").inc()
         if error is None:
-            log.info("models loaded anew: %s", ", ".join(model.id for model in service.models))
+            log.info("models reloaded: %s", ", ".join(model.id for model in service.models))
         else:
-            log.error(
-                "the models stay as they are: %s", error if isinstance(error, WeftError) else type(error).__name__
-            )
+            reason = error if isinstance(error, WeftError) else type(error).__name__
+            log.error("reload refused, the models stay as they are: %s", reason)
 
     try:
-        await service.models.reload(tell)
+        await service.models.reload(report)
     except WeftError as error:
         raise Refused(409, str(error)) from None
 
 
 async def streamed_lines(
-    service: Service, model: ServedModel | None, text: str, wish: Wish, ends: float
+    service: Service, model: ServedModel | None, asked: StreamRequest, deadline: float
 ) -> AsyncGenerator[dict[str, Any]]:
-    """What a line holds for each sentence, until the time `ends`; the last one may be an error."""
+    """The object for each sentence, until the deadline; the last one may be an error."""
     if model is None:
-        yield as_line(StreamedSentence(0, text, "", text, frozenset()))
+        yield as_line(StreamedSentence(0, asked.q, "", asked.q, frozenset()))
         return
+    options = TranslationOptions(terms=terms_of(asked.glossary))
     try:
-        async with aclosing(service.stream(model, text, wish, ends)) as sentences:
+        async with aclosing(service.stream(model, asked.q, options, deadline)) as sentences:
             async for sentence in sentences:
                 yield as_line(sentence)
     except Refused as refused:
-        yield {"error": refused.message}
+        yield {"error": refused.detail}
 
 
 def as_line(sentence: StreamedSentence) -> dict[str, Any]:
