@@ -19,10 +19,10 @@ from bench.machine import RESULTS, Line, append_line, circumstances, say
 
 from weft.data.corpus import ParallelText, read_corpora
 from weft.data.doctor.lexicon import Lexicon, learn
-from weft.tasks.explanation import Explanation, Link, align, explain, mean_over_heads
-from weft.tasks.translation import Translator, load_translator
+from weft.evaluating.explanation import Explanation, Link, align, explain, mean_over_heads
 from weft.text.normalization import PIECE_MARK
 from weft.text.words import cut_words, han_cutter
+from weft.translating.translator import Translator, load_translator
 
 LINES = RESULTS / "alignment.jsonl"
 PAIRS = 500

@@ -41,10 +41,10 @@ from bench.peers.untrained import untrained_models
 
 from weft.data.corpus import read_corpora
 from weft.export.folder import export_model
+from weft.folders.export import Precision
+from weft.folders.model_folder import TranslationModel, find_model, load_model
 from weft.metrics.translation import sacre_bleu
 from weft.runtime import choose_device, has_native_bf16
-from weft.tasks.exported import Precision
-from weft.tasks.model_folder import TranslationModel, find_model, load_model
 
 LINES = RESULTS / "decoding.jsonl"
 PEERS = Path(__file__).with_name("peers")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bench.machine import Line, append_line, circumstances, show_last_session
 
-from weft.tasks.model_folder import find_model
-from weft.tasks.translation import Translator, load_translator
+from weft.folders.model_folder import find_model
+from weft.translating.translator import Translator, load_translator
 
 FILE = "zh-en-50k/valid.tsv"
 

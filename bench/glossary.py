@@ -33,10 +33,10 @@ from bench.machine import (
 from bench.shipped import Pair, read_pairs, tatoeba_rows
 
 from weft.metrics.translation import chrf, sacre_bleu
-from weft.tasks.glossary import Glossary, whole_words
-from weft.tasks.translation import Translator
 from weft.text.chinese import convert_script
 from weft.text.words import cut_chinese
+from weft.translating.glossary import Glossary, whole_words
+from weft.translating.translator import Translator
 
 LINES = RESULTS / "glossary.jsonl"
 LANGUAGES = ("zh", "en")

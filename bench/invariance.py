@@ -30,11 +30,11 @@ from weft.data.corpus import read_corpora
 from weft.data.sentences import Sentences
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import StepFunction
+from weft.folders.model_folder import find_model, load_model
 from weft.models.transformer import Transformer, TransformerState
 from weft.runtime import PRECISIONS
-from weft.tasks.model_folder import find_model, load_model
-from weft.tasks.translation import batches_by_length, computing_in, encode_sources
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.translating.translator import batches_by_length, computing_in, encode_sources
 
 LINES = RESULTS / "invariance.jsonl"
 SENTENCES, BATCH = 500, 40

@@ -25,9 +25,9 @@ from bench.machine import (
 )
 from bench.shipped import read_pairs, tatoeba_rows
 
-from weft.tasks.passages import PassageTranslator
-from weft.tasks.translation import Translator
 from weft.text.chinese import convert_script
+from weft.translating.passages import PassageTranslator
+from weft.translating.translator import Translator
 
 LINES = RESULTS / "markup.jsonl"
 INSIDE = re.compile(r"<b>(.*?)</b>")

@@ -22,8 +22,8 @@ from bench.machine import (
 )
 from bench.options import options_of, parser_of
 
-from weft.tasks.translation_memory import TranslationMemory
 from weft.text.normalization import normalize
+from weft.translating.memory import TranslationMemory
 
 LINES = RESULTS / "memory.jsonl"
 UNITS, ASKED = 100_000, 500

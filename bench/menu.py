@@ -31,10 +31,10 @@ from bench.options import options_of, parser_of
 from bench.shipped import tatoeba_rows
 
 from weft.data.corpus import ParallelText
+from weft.evaluating.forced import score_pairs
 from weft.metrics.translation import score_translations
-from weft.tasks.forced import score_pairs
-from weft.tasks.translation import Translator, load_translator
-from weft.tasks.translation_memory import read_memory
+from weft.translating.memory import read_memory
+from weft.translating.translator import Translator, load_translator
 
 LINES = RESULTS / "menu.jsonl"
 

@@ -24,11 +24,11 @@ from weft.config import Resolved, read_recipe
 from weft.data.batching import PairBatches
 from weft.errors import WeftError
 from weft.files import sha256
-from weft.tasks.corpora import read_all
-from weft.tasks.first_model import first_model
-from weft.tasks.preparation import prepare
-from weft.tasks.recipes import TranslationRecipe
-from weft.tasks.training import Silent, train, training_batches
+from weft.folders.recipes import TranslationRecipe
+from weft.preparing.corpora import read_all
+from weft.preparing.first_model import first_model
+from weft.preparing.preparation import prepare
+from weft.runs.train import Silent, train, training_batches
 
 CHECKPOINT_EVERY = "5m"
 SHUFFLE = 1

@@ -26,15 +26,15 @@ from torch.nn import functional as F
 
 from weft.config import Resolved, read_recipe
 from weft.data.batching import Batch
+from weft.folders.recipes import TranslationRecipe
 from weft.layers.attention import MultiHeadAttention, attend_explicit
 from weft.layers.dropout import BYTE_VALUES, Dropout, drop_by_bytes
 from weft.layers.positions import Turn, turn_explicit
+from weft.preparing.corpora import read_all
+from weft.preparing.first_model import first_model
+from weft.preparing.preparation import prepare
+from weft.runs.train import Silent, trainer_for_a_trial
 from weft.runtime import choose_threads, keep_memory_pages, keep_programs
-from weft.tasks.corpora import read_all
-from weft.tasks.first_model import first_model
-from weft.tasks.preparation import prepare
-from weft.tasks.recipes import TranslationRecipe
-from weft.tasks.training import Silent, trainer_for_a_trial
 from weft.training.losses import Loss, cross_entropy
 
 LINES = RESULTS / "parts.jsonl"
@@ -148,7 +148,7 @@ def plain_loss() -> Iterator[None]:
         assert tokens is None  # or rows would have to be left out: batches are filled up on a GPU alone
         return cross_entropy(hidden @ weight.to(hidden.dtype).T, labels, smoothing, z_loss)
 
-    with patch("weft.tasks.translation.blocked_cross_entropy", loss):
+    with patch("weft.translating.translator.blocked_cross_entropy", loss):
         yield
 
 

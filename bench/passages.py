@@ -22,9 +22,9 @@ from bench.machine import (
 
 from weft.data.corpus import read_corpora
 from weft.metrics.translation import chrf, sacre_bleu
-from weft.tasks.passages import PassageTranslator, Split
-from weft.tasks.translation import Translator
 from weft.text.sentence_splitting import split_sentences
+from weft.translating.passages import PassageTranslator, Split
+from weft.translating.translator import Translator
 
 LINES = RESULTS / "passages.jsonl"
 SPLITS: tuple[Split, ...] = ("always", "never")

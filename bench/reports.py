@@ -27,10 +27,10 @@ from bench.machine import (
 
 from weft.data.corpus import read_corpora
 from weft.errors import WeftError
-from weft.tasks.evaluation import evaluate
-from weft.tasks.training import train
-from weft.tasks.translation import load_translator
+from weft.evaluating.evaluation import evaluate
+from weft.runs.train import train
 from weft.training.run_folder import RunStatus
+from weft.translating.translator import load_translator
 
 LINES = RESULTS / "reports.jsonl"
 

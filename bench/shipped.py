@@ -48,17 +48,17 @@ from bench.one_run import look_ahead, spend
 from weft.cli.augment import MAX_RATIO
 from weft.data.corpus import read_corpora
 from weft.data.keys import keys_of
+from weft.evaluating.evaluation import EvaluatedSet, evaluate
 from weft.files import write_atomically
-from weft.tasks.augment import back_translate, distill
-from weft.tasks.evaluation import EvaluatedSet, evaluate
-from weft.tasks.model_card import model_card, recorded_files
-from weft.tasks.model_copy import copy_model
-from weft.tasks.model_folder import CARD, PRETRAINED, find_model, load_model
-from weft.tasks.parents import parents_of
-from weft.tasks.training import train
-from weft.tasks.translation import Translator
+from weft.folders.card import model_card, recorded_files
+from weft.folders.copy import copy_model
+from weft.folders.model_folder import CARD, PRETRAINED, find_model, load_model
+from weft.preparing.parents import parents_of
+from weft.runs.augment import back_translate, distill
+from weft.runs.train import train
 from weft.text.chinese import convert_script
 from weft.training.run_folder import RunStatus
+from weft.translating.translator import Translator
 
 LINES = RESULTS / "shipped.jsonl"
 MODELS = ("zh-en", "en-zh")

@@ -48,10 +48,10 @@ from bench.peers.prepare import prepare
 
 from weft.cli.start import with_whole_heap
 from weft.data.store import Store
+from weft.folders.model_folder import TranslationModel
 from weft.models.cost import PRODUCTS_IN_AN_UPDATE
+from weft.runs.train import Silent, training_batches
 from weft.runtime import PRECISIONS, choose_device, has_native_bf16
-from weft.tasks.model_folder import TranslationModel
-from weft.tasks.training import Silent, training_batches
 
 LINES = RESULTS / "training.jsonl"
 PEERS = Path(__file__).with_name("peers")

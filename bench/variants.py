@@ -9,7 +9,7 @@ from bench.machine import ROOT, Line
 from weft.config import read_recipe
 from weft.errors import RecipeError
 from weft.files import sha256
-from weft.tasks.recipes import TranslationRecipe
+from weft.folders.recipes import TranslationRecipe
 
 
 @dataclass(frozen=True)

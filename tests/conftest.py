@@ -3,11 +3,15 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
+
+if TYPE_CHECKING:
+    from weft.folders.model_folder import TranslationModel
 
 SOURCES = Path(__file__).parents[1] / "src"
 # A module without such annotations has types alone, which `make check` proves; checking them took a third of the time.
@@ -78,7 +82,7 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     It belongs to all tests: one that changes something copies it first.
     """
-    from weft.tasks.training import train
+    from weft.runs.train import train
 
     folder = tmp_path_factory.mktemp("tiny")
     numbers = {"一": "one", "两": "two", "三": "three", "四": "four", "五": "five", "六": "six", "十": "ten"}
@@ -99,7 +103,7 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     Random weights and the vocabularies of tiny_run. It reads its source closely, and bytes are improbable.
     """
     from weft.config import changed
-    from weft.tasks.model_folder import TranslationModel, build_transformer, find_model, load_model, save_model
+    from weft.folders.model_folder import TranslationModel, build_transformer, find_model, load_model, save_model
     from weft.text.kinds import pieces_of
     from weft.text.word_ranges import BYTE
 
@@ -121,6 +125,47 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("distinct")
     save_model(folder, TranslationModel(resolved, model, trained.source_tokenizer, trained.target_tokenizer), "")
     return folder
+
+
+@pytest.fixture
+def random_model(tiny_run: Path) -> "TranslationModel":
+    """2+2 layers, 64 wide, random weights, the vocabularies of tiny_run."""
+    from weft.config import resolve
+    from weft.folders.model_folder import TranslationModel, build_transformer, find_model, load_model
+    from weft.folders.recipes import TranslationRecipe
+
+    trained = load_model(find_model(tiny_run / "run"))
+    recipe = {
+        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
+        "tokenizer": {"source_script": "simplified", "target_script": "keep"},
+        "model": {
+            "model_dim": 64,
+            "num_heads": 4,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "ff_dim": 128,
+            "tie": "none",  # random weights that are tied write the token again that they have just read
+        },
+        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
+    }
+    resolved = resolve(recipe, TranslationRecipe, "a random model")
+    sizes = trained.source_tokenizer.vocab_size, trained.target_tokenizer.vocab_size
+    model = build_transformer(resolved.recipe, *sizes).eval()
+    with torch.no_grad():
+        model.output.weight.mul_(3)  # sharper than at its start, so that no two answers are near a tie
+    return TranslationModel(resolved, model, trained.source_tokenizer, trained.target_tokenizer)
+
+
+@pytest.fixture
+def wordy_model(random_model: "TranslationModel") -> "TranslationModel":
+    """The same, writing words: most pieces of its small vocabulary are bytes, and those are improbable here."""
+    from weft.text.kinds import pieces_of
+    from weft.text.word_ranges import BYTE
+
+    pieces = pieces_of(random_model.target_tokenizer, "bpe")
+    with torch.no_grad():
+        random_model.model.output.weight[[bool(BYTE.fullmatch(piece)) for piece in pieces]] = 0.0
+    return random_model
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from weft.folders.model_folder import find_model, load_model
 from weft.layers.attention import attend_explicit, attend_fused
 from weft.layers.dropout import Dropout
 from weft.models.transformer import Transformer, TransformerConfig
-from weft.tasks import first_model, training, translation
-from weft.tasks.model_folder import find_model, load_model
-from weft.tasks.training import train
-from weft.tasks.translation import Translator
+from weft.preparing import first_model
+from weft.runs import train as training
+from weft.runs.train import train
 from weft.training.losses import (
     BlockedCrossEntropy,
     Teaching,
@@ -25,6 +25,8 @@ from weft.training.losses import (
     blocked_guided_cross_entropy,
     cross_entropy,
 )
+from weft.translating import translator as translation
+from weft.translating.translator import Translator
 
 VOCAB = 30
 SHAPES: dict[str, dict[str, Any]] = {

@@ -14,7 +14,7 @@ from weft.cli.main import app
 from weft.config import resolve
 from weft.config.keys import all_keys, tables_in
 from weft.config.toml import read_toml, write_value
-from weft.tasks.recipes import TranslationRecipe
+from weft.folders.recipes import TranslationRecipe
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path.name for path in (ROOT / "docs" / "en").glob("*.md"))

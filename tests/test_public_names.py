@@ -20,8 +20,8 @@ def test_these_are_the_public_names() -> None:
 
 def test_each_name_is_what_stands_in_its_room() -> None:
     from weft.analysis.report import write_report
-    from weft.tasks.training import train
-    from weft.tasks.translation import Translator, load_translator
+    from weft.runs.train import train
+    from weft.translating.translator import Translator, load_translator
 
     found = {name: getattr(weft, name) for name in weft.HOMES}
     assert found == {
@@ -111,7 +111,7 @@ def test_what_is_of_another_type_is_refused_in_words(distinct_model: Path) -> No
     program = f"""
 import json, weft
 from weft.errors import UsageError
-from weft.tasks.explanation import explain
+from weft.evaluating.explanation import explain
 run = {str(distinct_model)!r}
 translator, said = weft.load(run), []
 for call in {list(REFUSED)!r}:

@@ -12,7 +12,7 @@ from meter import Meter
 
 import weft
 from weft.data.batching import Batch
-from weft.tasks.training import Silent, train
+from weft.runs.train import Silent, train
 from weft.text.vocabulary import PADDING_ID
 from weft.training.trainer import Trainer
 

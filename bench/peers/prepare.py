@@ -14,12 +14,12 @@ import sentencepiece
 from weft.config import Resolved, read_recipe
 from weft.data.corpus import read_corpora
 from weft.data.store import Store
-from weft.tasks import preparation
-from weft.tasks.corpora import read_all
-from weft.tasks.first_model import first_model
-from weft.tasks.model_folder import TranslationModel
-from weft.tasks.recipes import TranslationRecipe
-from weft.tasks.training import Silent
+from weft.folders.model_folder import TranslationModel
+from weft.folders.recipes import TranslationRecipe
+from weft.preparing import preparation
+from weft.preparing.corpora import read_all
+from weft.preparing.first_model import first_model
+from weft.runs.train import Silent
 from weft.text.vocabulary import SPECIAL_PIECES
 
 RECIPE = Path(__file__).with_name("weft.toml")

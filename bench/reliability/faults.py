@@ -8,9 +8,9 @@ import torch
 
 from weft.data.batching import Batch
 from weft.models.transformer import Transformer
-from weft.tasks.corpora import find_recipe, read_all
-from weft.tasks.training import Silent, begin, go_on, run_so_far
-from weft.tasks.trial import TranslationTrainer
+from weft.preparing.corpora import find_recipe, read_all
+from weft.runs.train import Silent, begin, go_on, run_so_far
+from weft.runs.trial import TranslationTrainer
 from weft.training.distributed import ALONE, SharedRunFolder
 from weft.training.losses import Loss
 from weft.training.progress import Progress

@@ -134,14 +134,14 @@ def attempts(folder: Path, kind: str, cases: range, seed: int) -> Iterator[dict[
 def load_and_translate(folder: Path) -> None:
     import torch
 
-    from weft.tasks.model_folder import load_model
-    from weft.tasks.translation import Translator
+    from weft.folders.model_folder import load_model
+    from weft.translating.translator import Translator
 
     Translator(load_model(folder), torch.device("cpu")).translate(["我有 an apple"], method="greedy")
 
 
 def unpack_archive(folder: Path) -> None:
-    from weft.tasks.model_archive import unpack
+    from weft.folders.archive import unpack
 
     unpack(folder / "model.zip", folder / "unpacked")
     shutil.rmtree(folder / "unpacked")
@@ -174,10 +174,10 @@ def make_model(folder: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     from weft.config import resolve
-    from weft.tasks.model_archive import pack
-    from weft.tasks.model_folder import TranslationModel, build_transformer, save_model
-    from weft.tasks.recipes import TranslationRecipe
-    from weft.tasks.weight_storage import stored
+    from weft.folders.archive import pack
+    from weft.folders.model_folder import TranslationModel, build_transformer, save_model
+    from weft.folders.recipes import TranslationRecipe
+    from weft.folders.weight_storage import stored
     from weft.text.sentencepiece_model import train_sentencepiece
 
     recipe = {

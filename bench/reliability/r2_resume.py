@@ -15,7 +15,7 @@ from bench.reliability.place import differences, place
 from bench.reliability.record import options_of, record
 
 from weft.errors import Stopped
-from weft.tasks.training import Silent, train
+from weft.runs.train import Silent, train
 
 NAME = "R2"
 DOES = {

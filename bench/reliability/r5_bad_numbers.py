@@ -20,7 +20,7 @@ from bench.reliability.record import options_of, record
 
 from weft.data.batching import Batch
 from weft.errors import WeftError
-from weft.tasks.trial import TranslationTrainer
+from weft.runs.trial import TranslationTrainer
 from weft.training.losses import Loss
 
 NAME = "R5"

@@ -14,7 +14,7 @@ from bench.reliability.faults import Messages
 from bench.reliability.place import last_step, place
 from bench.reliability.record import options_of, record
 
-from weft.tasks.training import train
+from weft.runs.train import train
 
 NAME = "R5, divergence"
 DOES = {

@@ -19,7 +19,7 @@ from bench.reliability.record import options_of, record
 from safetensors.torch import load_file
 
 from weft.data.batching import Batch
-from weft.tasks.trial import TranslationTrainer
+from weft.runs.trial import TranslationTrainer
 from weft.training.losses import Loss
 
 NAME = "R5, memory"

@@ -15,15 +15,15 @@ __all__ = ["Translator", "__version__", "load", "report", "train"]
 
 if TYPE_CHECKING:
     from weft.analysis.report import write_report as report
-    from weft.tasks.training import train
-    from weft.tasks.translation import Translator
-    from weft.tasks.translation import load_translator as load
+    from weft.runs.train import train
+    from weft.translating.translator import Translator
+    from weft.translating.translator import load_translator as load
 
 HOMES = {
-    "Translator": ("weft.tasks.translation", "Translator"),
-    "load": ("weft.tasks.translation", "load_translator"),
+    "Translator": ("weft.translating.translator", "Translator"),
+    "load": ("weft.translating.translator", "load_translator"),
     "report": ("weft.analysis.report", "write_report"),
-    "train": ("weft.tasks.training", "train"),
+    "train": ("weft.runs.train", "train"),
 }
 
 

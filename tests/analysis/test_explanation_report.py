@@ -9,7 +9,7 @@ import pytest
 
 from weft.analysis.explanation_report import as_html, as_text, minus, percent
 from weft.decoding.beam_tree import Node
-from weft.tasks.explanation import Choice, Explanation, Link
+from weft.evaluating.explanation import Choice, Explanation, Link
 from weft.text.word_ranges import WordRange
 
 

@@ -19,7 +19,7 @@ from bench import machine
 from weft.data.augmentation import AugmentationConfig
 from weft.data.batching import PairBatches
 from weft.data.sentences import Sentences
-from weft.tasks.training import Silent
+from weft.runs.train import Silent
 from weft.text.tokenizer import Kind
 
 EVERY_GRID = pytest.mark.parametrize("grid", GRIDS)

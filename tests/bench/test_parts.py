@@ -8,11 +8,11 @@ import torch
 from bench.parts import PLAIN
 
 from weft.config import Resolved, read_recipe
-from weft.tasks.corpora import read_all
-from weft.tasks.first_model import first_model
-from weft.tasks.preparation import prepare
-from weft.tasks.recipes import TranslationRecipe
-from weft.tasks.training import Silent, trainer_for_a_trial
+from weft.folders.recipes import TranslationRecipe
+from weft.preparing.corpora import read_all
+from weft.preparing.first_model import first_model
+from weft.preparing.preparation import prepare
+from weft.runs.train import Silent, trainer_for_a_trial
 
 
 def after_a_step(folder: Path, work: Path, plain: str, dropout: float) -> list[torch.Tensor]:

@@ -37,7 +37,7 @@ def test_it_is_said_that_several_sentences_are_explained_as_one(analyze: Analyze
 def test_a_text_whose_translation_is_too_long_is_named_and_the_others_explained(
     analyze: Analyze, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weft.tasks import explanation
+    from weft.evaluating import explanation
 
     def explain(translator: Any, text: str, **options: Any) -> explanation.Explanation:
         if text == TEXT:
@@ -52,8 +52,8 @@ def test_a_text_whose_translation_is_too_long_is_named_and_the_others_explained(
 
 
 def test_json_is_one_object_a_line(analyze: Analyze, tiny_run: Path) -> None:
-    from weft.tasks.explanation import explain
-    from weft.tasks.translation import load_translator
+    from weft.evaluating.explanation import explain
+    from weft.translating.translator import load_translator
 
     exit_code, out, error = analyze("--json", "--beam", "2", "--best", "3", "--layer", "1", TEXT, "两个朋友")
     assert (exit_code, error) == (0, "")

@@ -57,7 +57,7 @@ def test_json_alone_goes_to_standard_output(weft: Weft, place: Path) -> None:
 def test_a_model_is_compared_with_a_file_and_itself_with_another_decoding(
     weft: Weft, place: Path, tiny_run: Path
 ) -> None:
-    from weft.tasks.translation import load_translator
+    from weft.translating.translator import load_translator
 
     options = ("--data", "test.tsv", "--set", "decoding.method=greedy", "--json", "-", "--show", "50")
     exit_code, out, error = weft("compare", "a.txt", str(tiny_run / "run"), *options)
@@ -155,7 +155,7 @@ def test_with_a_model_the_languages_are_not_said_again(weft: Weft, place: Path, 
 def other_reader(tiny_run: Path, place: Path) -> str:
     """The model of tiny_run, as of a recipe that reads files without a header and undoes spaced words."""
     from weft.config import changed
-    from weft.tasks.model_folder import TranslationModel, find_model, load_model, save_model
+    from weft.folders.model_folder import TranslationModel, find_model, load_model, save_model
 
     trained = load_model(find_model(tiny_run / "run"))
     resolved = changed(trained.resolved, {"data.header": False, "data.detokenize": True}, "a test")

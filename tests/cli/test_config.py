@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from weft.cli.config import app
 from weft.config import read_recipe
 from weft.errors import RecipeError, UsageError
-from weft.tasks.defaults import OPEN, choose_open_settings
-from weft.tasks.recipes import TranslationRecipe
+from weft.folders.recipes import TranslationRecipe
+from weft.preparing.defaults import OPEN, choose_open_settings
 
 RECIPE = """
 [data]

@@ -15,9 +15,9 @@ import pytest
 
 import weft as package
 from weft.errors import UsageError
-from weft.tasks import model_folder
-from weft.tasks.model_folder import find_model, load_model
-from weft.tasks.model_summary import summarize
+from weft.folders import model_folder
+from weft.folders.model_folder import find_model, load_model
+from weft.folders.summary import summarize
 
 Weft = Callable[..., tuple[int, str, str]]
 

@@ -14,8 +14,8 @@ import pytest
 
 from weft.cli.translate import load_as_found
 from weft.cli.translate import translate as translate_sentences
-from weft.tasks.translation_memory import LEAST
 from weft.training.run_folder import RunStatus
+from weft.translating.memory import LEAST
 
 Weft = Callable[..., tuple[int, str, str]]
 Translate = Callable[..., list[str]]
@@ -42,7 +42,7 @@ def translate(weft: Weft, distinct_model: Path, tmp_path: Path, monkeypatch: pyt
 @pytest.fixture
 def expected(distinct_model: Path) -> list[str]:
     """What the model makes of SENTENCES."""
-    from weft.tasks.translation import load_translator
+    from weft.translating.translator import load_translator
 
     texts = [translation.text for translation in load_translator(distinct_model).translate(SENTENCES)]
     assert texts[1] == texts[3] == "" and len(set(texts)) == 4  # so that two that change places are seen
@@ -58,7 +58,7 @@ def give(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
 
 
 def test_nothing_is_imported_that_only_scoring_and_preparing_need(distinct_model: Path) -> None:
-    unneeded = ["sacrebleu", "ray", "weft.data.preparation", "weft.tasks.evaluation", "weft.tasks.training"]
+    unneeded = ["sacrebleu", "ray", "weft.data.preparation", "weft.evaluating.evaluation", "weft.runs.train"]
     program = f"""
 import sys
 from weft.cli.main import app
@@ -121,7 +121,7 @@ def test_a_newline_inside_an_argument_makes_no_second_line(translate: Translate)
 
 
 def test_many_lines_stay_in_order(translate: Translate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 3)
+    monkeypatch.setattr("weft.translating.files.LINES_AT_ONCE", 3)
     sentences = ["我有一个苹果。", "书包", "", "两个朋友"] * 5
     give(monkeypatch, "\n".join(sentences).encode())
     answers = translate()
@@ -174,7 +174,7 @@ def test_best_weights_that_a_run_replaces_while_they_are_read_are_read_again(
         return f"translator {len(asked)}"
 
     best_is(1)
-    monkeypatch.setattr("weft.tasks.exported.load_for", load)
+    monkeypatch.setattr("weft.translating.exported.load_for", load)
     loaded = load_as_found([str(tmp_path)], (), None)
     assert loaded == ("translator 2", [tmp_path / "checkpoints/step-2"])
     assert asked == [(str(tmp_path), (), None)] * 2  # by the name of the run, which stays
@@ -183,7 +183,7 @@ def test_best_weights_that_a_run_replaces_while_they_are_read_are_read_again(
 def test_a_file_keeps_its_old_content_until_all_is_translated(
     translate: Translate, weft: Weft, distinct_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 1)
+    monkeypatch.setattr("weft.translating.files.LINES_AT_ONCE", 1)
     Path("out.txt").write_text("old", encoding="utf-8")
     give(monkeypatch, b"abc\n\xff\n")
     exit_code, out, error = weft("translate", "--model", str(distinct_model), "--output", "out.txt")
@@ -235,7 +235,7 @@ def test_a_file_becomes_a_file_and_progress_goes_to_standard_error(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("weft.cli.displays.PLAIN_EVERY", 0.0)
-    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 2)
+    monkeypatch.setattr("weft.translating.files.LINES_AT_ONCE", 2)
     Path("in.txt").write_text(SEVERAL, encoding="utf-8")
     answer = weft("translate", "--model", str(distinct_model), "--input", "in.txt", "--output", "out.txt")
     assert answer[:2] == (0, "")
@@ -251,7 +251,7 @@ def test_what_was_begun_otherwise_is_gone_on_with_only_by_restart(
     weft: Weft, distinct_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restart: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 2)
+    monkeypatch.setattr("weft.translating.files.LINES_AT_ONCE", 2)
     Path("in.txt").write_bytes(SEVERAL.encode() + b"\xff\n")
     command = ["translate", "--model", str(distinct_model), "--input", "in.txt", "--output", "out.txt"]
     exit_code, _, error = weft(*command)
@@ -358,12 +358,12 @@ def test_a_glossary_of_other_languages_is_refused(weft: Weft, distinct_model: Pa
 def test_the_best_translations_come_as_lines_with_the_number_of_their_text(
     translate: Translate, distinct_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weft.tasks.translation import load_translator
+    from weft.translating.translator import load_translator
 
     several = load_translator(distinct_model).translate_n_best(SENTENCES, 2)
     rows = [(number, t.score, t.text) for number, found in enumerate(several, 1) for t in found]
     assert translate("--best", "2", *SENTENCES) == [f"{number}\t{score:.4f}\t{text}" for number, score, text in rows]
-    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 2)
+    monkeypatch.setattr("weft.translating.files.LINES_AT_ONCE", 2)
     give(monkeypatch, SEVERAL.encode())
     assert [line.split("\t")[0] for line in translate("--best", "2")] == [str(number) for number, *_ in rows]
 
@@ -380,7 +380,7 @@ def test_a_file_with_several_translations_a_line_goes_on_where_it_stopped(
     weft: Weft, distinct_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 2)
+    monkeypatch.setattr("weft.translating.files.LINES_AT_ONCE", 2)
     Path("in.txt").write_bytes(SEVERAL.encode() + b"\xff\n")
     command = ["translate", "--model", str(distinct_model), "--input", "in.txt", "--output", "out.txt"]
     assert weft(*command, "--best", "2")[0] == 1
@@ -394,7 +394,7 @@ def test_a_file_with_several_translations_a_line_goes_on_where_it_stopped(
 def test_alternatives_at_a_place_are_lines_of_word_score_and_translation(
     translate: Translate, distinct_model: Path
 ) -> None:
-    from weft.tasks.translation import load_translator
+    from weft.translating.translator import load_translator
 
     expected = load_translator(distinct_model).alternatives("我有一个苹果。", "I have", 3)
     options = ("--alternatives-after", "I have", "--best", "3", "我有一个苹果。")
@@ -438,7 +438,7 @@ def test_beginnings_and_phrases_are_for_sentences(
 def test_several_models_answer_as_an_ensemble(
     weft: Weft, distinct_model: Path, tiny_run: Path, tmp_path: Path, expected: list[str]
 ) -> None:
-    from weft.tasks.translation import load_translator
+    from weft.translating.translator import load_translator
 
     other = tiny_run / "run"
     together = [t.text for t in load_translator(distinct_model, others=[other]).translate(SENTENCES)]
@@ -455,7 +455,7 @@ def test_several_models_answer_as_an_ensemble(
 def test_what_one_model_has_begun_another_ensemble_does_not_go_on_with(
     weft: Weft, distinct_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.tasks.bulk.LINES_AT_ONCE", 2)
+    monkeypatch.setattr("weft.translating.files.LINES_AT_ONCE", 2)
     (tmp_path / "in.txt").write_bytes(SEVERAL.encode() + b"\xff\n")
     places = ["--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out.txt")]
     model = ["translate", "--model", str(distinct_model)]
@@ -474,7 +474,7 @@ def test_a_stream_prints_what_is_translated(translate: Translate, expected: list
 def test_in_a_terminal_it_is_printed_as_it_grows(
     weft: Weft, distinct_model: Path, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weft.tasks.passages import PassageTranslator
+    from weft.translating.passages import PassageTranslator
 
     streamed: list[str] = []
     stream = PassageTranslator.stream

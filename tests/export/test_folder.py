@@ -18,13 +18,15 @@ from weft.export.folder import POSITIONS, export_model
 from weft.export.onnx import LARGEST_FILE, refusals, weight_bytes
 from weft.export.parity import METHODS, Agreement
 from weft.files import sha256
+from weft.folders.export import ENGINE_FILES, engine_of
+from weft.folders.model_folder import CARD, EXPORT, MANIFEST, TranslationModel, load_model, save_model
 from weft.models.transformer import Transformer, TransformerConfig
-from weft.tasks import exported, translation
-from weft.tasks.exported import ENGINE_FILES, EXPORT, decoding_refusals, engine_of, has_ended, load_exported, load_for
-from weft.tasks.model_folder import CARD, MANIFEST, TranslationModel, load_model, save_model
-from weft.tasks.translation import Translation, load_translator
 from weft.text.kinds import train_tokenizer
 from weft.text.tokenizer import Kind
+from weft.translating import exported
+from weft.translating import translator as translation
+from weft.translating.exported import decoding_refusals, has_ended, load_exported, load_for
+from weft.translating.translator import Translation, load_translator
 
 Weft = Callable[..., tuple[int, str, str]]
 TEXTS = ["我有一个苹果。", "两个朋友", "", "她的书包里有三个问题。", "十"]

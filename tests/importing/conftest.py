@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from weft.folders.model_folder import TranslationModel, load_model
 from weft.importing.folder import import_model
-from weft.tasks.model_folder import TranslationModel, load_model
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID
 
 FIXTURES = Path(__file__).parent / "fixtures"

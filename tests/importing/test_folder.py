@@ -14,14 +14,14 @@ from tests.importing.corpus import PAIRS
 from weft.config import resolve
 from weft.decoding.search import DecodingConfig, search
 from weft.errors import ModelError, UsageError
+from weft.evaluating.forced import force
 from weft.export.folder import export_model
+from weft.folders.model_folder import CARD, check_manifest, load_model, model_files
+from weft.folders.recipes import TranslationRecipe
 from weft.importing.folder import import_model
-from weft.tasks.exported import load_for
-from weft.tasks.forced import force
-from weft.tasks.model_folder import CARD, check_manifest, load_model, model_files
-from weft.tasks.recipes import TranslationRecipe
-from weft.tasks.translation import Translator
 from weft.text.vocabulary import BEGIN_ID, END_ID
+from weft.translating.exported import load_for
+from weft.translating.translator import Translator
 
 Weft = Callable[..., tuple[int, str, str]]
 MOST_PIECES = {"marian": 24, "joeynmt": 24}

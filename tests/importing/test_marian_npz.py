@@ -15,13 +15,13 @@ import yaml
 from tests.importing.corpus import PAIRS
 
 from weft.errors import ModelError
+from weft.evaluating.forced import force
+from weft.folders.model_folder import load_model
 from weft.importing.folder import import_model
 from weft.importing.marian_npz import longest_wave
 from weft.layers.positions import sinusoids
-from weft.tasks.forced import force
-from weft.tasks.model_folder import load_model
-from weft.tasks.translation import Translator
 from weft.text.vocabulary import MOST_TOKENS
+from weft.translating.translator import Translator
 
 WIDTH, HEADS, INNER, LAYERS = 16, 2, 24, 2
 Make = Callable[..., Path]

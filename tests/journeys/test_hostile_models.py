@@ -21,8 +21,8 @@ import torch
 from bench.reliability.fuzz_models import LONGEST_CASE, SPOILERS, attempts, make_model
 
 from weft.errors import ModelError
-from weft.tasks import model_folder
-from weft.tasks.model_folder import check_manifest, load_model, model_files
+from weft.folders import model_folder
+from weft.folders.model_folder import check_manifest, load_model, model_files
 
 Weft = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]

@@ -13,14 +13,16 @@ from pathlib import Path
 import pytest
 from bench.reliability.place import starter_corpus
 
-from weft.tasks import bulk
-from weft.tasks.bulk import translate_file
-from weft.tasks.passages import PassageTranslator
-from weft.tasks.translation import load_translator
+from weft.translating import files as bulk
+from weft.translating.files import translate_file
+from weft.translating.passages import PassageTranslator
+from weft.translating.translator import load_translator
 
 LINES = 120
 SMALL_BLOCKS = 3
-PROGRAM = f"from weft.tasks import bulk; bulk.LINES_AT_ONCE = {SMALL_BLOCKS}; from weft.cli.main import run; run()"
+PROGRAM = (
+    f"from weft.translating import files; files.LINES_AT_ONCE = {SMALL_BLOCKS}; from weft.cli.main import run; run()"
+)
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.slow)])

@@ -7,9 +7,9 @@ import pytest
 from bench.shipped import LARGEST, THIRD
 
 import weft
-from weft.tasks.model_card import BEFORE
-from weft.tasks.model_folder import PRETRAINED, check_model, model_files, read_config, shipped_models
-from weft.tasks.model_summary import summarize
+from weft.folders.card import BEFORE
+from weft.folders.model_folder import PRETRAINED, check_model, model_files, read_config, shipped_models
+from weft.folders.summary import summarize
 
 ROOT = Path(__file__).parents[2]
 SENTENCES = {

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from weft.tasks.model_folder import find_model, load_model
-from weft.tasks.training import Silent, train
+from weft.folders.model_folder import find_model, load_model
+from weft.runs.train import Silent, train
 
 
 class Said(Silent):

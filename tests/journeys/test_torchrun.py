@@ -19,7 +19,7 @@ import pytest
 from safetensors.torch import load_file
 
 from weft.errors import Stopped
-from weft.tasks.training import Silent, train
+from weft.runs.train import Silent, train
 from weft.training.run_folder import RunStatus
 
 COMMAND = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--", "weft"]

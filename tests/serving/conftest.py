@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from tests.tasks.conftest import random_model as random_model
 
 from weft.serving import models
 from weft.serving.admission import App, ServerState
@@ -23,7 +22,7 @@ from weft.serving.metrics import Metrics
 from weft.serving.models import Models, Source
 from weft.serving.server import Address, bound_port, make_server
 from weft.serving.service import Service
-from weft.tasks.translation import Translation, Translator, load_translator
+from weft.translating.translator import Translation, Translator, load_translator
 
 
 class Echo(Translator):

@@ -19,7 +19,7 @@ from weft.serving import service
 from weft.serving.documents import Document
 from weft.serving.html_document import read_html, slices_of
 from weft.serving.translating import TranslationOptions
-from weft.tasks.passages import PassageTranslator
+from weft.translating.passages import PassageTranslator
 
 HOSTILE = "</p><script>alert(1)</script><img src=x onerror=alert(1)>\"'><!--"
 

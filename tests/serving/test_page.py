@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Route, expect, sync_playwright
 from tests.serving.conftest import serving
 
+from weft.runs.train import train
 from weft.serving.admission import ServerState
 from weft.serving.detection import Detector
 from weft.serving.keys import Keys
@@ -22,7 +23,6 @@ from weft.serving.limits import Limits
 from weft.serving.metrics import Metrics
 from weft.serving.models import Models, Source
 from weft.serving.service import Service
-from weft.tasks.training import train
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)

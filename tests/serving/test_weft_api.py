@@ -19,7 +19,7 @@ from weft.serving.keys import Keys, line_for
 from weft.serving.models import Models, Source, ids_of
 from weft.serving.service import Service
 from weft.serving.weft_api import reload_models
-from weft.tasks import alternatives as tasks_alternatives
+from weft.translating import alternatives as tasks_alternatives
 
 TEXT = {"q": "一。二。\n\n三。", "source": "zh", "target": "en"}
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from weft.tasks.plan import plan
-from weft.tasks.training import train
+from weft.runs.plan import plan
+from weft.runs.train import train
 from weft.training import trainer
 from weft.training.recording import Recorded
 

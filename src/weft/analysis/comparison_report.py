@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from weft.analysis.page import page_of_tables
 from weft.errors import shown
+from weft.evaluating.comparison import Changed, Comparison, Seeds
 from weft.figures.table import Table, padded, signed, width_of
-from weft.tasks.comparison import Changed, Comparison, Seeds
 
 
 def as_text(compared: Comparison | Seeds, most_changed: int) -> str:

@@ -7,10 +7,10 @@ from html import escape
 from weft.analysis.page import page
 from weft.decoding.beam_tree import Node
 from weft.errors import shown
+from weft.evaluating.explanation import Explanation, Link
 from weft.figures.heat_map import Outline, heat_map
 from weft.figures.step_tree import Branch, Look, step_tree
 from weft.figures.table import Table
-from weft.tasks.explanation import Explanation, Link
 
 NEEDED_MOST = 3
 """Source words that are told of each target word, by what it loses without them."""

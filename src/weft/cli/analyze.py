@@ -14,7 +14,7 @@ from weft.errors import UsageError
 from weft.files import write_atomically
 
 if TYPE_CHECKING:
-    from weft.tasks.translation import Translator
+    from weft.translating.translator import Translator
 
 Sentences = Annotated[list[str] | None, Argument(help="Sentences to explain.")]
 Target = Annotated[
@@ -60,8 +60,8 @@ def analyze(
         raise UsageError("--html takes the name of a file, such as explained.html")
     refuse_place("--html", html, [input_file])
     from weft.analysis.explanation_report import as_html, as_text
-    from weft.tasks.explanation import LongTranslationError, explain, refuse_unexplainable
-    from weft.tasks.exported import load_for
+    from weft.evaluating.explanation import LongTranslationError, explain, refuse_unexplainable
+    from weft.translating.exported import load_for
 
     translator = load_for(model, overrides or ())
     with open_input(text, input_file) as lines:

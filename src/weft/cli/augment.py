@@ -46,7 +46,7 @@ def back_translate(
     overrides: Overrides = None,
 ) -> None:
     """Turn text of the target language into pairs, by a model that translates from target to source."""
-    from weft.tasks import augment
+    from weft.runs import augment
 
     augment.back_translate(
         model, input_file, output, column=column, max_ratio=max_ratio, overrides=overrides or (), say=say
@@ -64,7 +64,7 @@ def self_train(
     overrides: Overrides = None,
 ) -> None:
     """Turn text of the source language into pairs, by a model that translates from source to target."""
-    from weft.tasks import augment
+    from weft.runs import augment
 
     augment.self_train(
         model, input_file, output, column=column, max_ratio=max_ratio, overrides=overrides or (), say=say
@@ -83,7 +83,7 @@ def distill(
     overrides: Overrides = None,
 ) -> None:
     """Put what teachers write in the place of a corpus's targets, for a student to learn from."""
-    from weft.tasks import augment
+    from weft.runs import augment
 
     augment.distill(model, data, output, max_ratio=max_ratio, overrides=overrides or (), say=say)
 

@@ -25,8 +25,8 @@ from weft.errors import CorpusError, Problem, RecipeError, UsageError
 
 if TYPE_CHECKING:
     from weft.data.corpus import DataConfig, ParallelText
-    from weft.tasks.comparison import Seeds, System
-    from weft.tasks.translation import Translator
+    from weft.evaluating.comparison import Seeds, System
+    from weft.translating.translator import Translator
 
 USAGE = "weft compare A.txt B.txt --data FILE.tsv --source zh --target en"
 
@@ -101,9 +101,9 @@ def compare(
     refuse_places({"--json": json, "--markdown": markdown, "--latex": latex, "--html": html}, inputs)
 
     from weft.analysis.comparison_report import as_html, as_latex, as_markdown, as_text
+    from weft.evaluating.comparison import compare as compare_systems
     from weft.metrics.comet import refuse_unusable
     from weft.metrics.translation import bleu_metric
-    from weft.tasks.comparison import compare as compare_systems
 
     refuse_unusable(comet)
     translators = load_models(names, overrides or [])
@@ -140,7 +140,7 @@ def check_systems(systems: Sequence[str], seeds: bool, against: Sequence[str]) -
 
 def load_models(names: Sequence[str], overrides: list[str]) -> list["Translator | None"]:
     """The model of each name, None for a file of translations; raises RecipeError with all that cannot be loaded."""
-    from weft.tasks.translation import load_translator
+    from weft.translating.translator import load_translator
 
     found: list[Translator | None] = []
     problems: list[Problem] = []
@@ -221,7 +221,7 @@ def make_systems(
     names: Sequence[str], translators: Sequence["Translator | None"], pairs: "ParallelText"
 ) -> list["System"]:
     """The translations of every system; files are read first, so that a wrong one fails before the translating."""
-    from weft.tasks.comparison import read_translations, translate_with
+    from weft.evaluating.comparison import read_translations, translate_with
 
     short = [Path(name).name for name in names]
     titles = short if len(set(short)) == len(short) and all(short) else list(names)
@@ -249,7 +249,7 @@ def compare_seeds(
     language: str,
 ) -> "Seeds":
     """Compare two groups of runs: the first `count` systems, and the rest if any."""
-    from weft.tasks.comparison import Seeds, group_of_seeds
+    from weft.evaluating.comparison import Seeds, group_of_seeds
 
     parts = [(made[:count], translators[:count]), (made[count:], translators[count:])]
     groups = [group_of_seeds(systems, pairs, language, models) for systems, models in parts if systems]

@@ -1,6 +1,6 @@
 """`weft config`: what the keys of a recipe mean, the schema for an editor, and what a recipe comes to.
 
-It knows no key: the models of the recipes are found in `weft.tasks.recipes`, imported when a command runs.
+It knows no key: the models of the recipes are found in `weft.folders.recipes`, imported when a command runs.
 """
 
 import json
@@ -26,8 +26,8 @@ def explain(
     """Say what a key means: its type, bounds and default; for a table, which keys it has."""
     from weft.config import choose_recipe_model
     from weft.config import explain as explain_key
-    from weft.tasks.defaults import OPEN
-    from weft.tasks.recipes import RECIPES
+    from weft.folders.recipes import RECIPES
+    from weft.preparing.defaults import OPEN
 
     typer.echo(explain_key(choose_recipe_model({"task": task}, RECIPES), key, dict.fromkeys(OPEN, CHOSEN)))
 
@@ -36,7 +36,7 @@ def explain(
 def schema(task: Task = "translation") -> None:
     """Print the JSON schema of a recipe, with which an editor completes and checks it."""
     from weft.config import choose_recipe_model, json_schema
-    from weft.tasks.recipes import RECIPES
+    from weft.folders.recipes import RECIPES
 
     typer.echo(json.dumps(json_schema(choose_recipe_model({"task": task}, RECIPES)), indent=2, ensure_ascii=False))
 
@@ -50,8 +50,8 @@ def show(
 ) -> None:
     """Print a recipe with every default filled in and the origin of every value beside it."""
     from weft.config import Resolved, choose_recipe_model, read_recipe, render
-    from weft.tasks.defaults import open_keys
-    from weft.tasks.recipes import OF_THE_MACHINE, RECIPES
+    from weft.folders.recipes import OF_THE_MACHINE, RECIPES
+    from weft.preparing.defaults import open_keys
 
     model = choose_recipe_model(recipe, RECIPES, overrides or ())
     resolved: Resolved[Any] = read_recipe(recipe, model, overrides or (), of_the_machine=OF_THE_MACHINE)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.decoding.search import DecodingConfig
     from weft.figures.table import Table
     from weft.metrics.requirements import RequirementResult
-    from weft.tasks.translation import Translator
+    from weft.translating.translator import Translator
 
 Data = Annotated[Path, Option("--data", help="Pairs to translate and compare with: TSV or JSONL; .gz too.")]
 Output = Annotated[
@@ -82,10 +82,10 @@ def evaluate(
 
     from weft.analysis.page import page_of_tables
     from weft.data.corpus import common_reading, read_corpora
+    from weft.evaluating.evaluation import parse_methods
     from weft.metrics.comet import refuse_unusable
     from weft.metrics.translation import bleu_metric
-    from weft.tasks.evaluation import parse_methods
-    from weft.tasks.exported import load_for, refuse_methods
+    from weft.translating.exported import load_for, refuse_methods
 
     refuse_unusable(comet)
     first, *others = models or []
@@ -121,8 +121,8 @@ def evaluate_once(
     translator: "Translator", pairs: "ParallelText", confidence: float, comet: Path | None, *, noise: bool
 ) -> Results:
     """Results with the model's own decoding, and what `noise` on the sources costs."""
-    from weft.tasks.evaluation import evaluate as evaluate_translator
-    from weft.tasks.robustness import measure_noise, noise_table
+    from weft.evaluating.evaluation import evaluate as evaluate_translator
+    from weft.evaluating.robustness import measure_noise, noise_table
 
     result = evaluate_translator(translator, pairs).with_intervals(confidence).with_comet(comet)
     found = Results(result.table(), result.as_dict(), result.rows(), result.tables(), result.requirements)
@@ -146,7 +146,7 @@ def compare_methods(
     comet: Path | None,
 ) -> Results:
     """Results of several decodings of the same model, next to each other."""
-    from weft.tasks.evaluation import evaluate_methods, methods_rows, methods_table
+    from weft.evaluating.evaluation import evaluate_methods, methods_rows, methods_table
 
     several = {
         name: one.with_intervals(confidence).with_comet(comet)

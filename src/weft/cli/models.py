@@ -1,7 +1,7 @@
 """`weft models`: which models there are, what one is, whether it is whole; a copy of one, and one as a single
 file.
 
-What a model folder is stands in weft.tasks.model_folder; what is read of it without loading it in model_summary.py.
+What a model folder is stands in weft.folders.model_folder; what is read of it without loading it in model_summary.py.
 """
 
 import json
@@ -34,8 +34,8 @@ def list_models(
     as_json: Json = False,
 ) -> None:
     """List the models that come with weft, or the models and runs in a folder."""
-    from weft.tasks.model_folder import shipped_models
-    from weft.tasks.model_summary import aligned, models_under, summarize
+    from weft.folders.model_folder import shipped_models
+    from weft.folders.summary import aligned, models_under, summarize
 
     if folder is not None and not folder.is_dir():
         raise UsageError(f"there is no folder {folder}")
@@ -57,7 +57,7 @@ def list_models(
 @app.command()
 def show(model: Model, as_json: Json = False) -> None:
     """Say what a model is: languages, size, main settings, data, scores, license."""
-    from weft.tasks.model_summary import summarize
+    from weft.folders.summary import summarize
 
     summary = summarize(model)
     typer.echo(json.dumps(summary.as_dict(), indent=1, ensure_ascii=False) if as_json else summary.text())
@@ -66,8 +66,8 @@ def show(model: Model, as_json: Json = False) -> None:
 @app.command()
 def verify(models: Models) -> None:
     """Check that models are whole and unaltered; print the sha256 of each file that the manifest lists."""
-    from weft.tasks.exported import check_any
-    from weft.tasks.model_folder import find_model, read_manifest
+    from weft.folders.export import check_any
+    from weft.folders.model_folder import find_model, read_manifest
 
     broken = 0
     for model in models:
@@ -97,7 +97,7 @@ def copy(
     ] = None,
 ) -> None:
     """Write a model into a folder of its own, without the run it came from."""
-    from weft.tasks.model_copy import copy_model
+    from weft.folders.copy import copy_model
 
     source = copy_model(model, folder, storage=weights)
     typer.echo(f"{folder} holds the model {source}{f', its weights in {weights}' if weights else ''}", err=True)
@@ -109,7 +109,7 @@ def pack(
     archive: Annotated[Path, typer.Argument(metavar="FILE.zip", help="The file to write.")],
 ) -> None:
     """Write a model into one .zip; the same model gives the same bytes."""
-    from weft.tasks.model_archive import pack as pack_model
+    from weft.folders.archive import pack as pack_model
 
     folder = pack_model(model, archive)
     typer.echo(f"{archive} holds the model {folder}", err=True)
@@ -121,7 +121,7 @@ def unpack(
     folder: Annotated[Path, typer.Argument(help="The folder to make.")],
 ) -> None:
     """Make a model folder of a .zip; one that is damaged, or more than a model, is refused as a whole."""
-    from weft.tasks.model_archive import unpack as unpack_model
+    from weft.folders.archive import unpack as unpack_model
 
     unpack_model(archive, folder)
     typer.echo(f"{folder} is a model now: weft translate --model {folder} TEXT", err=True)

@@ -30,8 +30,8 @@ def plan(
     """
     check_options(context, RULES)
     from weft.cli.displays import PlainDisplay
-    from weft.tasks.corpora import input_files
-    from weft.tasks.plan import plan as plan_by_recipe
+    from weft.preparing.corpora import input_files
+    from weft.runs.plan import plan as plan_by_recipe
 
     refuse_place("--json", json, input_files(recipe, data=data, overrides=overrides or ()))
     planned = plan_by_recipe(

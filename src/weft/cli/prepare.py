@@ -39,8 +39,8 @@ def prepare(
     """
     check_options(context, RULES)
     from weft.cli.displays import PlainDisplay
-    from weft.tasks.corpora import input_files
-    from weft.tasks.preparation import prepare_run
+    from weft.preparing.corpora import input_files
+    from weft.preparing.preparation import prepare_run
 
     refuse_place("--json", json, input_files(recipe, data=data, overrides=overrides or ()))
     prepared, folder = prepare_run(

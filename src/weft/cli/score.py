@@ -1,6 +1,6 @@
 """`weft score`: score a file of hypotheses against files of references, or a file of pairs by a model.
 
-Measures nothing itself: the scores are made in weft.metrics and in tasks/forced.py.
+Measures nothing itself: the scores are made in weft.metrics and in evaluating/forced.py.
 """
 
 from collections.abc import Sequence
@@ -96,8 +96,8 @@ def score_by_model(
 ) -> None:
     refuse_places({"--json": json_file, "--output": output}, [data])
     from weft.data.corpus import read_corpora
-    from weft.tasks.exported import load_for
-    from weft.tasks.forced import score_pairs
+    from weft.evaluating.forced import score_pairs
+    from weft.translating.exported import load_for
 
     translator = load_for(model, overrides)
     found = score_pairs(translator, read_corpora([str(data)], translator.model.recipe.data, Path()))

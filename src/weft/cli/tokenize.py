@@ -69,7 +69,7 @@ def tokenizer_of(
 ) -> "Tokenizer":
     """The tokenizer of a model or of a vocabulary; raises UsageError without either, ModelError for a damaged file."""
     if model:
-        from weft.tasks.model_folder import check_model, find_model
+        from weft.folders.model_folder import check_model, find_model
 
         _, source, target = check_model(find_model(model))
         return target if side == "target" else source

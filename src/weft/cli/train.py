@@ -30,9 +30,9 @@ def train(
     began = time.monotonic()  # before the imports, which take seconds of a budget
     from weft.analysis.report import write_report
     from weft.cli.displays import choose_display
-    from weft.tasks.budget import Budget, describe_outcome
-    from weft.tasks.training import Silent
-    from weft.tasks.training import train as train_by_recipe
+    from weft.runs.budget import Budget, describe_outcome
+    from weft.runs.train import Silent
+    from weft.runs.train import train as train_by_recipe
     from weft.training.distributed import is_first_process
 
     given = None if budget is None else Budget.parse(budget, began)

@@ -19,11 +19,11 @@ from weft.cli.start import without_collections
 from weft.errors import UsageError, shown
 
 if TYPE_CHECKING:
-    from weft.tasks.alternatives import Alternative
-    from weft.tasks.bulk import Block, Form
-    from weft.tasks.passages import PassageTranslator
-    from weft.tasks.translation import Translator
-    from weft.tasks.translation_memory import TranslationMemory
+    from weft.translating.alternatives import Alternative
+    from weft.translating.files import Block, Form
+    from weft.translating.memory import TranslationMemory
+    from weft.translating.passages import PassageTranslator
+    from weft.translating.translator import Translator
 
 Sentences = Annotated[list[str] | None, Argument(help="Sentences to translate.")]
 Split = Annotated[
@@ -155,9 +155,9 @@ def translate(
     if is_bulk:  # oneDNN would cache what it compiles for a thousand shapes, a gigabyte; few of them come again
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     with without_collections():
-        from weft.tasks.bulk import Form
-        from weft.tasks.passages import PassageTranslator
-        from weft.tasks.translation_memory import LEAST
+        from weft.translating.files import Form
+        from weft.translating.memory import LEAST
+        from weft.translating.passages import PassageTranslator
 
     translator, folders = load_as_found(models or [], overrides or (), engine)
     if text is not None and alternatives_after is not None:
@@ -191,7 +191,7 @@ def translate_bulk(
     cluster: bool,
 ) -> None:
     """Translate a file into a file, showing how far it is."""
-    from weft.tasks.bulk import translate_file
+    from weft.translating.files import translate_file
 
     with choose_display() as display:
         place = translate_file(
@@ -212,8 +212,8 @@ def translate_bulk(
 def load_as_found(models: list[str], overrides: Sequence[str], engine: Engine) -> "tuple[Translator, list[Path]]":
     """A translator of these models and the folders that it was loaded from, also where a run that trains replaces its
     best weights meanwhile."""
-    from weft.tasks.exported import load_for
-    from weft.tasks.model_folder import find_model
+    from weft.folders.model_folder import find_model
+    from weft.translating.exported import load_for
 
     while True:
         folders = [find_model(model) for model in models]
@@ -256,7 +256,7 @@ def begun_or_with_phrases(
     similarity: float,
 ) -> list[str]:
     """The lines of translations that start with `begin` and contain all `phrases`."""
-    from weft.tasks.bulk import as_lines
+    from weft.translating.files import as_lines
 
     sentences, wanted = read_arguments(texts), read_arguments(phrases)
     beginnings = read_arguments([begin] * len(sentences)) if begin else []
@@ -287,7 +287,7 @@ def answers(
     streams: bool,
 ) -> Iterator[str]:
     """The output, some lines at a time, or some words where it `streams`; remarks go to stderr."""
-    from weft.tasks.bulk import about_cuts, answer
+    from weft.translating.files import about_cuts, answer
 
     has_said = False
     for block in incoming(texts, path):
@@ -329,7 +329,7 @@ def alternatives_written(text: str, prefix: str, found: "list[Alternative]", *, 
 
 def incoming(texts: list[str] | None, path: Path | None) -> "Iterator[Block]":
     """The lines to translate; lines of stdin as soon as they arrive."""
-    from weft.tasks.bulk import Block, Place, blocks
+    from weft.translating.files import Block, Place, blocks
 
     with open_input(texts, path) as lines:
         if texts:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.sentences import Sentences
+from weft.errors import UsageError
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID
 
@@ -67,3 +68,13 @@ def pairs_of_ids(
         Sentences([target for _, _, target in fitting]),
         np.array([place for place, _, _ in fitting], np.int64),
     )
+
+
+def tag_ids(tokenizer: Tokenizer, tag: str | None) -> list[int]:
+    """The tag as a list of ids, empty for None; raises UsageError where the vocabulary has no such tag."""
+    if tag is None:
+        return []
+    found = tokenizer.tag_id(tag)
+    if found is None:
+        raise UsageError(f"the source vocabulary has no tag {tag}; it learns the tags in data.train when it is made")
+    return [found]

@@ -1,7 +1,8 @@
 """Translation by CTranslate2, an engine for Transformers written in C++: lists of ids in, lists of ids out.
 
 Knows no text, and of search only what the engine does by itself: greedy and beam search that stops at the first
-finished hypotheses, with scores divided by length^p. Which of weft's settings come to that says tasks/exported.py.
+finished hypotheses, with scores divided by length^p. translating/exported.py says which of weft's
+settings that covers.
 """
 
 import json

@@ -14,9 +14,8 @@ from weft.errors import Problem, RecipeError, UsageError, WeftError
 from weft.export import ctranslate2, onnx
 from weft.export.parity import Agreement, compare
 from weft.files import refuse_existing_folder
-from weft.metrics.references import reference_sets
-from weft.tasks.exported import ENGINE_FILES, Engine, Export, Precision, decoding_refusals, load_exported
-from weft.tasks.model_folder import (
+from weft.folders.export import ENGINE_FILES, Engine, Export, Precision
+from weft.folders.model_folder import (
     CARD,
     CONFIG,
     EXPORT,
@@ -25,12 +24,14 @@ from weft.tasks.model_folder import (
     tokenizer_files,
     write_manifest,
 )
-from weft.tasks.model_summary import read_card
-from weft.tasks.translation import Translator, load_translator
+from weft.folders.summary import read_card
+from weft.metrics.references import reference_sets
 from weft.text.chinese import is_chinese
 from weft.text.kinds import pieces_of
 from weft.text.language import code_of
 from weft.training.run_folder import commit_folder
+from weft.translating.exported import decoding_refusals, load_exported
+from weft.translating.translator import Translator, load_translator
 from weft.version import __version__
 
 POSITIONS = 2048

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from weft.decoding.search import DecodingConfig
 from weft.metrics.translation import sacre_bleu
-from weft.tasks.translation import Translation, Translator
+from weft.translating.translator import Translation, Translator
 
 METHODS = {
     "greedy": DecodingConfig(method="greedy"),

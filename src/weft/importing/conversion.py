@@ -23,12 +23,12 @@ from torch import Tensor
 from weft.config import Resolved, resolve
 from weft.data.corpus import TAG
 from weft.errors import ModelError, Problem, RecipeError
+from weft.folders.model_folder import TranslationModel, build_transformer, vocabulary_language
+from weft.folders.recipes import TranslationRecipe
 from weft.importing.foreign import Foreign, ForeignVocabulary, problems_of
 from weft.importing.pieces import Arrangement, arrange, kind_of, piece_of, read_model, rewritten
 from weft.layers.positions import sinusoids
 from weft.models.transformer import Transformer, TransformerConfig
-from weft.tasks.model_folder import TranslationModel, build_transformer, vocabulary_language
-from weft.tasks.recipes import TranslationRecipe
 from weft.text.kinds import read_tokenizer
 from weft.text.vocabulary import PADDING_ID, SPECIAL_PIECES
 

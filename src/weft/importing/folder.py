@@ -7,15 +7,15 @@ from pathlib import Path
 from weft.config import override
 from weft.errors import UsageError
 from weft.files import refuse_existing_folder, sha256
+from weft.folders.model_folder import TranslationModel, check_model, save_model
 from weft.importing.conversion import convert
 from weft.importing.foreign import Foreign
 from weft.importing.joeynmt import read_joeynmt
 from weft.importing.marian import read_marian
 from weft.importing.marian_npz import read_marian_npz
 from weft.importing.opening import LARGEST_SETTINGS, file_problems
-from weft.tasks.model_folder import TranslationModel, check_model, save_model
-from weft.tasks.translation import CHANGEABLE
 from weft.training.run_folder import commit_folder
+from weft.translating.translator import CHANGEABLE
 from weft.version import __version__
 
 READERS: dict[str, Callable[[Path], Foreign]] = {

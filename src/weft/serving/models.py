@@ -17,10 +17,10 @@ from typing import Literal
 
 from weft.errors import UsageError
 from weft.serving.batching import Worker
-from weft.tasks.exported import load_for
-from weft.tasks.passages import PassageTranslator
-from weft.tasks.translation import Translator
 from weft.text.language import code_of
+from weft.translating.exported import load_for
+from weft.translating.passages import PassageTranslator
+from weft.translating.translator import Translator
 
 Engine = Literal["native", "ctranslate2", "onnx"]
 Observe = Callable[[str, int], None]

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from weft.decoding.search import DecodingConfig
 from weft.serving.batching import Abandoned, Job
 from weft.serving.models import ServedModel
-from weft.tasks.exported import ExportedTranslator
-from weft.tasks.glossary import Glossary
-from weft.tasks.passages import Sentence, sentences_of, within
-from weft.tasks.translation import Translation, Translator, changed_decoding
+from weft.translating.exported import ExportedTranslator
+from weft.translating.glossary import Glossary
+from weft.translating.passages import Sentence, sentences_of, within
+from weft.translating.translator import Translation, Translator, changed_decoding
 
 Value = TypeVar("Value")
 

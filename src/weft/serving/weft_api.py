@@ -103,7 +103,7 @@ async def stream_text(asked: StreamRequest, request: Request, service: Current) 
 
 @router.post("/explain", summary="Explain a translation", responses=WITH_BODY)
 async def explain(asked: ExplainRequest, request: Request, service: Current) -> dict[str, Any]:
-    from weft.tasks import explanation
+    from weft.evaluating import explanation
 
     service.check_key(request, asked.api_key)
     model = await model_of(asked, service)
@@ -122,7 +122,7 @@ async def explain(asked: ExplainRequest, request: Request, service: Current) -> 
 
 @router.post("/alternatives", summary="Find alternatives at a place of a translation", responses=WITH_BODY)
 async def alternatives(asked: AlternativesRequest, request: Request, service: Current) -> NextWords:
-    from weft.tasks.alternatives import complete, find_beginnings, rank
+    from weft.translating.alternatives import complete, find_beginnings, rank
 
     service.check_key(request, asked.api_key)
     model = await model_of(asked, service)

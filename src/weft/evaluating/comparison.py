@@ -1,0 +1,488 @@
+"""Two systems or more on the same sentences: which is better, whether by more than chance, where, in which sentences.
+
+A system is its translations, whoever made them. The first one is the baseline that each of the others is compared with.
+Runs that differ in nothing but their seed are compared by mean and standard deviation (`Seeds`): what significance
+tests call no chance, another seed can still undo.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.config import differences
+from weft.data.corpus import ParallelText
+from weft.data.doctor.copies import band_keys, find_in, near_duplicates
+from weft.data.keys import keys_of
+from weft.data.measures import count_characters, length, tokens
+from weft.errors import CorpusError, Problem
+from weft.evaluating.evaluation import SHOWN_SCORES, describe_decoding, describe_intervals, describe_pairs
+from weft.evaluating.faults import Faults, faults_table, find_faults
+from weft.figures.table import Table, signed
+from weft.files import decode_lines, read_bytes, sha256, split_lines
+from weft.metrics.comet import comet
+from weft.metrics.references import reference_sets
+from weft.metrics.score import Scores
+from weft.metrics.significance import (
+    RESAMPLES,
+    SEED,
+    TRIALS,
+    PairedTest,
+    Statistics,
+    count_sentences,
+    paired_tests,
+    too_few,
+    with_intervals,
+)
+from weft.metrics.translation import score_translations
+from weft.text.chinese import is_chinese
+from weft.translating.translator import Translator
+
+Booleans = NDArray[np.bool_]
+
+LENGTHS = (5, 10, 20, 40)
+"""Sources of at most so many words (Chinese: characters) are in one bucket."""
+FREQUENCIES = (0, 9, 99, 999)
+"""Sources whose rarest word stands at most so often in the training text are in one bucket."""
+
+
+@dataclass(frozen=True)
+class System:
+    """The translations of one system, in the order of the sources, and what is known of how they were made."""
+
+    name: str
+    hypotheses: list[str]
+    origin: Mapping[str, Any]
+    """Of a model its seed, decoding, parameters and seconds; of a file its sha256."""
+
+    @property
+    def description(self) -> str:
+        if "decoding" not in self.origin:
+            return f"{self.name}: translations in a file (sha256 {self.origin['sha256'][:12]})"
+        decoding = describe_decoding(self.origin["decoding"])
+        return f"{self.name}: {decoding}; seed {self.origin['seed']}; {self.origin['seconds']:.2f} seconds"
+
+
+def translate_with(translator: Translator, name: str, sources: Sequence[str]) -> System:
+    """The system that a model with its decoding settings is."""
+    begin = time.perf_counter()
+    hypotheses = [translation.text for translation in translator.translate(sources)]
+    origin = {
+        "seed": translator.model.recipe.seed,
+        "decoding": translator.decoding.model_dump(),
+        "parameters": translator.model.count_parameters(),
+        "seconds": time.perf_counter() - begin,
+    }
+    return System(name, hypotheses, origin)
+
+
+def read_translations(path: Path, name: str, sentences: int) -> System:
+    """The system that a file of translations is, one a line; raises CorpusError where these are not as many lines."""
+    problems: list[Problem] = []
+    lines = [text for _, text in decode_lines(split_lines(read_bytes(path)), problems)]
+    if not problems and len(lines) != sentences:
+        counts = (
+            f"{len(lines):,} line{'s' * (len(lines) != 1)}; the data has {sentences:,} pair{'s' * (sentences != 1)}"
+        )
+        problems.append(Problem("the file", f"has {counts}"))
+    if problems:
+        raise CorpusError(path.name, problems)
+    return System(name, lines, {"sha256": sha256(path)})
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Some of the sentences, and the scores of every system on them."""
+
+    kind: str
+    name: str
+    members: Booleans
+    scores: Mapping[str, list[float]]
+    """sacrebleu and chrf, each of every system."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "bucket": self.name, "sentences": int(self.members.sum()), "scores": self.scores}
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A sentence that two systems translate differently; `gain` is in sentence chrF, of the other over the baseline."""
+
+    number: int
+    """From 1, in the order of the data."""
+    source: str
+    reference: str
+    baseline: str
+    other: str
+    gain: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is known of the systems on one data set."""
+
+    data: Mapping[str, str]
+    languages: tuple[str, str]
+    sources: list[str]
+    references: list[list[str]]
+    systems: list[System]
+    scores: list[Scores]
+    statistics: list[dict[str, Statistics]]
+    tests: list[dict[str, PairedTest]]
+    """Of every system but the first, which they compare it with; empty where the sentences are too few."""
+    faults: list[Faults]
+    buckets: list[Bucket]
+    frequencies_from: str
+    seed: int
+    confidence: float
+
+    @cached_property
+    def changed(self) -> list[list[Changed]]:
+        """For every system but the first the sentences that differ, those that differ most in chrF first."""
+        baseline, *others = self.systems
+        chrf = [of_system["chrf"].by_sentence() for of_system in self.statistics]
+        found = []
+        for system, gains in zip(others, (one - chrf[0] for one in chrf[1:]), strict=True):
+            order = np.argsort(-np.abs(gains), kind="stable").tolist()
+            found.append(
+                [
+                    Changed(
+                        place + 1,
+                        self.sources[place],
+                        self.references[0][place],
+                        baseline.hypotheses[place],
+                        system.hypotheses[place],
+                        float(gains[place]),
+                    )
+                    for place in order
+                    if baseline.hypotheses[place] != system.hypotheses[place]
+                ]
+            )
+        return found
+
+    def with_comet(self, checkpoint: Path | None) -> "Comparison":
+        """The same with COMET among the scores, as it is without a checkpoint (see metrics/comet.py for the errors)."""
+        if checkpoint is None:
+            return self
+        found = [comet(checkpoint, self.sources, system.hypotheses, self.references[0]) for system in self.systems]
+        pairs = zip(self.scores, found, strict=True)
+        return replace(self, scores=[replace(of, scores=(*of.scores, score)) for of, score in pairs])
+
+    def as_dict(self, most_changed: int) -> dict[str, Any]:
+        """For JSON; of each pair of systems at most so many sentences."""
+        names = [system.name for system in self.systems]
+        return {
+            "data": dict(self.data),
+            "languages": list(self.languages),
+            "baseline": names[0],
+            "seed": self.seed,
+            "confidence": self.confidence,
+            "systems": {
+                system.name: {**system.origin, **scores.as_dict(), "faults": faults.as_dict()}
+                for system, scores, faults in zip(self.systems, self.scores, self.faults, strict=True)
+            },
+            "tests": {
+                name: {score: vars(test) for score, test in tests.items()}
+                for name, tests in zip(names[1:], self.tests, strict=False)
+            },
+            "buckets": [bucket.as_dict() for bucket in self.buckets],
+            "frequencies_from": self.frequencies_from,
+            "changed": {
+                name: [vars(changed) for changed in of_system[:most_changed]]
+                for name, of_system in zip(names[1:], self.changed, strict=True)
+            },
+        }
+
+    def tables(self) -> list[Table]:
+        """Scores, tests, faults and buckets; the changed sentences have a place of their own (`changed`)."""
+        return [
+            self._scores_table(),
+            *self._tests_tables(),
+            faults_table({system.name: f for system, f in zip(self.systems, self.faults, strict=True)}),
+            *self._bucket_tables(),
+        ]
+
+    def _scores_table(self) -> Table:
+        shown = {**SHOWN_SCORES, **({"comet": "COMET"} if "comet" in self.scores[0].values() else {})}
+        rows = [
+            (system.name, *(scores[score].formatted() for score in shown))
+            for system, scores in zip(self.systems, self.scores, strict=True)
+        ]
+        notes = [
+            *(f"{title}: {self.scores[0][score].signature}" for score, title in shown.items()),
+            *(system.description for system in self.systems),
+            f"data: {describe_pairs(self.data, len(self.sources))}",
+            f"intervals: {describe_intervals(self.scores[0])}",
+        ]
+        return Table("Scores", ("system", *shown.values()), rows, notes)
+
+    def _tests_tables(self) -> list[Table]:
+        if not self.tests:
+            return []
+        rows = [
+            (system.name, title, *cells_of_test(tests[score], decimals_of(score)))
+            for system, tests in zip(self.systems[1:], self.tests, strict=True)
+            for score, title in SHOWN_SCORES.items()
+        ]
+        notes = [
+            f"p: paired bootstrap, {RESAMPLES:,} resamples; paired approximate randomization, {TRIALS:,} trials; "
+            f"seed {self.seed}"
+        ]
+        header = (
+            "system",
+            "score",
+            "difference",
+            f"{self.confidence:g} interval",
+            "p (bootstrap)",
+            "p (randomization)",
+        )
+        return [Table(f"Difference from {self.systems[0].name}", header, rows, notes, texts=frozenset({0, 1}))]
+
+    def _bucket_tables(self) -> list[Table]:
+        names = [system.name for system in self.systems]
+        header = ("bucket", "sentences", *(f"{name} {title}" for title in ("sacreBLEU", "chrF") for name in names))
+        tables = []
+        for kind in dict.fromkeys(bucket.kind for bucket in self.buckets):
+            rows = [
+                (
+                    bucket.name,
+                    str(int(bucket.members.sum())),
+                    *(f"{value:.2f}" for score in ("sacrebleu", "chrf") for value in bucket.scores[score]),
+                )
+                for bucket in self.buckets
+                if bucket.kind == kind
+            ]
+            notes = [f"how often, counted in {self.frequencies_from}"] if kind == RARITY else []
+            tables.append(Table(f"By {kind}", header, rows, notes))
+        return tables
+
+
+def cells_of_test(test: PairedTest, decimals: int) -> tuple[str, ...]:
+    low, high = (signed(bound, decimals) for bound in test.interval)
+    values = (f"{p:.4f}" for p in (test.bootstrap_p, test.randomization_p))
+    return (signed(test.difference, decimals), f"[{low}, {high}]", *values)
+
+
+def decimals_of(score: str) -> int:
+    """Those of a share for the courses' BLEU, those of a percentage for the published scores."""
+    return 4 if score.startswith("bleu_") else 2
+
+
+def compare(
+    systems: Sequence[System],
+    pairs: ParallelText,
+    languages: tuple[str, str],
+    *,
+    training: ParallelText | None = None,
+    confidence: float = 0.95,
+    seed: int = SEED,
+) -> Comparison:
+    """Everything about two systems or more; `training` is needed to find near-duplicates and to know rare words."""
+    references = reference_sets(pairs.references)
+    statistics = [count_sentences(system.hypotheses, references, languages[1]) for system in systems]
+    scores = [score_translations(system.hypotheses, references, languages[1]) for system in systems]
+    tests = []
+    if not too_few(len(pairs)):
+        scores = [with_intervals(one, of, confidence, seed=seed) for one, of in zip(scores, statistics, strict=True)]
+        compared = {name: statistics[0][name] for name in SHOWN_SCORES}
+        tests = [paired_tests(compared, other, confidence, seed=seed) for other in statistics[1:]]
+    members, frequencies_from = buckets_of(pairs, languages, training)
+    buckets = [
+        Bucket(
+            kind,
+            name,
+            chosen,
+            {score: [of_system[score].score(chosen) for of_system in statistics] for score in ("sacrebleu", "chrf")},
+        )
+        for kind, of_kind in members.items()
+        for name, chosen in of_kind.items()
+        if chosen.any()
+    ]
+    faults = [find_faults(system.hypotheses, pairs.sources, references, languages) for system in systems]
+    return Comparison(
+        data=pairs.sha256,
+        languages=languages,
+        sources=pairs.sources,
+        references=references,
+        systems=list(systems),
+        scores=scores,
+        statistics=statistics,
+        tests=tests,
+        faults=faults,
+        buckets=buckets,
+        frequencies_from=frequencies_from,
+        seed=seed,
+        confidence=confidence,
+    )
+
+
+# Buckets
+
+LENGTH, RARITY, SCRIPT, TWIN = (
+    "length of the source",
+    "rarest word of the source",
+    "script",
+    "likeness to training pairs",
+)
+
+
+def buckets_of(
+    pairs: ParallelText, languages: tuple[str, str], training: ParallelText | None
+) -> tuple[dict[str, dict[str, Booleans]], str]:
+    """Kind of bucket -> its name -> which sentences are in it, and the text that words were counted in.
+
+    Words are those of `measures.tokens`: in Chinese, characters.
+    """
+    words = [tokens(source) for source in pairs.sources]
+    counted = words if training is None else [tokens(source) for source in training.sources]
+    counts = Counter(word for sentence in counted for word in sentence)
+    rarest = np.array([min((counts[word] for word in sentence), default=0) for sentence in words])
+    found = {
+        LENGTH: by_size(length(count_characters(pairs.sources), languages[0]), LENGTHS),
+        RARITY: by_size(rarest, FREQUENCIES),
+    }
+    chinese = [texts for texts, code in zip((pairs.sources, pairs.targets), languages, strict=True) if is_chinese(code)]
+    if chinese:
+        found[SCRIPT] = by_script(chinese[0])
+    if training is not None:
+        found[TWIN] = by_likeness(pairs, training)
+    return found, "the sources of --train" if training is not None else "the sources of the data itself: give --train"
+
+
+def by_size(sizes: NDArray[np.int64], limits: Sequence[int]) -> dict[str, Booleans]:
+    """Sentences of at most each of the limits, and longer ones."""
+    buckets, above = {}, 0
+    for limit in limits:
+        name = f"{above} to {limit}" if above else f"at most {limit}" if limit else "0"
+        buckets[name] = (sizes >= above) & (sizes <= limit)
+        above = limit + 1
+    return {**buckets, f"{above} and more": sizes >= above}
+
+
+def by_script(texts: Sequence[str]) -> dict[str, Booleans]:
+    """Chinese by the characters that only one script has."""
+    counts = count_characters(texts)
+    traditional, simplified = counts["traditional"] > 0, counts["simplified"] > 0
+    return {
+        "Simplified": simplified & ~traditional,
+        "Traditional": traditional & ~simplified,
+        "mixed": traditional & simplified,
+        "the same in both": ~traditional & ~simplified,
+    }
+
+
+def by_likeness(pairs: ParallelText, training: ParallelText) -> dict[str, Booleans]:
+    """Whether a test pair's source was trained on, or a pair that is nearly the same (doctor/copies.py)."""
+    same = find_in(keys_of(pairs.sources), keys_of(training.sources)) >= 0
+    sources = [tokens(source) for source in [*training.sources, *pairs.sources]]
+    targets = [tokens(target) for target in [*training.targets, *pairs.targets]]
+    trained = len(training.sources)
+    near = near_duplicates(band_keys(sources, targets))[trained:] < trained
+    return {"source in --train": same, "nearly the same pair": near & ~same, "new": ~near & ~same}
+
+
+# Several seeds
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed alone: what each scores."""
+
+    systems: list[System]
+    scores: list[Scores]
+    remarks: list[str]
+
+    def values(self, score: str) -> list[float]:
+        return [scores[score].value for scores in self.scores]
+
+    @property
+    def name(self) -> str:
+        return f"mean of {', '.join(system.name for system in self.systems)}"
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """A group of runs, or two of them against each other, on one data set."""
+
+    data: Mapping[str, str]
+    groups: list[Group]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "data": dict(self.data),
+            "groups": [
+                {
+                    "systems": {
+                        system.name: {**system.origin, **scores.as_dict()}
+                        for system, scores in zip(group.systems, group.scores, strict=True)
+                    },
+                    "mean": {score: mean(group.values(score)) for score in SHOWN_SCORES},
+                    "standard_deviation": {score: stdev(group.values(score)) for score in SHOWN_SCORES},
+                    "remarks": group.remarks,
+                }
+                for group in self.groups
+            ],
+        }
+
+    def tables(self) -> list[Table]:
+        """One table: each run, mean and standard deviation of each group, and the difference of two means."""
+        rows: list[tuple[str, ...]] = []
+        for group in self.groups:
+            runs = zip(group.systems, group.scores, strict=True)
+            rows += [(system.name, *(of[score].formatted() for score in SHOWN_SCORES)) for system, of in runs]
+            rows.append((group.name, *(spread(score, group.values(score)) for score in SHOWN_SCORES)))
+        if len(self.groups) == 2:
+            first, second = self.groups
+            gains = [mean(second.values(score)) - mean(first.values(score)) for score in SHOWN_SCORES]
+            cells = (signed(gain, decimals_of(score)) for gain, score in zip(gains, SHOWN_SCORES, strict=True))
+            rows.append(("difference of the means", *cells))
+        scores = self.groups[0].scores[0]
+        notes = [
+            *(f"{title}: {scores[score].signature}" for score, title in SHOWN_SCORES.items()),
+            "behind ±: the standard deviation of the runs (of a sample: n - 1)",
+            *(system.description for group in self.groups for system in group.systems),
+            f"data: {describe_pairs(self.data, scores.sentences)}",
+            *(remark for group in self.groups for remark in group.remarks),
+        ]
+        return [Table("Seeds", ("run", *SHOWN_SCORES.values()), rows, notes)]
+
+
+def spread(score: str, values: Sequence[float]) -> str:
+    """Mean and standard deviation: 23.61 ± 0.42."""
+    decimals = decimals_of(score)
+    return f"{mean(values):.{decimals}f} ± {stdev(values):.{decimals}f}"
+
+
+def group_of_seeds(
+    systems: Sequence[System], pairs: ParallelText, language: str, translators: Sequence[Translator | None]
+) -> Group:
+    """The runs of one recipe; remarks say where their recipes differ in more than the seed, or share one."""
+    references = reference_sets(pairs.references)
+    scores = [score_translations(system.hypotheses, references, language) for system in systems]
+    return Group(list(systems), scores, remarks_on(systems, translators))
+
+
+def remarks_on(systems: Sequence[System], translators: Sequence[Translator | None]) -> list[str]:
+    known = [
+        (one.name, made.model.resolved) for one, made in zip(systems, translators, strict=True) if made is not None
+    ]
+    remarks = []
+    of_seed: dict[int, str] = {}
+    for name, resolved in known:
+        seed = resolved.recipe.seed
+        if seed in of_seed:
+            remarks.append(f"{name} has the seed of {of_seed[seed]}, {seed}")
+        of_seed.setdefault(seed, name)
+        first_name, first = known[0]
+        keys = [difference.key for difference in differences(first, resolved)]
+        # What was measured, such as the number of threads, is the machine's and not the recipe's.
+        if others := [key for key in keys if key != "seed" and resolved.origins.get(key) != "measured"]:
+            remarks.append(f"{name} differs from {first_name} in more than the seed: {', '.join(others)}")
+    return remarks

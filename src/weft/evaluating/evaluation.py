@@ -1,0 +1,312 @@
+"""How good a model is on a file of pairs: every score with its signature, the time it took, and what made it.
+
+One decoding at a time, or several side by side (`parse_methods`, `methods_table`). What noise on the same pairs costs
+is measured in robustness.py, how two systems compare in comparison.py.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from weft.config import Resolved, override
+from weft.data.corpus import ParallelText
+from weft.decoding.search import DecodingConfig
+from weft.errors import Problem, RecipeError, UsageError
+from weft.evaluating.faults import Faults, faults_table, find_faults
+from weft.figures.table import Table
+from weft.folders.recipes import TranslationRecipe
+from weft.metrics.comet import comet
+from weft.metrics.references import reference_sets
+from weft.metrics.requirements import RequirementResult, check_requirements
+from weft.metrics.score import Scores
+from weft.metrics.significance import count_sentences, too_few, with_intervals
+from weft.metrics.translation import score_translations, sentence_scores
+from weft.translating.translator import Translation, Translator, changed_decoding
+
+SIZES = ("beam", "mbr")
+"""The methods that take a number behind their name."""
+
+
+def size_of(method: str, mbr_from: str) -> str | None:
+    """The setting that this number gives: how many hypotheses a method compares."""
+    if method == "mbr" and mbr_from == "samples":
+        return "mbr_candidates"
+    return "beam_size" if method in SIZES else None
+
+
+@dataclass(frozen=True)
+class EvaluatedSet:
+    """The scores of one model with one decoding on one data set."""
+
+    data: Mapping[str, str]
+    decoding: Mapping[str, Any]
+    seed: int
+    scores: Scores
+    seconds: float
+    parameters: int
+    translations: list[Translation]
+    references: list[list[str]]
+    languages: tuple[str, str]
+    requirements: list[RequirementResult]
+
+    @property
+    def hypotheses(self) -> list[str]:
+        return [translation.text for translation in self.translations]
+
+    @property
+    def sentences_per_second(self) -> float:
+        return self.scores.sentences / self.seconds
+
+    @cached_property
+    def faults(self) -> Faults:
+        """Which translations are empty, copied, in a loop and so on (faults.py)."""
+        sources = [translation.source for translation in self.translations]
+        return find_faults(self.hypotheses, sources, self.references, self.languages)
+
+    def with_intervals(self, confidence: float = 0.95) -> "EvaluatedSet":
+        """The same with bootstrap intervals at the scores; as it is where the sentences are too few for them, or where
+        no confidence is asked for."""
+        if not confidence or too_few(self.scores.sentences):
+            return self
+        statistics = count_sentences(self.hypotheses, self.references, self.languages[1])
+        return replace(self, scores=with_intervals(self.scores, statistics, confidence))
+
+    def with_comet(self, checkpoint: Path | None) -> "EvaluatedSet":
+        """The same with COMET among the scores, as it is without a checkpoint (see metrics/comet.py for the errors)."""
+        if checkpoint is None:
+            return self
+        sources = [translation.source for translation in self.translations]
+        score = comet(checkpoint, sources, self.hypotheses, self.references[0])
+        return replace(self, scores=replace(self.scores, scores=(*self.scores.scores, score)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: `data` maps file names to their sha256."""
+        return {
+            "data": dict(self.data),
+            "decoding": dict(self.decoding),
+            "seed": self.seed,
+            **self.scores.as_dict(),
+            "faults": self.faults.as_dict(),
+            "seconds": round(self.seconds, 3),
+            "sentences_per_second": round(self.sentences_per_second, 2),
+            "parameters": self.parameters,
+        }
+
+    def table(self) -> str:
+        """For a terminal: the scores with their signatures, faults, then what made them, time and size."""
+        return "\n".join(
+            [
+                self.scores.table(),
+                "",
+                faults_table({"translations": self.faults}).text(),
+                "",
+                f"data        {describe_data(self.data)}",
+                f"decoding    {describe_decoding(self.decoding)}",
+                f"intervals   {describe_intervals(self.scores)}",
+                f"seconds     {self.seconds:.2f}, {self.sentences_per_second:.1f} sentences a second",
+                f"parameters  {self.parameters:,}",
+            ]
+        )
+
+    def tables(self) -> list[Table]:
+        """The same for a page or a paper."""
+        rows = [(score.name, score.formatted(), score.scale, score.signature) for score in self.scores.scores]
+        notes = [
+            *self.scores.remarks(),
+            f"data: {describe_pairs(self.data, self.scores.sentences)}; seed {self.seed}",
+            f"decoding: {describe_decoding(self.decoding)}",
+            f"intervals: {describe_intervals(self.scores)}",
+            f"seconds: {self.seconds:.2f}; parameters: {self.parameters:,}",
+        ]
+        header = ("score", "value", "scale", "signature")
+        return [
+            Table("Scores", header, rows, notes, texts=frozenset({0, 2, 3})),
+            faults_table({"translations": self.faults}),
+        ]
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """source, reference, hypothesis, sentence BLEU, sentence chrF and search score of each sentence, under a
+        header.
+        """
+        by_sentence = sentence_scores(self.hypotheses, self.references, self.languages[1])
+        columns = zip(self.translations, self.references[0], by_sentence.bleu, by_sentence.chrf, strict=True)
+        header = ("source", "reference", "hypothesis", "sentence_bleu", "sentence_chrf", "score")
+        rows = [
+            (on_one_line(t.source), on_one_line(reference), t.text, f"{bleu:.2f}", f"{chrf:.2f}", f"{t.score:.4f}")
+            for t, reference, bleu, chrf in columns
+        ]
+        return [header, *rows]
+
+
+def on_one_line(text: str) -> str:
+    """The text with tabs and line ends, which a TSV cannot hold, as spaces."""
+    return text.translate({ord("\t"): " ", ord("\n"): " ", ord("\r"): " "})
+
+
+def describe_data(data: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} (sha256 {digest[:12]})" for name, digest in data.items())
+
+
+def describe_pairs(data: Mapping[str, str], sentences: int) -> str:
+    return f"{describe_data(data)}, {sentences:,} sentence{'s' * (sentences != 1)}"
+
+
+def describe_intervals(scores: Scores) -> str:
+    """How the intervals of the scores were found, or why there are none."""
+    found = next((score.interval for score in scores.scores if score.interval is not None), None)
+    if found is None:
+        return f"none: {too_few(scores.sentences) or 'not asked for'}"
+    return f"{found.confidence:g} confidence, {found.signature}"
+
+
+def evaluate(translator: Translator, pairs: ParallelText, **decoding: Any) -> EvaluatedSet:
+    """Translate the sources and score the result; the seconds are those of the translation alone."""
+    config = changed_decoding(translator.decoding, decoding)
+    recipe = translator.model.recipe
+    begin = time.perf_counter()
+    translations = translator.translate(pairs.sources, **decoding)
+    seconds = time.perf_counter() - begin
+    references = reference_sets(pairs.references)
+    scores = score_translations([translation.text for translation in translations], references, recipe.data.target)
+    parameters = sum(member.count_parameters() for member in translator.members)
+    measured = {**scores.values(), "seconds": seconds, "parameters": parameters}
+    return EvaluatedSet(
+        data=pairs.sha256,
+        decoding=config.model_dump(),
+        seed=recipe.seed,
+        scores=scores,
+        seconds=seconds,
+        parameters=parameters,
+        translations=translations,
+        references=references,
+        languages=(recipe.data.source, recipe.data.target),
+        requirements=check_requirements(recipe.require, measured),
+    )
+
+
+# Several decodings side by side
+
+
+def parse_methods(text: str, resolved: Resolved[TranslationRecipe]) -> dict[str, DecodingConfig]:
+    """The decodings that a text such as "greedy,beam:5,beam:5+length_penalty=none,mbr:16" names, by its parts.
+
+    A part is a method, for some with a size behind a colon (SIZES), then settings of [decoding] behind plus signs; what
+    it does not say is as in the recipe. Raises RecipeError with all that is wrong.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    found, problems = {}, []
+    for part in parts:
+        if part in found:
+            problems.append(Problem(part, "stands there more than once"))
+            continue
+        try:
+            overrides = settings_of_method(part, resolved.recipe.decoding.mbr_from)
+            found[part] = override(resolved, overrides, f"the method {part}", ("decoding",)).recipe.decoding
+        except RecipeError as error:
+            problems += [Problem(part, f"{problem.where}: {problem.what}") for problem in error.problems]
+        except UsageError as error:
+            problems.append(Problem(part or "(nothing)", str(error)))
+    if problems:
+        raise RecipeError("--methods", problems)
+    return found
+
+
+def settings_of_method(part: str, mbr_from: str) -> list[str]:
+    """beam:5+length_penalty=none as decoding.method=beam, decoding.beam_size=5, decoding.length_penalty=none.
+
+    `mbr_from` is the recipe's.
+    """
+    named, *settings = part.split("+")
+    method, colon, size = named.partition(":")
+    if not method:
+        raise UsageError("is no method; write them with commas between, such as greedy,beam:5")
+    if colon and method not in SIZES:
+        raise UsageError(f"{method} takes no number; those that do: {', '.join(SIZES)}")
+    if without := [setting for setting in settings if "=" not in setting]:
+        raise UsageError(f"{without[0] or 'nothing'} behind a plus is no setting; write +key=value")
+    said = dict(setting.split("=", 1) for setting in settings)
+    sizes = [f"{size_of(method, said.get('mbr_from', mbr_from))}={size}"] if colon else []
+    return [f"decoding.{setting}" for setting in (f"method={method}", *sizes, *settings)]
+
+
+def evaluate_methods(
+    translator: Translator, pairs: ParallelText, methods: Mapping[str, DecodingConfig]
+) -> dict[str, EvaluatedSet]:
+    """Each decoding in turn, with the same model in memory."""
+    return {name: evaluate(translator, pairs, **dict(config)) for name, config in methods.items()}
+
+
+SHOWN_SCORES = {"bleu_1": "BLEU-1", "bleu_2": "BLEU-2", "sacrebleu": "sacreBLEU", "chrf": "chrF"}
+
+
+def methods_table(evaluated: Mapping[str, EvaluatedSet]) -> Table:
+    """A line for each decoding, and below them how its scores were taken."""
+    first = next(iter(evaluated.values()))
+    shown = {**SHOWN_SCORES, **({"comet": "COMET"} if "comet" in first.scores.values() else {})}
+    rows = [
+        (
+            name,
+            *(one.scores[score].formatted() for score in shown),
+            f"{one.faults.any.mean():.1%}",
+            f"{one.seconds:.2f}",
+            f"{one.sentences_per_second:.1f}",
+        )
+        for name, one in evaluated.items()
+    ]
+    notes = [
+        *(f"{title}: {first.scores[score].signature}" for score, title in shown.items()),
+        *(f"{name}: {describe_decoding(one.decoding)}" for name, one in evaluated.items()),
+        f"data: {describe_pairs(first.data, first.scores.sentences)}; seed {first.seed}; "
+        f"{first.parameters:,} parameters",
+        f"intervals: {describe_intervals(first.scores)}",
+    ]
+    header = ("method", *shown.values(), "faulty", "seconds", "sentences/s")
+    return Table("Decoding methods", header, rows, notes)
+
+
+def describe_decoding(decoding: Mapping[str, Any]) -> str:
+    """The method, its size, of beam search the length penalty, and every setting that it uses and that is not weft's
+    default."""
+    defaults = DecodingConfig().model_dump()
+    method, mbr_from = decoding["method"], decoding.get("mbr_from", defaults["mbr_from"])
+    always = {"method", size_of(method, mbr_from), *(["length_penalty"] if method == "beam" else [])}
+    idle = idle_settings(method, mbr_from)
+    shown = {k: v for k, v in decoding.items() if k in always or (v != defaults[k] and k not in idle)}
+    return ", ".join(f"{key} {value}" for key, value in shown.items())
+
+
+def idle_settings(method: str, mbr_from: str) -> set[str]:
+    """The settings that only other methods use."""
+    used = {"mbr", mbr_from} if method == "mbr" else {"samples" if method == "sample" else method}
+    idle = {setting for search, settings in SETTINGS_OF.items() if search not in used for setting in settings}
+    return idle | ({"mbr_candidates"} if mbr_from == "beam" else set())
+
+
+SETTINGS_OF = {
+    "beam": (
+        "beam_size",
+        "length_penalty",
+        "length_power",
+        "word_reward",
+        "coverage_penalty",
+        "diverse_groups",
+        "diversity",
+        "stopping",
+        "patience",
+    ),
+    "samples": ("temperature", "top_k", "top_p", "epsilon", "sampling_seed"),
+    "mbr": ("mbr_candidates", "mbr_from", "mbr_utility", "mbr_form"),
+}
+"""What is of use to one way to search alone; minimum Bayes risk chooses from what another finds."""
+
+
+def methods_rows(evaluated: Mapping[str, EvaluatedSet]) -> Sequence[tuple[str, ...]]:
+    """source, reference and a column of translations for each decoding, under a header."""
+    first = next(iter(evaluated.values()))
+    sources = [on_one_line(translation.source) for translation in first.translations]
+    references = [on_one_line(reference) for reference in first.references[0]]
+    hypotheses = [one.hypotheses for one in evaluated.values()]
+    return [("source", "reference", *evaluated), *zip(sources, references, *hypotheses, strict=True)]

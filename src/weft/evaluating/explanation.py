@@ -1,0 +1,422 @@
+"""Why a model translates a sentence as it does, as far as it can be measured from outside and inside.
+
+alternatives   at every place of the translation, what else the model held probable there
+attention      at every place, how much of it each source piece had; alignment is made of it
+occlusion      how much less probable each word of the translation becomes when one word of the source is taken out
+the beam       everything that the search compared on its way to the translation, as a tree
+
+The first three are measured by teacher forcing: the translation is given, whether the model wrote it or somebody else
+did. Occlusion changes what the model reads and so tells what its answer depends on; attention does not (Jain and
+Wallace 2019), though most of it lies on what is being translated. How much: bench/alignment.py.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from weft.data.encoding import tag_ids
+from weft.data.sentences import Sentences
+from weft.decoding.beam_tree import BeamRecorder, Node
+from weft.decoding.search import DecodingConfig, search_steps
+from weft.decoding.step import Hypothesis, StepFunction, refuse_nan, to_the_end
+from weft.errors import UsageError, is_count, shown
+from weft.evaluating.forced import TOKENS_AT_ONCE, of_given, refuse_without_positions
+from weft.folders.model_folder import TranslationModel
+from weft.models.transformer import Transformer, TransformerState
+from weft.text.kinds import pieces_of
+from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.text.word_ranges import WordRange, word_ranges
+from weft.translating.exported import ExportedTranslator
+from weft.translating.translator import (
+    Translator,
+    changed_decoding,
+    computing_in,
+    encode_sources,
+)
+
+LONGEST_EXPLAINED = 200
+"""Pieces of a text, on either side. Occlusion takes time in the square of it, and no page of more can be read."""
+
+
+class LongTranslationError(UsageError):
+    """The model's own translation of a text is longer than what can be explained."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A piece that could stand at a place, and its log-probability there in nats."""
+
+    piece: str
+    log_prob: float
+
+
+@dataclass(frozen=True)
+class Link:
+    """A target word and the source word that had most of its attention, as places among the words; `weight` is the
+    share of the attention of its pieces that the source word had."""
+
+    target: int
+    source: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One translation of one text; logarithms are in nats. `log_prob` and `score` are those of a `Translation`."""
+
+    source: str
+    text: str
+    score: float
+    log_prob: float
+    source_pieces: tuple[str, ...]
+    """What the model reads: a tag where its recipe has one, the pieces, </s>."""
+    target_pieces: tuple[str, ...]
+    """The pieces of the translation and </s>."""
+    log_probs: tuple[float, ...]
+    """Of each target piece, by the model alone in fp32: without the rules of a search."""
+    alternatives: tuple[tuple[Choice, ...], ...]
+    """For each target piece the most probable ones in its place, best first, itself perhaps among them."""
+    heads: Float[np.ndarray, "layers heads target source"]
+    """The attention of every decoder layer and head at the step that writes a target piece; each row sums to 1."""
+    layer: int | None
+    """The decoder layer, counted from 1, that `attention` and `alignment` are of; None: all of them."""
+    source_words: tuple[WordRange, ...]
+    target_words: tuple[WordRange, ...]
+    alignment: tuple[Link, ...]
+    """One for each target word, as long as the source has words."""
+    occlusion: tuple[tuple[float, ...], ...]
+    """For each target word, by each source word, the nats that it loses without that; empty where not asked for."""
+    beam: tuple[Node, ...]
+    """What the search compared, the root first; empty for a translation that was given."""
+    beam_pieces: tuple[str, ...]
+    """The piece of each node."""
+
+    @property
+    def attention(self) -> Float[np.ndarray, "target source"]:
+        """The mean over the heads, of `layer` or of all layers; each row sums to 1."""
+        return mean_over_heads(self.heads, self.layer)
+
+    def as_json(self) -> dict[str, Any]:
+        """As lists and numbers for json.dumps; numbers are rounded to six places."""
+        return {
+            "source": self.source,
+            "text": self.text,
+            "score": round(self.score, 6),
+            "log_prob": round(self.log_prob, 6),
+            "source_pieces": list(self.source_pieces),
+            "target_pieces": list(self.target_pieces),
+            "log_probs": rounded(self.log_probs),
+            "alternatives": [
+                [{"piece": one.piece, "log_prob": round(one.log_prob, 6)} for one in at_place]
+                for at_place in self.alternatives
+            ],
+            "layer": self.layer,
+            "layers": len(self.heads),
+            "attention": [rounded(row) for row in self.attention.tolist()],
+            "source_words": [vars(word) for word in self.source_words],
+            "target_words": [vars(word) for word in self.target_words],
+            "alignment": [vars(link) | {"weight": round(link.weight, 6)} for link in self.alignment],
+            "occlusion": [rounded(row) for row in self.occlusion],
+            "beam": {
+                "nodes": [
+                    {
+                        "id": node.id,
+                        "parent": node.parent,
+                        "step": node.step,
+                        "piece": piece,
+                        "log_prob": round(node.log_prob, 6),
+                        "state": node.state,
+                    }
+                    for node, piece in zip(self.beam, self.beam_pieces, strict=True)
+                ]
+            },
+        }
+
+
+def explain(
+    translator: Translator,
+    text: str,
+    *,
+    best: int = 5,
+    beam_size: int | None = None,
+    occlusion: bool = True,
+    target: str | None = None,
+    layer: int | None = None,
+    after_step: Callable[[], None] = lambda: None,
+) -> Explanation:
+    """What the model makes of a text, or of a translation of it that is given as `target`.
+
+    `best` alternatives are told at each place. The search is that of the model's decoding settings, or with `beam_size`
+    beam search of so many hypotheses. Attention is that of a decoder `layer` counted from 1; left out, the mean of all
+    layers, which finds more right words than any one (bench/alignment.py). What `after_step` raises after a step of
+    the model ends all of it. Raises UsageError with all that cannot be explained.
+    """
+    refuse_unexplainable(translator, [text], best=best, beam_size=beam_size, target=target, layer=layer)
+    model = translator.model
+    kind = model.recipe.tokenizer.kind
+    source_vocabulary = pieces_of(model.source_tokenizer, kind)
+    target_vocabulary = pieces_of(model.target_tokenizer, kind)
+    read = encode_sources(model, [text])
+    source = read[0].tolist()
+    config = search_settings(translator, beam_size)
+    if target is None:
+        answer, beam = find(translator, read, config, after_step)
+        written = translator._text(answer.tokens)
+        if len(answer.tokens) > LONGEST_EXPLAINED:
+            raise LongTranslationError(
+                f"the translation of {shown(text, 20)} has {len(answer.tokens):,} pieces, more than the "
+                f"{LONGEST_EXPLAINED:,} that are explained at once"
+            )
+    else:
+        answer, beam, written = score_given(translator, read, target, config, after_step), (), target
+    tokens = (*answer.tokens, END_ID)
+    source_pieces, target_pieces = spelled(source, source_vocabulary), spelled(tokens, target_vocabulary)
+    source_words, target_words = words_of(model, source_pieces, target_pieces)
+    lost: list[list[float]] = []
+    with torch.inference_mode(), computing_in(model.model, torch.float32):
+        distributions, of_heads = read_over(model.model, source, answer.tokens, translator.device, after_step)
+        log_probs = distributions.gather(1, torch.tensor([tokens], device=distributions.device).T)[:, 0]
+        if occlusion:
+            lost = occlude(model.model, source, answer.tokens, log_probs, source_words, target_words, after_step)
+    heads = of_heads.cpu().numpy()
+    return Explanation(
+        source=text,
+        text=written,
+        score=answer.score,
+        log_prob=answer.log_prob,
+        source_pieces=source_pieces,
+        target_pieces=target_pieces,
+        log_probs=tuple(log_probs.tolist()),
+        alternatives=most_probable(distributions, best, target_vocabulary),
+        heads=heads,
+        layer=layer,
+        source_words=source_words,
+        target_words=target_words,
+        alignment=align(mean_over_heads(heads, layer), source_words, target_words),
+        occlusion=tuple(map(tuple, lost)),
+        beam=beam,
+        beam_pieces=spelled([node.token for node in beam], target_vocabulary),
+    )
+
+
+# What is refused
+
+
+def refuse_unexplainable(
+    translator: Translator,
+    texts: Sequence[str],
+    *,
+    best: int = 5,
+    beam_size: int | None = None,
+    target: str | None = None,
+    layer: int | None = None,
+) -> None:
+    """Raise UsageError with all that keeps these texts from being explained by this translator."""
+    if isinstance(translator, ExportedTranslator):
+        raise UsageError(
+            f"{translator.folder} was exported for {translator.export.engine}, which does not tell where it looks; "
+            "explain the model that it was made of"
+        )
+    if len(translator.members) > 1:
+        raise UsageError(
+            "an ensemble cannot be explained: each member looks at the source by itself; explain them singly"
+        )
+    config = search_settings(translator, beam_size)
+    layers = translator.model.recipe.model.decoder_layers
+    problems = [] if is_count(best) else [f"best is a number from 1, found {best!r}"]
+    if layer is not None and not 1 <= layer <= layers:
+        problems.append(f"layer is a number from 1 to {layers}, the decoder layers of the model; found {layer}")
+    if target is None and config.method not in ("greedy", "beam"):
+        what = (
+            f'decoding.method = "{config.method}" draws and compares whole translations and has no one search to show'
+        )
+        problems.append(f"{what}; explain another, such as --set decoding.method=beam, or give the translation")
+    if target is None and config.method == "beam" and config.diverse_groups > 1:
+        problems.append("the groups of diverse beam search are no one beam; explain with decoding.diverse_groups = 1")
+    sources = translator.model.source_tokenizer.encode(list(texts))
+    for number, (text, ids) in enumerate(zip(texts, sources, strict=True), start=1):
+        if what := unexplainable(ids):
+            problems.append(f"text {number} ({shown(text, 20)}) {what}" if ids else f"text {number} {what}")
+    if target is not None:
+        ids = translator.model.target_tokenizer.encode([target])
+        if what := unexplainable(ids[0]):
+            problems.append(f"the translation that is given {what}")
+        else:
+            refuse_without_positions(translator, ids)
+    if problems:
+        raise UsageError("\n".join(problems))
+
+
+def unexplainable(ids: Sequence[int]) -> str:
+    """What is wrong with a text of these pieces, if anything is."""
+    if not ids:
+        return "has no piece to explain; give a sentence"
+    if len(ids) > LONGEST_EXPLAINED:
+        return (
+            f"has {len(ids):,} pieces, more than the {LONGEST_EXPLAINED:,} that are explained at once; give a sentence"
+        )
+    return ""
+
+
+def search_settings(translator: Translator, beam_size: int | None) -> DecodingConfig:
+    changes = {} if beam_size is None else {"method": "beam", "beam_size": beam_size}
+    return changed_decoding(translator.decoding, changes)
+
+
+# The measuring
+
+
+def find(
+    translator: Translator, read: Sentences, config: DecodingConfig, after_step: Callable[[], None] = lambda: None
+) -> tuple[Hypothesis, tuple[Node, ...]]:
+    """The one sentence's translation as `Translator.translate` finds it, and the tree of its search."""
+    rows = config.rows_per_sentence
+    recorders: list[BeamRecorder] = []
+
+    def observe(asked: StepFunction, max_lengths: Tensor) -> StepFunction:
+        most = int(max_lengths[0])
+        recorders.append(BeamRecorder(asked, beam_size=rows, max_length=most, begin_id=BEGIN_ID, end_id=END_ID))
+        return recorders[0]
+
+    answer = search_one(translator, read, config, after_step, observe=observe)
+    return answer, recorders[0].tree(answer)
+
+
+def score_given(
+    translator: Translator,
+    read: Sentences,
+    target: str,
+    config: DecodingConfig,
+    after_step: Callable[[], None] = lambda: None,
+) -> Hypothesis:
+    """A translation that no search has found, with the log-probability and the score that it would have there: those of
+    a search that can write nothing else. What a search forbids has no score, so these rules are left out."""
+    tokens = tuple(translator.model.target_tokenizer.encode([target])[0])
+    nothing_else = {
+        "method": "greedy" if config.method == "greedy" else "beam",
+        **{"beam_size": 1, "diverse_groups": 1, "max_length": len(tokens)},
+        **{"min_length": 0, "min_length_ratio": 0.0, "no_repeat_ngram": 0},
+    }
+    return search_one(translator, read, changed_decoding(config, nothing_else), after_step, prefixes=[tokens])
+
+
+def search_one(
+    translator: Translator, read: Sentences, config: DecodingConfig, after_step: Callable[[], None], **more: Any
+) -> Hypothesis:
+    """The best answer for the one sentence; `more` is what else a search takes."""
+    with torch.inference_mode(), translator._computing(config):
+        state, longest = translator._start([read], np.array([0]), config.rows_per_sentence)
+        ((answer, *_),) = to_the_end(search_steps, after_step)(
+            state,
+            torch.from_numpy(read.lengths - 1).to(translator.device),
+            config,
+            begin_id=BEGIN_ID,
+            end_id=END_ID,
+            longest=longest,
+            **more,
+        )
+    return answer
+
+
+def read_over(
+    model: Transformer,
+    source: list[int],
+    target: Sequence[int],
+    device: torch.device,
+    after_step: Callable[[], None] = lambda: None,
+) -> tuple[Float[Tensor, "target vocab"], Float[Tensor, "layers heads target source"]]:
+    """The log-probabilities of every piece at each place of a given translation and behind it, and the attention there.
+
+    By the plain form of the steps, which keeps the weights of all heads (models/transformer.py).
+    """
+    state = TransformerState(model, torch.tensor([source], device=device), 1)
+    log_probs, heads = [], []
+    for token in (BEGIN_ID, *target):
+        log_probs.append(state.step(torch.tensor([token], device=device))[0])
+        heads.append(torch.stack([layer.attention[0, :, 0] for _, layer in state.layers]))
+        after_step()
+    refuse_nan(torch.stack(log_probs))
+    return torch.stack(log_probs), torch.stack(heads, dim=2)
+
+
+def most_probable(
+    log_probs: Float[Tensor, "target vocab"], best: int, vocabulary: Sequence[str]
+) -> tuple[tuple[Choice, ...], ...]:
+    """The `best` pieces at each place, or all where they are fewer."""
+    found = log_probs.topk(min(best, log_probs.size(1)))
+    return tuple(
+        tuple(Choice(piece, value) for piece, value in zip(spelled(tokens, vocabulary), values, strict=True))
+        for tokens, values in zip(found.indices.tolist(), found.values.tolist(), strict=True)
+    )
+
+
+def words_of(
+    model: TranslationModel, source_pieces: Sequence[str], target_pieces: Sequence[str]
+) -> tuple[tuple[WordRange, ...], tuple[WordRange, ...]]:
+    """The words of both sides; a tag before the source, and </s>, are none."""
+    kind, data = model.recipe.tokenizer.kind, model.recipe.data
+    tags = len(tag_ids(model.source_tokenizer, data.tag))
+    of_source = word_ranges(source_pieces[tags:-1], kind=kind, language=data.source)
+    of_target = word_ranges(target_pieces[:-1], kind=kind, language=data.target)
+    return tuple(WordRange(word.text, word.first + tags, word.last + tags) for word in of_source), tuple(of_target)
+
+
+def mean_over_heads(
+    heads: Float[np.ndarray, "layers heads target source"], layer: int | None
+) -> Float[np.ndarray, "target source"]:
+    return heads.mean((0, 1)) if layer is None else heads[layer - 1].mean(0)
+
+
+def align(
+    attention: Float[np.ndarray, "target source"], source_words: Sequence[WordRange], target_words: Sequence[WordRange]
+) -> tuple[Link, ...]:
+    """For each target word the source word that its pieces looked at most."""
+    if not source_words:
+        return ()
+    links = []
+    for number, word in enumerate(target_words):
+        of_pieces = attention[word.first : word.last + 1].mean(0)
+        shares = [float(of_pieces[source.first : source.last + 1].sum()) for source in source_words]
+        best = max(range(len(shares)), key=shares.__getitem__)
+        links.append(Link(number, best, shares[best]))
+    return tuple(links)
+
+
+def occlude(
+    model: Transformer,
+    source: Sequence[int],
+    target: Sequence[int],
+    log_probs: Float[Tensor, " target"],
+    source_words: Sequence[WordRange],
+    target_words: Sequence[WordRange],
+    after_step: Callable[[], None] = lambda: None,
+) -> list[list[float]]:
+    """For each target word, and for each source word, how many nats fewer its pieces have where that one is taken out.
+
+    `log_probs` are those of the target's pieces and </s> with the whole source.
+    """
+    without = Sentences([[*source[: word.first], *source[word.last + 1 :]] for word in source_words])
+    read = torch.tensor([[BEGIN_ID, *target, END_ID]], device=log_probs.device)
+    lost: list[list[float]] = [[] for _ in target_words]
+    at_once = max(1, TOKENS_AT_ONCE // read.size(1))
+    for first in range(0, len(source_words), at_once):
+        indices = np.arange(first, min(first + at_once, len(source_words)))
+        sources = torch.from_numpy(without.padded(indices, PADDING_ID)).to(read.device)
+        fallen = log_probs - of_given(model, sources, read.expand(len(indices), -1))  # (source words, target)
+        for word, of_word in zip(target_words, lost, strict=True):
+            of_word += fallen[:, word.first : word.last + 1].sum(1).tolist()
+        after_step()
+    return lost
+
+
+def spelled(ids: Sequence[int], pieces: Sequence[str]) -> tuple[str, ...]:
+    return tuple(pieces[number] for number in ids)
+
+
+def rounded(numbers: Sequence[float]) -> list[float]:
+    return [round(number, 6) for number in numbers]

@@ -1,0 +1,196 @@
+"""What a model makes of translations that it is given: the log-probability of each piece of them.
+
+force          pairs of strings
+score_pairs    a file of pairs, with the perplexity of the whole
+
+Teacher forcing, without a search: the model reads the whole translation at once and is asked at every place how
+probable the next piece is. What stands before a piece is what was given, not what the model would have written.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from weft.data.corpus import ParallelText
+from weft.data.sentences import Sentences
+from weft.errors import UsageError
+from weft.evaluating.evaluation import describe_data, on_one_line
+from weft.models.transformer import Transformer
+from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.translating.translator import Translator, computing_in, encode_sources, in_one_order, refuse_too_long
+
+TOKENS_AT_ONCE = 2048
+"""Of the translations, whose probabilities over the whole vocabulary are in memory together."""
+
+
+@dataclass(frozen=True)
+class ForcedTranslation:
+    """A given pair; the last of `pieces` is </s>, and `log_probs` holds one number in nats for each of them."""
+
+    source: str
+    target: str
+    pieces: tuple[str, ...]
+    log_probs: tuple[float, ...]
+
+    @property
+    def log_prob(self) -> float:
+        return sum(self.log_probs)
+
+    @property
+    def log_prob_per_piece(self) -> float:
+        return self.log_prob / len(self.pieces)
+
+
+@dataclass(frozen=True)
+class ForcedSet:
+    """The pairs of a data set; `data` maps file names to their sha256."""
+
+    data: Mapping[str, str]
+    translations: Sequence[ForcedTranslation]
+
+    @property
+    def pieces(self) -> int:
+        """Of all targets, </s> counted."""
+        return sum(len(pair.pieces) for pair in self.translations)
+
+    @property
+    def log_prob(self) -> float:
+        return sum(pair.log_prob for pair in self.translations)
+
+    @property
+    def log_prob_per_piece(self) -> float:
+        return self.log_prob / self.pieces
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean negative log-probability of a piece. It depends on how the vocabulary cuts, so only models
+        with the same one can be compared by it."""
+        return math.exp(-self.log_prob_per_piece)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON, with every piece of every pair."""
+        return {
+            "data": dict(self.data),
+            "pairs": len(self.translations),
+            "pieces": self.pieces,
+            "log_prob": self.log_prob,
+            "log_prob_per_piece": self.log_prob_per_piece,
+            "perplexity": self.perplexity,
+            "sentences": [
+                {
+                    "source": pair.source,
+                    "target": pair.target,
+                    "log_prob": pair.log_prob,
+                    "log_prob_per_piece": pair.log_prob_per_piece,
+                    "pieces": list(pair.pieces),
+                    "log_probs": list(pair.log_probs),
+                }
+                for pair in self.translations
+            ],
+        }
+
+    def table(self) -> str:
+        """For a terminal."""
+        return "\n".join(
+            [
+                f"pairs       {len(self.translations):,}",
+                f"pieces      {self.pieces:,}, </s> counted",
+                f"log_prob    {self.log_prob:,.2f} nats, {self.log_prob_per_piece:.4f} a piece",
+                f"perplexity  {self.perplexity:.2f} a piece",
+                f"data        {describe_data(self.data)}",
+            ]
+        )
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """source, target, log_prob, pieces and log_prob per piece of each pair, under a header."""
+        rows = [
+            (
+                on_one_line(pair.source),
+                on_one_line(pair.target),
+                f"{pair.log_prob:.4f}",
+                str(len(pair.pieces)),
+                f"{pair.log_prob_per_piece:.4f}",
+            )
+            for pair in self.translations
+        ]
+        return [("source", "target", "log_prob", "pieces", "log_prob_per_piece"), *rows]
+
+
+def score_pairs(translator: Translator, pairs: ParallelText) -> ForcedSet:
+    """How probable the first reference of each pair is for the model; errors are those of `force`."""
+    return ForcedSet(pairs.sha256, force(translator, pairs.sources, pairs.targets))
+
+
+def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedTranslation]:
+    """The log-probabilities of these translations of these sources, in order; of an ensemble, of its mean.
+
+    Raises UsageError for unequal numbers of them, for texts that are too long, and for a model that was exported.
+    """
+    if translator.model.model.output.weight.is_meta:
+        raise UsageError(
+            "given translations are scored with weft's own weights, which an export does not have; name the model that "
+            "it was made of"
+        )
+    if len(sources) != len(targets):
+        raise UsageError(f"{len(sources):,} sources and {len(targets):,} translations are not as many")
+    if not sources:
+        return []
+    tokenizer = translator.model.target_tokenizer
+    encoded = tokenizer.encode(targets)
+    refuse_too_long(encoded)
+    refuse_without_positions(translator, encoded)
+    written = Sentences([[BEGIN_ID, *ids, END_ID] for ids in encoded])
+    log_probs: list[tuple[float, ...]] = [()] * len(sources)
+    read = [encode_sources(member, sources) for member in translator.members]
+    with ExitStack() as stack, torch.inference_mode():
+        for member in in_one_order(translator.members):
+            stack.enter_context(computing_in(member.model, torch.float32))
+        for indices in batches(written, read):
+            target = torch.from_numpy(written.padded(indices, PADDING_ID)).to(translator.device)
+            of_members = [
+                of_given(member.model, torch.from_numpy(own.padded(indices, PADDING_ID)).to(translator.device), target)
+                for member, own in zip(translator.members, read, strict=True)
+            ]
+            mean = torch.stack(of_members).logsumexp(0) - np.log(len(of_members))
+            for row, index in enumerate(indices.tolist()):
+                log_probs[index] = tuple(mean[row, : int(written.lengths[index]) - 1].tolist())
+    return [
+        ForcedTranslation(source, target, (*tokenizer.pieces(target), "</s>"), of_pair)
+        for source, target, of_pair in zip(sources, targets, log_probs, strict=True)
+    ]
+
+
+def batches(written: Sentences, read: Sequence[Sentences]) -> Iterator[np.ndarray]:
+    """Indices of translations, the longest first, as many at once as TOKENS_AT_ONCE allows; a pair is as long as its
+    longer side, whichever member reads it."""
+    lengths = np.max([sentences.lengths for sentences in (written, *read)], axis=0)
+    order = np.argsort(-lengths, kind="stable")
+    while len(order):
+        count = max(1, TOKENS_AT_ONCE // int(lengths[order[0]]))
+        yield order[:count]
+        order = order[count:]
+
+
+def of_given(
+    model: Transformer, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+) -> Float[Tensor, "batch target-1"]:
+    """The log-probability of every token but <s>; behind </s> it means nothing."""
+    logits = model(source, target[:, :-1])
+    return F.log_softmax(logits.float(), -1).gather(2, target[:, 1:, None]).squeeze(2)
+
+
+def refuse_without_positions(translator: Translator, encoded: Sequence[Sequence[int]]) -> None:
+    """Raise UsageError for the first translation that is longer than the positions that a model has learned."""
+    learned = (member.model.config.longest for member in translator.members)
+    longest = min((number for number in learned if number is not None), default=None)
+    for number, ids in enumerate(encoded, start=1):
+        if longest is not None and len(ids) >= longest:  # <s> takes a place
+            raise UsageError(f"translation {number} has {len(ids):,} pieces; the model learns {longest:,} positions")

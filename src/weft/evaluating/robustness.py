@@ -1,0 +1,226 @@
+"""What a model loses when its sources are not as clean as those it was trained on: the same pairs, with noise.
+
+Each kind of noise is compared with the clean translations of the same sentences against the same references, so that
+only the noise differs. A greeting in the source is not in the references: it is taken off the translations before they
+are scored, and what is left tells whether it derailed the rest. Two sentences joined are compared with their two
+translations joined. What noise makes too long for the model is left out on both sides.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import compress, zip_longest
+from typing import Any
+
+import numpy as np
+
+from weft.data.corpus import ParallelText
+from weft.data.noise import joined, noises_of, noisy
+from weft.evaluating.evaluation import EvaluatedSet, describe_data, describe_decoding
+from weft.evaluating.faults import find_faults, percent
+from weft.figures.table import Table, signed
+from weft.metrics.score import Scores
+from weft.metrics.translation import chrf, sacre_bleu
+from weft.text.chinese import is_chinese
+from weft.text.language import code_of
+from weft.text.normalization import is_blank
+
+JOINED = "two sentences joined"
+NOISE_SEED = 1
+
+
+@dataclass(frozen=True)
+class UnderNoise:
+    """What one kind of noise does to the translations."""
+
+    kind: str
+    changed: int
+    """Sources that the noise made another text of, and that the model can still read."""
+    too_long: int
+    """Sources that it cannot read any more."""
+    clean: Scores
+    noisy: Scores
+    faulty: float
+    """Share of the noisy sources' translations with a fault (faults.py)."""
+    example: tuple[str, str]
+    """The source whose translation lost most, and that translation."""
+    worst: float
+    """What that one lost in chrF."""
+
+    def loss(self, score: str) -> float:
+        return self.clean[score].value - self.noisy[score].value
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "changed": self.changed,
+            "too_long": self.too_long,
+            "clean": self.clean.as_dict(),
+            "noisy": self.noisy.as_dict(),
+            "faulty": self.faulty,
+            "example": {"source": self.example[0], "hypothesis": self.example[1]},
+        }
+
+
+def measure_noise(
+    translate: Callable[[Sequence[str]], list[str]],
+    can_read: Callable[[Sequence[str]], list[bool]],
+    pairs: ParallelText,
+    clean: EvaluatedSet,
+) -> list[UnderNoise]:
+    """Every kind of noise that the source language has; `clean` is the evaluation of the same pairs by what translates,
+    which translates the texts that it can read.
+
+    A kind that changes none of the sources is left out.
+    """
+    source, target = clean.languages
+    found = []
+    for kind in noises_of(source):
+        sources = noisy(pairs.sources, kind, source, NOISE_SEED)
+        is_changed = [one != other for one, other in zip(pairs.sources, sources, strict=True)]
+        found.append(
+            compared(
+                kind, sources, is_changed, translate, can_read, clean.hypotheses, clean.references, clean.languages
+            )
+        )
+    if len(pairs) > 1:
+        sources = in_twos(pairs.sources, source)
+        is_changed = [True] * (len(pairs) // 2) + [False] * (len(pairs) % 2)
+        references = [in_twos(lines, target) for lines in complete(clean.references)]
+        apart = in_twos(clean.hypotheses, target)
+        found.append(compared(JOINED, sources, is_changed, translate, can_read, apart, references, clean.languages))
+    return [one for one in found if one is not None]
+
+
+def compared(
+    kind: str,
+    sources: Sequence[str],
+    is_changed: Sequence[bool],
+    translate: Callable[[Sequence[str]], list[str]],
+    can_read: Callable[[Sequence[str]], list[bool]],
+    clean: Sequence[str],
+    references: list[list[str]],
+    languages: tuple[str, str],
+) -> UnderNoise | None:
+    """These sources' translations against the clean ones of the same sentences; None where there is nothing to
+    compare."""
+    is_read = can_read(sources)
+    too_long = is_read.count(False)
+    sources, clean = list(compress(sources, is_read)), list(compress(clean, is_read))
+    references = [list(compress(lines, is_read)) for lines in references]
+    changed = sum(compress(is_changed, is_read))
+    if not changed:
+        return None
+    target = languages[1]
+    hypotheses = translate(sources)
+    if kind.startswith("greeting"):
+        hypotheses = [without_greeting(text, other, target) for text, other in zip(hypotheses, clean, strict=True)]
+    without, under = (
+        Scores(len(texts), (sacre_bleu(texts, references, target), chrf(texts, references)))
+        for texts in (clean, hypotheses)
+    )
+    lost = [
+        chrf([one], [[line] for line in lines]).value - chrf([other], [[line] for line in lines]).value
+        for one, other, lines in zip(clean, hypotheses, zip(*references, strict=True), strict=True)
+    ]
+    worst = int(np.argmax(lost))
+    faults = find_faults(hypotheses, sources, references, languages)
+    return UnderNoise(
+        kind,
+        changed,
+        too_long,
+        without,
+        under,
+        float(faults.any.mean()),
+        (sources[worst], hypotheses[worst]),
+        lost[worst],
+    )
+
+
+GREETING = {
+    "zh": ("你好|您好|嗨|哈[喽啰罗]|喂", r"[，。！？、,.!?]+\s*"),
+    "en": (r"hello|hi|hey|good (?:morning|afternoon|evening|day)|how are you|how do you do", r"[,.!?]+\s*"),
+}
+
+
+def without_greeting(text: str, clean: str, language: str) -> str:
+    """The translation without a greeting at its beginning or its end that a sign parts from the rest and that the clean
+    translation does not have there as well; of a language other than Chinese and English as it is."""
+    code = "zh" if is_chinese(language) else code_of(language)
+    if code not in GREETING:
+        return text
+    for without_one in (without_greeting_before, without_greeting_after):
+        if count_greetings(text, code, without_one) > count_greetings(clean, code, without_one):
+            return without_one(text, code) or text
+    return text
+
+
+def count_greetings(text: str, code: str, without_one: Callable[[str, str], str | None]) -> int:
+    count = 0
+    while (rest := without_one(text, code)) is not None:
+        text, count = rest, count + 1
+    return count
+
+
+def without_greeting_before(text: str, code: str) -> str | None:
+    """The text without the greeting that it begins with, None where it begins with none or is nothing else."""
+    words, signs = GREETING[code]
+    before = re.match(rf"\s*(?:{words}){signs}", text, re.IGNORECASE)
+    if before is None or before.end() == len(text):
+        return None
+    rest = text[before.end() :]
+    return rest[0].upper() + rest[1:]
+
+
+def without_greeting_after(text: str, code: str) -> str | None:
+    """The same of the greeting that it ends with."""
+    words, _ = GREETING[code]
+    after = re.search(rf"[，。！？、,.!?]\s*(?:{words})([，。！？,.!? ]*)$", text, re.IGNORECASE)
+    if after is None or not after.start():
+        return None
+    ends = text[after.start()] if text[after.start()] in "。！？.!?" else after[1].strip()
+    return text[: after.start()] + ends
+
+
+def in_twos(texts: Sequence[str], language: str) -> list[str]:
+    """Each text joined with the next one; the last of an odd number stays alone."""
+    twos = zip_longest(texts[::2], texts[1::2])
+    return [joined(first, second, language) if second is not None else first for first, second in twos]
+
+
+def complete(references: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Sets without blanks, where a sentence lacks a reference its first one: half of a joined reference is none."""
+    first = [next(line for line in lines if not is_blank(line)) for lines in zip(*references, strict=True)]
+    return [
+        [other if is_blank(line) else line for line, other in zip(lines, first, strict=True)] for lines in references
+    ]
+
+
+def noise_table(found: Sequence[UnderNoise], clean: EvaluatedSet) -> Table:
+    """A line for each kind: how many sources it changed, both scores, and what they lost."""
+    rows = [
+        (
+            one.kind,
+            str(one.changed),
+            one.noisy["sacrebleu"].formatted(),
+            signed(-one.loss("sacrebleu"), 2),
+            one.noisy["chrf"].formatted(),
+            signed(-one.loss("chrf"), 2),
+            percent(one.faulty),
+        )
+        for one in found
+    ]
+    unchanged = ("none", "0", f"{clean.scores['sacrebleu'].value:.2f}", "", f"{clean.scores['chrf'].value:.2f}", "")
+    notes = [
+        f"sacreBLEU: {clean.scores['sacrebleu'].signature}",
+        f"chrF: {clean.scores['chrf'].signature}",
+        f"decoding: {describe_decoding(clean.decoding)}; data: {describe_data(clean.data)}; noise seed {NOISE_SEED}",
+        *(
+            f"lost most by {one.kind}: {one.example[0]} → {one.example[1] or '(nothing)'}"
+            for one in found
+            if one.worst > 0
+        ),
+        *(f"too long for the model by {one.kind}, left out: {one.too_long:,}" for one in found if one.too_long),
+    ]
+    header = ("noise", "sources changed", "sacreBLEU", "change", "chrF", "change", "faulty")
+    return Table("Robustness", header, [(*unchanged, percent(float(clean.faults.any.mean()))), *rows], notes)

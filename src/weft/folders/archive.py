@@ -1,0 +1,178 @@
+"""A model as one file: a .zip of exactly the files of a model folder, made here; or made by anybody, and taken apart.
+
+Nothing that an archive says about itself is believed: names, kinds and sizes are checked before anything is written,
+and what comes out is counted while it comes. It is written beside its place, checked as a model, and then gets its name
+in one step. Knows no network.
+"""
+
+import shutil
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+
+from weft.errors import ModelError, Problem, UsageError, WeftError
+from weft.files import refuse_existing_folder, refuse_replacing, staged_file
+from weft.folders.model_folder import (
+    CARD,
+    HOW_TO_CONVERT,
+    LARGEST_CARD,
+    MANIFEST,
+    MOST_FILES,
+    PICKLED,
+    PLAIN_NAME,
+    check_manifest,
+    check_model,
+    find_model,
+    model_files,
+)
+from weft.training.run_folder import commit_folder
+
+LARGEST_MODEL = 8 << 30
+"""Bytes of all files together."""
+MOST_GROWTH = 100
+"""How many times its packed size a file may take. Text shrinks to a tenth, weights hardly at all."""
+LARGEST_DIRECTORY = 1 << 20
+"""Bytes of the table of contents, which is read as a whole; that of the most files takes 40 KiB."""
+ENDLESS_CARD = f"is larger than {LARGEST_CARD >> 20} MiB; a card has a page or two, and a line for each file"
+CHUNK = 1 << 20
+TIME = (1980, 1, 1, 0, 0, 0)
+ENCRYPTED = 0x1 | 0x40 | 0x2000
+DOS_FOLDER = 0x10
+
+
+def pack(name: str | Path, archive: Path) -> Path:
+    """Write the model that `name` means into a .zip and return the folder it was taken from.
+
+    The bytes follow from the files alone: sorted, not compressed (weights hardly shrink), no times, no owners. Raises
+    ModelError for a model that would not load.
+    """
+    if archive.suffix != ".zip":
+        raise UsageError(f"{archive} is no name for an archive; give a name that ends with .zip")
+    folder = find_model(name)
+    check_model(folder)
+    files = [folder / file for file in model_files(folder)]
+    refuse_replacing("the archive", archive, files)
+    if (size := sum(file.stat().st_size for file in files)) > LARGEST_MODEL:
+        raise ModelError(folder, [Problem("its files", f"take {size:,} bytes, more than {LARGEST_MODEL:,}")])
+    if folder / CARD in files and (folder / CARD).stat().st_size > LARGEST_CARD:
+        raise ModelError(folder, [Problem(CARD, ENDLESS_CARD)])
+    with staged_file(archive) as staged, zipfile.ZipFile(staged, "w") as zipped:
+        for file in files:
+            add(zipped, file)
+    return folder
+
+
+def add(zipped: zipfile.ZipFile, file: Path) -> None:
+    member = zipfile.ZipInfo(file.name, TIME)
+    member.create_system = 3  # Unix, on every system
+    member.external_attr = (stat.S_IFREG | 0o644) << 16
+    member.file_size = file.stat().st_size  # from which zipfile chooses the width of its fields
+    with open(file, "rb") as source, zipped.open(member, "w") as target:
+        shutil.copyfileobj(source, target, CHUNK)
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Make a new model folder of a .zip, or nothing at all; raises ModelError with what is wrong in the archive."""
+    refuse_existing_folder(folder)
+    if not archive.is_file():
+        raise UsageError(f"there is no archive {archive}")
+    try:
+        with BoundedReader(archive) as file:
+            with named_errors(archive):
+                zipped = zipfile.ZipFile(file)
+            members = check_members(zipped, archive)
+            commit_folder(folder, lambda staged: extract(zipped, members, archive, staged))
+    except OSError as error:
+        raise WeftError(f"{folder} could not be made from {archive}: {error.strerror}") from error
+
+
+@contextmanager
+def named_errors(archive: Path) -> Iterator[None]:
+    """ModelError for the many errors with which zipfile says that an archive is none, or is damaged."""
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise ModelError(archive, [Problem("the archive", f"cannot be read: {error}")]) from None
+
+
+class BoundedReader(FileIO):
+    """A file of which no more is read at once than the largest table of contents takes.
+
+    zipfile believes what an archive says about the size of that table.
+    """
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > LARGEST_DIRECTORY:
+            raise zipfile.BadZipFile("its table of contents is too large for a model")
+        return super().read(size)
+
+
+def check_members(zipped: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
+    """The members, where all of them could be files of a model; raises ModelError with everything that is wrong."""
+    members = zipped.infolist()
+    if len(members) > MOST_FILES:
+        raise ModelError(
+            archive, [Problem("the archive", f"holds {len(members):,} files; a model has at most {MOST_FILES}")]
+        )
+    problems, archive_size = [], archive.stat().st_size
+    if (size := sum(member.file_size for member in members)) > LARGEST_MODEL:
+        problems.append(Problem("the archive", f"would take {size:,} bytes, more than {LARGEST_MODEL:,}"))
+    if sum(member.compress_size for member in members) > archive_size:
+        problems.append(Problem("the archive", "has less in it than it says: its files overlap, or are cut short"))
+    problems += [
+        Problem(member.orig_filename, what) for member in members for what in member_problems(member, archive_size)
+    ]
+    names = [member.orig_filename.casefold() for member in members]
+    problems += [
+        Problem(member.orig_filename, "has the name of another file, but for upper and lower case at most")
+        for place, member in enumerate(members)
+        if names[place] in names[:place]
+    ]
+    if problems:
+        raise ModelError(archive, problems)
+    return members
+
+
+def member_problems(member: zipfile.ZipInfo, archive_size: int) -> list[str]:
+    """What is wrong with one member, as far as the table of contents tells."""
+    problems = []
+    if not PLAIN_NAME.fullmatch(member.orig_filename):
+        problems.append("leads out of the folder, into another, or is no plain name")
+    if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG) or member.external_attr & DOS_FOLDER:
+        problems.append("is a link, a device or a folder, not a plain file")
+    if member.flag_bits & ENCRYPTED:
+        problems.append("is encrypted")
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        problems.append("is compressed in a way that weft does not read; use deflate, or none")
+    if not 0 <= member.header_offset < archive_size:
+        problems.append("does not lie in the archive")
+    if member.file_size > MOST_GROWTH * member.compress_size:
+        problems.append(f"would grow from {member.compress_size:,} to {member.file_size:,} bytes")
+    if member.orig_filename == CARD and member.file_size > LARGEST_CARD:
+        problems.append(ENDLESS_CARD)
+    if member.orig_filename.endswith(PICKLED):
+        problems.append(f"may hold a pickle: {HOW_TO_CONVERT}")
+    return problems
+
+
+def extract(zipped: zipfile.ZipFile, members: list[zipfile.ZipInfo], archive: Path, staged: Path) -> None:
+    """Write the members into an empty folder; raises ModelError where they turn out to be no whole model."""
+    with named_errors(archive):
+        for member in members:
+            written = 0
+            with zipped.open(member) as source, open(staged / member.orig_filename, "xb") as target:
+                while written <= member.file_size and (chunk := source.read(CHUNK)):
+                    written += target.write(chunk)
+            if written != member.file_size:
+                raise ModelError(archive, [Problem(member.orig_filename, "is not as large as the archive says")])
+    try:
+        strangers = {member.orig_filename for member in members} - {*check_manifest(staged), MANIFEST, CARD}
+        if strangers:
+            raise ModelError(archive, [Problem(name, "is no file of this model") for name in sorted(strangers)])
+        check_model(staged)
+    except ModelError as error:  # the folder beside, which it names, is gone when this is read
+        raise ModelError(archive, error.problems) from None

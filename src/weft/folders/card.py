@@ -1,0 +1,131 @@
+"""The README.md of a model folder: what the model is, what it learned from, how good it is, what it cannot do."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.folders.model_folder import TranslationModel
+from weft.version import __version__
+
+BEFORE = "train, before"
+"""The part of a card's data that models were trained on from which this one has its weights or its lessons."""
+HERITAGE = {
+    "init": "Its weights began as those of",
+    "teacher": "It learned from the distributions of",
+    "maker": "It was trained on pairs made by",
+}
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A model that another began with (`init`), learned from (`teacher`) or got pairs from (`maker`): its name, the
+    sha256 of its manifest, the licence that its card states, and sha256 -> name of the files that it had seen."""
+
+    part: str
+    name: str
+    digest: str
+    licence: str | None
+    seen: Mapping[str, str]
+
+
+def model_card(
+    model: TranslationModel,
+    *,
+    data: Mapping[str, Mapping[str, str]],
+    pairs: int,
+    steps: int,
+    validation: tuple[str, float] | None,
+    evaluations: list[dict[str, Any]],
+    parents: Sequence[Parent] = (),
+) -> str:
+    """Markdown with a YAML header, filled from what is known; `data` maps train and valid to their files' sha256."""
+    recipe = model.recipe
+    source, target = recipe.data.source, recipe.data.target
+    lines = [
+        "---",
+        f"language: [{source}, {target}]",
+        "library_name: weft",
+        "pipeline_tag: translation",
+        "license: unknown",
+        "---",
+        "",
+        f"# {source} → {target}, {model.count_parameters():,} parameters",
+        "",
+        f"A {recipe.model.kind} of {recipe.model.describe()}, trained by weft {__version__} for "
+        f"{counted(steps, 'step')} on "
+        f"{counted(pairs, 'pair')} with seed {recipe.seed}. Every setting and where it came from stands in "
+        "`config.toml`.",
+        "",
+        "    weft translate --model THIS_FOLDER 'a sentence'",
+        "",
+        "## Data",
+        "",
+        "| part | file | sha256 |",
+        "| --- | --- | --- |",
+    ]
+    rows = [(part, name, digest) for part, files in data.items() for name, digest in files.items()]
+    rows += [(one.part, one.name, one.digest) for one in parents]
+    rows += [(BEFORE, name, digest) for one in parents for digest, name in one.seen.items()]
+    lines += [f"| {part} | `{name}` | `{digest}` |" for part, name, digest in dict.fromkeys(rows)]
+    lines += [
+        "",
+        *(heritage(parent) for parent in parents),
+        *([""] if parents else []),
+        f"The licence of the weights follows from these files{' and models' * bool(parents)}; put it into the header "
+        "before you pass the model on.",
+        "",
+        "## Scores",
+        "",
+    ]
+    if validation is not None:
+        metric, value = validation
+        how = ", translated greedily" if metric not in ("valid_loss", "valid_accuracy") else ""
+        lines += [f"The best of its run by `{metric}` on the valid files{how}: {value:.4f}.", ""]
+    for evaluation in evaluations:
+        decoding = ", ".join(
+            f"{key} {evaluation['decoding'][key]}" for key in ("method", "beam_size", "length_penalty")
+        )
+        lines += [
+            f"{', '.join(evaluation['data'])}, {counted(evaluation['sentences'], 'sentence')}, {decoding}:",
+            "",
+            "| score | value | signature |",
+            "| --- | ---: | --- |",
+            *(f"| {name} | {s['value']:.4f} | `{s['signature']}` |" for name, s in evaluation["scores"].items()),
+            "",
+        ]
+    lines += [
+        "## Limits",
+        "",
+        "A small model knows the kind of sentences it was trained on. Names, numbers, long sentences and subjects that",
+        "its corpus does not have are where it fails first, and it fails fluently: read what it writes before you",
+        "rely on it.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def heritage(parent: Parent) -> str:
+    licence = f"licence: {parent.licence}" if parent.licence else "whose card states no licence"
+    return f"- {HERITAGE[parent.part]} `{parent.name}`, {licence}."
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def licence_of(card: str) -> str | None:
+    """What the header of a card says, if it says something."""
+    header = re.match(r"---\n(.*?)^---$", card, re.DOTALL | re.MULTILINE)
+    found = re.search(r"^license:[ ]*(\S.*)$", header[1], re.MULTILINE) if header else None
+    return found[1].strip() if found and found[1].strip() != "unknown" else None
+
+
+def recorded_files(card: str, part: str) -> dict[str, str]:
+    """sha256 -> name of the files that a card lists under this part of its data; empty where it lists none."""
+    return {digest: name for of, name, digest in data_rows(card) if of == part}
+
+
+def data_rows(card: str) -> list[tuple[str, str, str]]:
+    """Part, file and sha256, as far as a card lists them."""
+    return re.findall(r"^\| ([^|\n]+) \| `(.+)` \| `([0-9a-f]{64})` \|$", card, re.MULTILINE)

@@ -1,0 +1,55 @@
+"""A model in a folder of its own, without the run it came from, its weights as they are or in fewer bytes."""
+
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from weft.errors import ModelError, Problem
+from weft.files import refuse_existing_folder
+from weft.folders.model_folder import (
+    MANIFEST,
+    WEIGHTS,
+    check_model,
+    find_model,
+    model_files,
+    read_manifest,
+    write_manifest,
+)
+from weft.folders.weight_storage import SCALE, Storage, restored, stored
+from weft.training.run_folder import commit_folder
+
+
+def copy_model(name: str | Path, folder: Path, *, storage: Storage | None = None) -> Path:
+    """Write the files of the model that `name` means into a new folder, and return where they were taken from.
+
+    `storage` rounds the weights to fp16 or int8 (weight_storage.py): half or a quarter of the bytes. They are computed
+    with in fp32 as before. Raises UsageError where the folder is there already, ModelError for a model that would not
+    load, or that has weights beyond what they are to be stored in.
+    """
+    refuse_existing_folder(folder)
+    source = find_model(name)
+    check_model(source)
+    listed, _ = read_manifest(source)
+
+    def write(staged: Path) -> None:
+        for file in model_files(source):
+            shutil.copyfile(source / file, staged / file)
+        if storage is not None:
+            save_file(rounded(source, storage), staged / WEIGHTS)
+            shutil.copymode(staged / MANIFEST, staged / WEIGHTS)  # safetensors writes for the owner alone
+            write_manifest(staged, listed)
+
+    commit_folder(folder, write)
+    return source
+
+
+def rounded(folder: Path, storage: Storage) -> dict[str, torch.Tensor]:
+    """The weights as `storage` holds them; raises ModelError for those that would become infinite."""
+    weights = stored(restored(load_file(folder / WEIGHTS)), storage)
+    too_large = [name for name, tensor in weights.items() if not tensor.isfinite().all()]
+    if too_large:
+        what = f"has numbers that {storage} cannot hold"
+        raise ModelError(folder, [Problem(name.removesuffix(SCALE), what) for name in too_large])
+    return weights

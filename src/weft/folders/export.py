@@ -1,0 +1,88 @@
+"""Models exported for another engine: what their folders hold.
+
+An exported folder is a model folder with the engine's files in place of weft's weights, and export.json, which says
+what they are:
+
+    {"engine": "ctranslate2", "precision": "int8", "longest": 2048}
+"""
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import torch
+from pydantic import Field, ValidationError
+
+from weft.config import Settings
+from weft.engines import ctranslate2, onnx
+from weft.errors import ModelError, Problem
+from weft.folders.model_folder import (
+    EXPORT,
+    LARGEST_TEXT_FILE,
+    TranslationModel,
+    build_transformer,
+    check_manifest,
+    check_model,
+    find_model,
+    load_tokenizers,
+    read_config,
+    tokenizer_names,
+)
+
+Engine = Literal["ctranslate2", "onnx"]
+Precision = Literal["fp32", "int8"]
+
+ENGINE_FILES: dict[str, tuple[str, ...]] = {"ctranslate2": ctranslate2.FILES, "onnx": onnx.FILES}
+"""What holds the weights in place of model.safetensors."""
+
+
+class Export(Settings):
+    engine: Engine
+    """The engine that the folder was made for."""
+    precision: Precision
+    """What the weights are stored in."""
+    longest: int = Field(ge=2, le=1 << 24)
+    """The most tokens of a sentence on either side, <s> or </s> counted."""
+
+
+def engine_of(name: str | Path) -> Literal["native"] | Engine:
+    """What the folder that `name` means was made for."""
+    folder = find_model(name)
+    return read_export(folder).engine if (folder / EXPORT).exists() else "native"
+
+
+def check_exported(folder: Path) -> tuple[Export, TranslationModel]:
+    """What an exported folder is, after everything in it was checked that is not the engine's to read; the weights are
+    on no device. Raises ModelError with all that is missing, altered or does not fit together."""
+    export = read_export(folder)
+    listed = check_manifest(folder, ENGINE_FILES[export.engine])
+    resolved = read_config(folder)
+    needed = {EXPORT, *tokenizer_names(resolved.recipe)}
+    if unlisted := sorted(needed - listed):
+        raise ModelError(folder, [Problem(name, "is not in the manifest") for name in unlisted])
+    tokenizers = load_tokenizers(folder, resolved.recipe)
+    with torch.device("meta"):  # its shape alone
+        model = build_transformer(resolved.recipe, *(tokenizer.vocab_size for tokenizer in tokenizers)).eval()
+    return export, TranslationModel(resolved, model, *tokenizers)
+
+
+def check_any(folder: Path) -> None:
+    """Raise ModelError where a folder is no whole model, for weft's own engine or another."""
+    if engine_of(folder) == "native":
+        check_model(folder)
+    else:
+        check_exported(folder)
+
+
+def read_export(folder: Path) -> Export:
+    """What an exported folder says that it is; raises ModelError where it says nothing that can be read."""
+    path = folder / EXPORT
+    try:
+        if path.is_symlink() or not path.is_file():
+            raise ValueError("it is a link or no plain file")
+        if path.stat().st_size > LARGEST_TEXT_FILE:
+            raise ValueError("it is too large")
+        return Export(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError, ValidationError) as error:
+        reason = "its keys or values are none of an export" if isinstance(error, ValidationError) else error
+        raise ModelError(folder, [Problem(EXPORT, f"cannot be read: {reason}")]) from None

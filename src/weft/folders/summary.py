@@ -1,0 +1,210 @@
+"""What a model says about itself without being loaded: languages, size, recipe, data, scores, license.
+
+The data, the scores and the license are those of the model card, which people may edit. Digests are not compared here.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from weft.errors import ModelError, shown
+from weft.files import megabytes
+from weft.folders.card import data_rows, licence_of
+from weft.folders.export import check_exported
+from weft.folders.model_folder import (
+    CARD,
+    EXPORT,
+    LARGEST_CARD,
+    LARGEST_TEXT_FILE,
+    MANIFEST,
+    find_model,
+    model_files,
+    read_config,
+    read_header,
+    read_manifest,
+)
+from weft.folders.recipes import TranslationRecipe
+from weft.folders.weight_storage import weights_in
+from weft.training.run_folder import RunStatus
+
+MAIN_KEYS = {
+    "model": ("kind", "model_dim", "num_heads", "encoder_layers", "decoder_layers", "ff_dim", "activation", "norm"),
+    "tokenizer": ("kind", "source_size", "target_size", "shared"),
+    "training": ("optimizer", "learning_rate", "schedule", "epochs", "label_smoothing"),
+    "decoding": ("method", "beam_size", "length_penalty"),
+}
+"""What is shown of a recipe; the whole is in config.toml."""
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """One model: a folder, a run, or one that comes with weft."""
+
+    name: str
+    folder: Path
+    state: str
+    """model, what became of the run, or the engine that it was exported for."""
+    recipe: TranslationRecipe
+    parameters: int
+    size: int
+    """Bytes of the model's files."""
+    card: str
+
+    @property
+    def languages(self) -> str:
+        return f"{self.recipe.data.source} → {self.recipe.data.target}"
+
+    @property
+    def license(self) -> str:
+        return licence_of(self.card) or "unknown"
+
+    @property
+    def data(self) -> list[dict[str, str]]:
+        """The files that the card lists: part, file, sha256."""
+        return [dict(zip(("part", "file", "sha256"), row, strict=True)) for row in data_rows(self.card)]
+
+    @property
+    def scores(self) -> list[dict[str, Any]]:
+        """The scores that the card lists: on what, name, value, signature."""
+        found, on = [], ""
+        for line in self.card.splitlines():
+            on = line.removesuffix(":") if line.endswith(":") else on
+            if row := re.fullmatch(r"\| (\S+) \| (-?\d{1,9}\.\d{1,9}) \| `([^`]+)` \|", line):
+                found.append({"on": on, "score": row[1], "value": float(row[2]), "signature": row[3]})
+        return found
+
+    def main_settings(self) -> dict[str, dict[str, Any]]:
+        return {
+            table: {key: getattr(getattr(self.recipe, table), key) for key in keys} for table, keys in MAIN_KEYS.items()
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "name": self.name,
+            "folder": str(self.folder),
+            "state": self.state,
+            "source": self.recipe.data.source,
+            "target": self.recipe.data.target,
+            "parameters": self.parameters,
+            "bytes": self.size,
+            "license": self.license,
+            "seed": self.recipe.seed,
+            "recipe": self.main_settings(),
+            "data": self.data,
+            "scores": self.scores,
+        }
+
+    def row(self) -> list[str]:
+        """For a list: name, languages, parameters, size, state, sacreBLEU."""
+        bleu = next((f"sacrebleu {s['value']:.2f}" for s in self.scores if s["score"] == "sacrebleu"), "")
+        parameters = f"{self.parameters:,} parameters"
+        name = shown(self.name, 200).replace("\n", "\\n")
+        return [name, shown(self.languages, 40), parameters, megabytes(self.size), self.state, bleu]
+
+    def text(self) -> str:
+        """For a terminal: one thing a line, the scores as a table under what they were taken on."""
+        lines = [
+            ("folder", f"{self.folder} ({self.state})"),
+            ("languages", self.languages),
+            ("parameters", f"{self.parameters:,}"),
+            ("size", megabytes(self.size)),
+            ("license", self.license),
+            ("seed", str(self.recipe.seed)),
+        ]
+        for table, settings in self.main_settings().items():
+            given = {key: value for key, value in settings.items() if value is not None}
+            lines.append((table, ", ".join(f"{key} {value}" for key, value in given.items())))
+        lines += [("data", f"{row['part']} {row['file']} (sha256 {row['sha256']})") for row in self.data]
+        width = max(len(name) for name, _ in lines)
+        written = [f"{name:<{width}}  {value}" for name, value in lines]
+        tables: dict[str, list[list[str]]] = {}
+        for score in self.scores:
+            row = [score["score"], f"{score['value']:.4f}", score["signature"]]
+            tables.setdefault(score["on"], []).append(row)
+        for on, rows in tables.items():
+            written += ["", on, *aligned(rows)]
+        return shown("\n".join(written), LARGEST_TEXT_FILE)
+
+
+def summarize(name: str | Path) -> ModelSummary:
+    """What is known of the model that `name` means; raises UsageError or ModelError where there is none."""
+    folder, run = find_model(name), Path(name)
+    if (folder / EXPORT).is_file():
+        return summarize_exported(str(name), folder)
+    _, problems = read_manifest(folder)
+    if problems:
+        raise ModelError(folder, problems)
+    weights = weights_in(read_header(folder))
+    return ModelSummary(
+        name=str(name),
+        folder=folder,
+        state=state_of_run(run) if (run / "run.json").is_file() else "model",
+        recipe=read_config(folder).recipe,
+        parameters=sum(prod(shape) for shape, _ in weights.values()),
+        size=size_of(folder),
+        card=read_card(folder),
+    )
+
+
+def summarize_exported(name: str, folder: Path) -> ModelSummary:
+    export, model = check_exported(folder)
+    return ModelSummary(
+        name=name,
+        folder=folder,
+        state=f"exported for {export.engine}, {export.precision}",
+        recipe=model.recipe,
+        parameters=sum(parameter.numel() for parameter in model.model.parameters()),
+        size=size_of(folder),
+        card=read_card(folder),
+    )
+
+
+def size_of(folder: Path) -> int:
+    return sum((folder / file).stat().st_size for file in model_files(folder))
+
+
+def state_of_run(run: Path) -> str:
+    status = RunStatus.read(run / "run.json")
+    return f"{'finished run' if status.finished else 'run'}, step {status.last}"
+
+
+def read_card(folder: Path) -> str:
+    """The model card, empty where somebody has taken it away, made it endless or keeps it to himself."""
+    path = folder / CARD
+    try:
+        if not path.is_file() or path.stat().st_size > LARGEST_CARD:
+            return ""
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def models_under(folder: Path) -> Iterator[Path]:
+    """The model and run folders in a folder, however deep, but not those inside a run; the folder itself may be one.
+
+    A folder that cannot be looked into is among them: whoever asks about it learns why.
+    """
+    waiting = [folder]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            has_manifest = (folder / MANIFEST).is_file()
+            # The prepared pairs of a run that has not begun have a manifest, too.
+            if (folder / "run.json").is_file() or (has_manifest and not (folder / "source.ids").is_file()):
+                yield folder
+                continue
+            inside = [entry for entry in folder.iterdir() if not entry.name.startswith(".") and not entry.is_symlink()]
+        except OSError:
+            yield folder
+            continue
+        waiting += sorted((entry for entry in inside if entry.is_dir()), reverse=True)
+
+
+def aligned(rows: list[list[str]]) -> list[str]:
+    """The rows as lines in which the columns stand below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

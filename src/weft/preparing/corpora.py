@@ -1,0 +1,125 @@
+"""What a run learns from and is chosen by: a recipe and the files that it names, checked before anything is made of
+them."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from weft.config import Resolved, choose_recipe_model, read_recipe, resolve
+from weft.data.corpus import CorpusEntry, ParallelText, file_names, read_corpora
+from weft.data.preparation import problems_of
+from weft.errors import CorpusError, Problem, UsageError, listed
+from weft.files import read_bytes, refuse_pipe, reporting_read_errors, sha256
+from weft.folders.recipes import OF_THE_MACHINE, RECIPES, TranslationRecipe
+from weft.metrics.translation import sacre_bleu
+from weft.preparing.teachers import teacher_digests
+from weft.training.task import Listener
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """The files of a run: held-out pairs in memory, and what all the others were when they were read."""
+
+    root: Path
+    """The folder that the recipe's paths are relative to."""
+    train: Mapping[str, str]
+    """Name -> sha256 of each file to train on."""
+    valid: ParallelText
+    teachers: Mapping[str, str] = field(default_factory=dict)
+    """Name -> sha256 of the manifest."""
+    vocabularies: Mapping[str, bytes] = field(default_factory=dict)
+    """Name -> content of each vocabulary file."""
+
+    @property
+    def sha256(self) -> dict[str, dict[str, str]]:
+        teachers = {"teacher": dict(self.teachers)} if self.teachers else {}
+        digests = {name: hashlib.sha256(content).hexdigest() for name, content in self.vocabularies.items()}
+        vocabularies = {"vocabulary": digests} if digests else {}
+        return {"train": dict(self.train), "valid": self.valid.sha256, **teachers, **vocabularies}
+
+
+def find_recipe(
+    recipe: str | Path | Mapping[str, Any],
+    *,
+    run: str | Path | None,
+    data: str | Path | None,
+    overrides: Sequence[str],
+) -> tuple[Resolved[TranslationRecipe], Path, Path]:
+    """The checked recipe, the folder that its data paths are relative to, and its run folder; see training.train."""
+    overrides = listed(overrides, "a recipe", "override")
+    model = choose_recipe_model(recipe, RECIPES, overrides)
+    if isinstance(recipe, Mapping):
+        if run is None:
+            raise UsageError("a recipe that is no file needs a run folder: run=...")
+        resolved, home, name = resolve(recipe, model, "the recipe", overrides), Path(), ""
+    else:
+        resolved = read_recipe(recipe, model, overrides, of_the_machine=OF_THE_MACHINE)
+        home, name = Path(recipe).parent, Path(recipe).stem
+    return (
+        cast(Resolved[TranslationRecipe], resolved),
+        Path(data or os.environ.get("WEFT_DATA") or home),
+        Path(run) if run is not None else Path("runs") / name,
+    )
+
+
+def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> Corpora:
+    """Raises CorpusError with the problems of all files, or for a file to train on that is held out too.
+
+    Raises UsageError or WeftError where validation could not score the target language: better now than an epoch later.
+    """
+    sacre_bleu(["."], [["."]], recipe.data.target)
+    problems: list[Problem] = []
+    train, valid = {}, None
+    for name in names_of(recipe.data.train):
+        try:
+            refuse_pipe(data_root / name)
+            with reporting_read_errors(data_root / name):
+                train[name] = sha256(data_root / name)
+        except CorpusError as error:
+            problems += [Problem(f"{name}: {problem.where}", problem.what) for problem in error.problems]
+    try:
+        valid = read_corpora(recipe.data.valid, recipe.data, data_root)
+    except CorpusError as error:
+        problems += error.problems
+    vocabularies = {}
+    for name in recipe.tokenizer.vocabularies:
+        try:
+            vocabularies[name] = read_bytes(data_root / name)
+        except CorpusError as error:
+            problems += [Problem(name, problem.what) for problem in error.problems]
+    if problems or valid is None:
+        # Whoever mends one file wants to know of the others too.
+        there = [entry for entry in recipe.data.train if all(name in train for name in names_of([entry]))]
+        raise CorpusError("the corpus", [*problems_of(there, recipe.data, data_root), *problems])
+    refuse_shared_files(train, valid)
+    if valid.dropped_empty:
+        listener.on_message(f"{valid.dropped_empty:,} validation pairs with an empty side dropped")
+    return Corpora(data_root, train, valid, teacher_digests(recipe), vocabularies)
+
+
+def input_files(recipe: Path, *, data: str | Path | None, overrides: Sequence[str]) -> list[Path]:
+    """The recipe and all files that it names, for a command that must not write over one of them."""
+    resolved, root, _ = find_recipe(recipe, run=None, data=data, overrides=overrides)
+    given, vocabularies = resolved.recipe.data, resolved.recipe.tokenizer.vocabularies
+    return [recipe, *(root / name for name in [*names_of([*given.train, *given.valid]), *vocabularies])]
+
+
+def names_of(entries: Iterable[str | CorpusEntry]) -> list[str]:
+    """The files of these entries, each once."""
+    names = ([entry] if isinstance(entry, str) else file_names(entry) for entry in entries)
+    return list(dict.fromkeys(name for of_entry in names for name in of_entry))
+
+
+def refuse_shared_files(train: Mapping[str, str], valid: ParallelText) -> None:
+    """A file that a model is trained on cannot say how good it is, under whatever name it stands there again."""
+    trained_on = {digest: name for name, digest in train.items()}
+    problems = [
+        Problem(name, f"in data.valid holds the same as {trained_on[digest]} in data.train; hold some pairs out")
+        for name, digest in valid.sha256.items()
+        if digest in trained_on
+    ]
+    if problems:
+        raise CorpusError("the corpus", problems)

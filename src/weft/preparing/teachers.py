@@ -1,0 +1,72 @@
+"""Teachers: models from whose word-by-word distributions another model learns (Kim and Rush 2016, section 3.1).
+
+    teacher_digests   what their folders hold, which is part of a run's identity
+    check_teachers    those that cannot teach a model with these vocabularies are refused
+    load_teachers     the models, ready to be asked
+
+What is learned from them is the business of training/losses.py.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from weft.errors import Problem, RecipeError
+from weft.files import sha256
+from weft.folders.model_folder import CARD, MANIFEST, TranslationModel, check_model, find_model, load_model
+from weft.folders.recipes import TranslationRecipe
+from weft.folders.summary import read_card
+from weft.models.transformer import Transformer
+from weft.runtime import PRECISIONS
+from weft.text.tokenizer import Tokenizer
+from weft.training.task import Listener
+
+
+def teacher_digests(recipe: TranslationRecipe) -> dict[str, str]:
+    """The name of each teacher in the recipe -> sha256 of its manifest, which knows its files.
+
+    Raises UsageError where one is no model.
+    """
+    return {name: sha256(find_model(name) / MANIFEST) for name in recipe.training.teachers}
+
+
+def check_teachers(recipe: TranslationRecipe, tokenizers: Sequence[Tokenizer]) -> None:
+    """Raise RecipeError with all that keeps the recipe's teachers from teaching a model with these vocabularies."""
+    problems: list[Problem] = []
+    for name in recipe.training.teachers:
+        folder = find_model(name)
+        teacher, *theirs = check_model(folder)
+        problems += [Problem(name, reason) for reason in misfits(teacher.recipe, theirs, recipe, tokenizers)]
+    if problems:
+        raise RecipeError("the recipe with training.teachers", problems)
+
+
+def load_teachers(student: TranslationModel, listener: Listener) -> list[Transformer]:
+    """The teachers of the student's recipe, once checked, in evaluation mode and the precision of its training."""
+    check_teachers(student.recipe, (student.source_tokenizer, student.target_tokenizer))
+    teachers: list[Transformer] = []
+    for name in student.recipe.training.teachers:
+        folder = find_model(name)
+        if not read_card(folder):
+            listener.on_message(f"the teacher {name} has no {CARD}, so nothing tells what it was trained on")
+        teacher = load_model(folder).model
+        teacher.eval().requires_grad_(False)
+        teacher.compute_dtype = PRECISIONS[student.recipe.training.precision]
+        teachers.append(teacher)
+    return teachers
+
+
+def misfits(
+    teacher: TranslationRecipe, theirs: Sequence[Tokenizer], student: TranslationRecipe, ours: Sequence[Tokenizer]
+) -> Iterator[str]:
+    """Why the teacher cannot read the student's batches, or say something about the student's pieces."""
+    for side, their_tokenizer, our_tokenizer in zip(("source", "target"), theirs, ours, strict=True):
+        their_language, our_language = getattr(teacher.data, side), getattr(student.data, side)
+        if their_language != our_language:
+            yield f"has the {side} language {their_language}, the recipe has {our_language}"
+        if their_tokenizer.model != our_tokenizer.model:
+            yield (
+                f"has another {side} vocabulary than the model that is trained, which has that of "
+                f"{'training.init' if student.training.init is not None else 'the first teacher'}; leave it out"
+            )
+    longest, max_length = teacher.model.longest, student.data.max_length
+    if longest is not None and max_length > longest - 2:  # a tag and </s>, or <s>
+        yield f"reads no more than {longest} pieces; set data.max_length = {longest - 2}"

@@ -1,0 +1,164 @@
+"""`--budget 30m`: as many steps as fit between a run's start and its exit, chosen once and written into its recipe.
+
+It knows how a time is written, how a trial becomes steps, and how a run came out in the end; the trial is trial.py's.
+"""
+
+import json
+import math
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from weft.config import Resolved, changed
+from weft.errors import RunError, UsageError
+from weft.files import write_atomically
+from weft.folders.recipes import TranslationRecipe
+from weft.runs.trial import TranslationTrainer, Trial, fit_steps, run_seconds
+from weft.training.config import MOST_EPOCHS
+from weft.training.run_folder import RunFolder
+
+FITTED = frozenset({"training.epochs", "training.steps"})
+"""Keys that a budget decides."""
+
+DURATION = re.compile(r"(?:(\d{1,9}(?:\.\d+)?)h)?(?:(\d{1,9}(?:\.\d+)?)m)?(?:(\d{1,9}(?:\.\d+)?)s)?")
+
+LONGEST_TRIAL = 20.0
+"""Seconds of the trial, ..."""
+TRIAL_SHARE = 0.03
+"""... and the share of the budget that it may take."""
+
+SAFETY = 0.04
+"""Share of the time left after the trial that stays free.
+
+The mean of a trial of some twenty steps is off by about 2 %, and the steps of two runs of one recipe on one machine
+differ by as much.
+"""
+
+LEAVING = 2.0
+"""Seconds kept for what no trial measures: the finished model and the report are written, Python starts and ends."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Wall time from `began`, a reading of time.monotonic(), to the exit of the program."""
+
+    seconds: float
+    began: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def parse(cls, text: str, began: float | None = None) -> "Budget":
+        """Of "45s", "30m", "1.5h" or "1h30m"; raises UsageError for any other text."""
+        match = DURATION.fullmatch(text)
+        parts = match.groups() if match else ()
+        seconds = sum(float(part or 0) * unit for part, unit in zip(parts, (3600, 60, 1), strict=False))
+        if seconds == 0:
+            raise UsageError(f'--budget {text}: expected a time such as "30m", "1h30m" or "45s"')
+        return cls(seconds, time.monotonic() if began is None else began)
+
+    @property
+    def trial_seconds(self) -> float:
+        return min(LONGEST_TRIAL, TRIAL_SHARE * self.seconds)
+
+    def spent(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.began
+
+
+def duration(seconds: float) -> str:
+    """4865 -> 1h21m05s, 65 -> 1m05s, 1800 -> 30m, 5 -> 5s."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if not hours and not minutes:
+        return f"{seconds}s"
+    whole = f"{hours}h{minutes:02}m" if hours else f"{minutes}m"
+    return f"{whole}{seconds:02}s" if seconds else whole
+
+
+def refuse_two_lengths(resolved: Resolved[TranslationRecipe]) -> None:
+    """A budget says how long a run trains, and so does training.steps. (The epochs of a recipe give way.)"""
+    if resolved.recipe.training.steps is not None:
+        raise UsageError("--budget and training.steps both say how many steps a run takes; leave one of them out")
+
+
+def same_budget(begun_with: Mapping[str, float] | None, now: Budget | None, run: RunFolder) -> Budget | None:
+    """The budget that a run goes on with, the time of earlier sittings spent; None where it has none.
+
+    Raises RunError where it is another one than the run was begun with: its steps were chosen then.
+    """
+    was, given = (None if begun_with is None else begun_with["seconds"]), (None if now is None else now.seconds)
+    if was != given:
+        texts = ("no --budget" if seconds is None else f"--budget {duration(seconds)}" for seconds in (was, given))
+        raise RunError(
+            f"{run.path} was begun with {next(texts)} and cannot go on with {next(texts)}, since its steps are chosen; "
+            f"repeat the old command, or begin a new run: --run {run.path}-2"
+        )
+    if begun_with is None or now is None:
+        return None
+    return replace(now, began=now.began - begun_with["before_training"])
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a trial says of a model and what is left of a budget."""
+
+    steps: int
+    """As many as there is time for; 0 where not even one fits, ..."""
+    resolved: Resolved[TranslationRecipe]
+    """The model's recipe with these steps and the epochs for them, but without any where none fits."""
+    epochs: float
+    lack: str
+    """... and then what is missing."""
+
+
+def fit_to(resolved: Resolved[TranslationRecipe], trial: Trial, trainer: TranslationTrainer, seconds: float) -> Fit:
+    """The steps that fit into what is left of a budget; `trainer` is the one of the trial."""
+    intervals = trainer.validation_interval, trainer.checkpoint_interval
+    most = MOST_EPOCHS * trainer.steps_per_epoch
+    steps = fit_steps((1 - SAFETY) * (seconds - LEAVING), trial.pace, *intervals, most=most)
+    if steps == 0:
+        least = sum(run_seconds(1, trial.pace, *intervals).values()) / (1 - SAFETY) + LEAVING
+        lack = (
+            f"the budget leaves {duration(max(0, seconds))} for training, and one step with its validation, its "
+            f"checkpoint and the last scores takes {duration(math.ceil(least))} here; give more time, or fewer "
+            "validation pairs"
+        )
+        return Fit(0, resolved, 0.0, lack)
+    epochs = steps / trainer.steps_per_epoch
+    settings = {"training.steps": steps, "training.epochs": math.ceil(epochs)}
+    return Fit(steps, changed(resolved, settings, "measured"), epochs, "")
+
+
+def note_budget(trainer: TranslationTrainer, budget: Budget | None) -> None:
+    """Write the budget, and what of it was spent before the trainer's clock began, into every later checkpoint."""
+    if budget is not None:
+        trainer.identity["budget"] = {"seconds": budget.seconds, "before_training": budget.spent()}
+
+
+def record_outcome(trainer: TranslationTrainer) -> None:
+    """Write into metrics.jsonl what a run with a budget has used of it so far, over all its sittings.
+
+    A sitting that was killed behind this line, before the run was finished, has written one, whose place this takes.
+    """
+    budget = trainer.identity.get("budget")
+    if budget is not None:
+        trainer.tick()
+        used = budget["before_training"] + trainer.progress.seconds
+        path = trainer.run.path / "metrics.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        earlier = [line for line in lines if "budget_seconds" in json.loads(line)]
+        if earlier:
+            used = max(used, *(json.loads(line)["used_seconds"] for line in earlier))
+            write_atomically(path, "".join(line for line in lines if line not in earlier))
+        row = {"step": trainer.progress.step, "budget_seconds": budget["seconds"], "used_seconds": round(used, 3)}
+        trainer.run.append("metrics.jsonl", row)
+
+
+def describe_outcome(run: Path, *, since: float) -> str:
+    """How a finished run came out, `since` seconds after it recorded that: "budget 30m, used 29m12s"."""
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    recorded = next(row for line in reversed(lines) if "budget_seconds" in (row := json.loads(line)))
+    budget, used = recorded["budget_seconds"], recorded["used_seconds"] + since
+    over = f", {duration(used - budget)} too long" if used > budget else ""
+    return f"budget {duration(budget)}, used {duration(used)}{over}"

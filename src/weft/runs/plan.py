@@ -1,0 +1,355 @@
+"""What a run will take, before anything is trained: steps, parameters, multiply-adds, memory, and by a trial the time.
+
+What can be counted is counted, the rest is measured. Nothing is written to the run folder. Of a run that has begun,
+the time is that of the steps that are left.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft.config import Resolved
+from weft.data.batching import Batch, PairBatches
+from weft.data.store import Store
+from weft.errors import RunError
+from weft.folders.model_folder import TranslationModel
+from weft.folders.recipes import TranslationRecipe
+from weft.models.cost import PRODUCTS_IN_AN_UPDATE, parameters_by_part
+from weft.preparing.corpora import Corpora, find_recipe, read_all
+from weft.preparing.first_model import first_model
+from weft.preparing.preparation import prepare, prepared_for
+from weft.runs.budget import duration
+from weft.runs.train import (
+    Limit,
+    Silent,
+    SoFar,
+    check_not_shorter,
+    check_same_data,
+    check_same_recipe,
+    how_to_go_on,
+    model_so_far,
+    run_so_far,
+    trainer_for_a_trial,
+    what_ended,
+)
+from weft.runs.trial import TranslationTrainer, Trial, run_seconds, target_tokens, times_due, try_out
+from weft.runtime import keep_memory_pages, keep_programs
+from weft.training.distributed import ALONE, SharedRunFolder
+from weft.training.recording import Recorded
+from weft.training.recovery import naming_lack_of_memory
+from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors
+from weft.training.task import Listener
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done, what it costs, and how long it takes where a trial has said so."""
+
+    run: str
+    pairs: int
+    """For training."""
+    pairs_an_epoch: int
+    """Those of a corpus with a weight count as often as they come."""
+    valid_pairs: int
+    """For validation."""
+    batches: int
+    """In an epoch."""
+    accumulate: int
+    """Batches that a step is made from."""
+    padding: float
+    """Share of the tokens in the batches of an epoch."""
+    target_tokens: int
+    """To predict in an epoch, padding not counted."""
+    steps_per_epoch: int
+    epochs: int | None
+    """At most; None where training.steps alone says how long the run is."""
+    steps: int
+    """Of the whole run, if neither patience nor a signal ends it before."""
+    steps_done: int
+    validations: int | None
+    """That are left; None where they are due by the clock and no trial says how fast it runs."""
+    parameters: Mapping[str, int]
+    """By part of the network."""
+    multiply_adds: Mapping[str, float] | None
+    """A target token in a forward pass, by part of the network; None where weft does not count them."""
+    passes: int
+    """Of the model over a batch in an update: two with R-Drop."""
+    device: str
+    """cpu or cuda."""
+    memory: Mapping[str, int]
+    """Bytes on it by what they are for: parameters, gradients, optimizer, activations, and on a GPU recordings."""
+    trial: Trial | None
+    seconds: Mapping[str, float] | None
+    """From start to exit by what they are for, if the run began, or went on, now."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        forward = self.multiply_adds
+        update = None if forward is None else {part: self.in_an_update(count) for part, count in forward.items()}
+        return {**asdict(self), "multiply_adds_of_an_update": update, "ends_at": self.ends_at()}
+
+    def in_an_update(self, multiply_adds: float) -> float:
+        """Of an update, from those of a forward pass."""
+        return self.passes * PRODUCTS_IN_AN_UPDATE * multiply_adds
+
+    def ends_at(self) -> str | None:
+        """Local time in ISO 8601, to the minute; None without a trial."""
+        if self.seconds is None:
+            return None
+        end = datetime.now().astimezone() + timedelta(seconds=sum(self.seconds.values()))
+        return end.isoformat(sep=" ", timespec="minutes")
+
+    def table(self) -> str:
+        """For a terminal."""
+        parts = [self._work(), self._cost(), self._memory(), self._time()]
+        return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+    def _work(self) -> list[str]:
+        an_epoch = f"{self.batches:,}" if self.accumulate == 1 else f"ceil({self.batches:,} / {self.accumulate:,})"
+        passes = self.steps / self.steps_per_epoch
+        if self.epochs is None:
+            ended_by, epochs = "(training.steps) =", f"{passes:,.3g}"
+        else:
+            ended_by, epochs = "(training.steps) of" if passes < self.epochs else "=", f"{self.epochs:,}"
+        done = f"; {self.steps_done:,} steps are done" if self.steps_done else ""
+        repeated = f" ({self.pairs_an_epoch:,} an epoch)" if self.pairs_an_epoch != self.pairs else ""
+        return [
+            f"run          {self.run}",
+            f"pairs        {self.pairs:,} for training{repeated}, {self.valid_pairs:,} for validation",
+            f"batches      {self.batches:,} an epoch, {100 * self.padding:.1f} % padding",
+            f"tokens       {self.target_tokens:,} target tokens an epoch, padding not counted",
+            f"steps        {self.steps:,} {ended_by} {an_epoch} an epoch x {epochs} epochs{done}",
+        ]
+
+    def _cost(self) -> list[str]:
+        if self.multiply_adds is None:
+            parameters = {**self.parameters, "all": sum(self.parameters.values())}
+            heading = f"{'':<12} {'parameters':>14}"
+            return [heading, *(f"{part:<12} {numbers:>14,}" for part, numbers in parameters.items())]
+        total = {part: (self.parameters[part], self.multiply_adds[part]) for part in self.parameters}
+        total["all"] = sum(self.parameters.values()), sum(self.multiply_adds.values())
+        return [
+            f"{'':<12} {'parameters':>14} {'multiply-adds a target token':>33}",
+            f"{'':<12} {'':>14} {'forward':>16} {'update':>16}",
+            *(
+                f"{part:<12} {numbers:>14,} {forward:>16,.0f} {self.in_an_update(forward):>16,.0f}"
+                for part, (numbers, forward) in total.items()
+            ),
+        ]
+
+    def _memory(self) -> list[str]:
+        parts = ", ".join(f"{name} {mebibytes(count)}" for name, count in self.memory.items())
+        lines = [f"memory       {parts}: {mebibytes(sum(self.memory.values()))}"]
+        if self.trial is not None:
+            whose = "by this process, its libraries and the corpus with it" if self.device == "cpu" else "on the GPU"
+            lines += [f"peak         {mebibytes(self.trial.peak_bytes)} in the trial, {whose}"]
+        return lines
+
+    def _time(self) -> list[str]:
+        if self.trial is None or self.seconds is None:
+            return []
+        trial, pace = self.trial, self.trial.pace
+        parts = ", ".join(f"{name} {duration(seconds)}" for name, seconds in self.seconds.items())
+        return [
+            f"speed        {trial.target_tokens_per_second:,.0f} target tokens a second, "
+            f"{3600 / pace.step:,.0f} steps an hour (from {trial.steps} steps in {trial.seconds:.1f} s)",
+            f"validation   {pace.validation:.1f} s (from {trial.validated:,} of {self.valid_pairs:,} pairs), "
+            f"{self.validations:,} times",
+            f"time         {duration(sum(self.seconds.values()))}: {parts}",
+            f"end          {self.ends_at()}",
+        ]
+
+
+@naming_lack_of_memory()
+def plan(
+    recipe: str | Path | Mapping[str, Any],
+    *,
+    run: str | Path | None = None,
+    data: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    seconds: float | None = 20.0,
+    listener: Listener | None = None,
+) -> Plan:
+    """The plan of what `train` would do with these arguments; `seconds` are those of the trial, None leaves it out.
+
+    Raises what `train` would raise for them, and RunError for a run that is finished.
+    """
+    listener = listener or Silent()
+    keep_memory_pages()
+    keep_programs()
+    began = time.monotonic()
+    resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
+    corpora = read_all(resolved.recipe, data_root, listener)
+    with TemporaryDirectory() as scratch:
+        folder = SharedRunFolder(run_path, ALONE)
+        model, store, so_far = model_to_train(resolved, corpora, folder, Path(scratch) / "corpus", listener)
+        steps_done = 0 if so_far is None else so_far.status.last
+        with trainer_for_a_trial(model, store, corpora, listener) as trainer:
+            if so_far is not None:
+                check_steps_are_left(so_far, trainer, folder)
+            preparation = time.monotonic() - began
+            memory = memory_by_use(trainer)
+            trial = None
+            if seconds is not None:
+                is_trained = steps_done > 0 or model.recipe.training.init is not None
+                trial = try_out(trainer, corpora.valid, seconds=seconds, is_trained=is_trained)
+    batches = batches_of(trainer)
+    intervals = trainer.validation_interval, trainer.checkpoint_interval
+    left = trainer.horizon.total_steps - steps_done
+    tokens = target_tokens(batches)
+    lengths = [side.lengths[np.concatenate(batches.order(0))] for side in (batches.sources, batches.targets)]
+    counts = model.recipe.model.multiply_adds(model.target_tokenizer.vocab_size, lengths[0], lengths[1] - 1)
+    return Plan(
+        run=str(run_path),
+        pairs=len(batches.sources),
+        pairs_an_epoch=len(lengths[0]),
+        valid_pairs=len(corpora.valid),
+        batches=trainer.batches_per_epoch,
+        accumulate=trainer.config.accumulate,
+        padding=batches.padding_share(),
+        target_tokens=tokens,
+        steps_per_epoch=trainer.steps_per_epoch,
+        epochs=trainer.config.epochs,
+        steps=trainer.horizon.total_steps,
+        steps_done=steps_done,
+        validations=(
+            None
+            if trial is None and intervals[0].seconds is not None
+            else times_due(intervals[0], left, trial.pace.step if trial else 0.0, done=steps_done)
+        ),
+        parameters=parameters_by_part(model.model),
+        multiply_adds=None if counts is None else {part: count / tokens for part, count in counts.items()},
+        passes=trainer.config.passes,
+        device=trainer.device.type,
+        memory=memory,
+        trial=trial,
+        seconds=None
+        if trial is None
+        else {"preparation": preparation, **run_seconds(left, trial.pace, *intervals, done=steps_done)},
+    )
+
+
+def model_to_train(
+    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: SharedRunFolder, folder: Path, listener: Listener
+) -> tuple[TranslationModel, Store, SoFar | None]:
+    """The model as training would begin, or go on, with it, its pairs, and the run where it has begun.
+
+    Pairs that the run has not prepared are prepared in the folder.
+    """
+    run.refuse_other_folders()
+    status, kept_in = run.status(), run.corpus
+    if status is None:
+        prepared = prepare(resolved, corpora, folder, listener, kept_in=kept_in)
+        return first_model(prepared), prepared.store, None
+    so_far = run_so_far(run, status, resolved)
+    check_same_data(so_far.state["data"], corpora, run, status)
+    check_same_recipe(so_far, run)
+    limit = so_far.what_ended()
+    if status.finished and not so_far.is_raised(limit):
+        raise finished(run, status, limit)
+    model = model_so_far(so_far, run, listener)
+    return model, prepared_for(model, resolved, corpora, folder, listener, kept_in=kept_in), so_far
+
+
+def check_steps_are_left(so_far: SoFar, trainer: TranslationTrainer, run: RunFolder) -> None:
+    """Raise what training would where the recipe ends the run before the steps that it has taken, or was to take."""
+    check_not_shorter(so_far, trainer, run)
+    if so_far.status.finished and trainer.horizon.total_steps <= so_far.status.last:
+        raise finished(run, so_far.status, what_ended(so_far.now.recipe.training, so_far.state))
+
+
+def finished(run: RunFolder, status: RunStatus, limit: Limit) -> RunError:
+    return RunError(
+        f"{run.path} is finished (step {status.last}); {how_to_go_on(limit)}, or plan a new run: --run {run.path}-2"
+    )
+
+
+def batches_of(trainer: TranslationTrainer) -> PairBatches:
+    assert isinstance(trainer.batches, PairBatches)  # the Trainer itself only knows that they come in epochs
+    return trainer.batches
+
+
+# Memory
+
+
+def memory_by_use(trainer: TranslationTrainer) -> dict[str, int]:
+    """Bytes of the parameters, their gradients, the optimizer's state, their moving average if the recipe has one, the
+    activations of the largest batch, and where passes are recorded the places of a recording's.
+
+    The activations are what the forward pass keeps for the backward pass. What comes and goes within either (a block
+    of logits, which on a GPU is that of the whole batch; a gradient on its way down) is not in them.
+    """
+    parameters = sum(parameter.nbytes for parameter in trainer.model.parameters())
+    average = {} if trainer.average is None else {"average": sum(tensor.nbytes for tensor in trainer.average.values())}
+    activations = max(activation_bytes(trainer, batch) for batch in largest_batches(batches_of(trainer)))
+    return {
+        "parameters": parameters,
+        "gradients": parameters,
+        "optimizer": optimizer_bytes(trainer),
+        **average,
+        "activations": activations,
+        **({"recordings": activations} if isinstance(trainer.learner, Recorded) else {}),
+    }
+
+
+def optimizer_bytes(trainer: TranslationTrainer) -> int:
+    """The optimizer's state, which it makes in its first step; here one without any gradient."""
+    for parameter in trainer.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    trainer.optimizer.step()
+    trainer.optimizer.zero_grad()
+    return sum(tensor.nbytes for tensor in optimizer_tensors(trainer.optimizer).values())
+
+
+def largest_batches(batches: PairBatches) -> list[Batch]:
+    """The batch of the most tokens, padding counted, and that of the most pairs of tokens for attention to weigh."""
+
+    def tokens(indices: np.ndarray) -> int:
+        return int(batches.sources.lengths[indices].max() + batches.targets.lengths[indices].max())
+
+    order = batches.order(0)
+    return [
+        batches.collate(max(order, key=lambda indices: len(indices) * tokens(indices) ** power)) for power in (1, 2)
+    ]
+
+
+def activation_bytes(trainer: TranslationTrainer, batch: Batch) -> int:
+    """What a forward pass over the batch keeps for the way back.
+
+    All of it is proportional to the number of pairs but for what is kept once (weights in a lower precision, the
+    gradient of the output's), so an eighth and a quarter of a batch tell it without the memory that all would take.
+    """
+    pairs = len(batch.source)
+    if pairs < 16:
+        return kept_bytes(trainer, batch)
+    few, more = pairs // 8, pairs // 4
+    for_few, for_more = (kept_bytes(trainer, Batch(batch.source[:n], batch.target[:n])) for n in (few, more))
+    return for_few + (for_more - for_few) * (pairs - few) // (more - few)
+
+
+def kept_bytes(trainer: TranslationTrainer, batch: Batch) -> int:
+    """Bytes that autograd holds after the loss, each piece of memory counted once, the parameters left out."""
+    parameters = {parameter.untyped_storage().data_ptr() for parameter in trainer.model.parameters()}
+    held: dict[int, Tensor] = {}
+
+    def hold(tensor: Tensor) -> Tensor:
+        held[tensor.untyped_storage().data_ptr()] = tensor  # held, so that no later one gets its place in memory
+        return tensor
+
+    trainer.model.train()
+    trainer.model.training = False  # of the model itself and none of its parts: layer dropout then leaves no layer out
+    with torch.autograd.graph.saved_tensors_hooks(hold, lambda tensor: tensor):
+        trainer.task.loss(trainer.model, batch.to(trainer.device))
+    return sum(tensor.untyped_storage().nbytes() for place, tensor in held.items() if place not in parameters)
+
+
+def mebibytes(count: int) -> str:
+    return f"{count / 2**20:,.0f} MiB"

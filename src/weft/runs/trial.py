@@ -1,0 +1,248 @@
+"""How long a run will take: a short trial of its own steps, and the arithmetic from there to the whole run and back.
+
+    try_out       seconds of a step, of a validation, of a checkpoint and of the last scores, on this machine
+    run_seconds   what a run of so many steps takes at that pace
+    fit_steps     how many steps fit into a time
+
+The arithmetic knows no clock and no model. The trial leaves the model that it is given with other weights.
+"""
+
+import itertools
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+
+from weft.config import Resolved, changed
+from weft.data.batching import Batch, PairBatches
+from weft.data.corpus import ParallelText
+from weft.errors import WeftError
+from weft.evaluating.evaluation import evaluate
+from weft.folders.recipes import TranslationRecipe
+from weft.models.transformer import Transformer
+from weft.tasks.translation import TranslationTask
+from weft.training.config import Interval
+from weft.training.distributed import ALONE, Ranks
+from weft.training.trainer import Trainer
+from weft.translating.translator import Translator
+
+TranslationTrainer = Trainer[Transformer, Batch]
+
+GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
+
+WARM_UP = 1 / 3
+"""Share of the time for steps whose steps are not counted: they wait for memory that later ones find ready."""
+MOST_WARM_UP = 2
+"""Times that share, where a GPU's steps have not settled before: those that it has to record take longer."""
+LEAST_STEPS = 3
+"""Steps that warm up, and steps that are counted, however little time a trial has; where a step has several batches,
+as many as have so many."""
+FIRST_PAIRS = 64
+"""Pairs on which a validation is timed first, which says how many more there is time for."""
+
+LONGER_THAN_REFERENCES = 1.1
+"""Pieces that a validation is taken to write for each piece of the references.
+
+A trained model writes about as many, and now and then a sentence runs on to its limit; an untrained one never stops by
+itself. A tenth more is the upper side.
+"""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that the parts of a run take; `ending` is everything after the last step's validation and checkpoint."""
+
+    step: float
+    validation: float
+    checkpoint: float
+    ending: float
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a trial found, and what it found it from."""
+
+    pace: Pace
+    steps: int
+    """Steps that were timed."""
+    seconds: float
+    """What these steps took."""
+    target_tokens_per_second: float
+    """Padding not counted."""
+    validated: int
+    """Validation pairs that a validation was timed on, evenly spread."""
+    peak_bytes: int
+    """The most memory the device held at a time; on a CPU the most that this process did, libraries included."""
+
+
+def run_seconds(steps: int, pace: Pace, validate: Interval, checkpoint: Interval, *, done: int = 0) -> dict[str, float]:
+    """What the parts of a run take that has `steps` steps to go behind those that are `done`; their sum is the time
+    from the first of them to its end.
+
+    Every validation is followed by a checkpoint. Where the recipe asks for more checkpoints, those that fall on a
+    validation are counted twice: the upper side.
+    """
+    validations = times_due(validate, steps, pace.step, done=done)
+    checkpoints = validations
+    if (checkpoint.steps, checkpoint.seconds) != (validate.steps, validate.seconds):
+        checkpoints += times_due(checkpoint, steps, pace.step, done=done)
+    return {
+        "steps": steps * pace.step,
+        "validations": validations * pace.validation,
+        "checkpoints": checkpoints * pace.checkpoint,
+        "ending": pace.ending,
+    }
+
+
+def times_due(interval: Interval, steps: int, seconds_per_step: float, *, done: int = 0) -> int:
+    """How often something happens that is due at this interval and once more after the last of these steps."""
+    if not steps:
+        return 0
+    if interval.seconds is None:
+        return math.ceil((done + steps) / interval.steps) - done // interval.steps
+    return math.ceil(steps * seconds_per_step / max(interval.seconds, seconds_per_step))
+
+
+def fit_steps(seconds: float, pace: Pace, validate: Interval, checkpoint: Interval, *, most: int) -> int:
+    """The most steps, up to `most`, whose `run_seconds` fit into the seconds; 0 where not even one does."""
+    fits, too_many = 0, most + 1
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        if sum(run_seconds(middle, pace, validate, checkpoint).values()) <= seconds:
+            fits = middle
+        else:
+            too_many = middle
+    return fits
+
+
+def try_out(trainer: TranslationTrainer, valid: ParallelText, *, seconds: float, is_trained: bool) -> Trial:
+    """Take steps for three fifths of the seconds, then validate and score as many pairs as a fifth each allows.
+
+    The trainer's run folder receives a checkpoint and its model other weights: both must be there to be thrown away.
+    """
+    assert isinstance(trainer.task, TranslationTask) and isinstance(trainer.batches, PairBatches)
+    model, batches = trainer.task.translator.model, trainer.batches
+    steps, passed, tokens = try_steps(trainer, batches, 0.6 * seconds)
+    if not tokens:
+        raise WeftError(
+            f"in all {steps} steps of the trial the loss or the gradient was infinite or NaN; lower "
+            "training.learning_rate, or look at the weights that training.init names"
+        )
+    checkpoint = timed(trainer.checkpoint, trainer.ranks)
+    if not is_trained:
+        model = replace(model, resolved=with_lengths_of_references(model.resolved, batches))
+
+    def validation_of(pairs: ParallelText) -> Callable[[], object]:
+        task = TranslationTask(model, pairs, seed=model.recipe.seed, ranks=trainer.ranks)
+        return lambda: task.evaluate(model.model)
+
+    model.model.eval()
+    with torch.inference_mode():
+        validation, validated = extrapolated(validation_of, valid, 0.2 * seconds, trainer.ranks)
+        last_scores, _ = extrapolated(
+            lambda pairs: lambda: evaluate(Translator(model), pairs).with_intervals().as_dict(),
+            valid,
+            0.2 * seconds,
+            trainer.ranks,
+        )
+    tries_a_mean = trainer.config.average_last or trainer.config.average_best
+    return Trial(
+        pace=Pace(
+            step=target_tokens(batches) / trainer.steps_per_epoch * passed / tokens,
+            validation=validation,
+            checkpoint=checkpoint,
+            ending=last_scores + (validation if tries_a_mean else 0.0),
+        ),
+        steps=steps,
+        seconds=passed,
+        target_tokens_per_second=tokens / passed,
+        validated=validated,
+        peak_bytes=peak_bytes(trainer.device),
+    )
+
+
+def try_steps(trainer: TranslationTrainer, batches: PairBatches, seconds: float) -> tuple[int, float, int]:
+    """Take steps for about these seconds; how many were timed, what they took, and their target tokens."""
+    given, progress = spread(batches), trainer.progress
+    at_once = min(trainer.config.accumulate, trainer.batches_per_epoch)
+    least = math.ceil(LEAST_STEPS / at_once)
+
+    def steps_until(end: float) -> tuple[int, float, int]:
+        begin, step, tokens = time.monotonic(), progress.step, progress.window.tokens
+        while progress.step < step + least or trainer.ranks.as_first(time.monotonic() < end):
+            trainer.update(*itertools.islice(given, at_once))
+            trainer.advance(at_once)
+        return progress.step - step, time.monotonic() - begin, progress.window.tokens - tokens
+
+    now = time.monotonic()
+    steps_until(now + WARM_UP * seconds)
+    while not trainer.learner.is_settled and time.monotonic() < now + MOST_WARM_UP * WARM_UP * seconds:
+        steps_until(now)
+    return steps_until(now + seconds)
+
+
+def target_tokens(batches: PairBatches) -> int:
+    """Tokens that an epoch learns to predict: pieces and </s>, padding not counted."""
+    return sum(int((batches.targets.lengths[indices] - 1).sum()) for indices in batches.order(0))
+
+
+def spread(batches: PairBatches) -> Iterator[Batch]:
+    """Batches of an epoch, again and again, in an order in which any few of them have all lengths evenly.
+
+    Between the shortest at 0 and the longest at 1, number n stands at the fractional part of 1/2 + n / 1.618.
+    """
+    by_length = sorted(batches.order(0), key=lambda indices: int(batches.targets.lengths[indices].max()))
+    for number in itertools.count():
+        yield batches.collate(by_length[int((0.5 + number * GOLDEN_RATIO) % 1 * len(by_length))])
+
+
+def with_lengths_of_references(
+    resolved: Resolved[TranslationRecipe], batches: PairBatches
+) -> Resolved[TranslationRecipe]:
+    """The recipe with a limit of length at which an untrained model writes as much as a trained one would."""
+    source, target = int((batches.sources.lengths - 1).sum()), int((batches.targets.lengths - 2).sum())
+    ratio = min(20.0, LONGER_THAN_REFERENCES * target / source)
+    return changed(resolved, {"decoding.max_length_ratio": ratio, "decoding.max_length_extra": 1}, "measured")
+
+
+def extrapolated(
+    work_on: Callable[[ParallelText], Callable[[], object]], pairs: ParallelText, seconds: float, ranks: Ranks = ALONE
+) -> tuple[float, int]:
+    """Seconds of a work on all pairs, and on how many it was timed: about as many as fit into the seconds.
+
+    `work_on(pairs)` makes everything ready and returns the work. Few pairs fill no batch, and most of their time goes
+    into what a batch takes whatever its size; so the line through the times of few and of more leads to that of all.
+    """
+    timed(work_on(every(pairs, max(1, len(pairs) // 8))), ranks)  # the first time of all is never like the others
+    few = every(pairs, max(1, len(pairs) // FIRST_PAIRS))
+    for_few = timed(work_on(few), ranks)
+    if len(few) == len(pairs):
+        return for_few, len(few)
+    more = every(pairs, max(1, int(len(pairs) / len(few) / max(2, seconds / for_few - 1))))
+    for_more = timed(work_on(more), ranks)
+    for_another = max(0.0, for_more - for_few) / (len(more) - len(few))
+    return for_more + for_another * (len(pairs) - len(more)), len(more)
+
+
+def every(pairs: ParallelText, stride: int) -> ParallelText:
+    """The first pair and each one `stride` places after the last."""
+    return replace(pairs, sources=pairs.sources[::stride], references=pairs.references[::stride], parts=())
+
+
+def timed(work: Callable[[], object], ranks: Ranks = ALONE) -> float:
+    """Seconds that the work takes, by the first process's clock."""
+    begin = time.monotonic()
+    work()
+    return ranks.as_first(time.monotonic() - begin)
+
+
+def peak_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device)  # what recordings keep counts
+    import resource  # Windows has none, and is refused in words where files are locked
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak  # bytes there, KiB elsewhere

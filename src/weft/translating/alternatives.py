@@ -1,0 +1,162 @@
+"""What else could stand at a place of a translation: other words, each with the translation that goes on from it.
+
+First the most probable next words (decoding/next_words.py), then for each of them the whole translation, found by a
+search that has to begin with what stood before and the word.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from weft.decoding.next_words import LONGEST, next_words
+from weft.decoding.rules import Ruled
+from weft.decoding.search import DecodingConfig, rules_of
+from weft.decoding.step import Hypothesis, to_the_end
+from weft.errors import UsageError, check_strings, is_count
+from weft.text.chinese import IS_HAN
+from weft.text.kinds import pieces_of
+from weft.text.normalization import PIECE_MARK
+from weft.text.punctuation import APOSTROPHES
+from weft.text.sentence_splitting import joins_without_space
+from weft.text.vocabulary import BEGIN_ID, END_ID
+from weft.text.word_ranges import BYTE, SPELLING_IN_BYTES, choose_cutter, text_of
+from weft.text.words import cut_words
+from weft.translating.translator import Demands, Translator, batches_by_length, encode_sources, refuse_too_long
+
+MOST = 64
+"""Alternatives that are found at most."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A word that could come next, empty where the translation could end, and the best translation that goes on with
+    it; score and log_prob are those of the whole translation."""
+
+    word: str
+    text: str
+    score: float
+    log_prob: float
+
+
+def find_alternatives(
+    translator: Translator, text: str, prefix: str, best: int, config: DecodingConfig
+) -> list[Alternative]:
+    """The `best` alternatives behind `prefix`, the highest score first; none for a text without a visible character.
+
+    The first is at least as good as what the prefix is gone on with anyway. Raises UsageError for what cannot be.
+    """
+    prefix_ids, beginnings = find_beginnings(translator, text, prefix, best, config)
+    return rank(translator, len(prefix_ids), complete(translator, text, beginnings, config), best)
+
+
+def find_beginnings(
+    translator: Translator,
+    text: str,
+    prefix: str,
+    best: int,
+    config: DecodingConfig,
+    after_step: Callable[[], None] = lambda: None,
+) -> tuple[list[int], list[list[int]]]:
+    """The pieces of `prefix`, and what the translations to choose from begin with: those alone and with each of the
+    most probable next words. What `after_step` raises after a step of the model ends the search."""
+    if not is_count(best) or best > MOST:
+        raise UsageError(f"the number of alternatives is from 1 to {MOST}, found {best!r}")
+    if config.method not in ("greedy", "beam"):
+        raise UsageError(
+            f'alternatives are a matter of greedy and beam search, found decoding.method = "{config.method}"'
+        )
+    check_strings([prefix], "prefix")
+    (prefix_ids,) = translator.model.target_tokenizer.encode([prefix])
+    refuse_too_long([prefix_ids])
+    if encode_sources(translator.model, [text]).lengths[0] <= 1:
+        return prefix_ids, []
+    # More than are asked for: different pieces may come to the same word.
+    words = find_words(translator, text, prefix_ids, 2 * best, config, after_step)
+    return prefix_ids, [prefix_ids, *([*prefix_ids, *(word or (END_ID,))] for word in words)]
+
+
+def rank(translator: Translator, prefix_length: int, hypotheses: Sequence[Hypothesis], best: int) -> list[Alternative]:
+    """The `best` of these translations, the highest score first, of those with the same next word the best one."""
+    found: dict[str, Alternative] = {}
+    for hypothesis in hypotheses:
+        word = first_word(translator, hypothesis.tokens[prefix_length:])
+        whole = Alternative(word, translator._text(hypothesis.tokens), hypothesis.score, hypothesis.log_prob)
+        if word not in found or whole.score > found[word].score:
+            found[word] = whole
+    return sorted(found.values(), key=lambda alternative: -alternative.score)[:best]
+
+
+def find_words(
+    translator: Translator,
+    text: str,
+    beginning: Sequence[int],
+    best: int,
+    config: DecodingConfig,
+    after_step: Callable[[], None],
+) -> list[tuple[int, ...]]:
+    """The pieces of the most probable next words; of none where the sentence may end."""
+    read = [encode_sources(member, [text]) for member in translator.members]
+    lengths = torch.from_numpy(read[0].lengths - 1).to(translator.device)
+    rows = max(8, best)
+    with translator._computing(config):
+        steps, longest = translator._start(read, np.array([0]), rows)
+        if longest is not None and len(beginning) >= longest:
+            raise UsageError(f"the beginning has {len(beginning):,} pieces; the model can write {longest:,}")
+        if rules := rules_of(config, lengths, config.max_lengths(lengths), END_ID):
+            steps = Ruled(steps, rules, 1, rows)
+        begins_word = torch.tensor(which_begin_words(translator), device=translator.device)
+        found = next_words(
+            steps,
+            beginning,
+            begins_word,
+            best=best,
+            rows=rows,
+            begin_id=BEGIN_ID,
+            end_id=END_ID,
+            longest=LONGEST if longest is None else min(LONGEST, longest - len(beginning)),
+            after_step=after_step,
+        )
+    return [word.tokens for word in found]
+
+
+def complete(
+    translator: Translator,
+    text: str,
+    beginnings: Sequence[Sequence[int]],
+    config: DecodingConfig,
+    after_step: Callable[[], None] = lambda: None,
+) -> list[Hypothesis]:
+    """The best translation with each of these beginnings, in order."""
+    if not beginnings:
+        return []
+    read = [encode_sources(member, [text] * len(beginnings)) for member in translator.members]
+    demands = Demands([[] for _ in beginnings], [list(beginning) for beginning in beginnings])
+    with translator._computing(config):
+        search = to_the_end(translator._search_steps, after_step)
+        batches = batches_by_length(read[0], config.batch_tokens, config.rows(1))
+        return [found[0] for batch in batches for found in search(read, batch, config, 1, demands)]
+
+
+def first_word(translator: Translator, tokens: Sequence[int]) -> str:
+    """The first word that these pieces spell."""
+    words = cut_words(translator._text(tokens), choose_cutter(translator.model.recipe.data.target))
+    return next(words, "").removeprefix(PIECE_MARK)
+
+
+def which_begin_words(translator: Translator) -> list[bool]:
+    """Of every target piece, whether it begins a word behind a letter: with a space, a Han character or a sign."""
+    kind, language = translator.model.recipe.tokenizer.kind, translator.model.recipe.data.target
+
+    def begins(piece: str) -> bool:
+        if kind in SPELLING_IN_BYTES and (byte := BYTE.fullmatch(piece)):
+            is_first = int(byte[1], 16) >= 0xC0
+            return is_first and joins_without_space(language)
+        text = text_of(piece, kind, "a")
+        if not text:  # <pad>, <s>, </s>
+            return False
+        goes_on = text[0].isalnum() or text[0] in APOSTROPHES
+        return not goes_on or kind == "words" or bool(IS_HAN.match(text))
+
+    return [begins(piece) for piece in pieces_of(translator.model.target_tokenizer, kind)]

@@ -1,0 +1,264 @@
+"""A translator of a model that was exported for another engine (folders/export.py), which does the computing.
+
+Text, vocabularies and decoding settings stay weft's own. Which of the settings an engine can follow is said here, once:
+for the export, which refuses the others, and for the translator, which does too.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NoReturn
+
+import numpy as np
+import torch
+
+from weft.config import override
+from weft.data.sentences import Sentences
+from weft.decoding.search import DecodingConfig
+from weft.decoding.step import Hypothesis, Searching, StepFunction
+from weft.engines import ctranslate2
+from weft.engines.ctranslate2 import Answer, CTranslate2Engine
+from weft.engines.onnx import OnnxEngine
+from weft.errors import ModelError, Problem, RecipeError, UsageError
+from weft.folders.export import Engine, Export, check_exported, engine_of
+from weft.folders.model_folder import TranslationModel, find_model
+from weft.runtime import choose_threads
+from weft.text.vocabulary import PADDING_ID
+from weft.translating.translator import CHANGEABLE, Demands, Translator, load_translator
+
+ENGINES: dict[str, type[CTranslate2Engine] | type[OnnxEngine]] = {"ctranslate2": CTranslate2Engine, "onnx": OnnxEngine}
+
+CTRANSLATE2_FOLLOWS = {
+    *("method", "beam_size", "length_penalty", "length_power", "stopping", "patience"),
+    *("max_length_ratio", "max_length_extra", "max_length", "batch_tokens"),
+    *("temperature", "top_k", "top_p", "epsilon", "sampling_seed", "diversity"),  # idle without what is refused
+    *("mbr_candidates", "mbr_from", "mbr_utility", "mbr_form", "precision"),
+}
+"""The keys of [decoding] that may have any value, but for the values that `ctranslate2_refusals` names."""
+
+
+def load_for(
+    name: str | Path,
+    overrides: Sequence[str] = (),
+    engine: Literal["native"] | Engine | None = None,
+    *,
+    others: Sequence[str | Path] = (),
+) -> Translator:
+    """A translator of whatever `name` means, run by `engine`; left out, by the one that the folder was made for.
+
+    With `others` an ensemble. Raises UsageError where a folder was made for another engine, and all that
+    `load_translator` raises.
+    """
+    folder, made_for = find_model(name), engine_of(name)
+    if engine not in (None, made_for):
+        if made_for == "native":
+            how = f"export it first: weft export --model {name} --to {engine} --output FOLDER"
+            raise UsageError(f"{name} is a model for weft's own engine; {how}")
+        raise UsageError(f"{name} was exported for {made_for}; for {engine} start from the model that it was made of")
+    exported = {other: engine_of(other) for other in (name, *others) if engine_of(other) != "native"}
+    if others and exported:
+        listed = ", ".join(f"{other} was exported for {its}" for other, its in exported.items())
+        raise UsageError(f"an ensemble is searched by weft's own engine; {listed}")
+    if made_for == "native":
+        return load_translator(name, overrides, others=others)
+    return load_exported(folder, overrides)
+
+
+def load_exported(folder: Path, overrides: Sequence[str] = ()) -> "ExportedTranslator":
+    """A translator of an exported folder, after everything in it was checked.
+
+    Raises ModelError with all that is missing, altered or does not fit together, MissingExtraError without the
+    engine's library, and RecipeError for settings that the engine cannot follow.
+    """
+    export, model = check_exported(folder)
+    model.resolved = override(model.resolved, overrides, f"the recipe of {folder}", CHANGEABLE)
+    return ExportedTranslator(folder, export, model)
+
+
+class ExportedTranslator(Translator):
+    """A translator whose searches another engine runs, on the CPU."""
+
+    tells_attention = False
+
+    def __init__(self, folder: Path, export: Export, model: TranslationModel) -> None:
+        """The weights of `model` are on no device; only its shape is used."""
+        self.model, self.members = model, (model,)
+        self.device = torch.device("cpu")
+        self.decoding = model.recipe.decoding
+        self.folder, self.export = folder, export
+        refuse_decoding(export.engine, self.decoding, folder)
+        threads = min(torch.get_num_threads(), choose_threads())
+        self.engine = ENGINES[export.engine](folder, threads=threads)
+        sizes = model.source_tokenizer.vocab_size, model.target_tokenizer.vocab_size
+        if self.engine.vocab_sizes != sizes:
+            what = f"has vocabularies of {self.engine.vocab_sizes} pieces, the tokenizers have {sizes}"
+            raise ModelError(folder, [Problem("the engine", what)])
+
+    def searches_at_once(self) -> int:
+        return 1  # the engine has threads of its own
+
+    def longest_sentence(self) -> int:
+        return self.export.longest
+
+    def _refuse_terms(self, config: DecodingConfig) -> None:
+        if isinstance(self.engine, CTranslate2Engine):
+            self._refuse_demands()
+        super()._refuse_terms(config)
+
+    def _refuse_demands(self) -> NoReturn:
+        raise UsageError(
+            "CTranslate2 takes neither a glossary nor phrases nor a prefix as weft does; use the model that "
+            f"{self.folder} was made of, or its export for onnx"
+        )
+
+    def _search_steps(
+        self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: Demands
+    ) -> Searching[list[list[Hypothesis]]]:
+        refuse_decoding(self.export.engine, config, self.folder)
+        if isinstance(self.engine, CTranslate2Engine):
+            (sources,) = read
+            self._refuse_without_positions(sources, indices)
+            if demands:
+                self._refuse_demands()
+            return self._search_by_ctranslate2(self.engine, sources, indices, config, best)
+        return (yield from super()._search_steps(read, indices, config, best, demands))
+
+    def _start(self, read: Sequence[Sentences], indices: np.ndarray, rows: int) -> tuple[StepFunction, int | None]:
+        if not isinstance(self.engine, OnnxEngine):
+            raise UsageError(
+                "CTranslate2 searches by itself and tells no single step, so it has no alternatives at a place; use "
+                f"the model that {self.folder} was made of, or its export for onnx"
+            )
+        self._refuse_without_positions(read[0], indices)
+        source = torch.from_numpy(read[0].padded(indices, PADDING_ID))
+        return self.engine.start(source, rows), self.export.longest - 1  # <s> takes a place
+
+    def _refuse_without_positions(self, sources: Sentences, indices: np.ndarray) -> None:
+        if (most := int(sources.lengths[indices].max())) > self.export.longest:
+            raise UsageError(
+                f"a sentence of {most:,} tokens is longer than the {self.export.longest:,} that this export has "
+                "positions for; split it, or use the model that it was made of"
+            )
+
+    def _search_by_ctranslate2(
+        self,
+        engine: CTranslate2Engine,
+        sources: Sentences,
+        indices: np.ndarray,
+        config: DecodingConfig,
+        best: int,
+    ) -> list[list[Hypothesis]]:
+        """One call of the engine for all sentences of one power, and one more for those that it let grow too long.
+
+        It takes one maximum for a batch. A search that has all its hypotheses before a sentence's own maximum is the
+        same search under a larger one, and such are nearly all.
+        """
+        lengths = sources.lengths[indices] - 1
+        most = config.max_lengths(torch.from_numpy(lengths)).clamp(max=self.export.longest - 1).tolist()
+        if best > 1 and config.method == "beam" and config.stopping == "exact":
+            what = "is for one translation a sentence by CTranslate2; for several try --set decoding.stopping=first-k"
+            raise RecipeError(f"decoding with {self.folder}", [Problem('decoding.stopping = "exact"', what)])
+        beam_size = config.rows(1)
+        finished = math.ceil(config.patience * beam_size)
+        found: dict[int, list[Answer]] = {}
+
+        def search(wanted: Mapping[int, tuple[float, int]]) -> None:
+            """Of the sentences at these places by these powers and maxima."""
+            groups: dict[tuple[float, int], list[int]] = {}
+            for place, key in wanted.items():
+                groups.setdefault(key, []).append(place)
+            for (power, longest), places in groups.items():
+                answers = engine.translate(
+                    [sources[int(indices[place])].tolist() for place in places],
+                    ctranslate2.Search(beam_size, power, longest, finished),
+                    best=beam_size,
+                    batch_tokens=max(1, config.batch_tokens // beam_size),
+                )
+                found.update(zip(places, answers, strict=True))
+
+        own = dict(enumerate(zip([length_power(config, length) for length in lengths.tolist()], most, strict=True)))
+        largest = {power: longest for power, longest in sorted(own.values())}
+        # Of more than a beam of finished hypotheses, and of a search that ends when nothing better can come, the
+        # answers do not tell how far it went.
+        if finished <= beam_size and (beam_size == 1 or 0.0 not in largest):
+            search({place: (power, largest[power]) for place, (power, _) in own.items()})
+        search({place: key for place, key in own.items() if not has_ended(found.get(place, []), key[1])})
+        return [[Hypothesis(*answer) for answer in found[place][:best]] for place in own]
+
+
+def has_ended(answers: Sequence[Answer], longest: int) -> bool:
+    """Whether a search under a larger maximum had all its hypotheses before they were so long."""
+    return bool(answers) and all(len(answer.tokens) < longest for answer in answers)
+
+
+def length_power(config: DecodingConfig, source_length: int) -> float:
+    """The p with which CTranslate2 ranks hypotheses by log_prob / length^p as weft's setting does.
+
+    0 lets it stop as soon as nothing better can come, which is what `exact` means there.
+    """
+    if config.method == "greedy" or (config.length_penalty == "none" and config.stopping == "exact"):
+        return 0.0
+    power = {
+        "none": 0.0,
+        "average": 1.0,
+        "fixed": config.length_power,
+        "adaptive": 0.5 + 0.01 * min(source_length, 30),
+    }[config.length_penalty]
+    return power or ctranslate2.NO_POWER
+
+
+def refuse_decoding(engine: str, config: DecodingConfig, subject: str | Path) -> None:
+    """Raise RecipeError, naming each, where there are decoding settings that the engine cannot follow."""
+    if problems := list(decoding_refusals(engine, config)):
+        raise RecipeError(f"decoding with {subject} by {engine}", problems)
+
+
+def refuse_methods(translator: Translator, methods: Mapping[str, DecodingConfig]) -> None:
+    """The same of several decodings by their names, before the first of them has begun."""
+    if not isinstance(translator, ExportedTranslator):
+        return
+    engine = translator.export.engine
+    problems = [
+        Problem(f"{name}: {problem.where}", problem.what)
+        for name, config in methods.items()
+        for problem in decoding_refusals(engine, config)
+    ]
+    if problems:
+        raise RecipeError(f"decoding with {translator.folder} by {engine}", problems)
+
+
+def decoding_refusals(engine: str, config: DecodingConfig) -> Iterator[Problem]:
+    if config.precision == "bf16":
+        what = "is for weft's own engine; an export computes in what it was made for; try --set decoding.precision=auto"
+        yield Problem('decoding.precision = "bf16"', what)
+    if engine == "ctranslate2":
+        yield from ctranslate2_refusals(config)
+    elif config.coverage_penalty:
+        what = (
+            "needs to know where the model looks, which the graphs do not tell; try --set decoding.coverage_penalty=0"
+        )
+        yield Problem(f"decoding.coverage_penalty = {config.coverage_penalty}", what)
+
+
+def ctranslate2_refusals(config: DecodingConfig) -> Iterator[Problem]:
+    """Its search is its own, so whatever it does not do like weft's is refused rather than done in another way."""
+    if config.method not in ("greedy", "beam"):
+        what = "is no search that CTranslate2 does as weft does; try --set decoding.method=beam or =greedy"
+        yield Problem(f'decoding.method = "{config.method}"', what)
+    if config.method == "beam":
+        if config.length_penalty == "gnmt":
+            what = "is none of CTranslate2's; try --set decoding.length_penalty=adaptive or =fixed"
+            yield Problem('decoding.length_penalty = "gnmt"', what)
+        if config.stopping == "exact" and config.length_penalty != "none":
+            what = "is nothing that CTranslate2 does with a length penalty; try --set decoding.stopping=first-k"
+            yield Problem('decoding.stopping = "exact"', what)
+        if config.beam_size == 1 and config.patience > 1:
+            what = "is for several hypotheses; a beam_size of 1 ends with the first in CTranslate2"
+            yield Problem(f"decoding.patience = {config.patience}", what)
+    for name, field in DecodingConfig.model_fields.items():
+        value, default = getattr(config, name), field.get_default()
+        if name not in CTRANSLATE2_FOLLOWS and value != default:
+            remedy = f"try --set decoding.{name}={json.dumps(default)}, or ONNX"
+            what = f"is nothing that CTranslate2 does as weft does; {remedy}"
+            yield Problem(f"decoding.{name} = {json.dumps(value)}", what)

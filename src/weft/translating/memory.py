@@ -1,0 +1,230 @@
+"""A translation memory: sentences that were translated before, and which of them are like a new one.
+
+    TranslationMemory    exact matches by a look-up, similar ones through an index
+    read_memory          reads one from a TSV, a JSONL or a TMX file
+    as_memory            whatever Python code has it in: a dict, a file, a TranslationMemory
+
+Sentences are compared as the model reads them, so one in Traditional script finds its like in Simplified. How similar
+two are follows from the edit distance between their words, or their characters in a language without spaces:
+
+    similarity = 1 - distance / length of the longer one
+
+An index tells for every sentence how many words it shares with a new one. No two can be more similar than what they
+share is long, so of 100,000 sentences only some have to be compared.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heappush, heappushpop
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+
+from weft.data.corpus import CorpusEntry, Layout, Reading, Row, open_files
+from weft.data.tmx import read_tmx
+from weft.errors import Problem, UsageError, is_count
+from weft.text.language import is_written_without_spaces
+from weft.text.normalization import is_blank
+from weft.translating.glossary import pairs_of
+
+LEAST = 0.7
+"""From this similarity on a translation is of help to the person who translates."""
+WORD = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class Match:
+    """A sentence that was translated before; the similarity is from 0 to 1, and 1 for the sentence itself."""
+
+    source: str
+    target: str
+    similarity: float
+
+
+class TranslationMemory:
+    """Pairs of sentences by their source; `normalize` gives the form in which sources are compared."""
+
+    def __init__(
+        self, pairs: Sequence[tuple[str, str]], languages: tuple[str, str], normalize: Callable[[str], str]
+    ) -> None:
+        self.languages, self.normalize = languages, normalize
+        units: dict[str, dict[str, str]] = {}  # normalized source -> target -> source as it was first written
+        for source, target in pairs:
+            units.setdefault(normalize(source), {}).setdefault(target.strip(), source)
+        self.units = {
+            key: [Match(source, target, 1.0) for target, source in of_key.items()] for key, of_key in units.items()
+        }
+
+    def __len__(self) -> int:
+        """Different sources."""
+        return len(self.units)
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of its pairs, in whatever file they stand and whatever order their sources have: of several
+        translations of one sentence the first counts."""
+        pairs = sorted((key, [(match.source, match.target) for match in of_key]) for key, of_key in self.units.items())
+        return hashlib.sha256(json.dumps([self.languages, pairs], ensure_ascii=False).encode()).hexdigest()
+
+    def exact(self, text: str) -> list[Match]:
+        """Every translation that the sentence itself has had, in the order of the file; each once."""
+        key = self.normalize(text)
+        return self.units.get(key, []) if key else []
+
+    def similar(self, text: str, *, best: int = 3, least: float = LEAST) -> list[Match]:
+        """Up to `best` matches of at least this similarity, the most similar first, of equal ones the first in the
+        file. Raises UsageError where `best` is no number from 1."""
+        if not is_count(best):
+            raise UsageError(f"best is a number from 1, found {best!r}")
+        tokens = self.tokens_of(self.normalize(text))
+        if not tokens:
+            return []
+        keys = list(self.units)
+        longest = np.maximum(self._index.lengths, len(tokens))
+        bounds = self._index.shared(tokens) / longest
+        candidates = np.flatnonzero(bounds >= least - 1e-9)
+        pattern = Pattern(tokens)
+        found: list[tuple[float, int]] = []  # a heap whose first is the worst
+        for number in candidates[np.argsort(-bounds[candidates], kind="stable")].tolist():
+            if len(found) == best and bounds[number] < found[0][0] - 1e-9:
+                break
+            similarity = 1 - pattern.distance(self.tokens_of(keys[number])) / int(longest[number])
+            if similarity >= least - 1e-9:  # 1 - 9 / 10 is a little less than 0.1
+                (heappush if len(found) < best else heappushpop)(found, (similarity, -number))
+        ranked = [(similarity, keys[-number]) for similarity, number in sorted(found, reverse=True)]
+        matches = [
+            Match(match.source, match.target, similarity) for similarity, key in ranked for match in self.units[key]
+        ]
+        return matches[:best]
+
+    def tokens_of(self, text: str) -> list[str]:
+        """What is compared of a normalized text: words and signs, or in a language without spaces characters."""
+        if is_written_without_spaces(self.languages[0]):
+            return list(text.replace(" ", ""))
+        return WORD.findall(text)
+
+    @cached_property
+    def _index(self) -> "Index":
+        return Index([self.tokens_of(key) for key in self.units])
+
+
+def read_memory(
+    path: str | os.PathLike[str], languages: tuple[str, str], normalize: Callable[[str], str]
+) -> TranslationMemory:
+    """Of a TSV under a header of the two language codes, a JSONL with these keys, or a TMX file; .gz too.
+
+    Raises CorpusError with every line that is wrong.
+    """
+    path = Path(path)
+    reading = Reading(path.name, "its header has to name the two languages of the model")
+    pairs = []
+    for number, source, targets in rows_of(path, languages, reading):
+        if not (is_blank(source) or is_blank(targets[0])):
+            pairs.append((source, targets[0]))
+        else:
+            reading.add(number, f"the {languages[not is_blank(source)]} side is empty; fill it or remove it")
+    if not pairs and not reading.problems:
+        reading.problems.append(Problem("the whole file", "holds no pair of sentences"))
+    reading.raise_problems()
+    return TranslationMemory(pairs, languages, normalize)
+
+
+Remembered = TranslationMemory | Mapping[str, str | Sequence[str]] | str | os.PathLike[str]
+"""A memory as Python code may give it; a string is the path of a file."""
+
+
+def as_memory(given: Remembered, languages: tuple[str, str], normalize: Callable[[str], str]) -> TranslationMemory:
+    """The memory of these sentences: {"你好。": "Hello."}, where a list holds several translations, what `read_memory`
+    reads, or one that is made already.
+
+    Raises UsageError for anything else and for one of other languages, CorpusError for a file as `read_memory` does.
+    """
+    if isinstance(given, (str, os.PathLike)):
+        return read_memory(given, languages, normalize)
+    if isinstance(given, Mapping):
+        return TranslationMemory(list(pairs_of(given, "a sentence")), languages, normalize)
+    if not isinstance(given, TranslationMemory):
+        found = type(given).__name__
+        raise UsageError(f"a memory is a dict of sentences, the path of a file or a TranslationMemory, found {found}")
+    if given.languages != languages:
+        raise UsageError(f"the memory is for {' -> '.join(given.languages)}, the model for {' -> '.join(languages)}")
+    return given
+
+
+def rows_of(path: Path, languages: tuple[str, str], reading: Reading) -> Iterator[Row]:
+    if path.name.lower().removesuffix(".gz").endswith(".tmx"):
+        yield from read_tmx(path, languages, reading)
+        return
+    parse, pieces = open_files(CorpusEntry(path=str(path)), Layout(*languages), Path(), reading)
+    for piece in pieces:
+        yield from parse(piece, reading)
+
+
+class Index:
+    """For every token, and for its second, third ... time in a sentence apart, the sentences that hold it."""
+
+    def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
+        self.lengths = np.array([len(tokens) for tokens in sentences], dtype=np.int64)
+        self.numbers: dict[tuple[str, int], int] = {}
+        numbers = [self._number(counted) for tokens in sentences for counted in occurrences(tokens)]
+        owners = np.repeat(np.arange(len(sentences), dtype=np.int32), self.lengths)
+        by_number = np.argsort(np.array(numbers, dtype=np.int64), kind="stable")
+        self.holders = owners[by_number]
+        counts = np.bincount(numbers, minlength=len(self.numbers)) if numbers else np.zeros(0, dtype=np.int64)
+        self.begins = np.concatenate([[0], counts.cumsum()])
+
+    def shared(self, tokens: Sequence[str]) -> Int[np.ndarray, " sentences"]:
+        """How many tokens each sentence has in common with these, each as often as both have it."""
+        known = [self.numbers[counted] for counted in occurrences(tokens) if counted in self.numbers]
+        holders = [self.holders[self.begins[number] : self.begins[number + 1]] for number in known]
+        return np.bincount(np.concatenate([np.zeros(0, dtype=np.int32), *holders]), minlength=len(self.lengths))
+
+    def _number(self, counted: tuple[str, int]) -> int:
+        return self.numbers.setdefault(counted, len(self.numbers))
+
+
+def occurrences(tokens: Sequence[str]) -> list[tuple[str, int]]:
+    """Each token with how often it stood before."""
+    before: Counter[str] = Counter()
+    found = []
+    for token in tokens:
+        found.append((token, before[token]))
+        before[token] += 1
+    return found
+
+
+class Pattern:
+    """A sequence whose edit distance to others is wanted, a column of the table in each step: Myers 1999, in the form
+    of Hyyrö 2003. Bit i of a number belongs to token i."""
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self.length = len(tokens)
+        self.places: dict[str, int] = {}
+        for place, token in enumerate(tokens):
+            self.places[token] = self.places.get(token, 0) | 1 << place
+
+    def distance(self, other: Sequence[str]) -> int:
+        """Insertions, deletions and substitutions that turn one into the other."""
+        if not self.length:
+            return len(other)
+        everywhere, last = (1 << self.length) - 1, 1 << (self.length - 1)
+        rises, falls = everywhere, 0  # where the column grows by one, or shrinks by one, from a place to the next
+        distance = self.length
+        for token in other:
+            equal = self.places.get(token, 0)
+            diagonal = (((equal & rises) + rises) ^ rises) | equal | falls
+            right_rises = falls | ~(diagonal | rises)
+            right_falls = diagonal & rises
+            distance += bool(right_rises & last) - bool(right_falls & last)
+            right_rises = right_rises << 1 | 1
+            right_falls <<= 1
+            rises = (right_falls | ~(diagonal | right_rises)) & everywhere
+            falls = right_rises & diagonal & everywhere
+        return distance

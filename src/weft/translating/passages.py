@@ -1,0 +1,314 @@
+"""Texts of any length, with markup or without: apart, translated, and together again.
+
+    text  ->  parts between block elements  ->  sentences  ->  pieces that the model can read
+
+A text that need not be taken apart is translated as it is. Nothing here knows where texts come from.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from heapq import nlargest
+from itertools import chain, pairwise
+from typing import Literal, get_args
+
+from weft.errors import UsageError
+from weft.text.aligned_marks import put_back_aligned
+from weft.text.markup import Mark, Part, put_back, take_apart
+from weft.text.sentence_splitting import LINE_END, WORD, cut_to_length, joins_without_space, split_sentences
+from weft.translating.glossary import Glossary, Terms, folded
+from weft.translating.memory import Remembered
+from weft.translating.text_attention import CharacterAttention, attention_between
+from weft.translating.translator import Translation, Translator, checked_texts
+
+Split = Literal["always", "long", "never"]
+MemoryUse = Literal["show", "force"]
+
+LONGEST_WHOLE = 60
+"""Pieces of the longest line that `long` leaves whole: of the pairs that models are trained on, few are longer."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """What is translated by itself, and the marks that were taken out of it."""
+
+    text: str
+    marks: tuple[Mark, ...] = ()
+
+
+Passage = list[str | Sentence]
+"""A text taken apart; a string stays as it is."""
+
+
+class PassageTranslator:
+    """Translates texts of any length; `cut_texts` counts those that were cut where no sentence ends.
+
+    `split` says which texts are taken apart into sentences: all, those over LONGEST_WHOLE or of several lines, or none.
+    Even a model that was trained on several sentences at once is better by one at a time (bench/passages.py). With
+    `memory_use` "force" texts and sentences that stand in the `memory` are translated as they were there; with "show"
+    it is only at hand for whoever writes the answers.
+    """
+
+    def __init__(
+        self,
+        translator: Translator,
+        split: Split = "always",
+        *,
+        keeps_markup: bool = False,
+        glossary: Terms | None = None,
+        memory: Remembered | None = None,
+        memory_use: MemoryUse = "force",
+    ) -> None:
+        for name, choice, known in (("split", split, Split), ("memory_use", memory_use, MemoryUse)):
+            if choice not in get_args(known):
+                raise UsageError(f"{name} is one of {', '.join(get_args(known))}, found {choice}")
+        glossary = translator.as_glossary(glossary)
+        if glossary:
+            translator.check_glossary(glossary)
+        self.translator = translator
+        self.split: Split = split
+        self.keeps_markup = keeps_markup
+        self.glossary = glossary
+        self.memory = None if memory is None else translator.as_memory(memory)
+        self.memory_use: MemoryUse = memory_use
+        self.forced = self.memory if memory_use == "force" else None
+        self.longest = translator.longest_text()
+        self.cut_texts = 0
+
+    def translate(self, texts: Sequence[str]) -> list[Translation]:
+        """One translation a text, in order. Score and log_prob of one that was taken apart are the sums over its
+        sentences."""
+        texts = checked_texts(texts)
+        passages = self.take_apart(texts)
+        found = self.translator.translate(sentences_of(passages), glossary=self.glossary, memory=self.forced)
+        return self.put_together(texts, passages, self.with_marks(passages, found))
+
+    def translate_n_best(self, texts: Sequence[str], best: int) -> list[list[Translation]]:
+        """Up to `best` translations a text, best first. Of one that was taken apart these are combinations of the
+        translations of its sentences, those with the highest sums of scores; where they are drawn, the first of each,
+        the second of each and so on."""
+        texts = checked_texts(texts)
+        passages = self.take_apart(texts)
+        translate = self.translator.translate_n_best
+        found = translate(sentences_of(passages), best, glossary=self.glossary, memory=self.forced)
+        sentences: list[Passage] = [
+            [sentence] for sentence, of_one in zip(within(passages), found, strict=True) for _ in of_one
+        ]
+        marked = iter(self.with_marks(sentences, list(chain.from_iterable(found))))
+        each = iter([[next(marked) for _ in of_one] for of_one in found])
+        is_drawn = self.translator.decoding.method == "sample"
+        several = []
+        for text, passage in zip(texts, passages, strict=True):
+            of_sentences = [next(each) for _ in sentences_of([passage])]
+            combined = in_turn(of_sentences) if is_drawn else combinations(of_sentences, best)
+            several.append([self._together(text, passage, iter(chosen)) for chosen in combined])
+        return several
+
+    def stream(self, text: str) -> Generator[str, None, None]:
+        """What `translate` gives for one text, in parts as soon as they are certain; a sentence with marks is one."""
+        (passage,) = self.take_apart(checked_texts([text]))
+        written = ""
+        for before, item in pairwise(["", *passage]):
+            is_joined = isinstance(before, Sentence) and isinstance(item, Sentence)
+            for part in [item] if isinstance(item, str) else self._parts(item):
+                glued = self.glue(written, part) + part if is_joined else part
+                yield glued
+                written, is_joined = written + glued, False
+
+    def _parts(self, sentence: Sentence) -> Iterator[str]:
+        if not sentence.marks:
+            yield from self.translator.stream(sentence.text, glossary=self.glossary, memory=self.forced)
+            return
+        found = self.translator.translate([sentence.text], glossary=self.glossary, memory=self.forced)
+        yield self.with_marks([[sentence]], found)[0].text
+
+    def take_apart(self, texts: Sequence[str]) -> list[Passage]:
+        """Each text as a passage, whose sentences (`sentences_of`) are to be translated; one that the memory holds is
+        not taken apart."""
+        parts = [take_apart(text) if self.keeps_markup else [Part(text, text)] for text in texts]
+        sizes = iter(self._count([part.text for several in parts for part in several]))
+        passages = []
+        for text, several in zip(texts, parts, strict=True):
+            own_sizes = [next(sizes) for _ in several]
+            is_known = self.forced is not None and bool(self.forced.exact(text))
+            passages.append([Sentence(text)] if is_known else self._passage(several, own_sizes))
+        return passages
+
+    def with_marks(self, passages: Sequence[Passage], found: Sequence[Translation]) -> list[Translation]:
+        """The translations of the sentences of these passages, with the marks that were taken out of these."""
+        return self.marked(list(zip(within(passages), found, strict=True)), self.glossary)
+
+    def marked(
+        self,
+        pairs: Sequence[tuple[Sentence, Translation]],
+        glossary: Glossary | None,
+        after_step: Callable[[], None] = lambda: None,
+    ) -> list[Translation]:
+        """The translations of these sentences, made under a glossary, with their marks: put where the model looked when
+        it wrote the words around, if it tells that. What `after_step` raises, after a step of the model or a sentence,
+        ends it."""
+        texts = [(sentence.text, found.text) for sentence, found in pairs if sentence.marks]
+        attention = attention_between(self.translator, texts, after_step)
+        marked = []
+        for sentence, found in pairs:
+            if sentence.marks:
+                found = replace(found, text=self._marked(sentence, found.text, glossary, next(attention)))
+                after_step()
+            marked.append(found)
+        return marked
+
+    def put_together(
+        self, texts: Sequence[str], passages: Sequence[Passage], found: Iterable[Translation]
+    ) -> list[Translation]:
+        """What the texts come to, given a translation with its marks for each sentence of their passages, in order."""
+        each = iter(found)
+        return [self._together(text, passage, each) for text, passage in zip(texts, passages, strict=True)]
+
+    def _passage(self, parts: Sequence[Part], sizes: Sequence[int]) -> Passage:
+        if (
+            len(parts) < 2
+            and all(part.whole == part.text for part in parts)
+            and not any(map(self._is_split, parts, sizes))
+        ):
+            return [Sentence("".join(part.text for part in parts))]
+        passage: Passage = []
+        was_cut = False
+        for part, size in zip(parts, sizes, strict=True):
+            if not WORD.search(part.text) and (part.marks or not part.text.strip()):
+                passage.append(part.whole)
+                continue
+            pieces = [part.text]
+            if self.split != "never" and self._is_split(part, size):
+                pieces = split_sentences(part.text, self.translator.model.recipe.data.source)
+            if size > self.longest:
+                whole, pieces = pieces, self._cut(pieces)
+                was_cut = was_cut or len(pieces) > len(whole)
+            passage += with_marks(part, pieces, keeps_ends=len(parts) > 1)
+        self.cut_texts += was_cut
+        return passage
+
+    def _is_split(self, part: Part, size: int) -> bool:
+        """Whether a text of so many pieces is taken apart."""
+        longest_whole = {"always": 0, "long": min(LONGEST_WHOLE, self.longest), "never": self.longest}
+        has_lines = self.split == "long" and bool(LINE_END.search(part.text.strip()))
+        return has_lines or size > longest_whole[self.split]
+
+    def _cut(self, sentences: Sequence[str]) -> list[str]:
+        pieces: list[str] = []
+        for sentence, size in zip(sentences, self._count(sentences), strict=True):
+            short = [sentence] if size <= self.longest else cut_to_length(sentence, self._is_short)
+            pieces += short
+        return pieces
+
+    def _is_short(self, text: str) -> bool:
+        return self._count([text])[0] <= self.longest
+
+    def _count(self, texts: Sequence[str]) -> list[int]:
+        return [len(ids) for ids in self.translator.model.source_tokenizer.encode(texts)]
+
+    def _together(self, text: str, passage: Passage, found: Iterator[Translation]) -> Translation:
+        translations: list[Translation] = []
+        written = ""
+        for before, item in pairwise(["", *passage]):
+            if isinstance(item, str):
+                written += item
+                continue
+            translations.append(next(found))
+            answer = translations[-1].text
+            written += self.glue(written, answer) if isinstance(before, Sentence) else ""
+            written += answer
+        if passage == [Sentence(text)]:
+            return translations[0]
+        score, log_prob = sum(part.score for part in translations), sum(part.log_prob for part in translations)
+        return Translation(text, written, float(score), float(log_prob))
+
+    def _marked(
+        self, sentence: Sentence, translation: str, glossary: Glossary | None, attention: CharacterAttention | None
+    ) -> str:
+        terms = self.translator.terms_of(sentence.text, glossary) if glossary else ()
+        whole = [target for term in terms for target in term.targets]
+        if attention is None:
+            return put_back(sentence.text, sentence.marks, translation, whole)
+        if glossary:
+            self._tie_terms(sentence.text, translation, glossary, attention)
+        return put_back_aligned(sentence.text, sentence.marks, translation, attention, whole)
+
+    def _tie_terms(self, source: str, translation: str, glossary: Glossary, attention: CharacterAttention) -> None:
+        """A term of the source and its translation look at one another alone: for them nobody has to ask the model, to
+        which the term may be noise."""
+        read = folded(self.translator.model.source_tokenizer.normalize(source))
+        if len(read) != len(source):
+            return
+        for begin, end, term in self.translator.as_read(glossary).places_in(read):
+            for target in term.targets:
+                if translation.count(target) == 1:
+                    first = translation.index(target)
+                    attention[:, begin:end] = 0
+                    attention[first : first + len(target)] = 0
+                    attention[first : first + len(target), begin:end] = 1
+
+    def glue(self, left: str, right: str) -> str:
+        """What comes between two sentences of the target language; in Chinese a space where two words would melt."""
+        if not left or not right:
+            return ""
+        melts = left[-1].isascii() and left[-1].isalnum() and right[0].isascii() and right[0].isalnum()
+        return " " if melts or not joins_without_space(self.translator.model.recipe.data.target) else ""
+
+
+def sentences_of(passages: Iterable[Passage]) -> list[str]:
+    """What there is to translate, in order."""
+    return [sentence.text for sentence in within(passages)]
+
+
+def within(passages: Iterable[Passage]) -> list[Sentence]:
+    return [item for passage in passages for item in passage if isinstance(item, Sentence)]
+
+
+def combinations(of_sentences: Sequence[Sequence[Translation]], best: int) -> list[tuple[Translation, ...]]:
+    """One translation of each sentence, in the `best` ways with the highest sums of scores."""
+    ways: list[tuple[float, tuple[Translation, ...]]] = [(0.0, ())]
+    for translations in of_sentences:  # the best ways for some sentences begin with best ways for all but the last
+        longer = [(total + one.score, (*way, one)) for total, way in ways for one in translations]
+        ways = nlargest(best, longer, key=lambda way: way[0]) if len(of_sentences) > 1 else longer
+    return [way for _, way in ways]
+
+
+def in_turn(of_sentences: Sequence[Sequence[Translation]]) -> list[tuple[Translation, ...]]:
+    """The first translations of all sentences, the second ones and so on; one that has fewer, as from a memory, stays
+    with its last."""
+    most = max(map(len, of_sentences), default=1)
+    return [tuple(of_one[min(number, len(of_one) - 1)] for of_one in of_sentences) for number in range(most)]
+
+
+def with_marks(part: Part, pieces: Sequence[str], *, keeps_ends: bool) -> Passage:
+    """The pieces of a part, each with its own marks; of the white space between them only paragraphs are kept, of that
+    at the part's ends all, if it `keeps_ends`.
+
+    A mark between two sentences goes with the next one, unless it closes what the one before has begun.
+    """
+    spans = list(spans_of(pieces))
+    ends = [end for _, end in spans]
+    marks: list[list[Mark]] = [[] for _ in spans]
+    number = 0
+    for mark in part.marks:
+        nearest = (bisect_left if mark.is_closing else bisect_right)(ends, mark.place)
+        number = max(number, min(nearest, len(spans) - 1))
+        begin, _ = spans[number]
+        marks[number].append(Mark(mark.text, mark.place - begin))  # in white space outside it, if it stood there
+    passage: Passage = [part.text[: spans[0][0]]] if keeps_ends else []
+    last_end = 0
+    for (begin, end), own in zip(spans, marks, strict=True):
+        if last_end and LINE_END.search(part.text, last_end, begin):
+            passage.append(part.text[last_end:begin])
+        passage.append(Sentence(part.text[begin:end], tuple(own)))
+        last_end = end
+    return [*passage, part.text[last_end:]] if keeps_ends else passage
+
+
+def spans_of(pieces: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where in the whole the visible characters of each piece begin and end."""
+    begin = 0
+    for piece in pieces:
+        lead = len(piece) - len(piece.lstrip())
+        yield begin + lead, begin + max(lead, len(piece.rstrip()))
+        begin += len(piece)

@@ -1,0 +1,145 @@
+"""Where translations look in their texts: what tells where tags belong (text/aligned_marks.py).
+
+pieces      the mean of all heads of all layers, which finds more right words than any one (bench/alignment.py)
+words       the mean over the pieces of a target word, the sum over those of a source word
+characters  each has what its word has
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from difflib import SequenceMatcher
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch.nn.utils.rnn import pad_sequence
+
+from weft.data.encoding import tag_ids
+from weft.data.sentences import Sentences
+from weft.models.transformer import TransformerState
+from weft.text.kinds import pieces_of
+from weft.text.tokenizer import Kind
+from weft.text.vocabulary import BEGIN_ID, PADDING_ID
+from weft.text.word_ranges import WordRange, characters_of, word_ranges
+from weft.translating.translator import Translator, batches_by_length, computing_in, encode_sources
+
+TEXTS_AT_ONCE, TOKENS_AT_ONCE = 256, 4096
+"""Texts whose attention is held at a time, and source pieces in a batch of them."""
+
+CharacterAttention = Float[np.ndarray, "target source"]
+"""How much of its attention each character of a translation gave to each character of its text."""
+
+
+def attention_between(
+    translator: Translator, pairs: Sequence[tuple[str, str]], after_step: Callable[[], None] = lambda: None
+) -> Iterator[CharacterAttention | None]:
+    """Of texts and their translations, in order, by the first model of an ensemble; None where the model does not tell:
+    one that was exported, and for what is longer than it has places for.
+
+    What `after_step` raises after a step of the model ends it.
+    """
+    model, kind = translator.model, translator.model.recipe.tokenizer.kind
+    source_vocabulary, target_vocabulary = (
+        pieces_of(tokenizer, kind) for tokenizer in (model.source_tokenizer, model.target_tokenizer)
+    )
+    tags = len(tag_ids(model.source_tokenizer, model.recipe.data.tag))
+    for first in range(0, len(pairs), TEXTS_AT_ONCE):
+        some = pairs[first : first + TEXTS_AT_ONCE]
+        read = encode_sources(model, [source for source, _ in some])
+        written = model.target_tokenizer.encode([translation for _, translation in some])
+        found = piece_attention(translator, read, written, after_step) if translator.tells_attention else {}
+        for number, (source, translation) in enumerate(some):
+            if number not in found:
+                yield None
+                continue
+            pieces = [target_vocabulary[piece] for piece in written[number]]
+            source_pieces = [source_vocabulary[piece] for piece in read[number].tolist()[tags:-1]]
+            words = word_ranges(pieces, kind=kind, language=model.recipe.data.target)
+            source_words = word_ranges(source_pieces, kind=kind, language=model.recipe.data.source)
+            yield spread(
+                word_attention(found[number][:, tags:], words, source_words),
+                owners(translation, words, pieces, kind),
+                owners(source, source_words, source_pieces, kind),
+            )
+
+
+def piece_attention(
+    translator: Translator, read: Sentences, written: Sequence[Sequence[int]], after_step: Callable[[], None]
+) -> dict[int, Float[np.ndarray, "target source"]]:
+    """Of each piece of these translations, at the step that writes it, by the number of the text; by the plain form of
+    the steps, which keeps the weights of all heads."""
+    model, places = translator.model.model, translator.longest_sentence() or math.inf
+    found = {}
+    with torch.inference_mode(), computing_in(model, torch.float32):
+        for batch in batches_by_length(read, TOKENS_AT_ONCE, 1):
+            indices = [index for index in batch.tolist() if max(len(written[index]) + 1, read.lengths[index]) <= places]
+            if not indices:
+                continue
+            sources = torch.from_numpy(read.padded(np.array(indices), PADDING_ID)).to(translator.device)
+            state, steps = TransformerState(model, sources, 1), []
+            targets = [torch.tensor([BEGIN_ID, *written[index]], device=translator.device) for index in indices]
+            for tokens in pad_sequence(targets, batch_first=True, padding_value=PADDING_ID).T:
+                state.step(tokens)
+                steps.append(torch.stack([layer.attention[:, :, 0] for _, layer in state.layers]).mean((0, 2)))
+                after_step()
+            attention = torch.stack(steps, dim=1).cpu().numpy()
+            for index, of_text in zip(indices, attention, strict=True):
+                found[index] = of_text[: len(written[index]), : read.lengths[index]]
+    return found
+
+
+def word_attention(
+    attention: Float[np.ndarray, "pieces source_pieces"], words: Sequence[WordRange], source_words: Sequence[WordRange]
+) -> Float[np.ndarray, "words source_words"]:
+    """Each row sums to 1."""
+    of_words = np.zeros((len(words), len(source_words)))
+    for number, word in enumerate(words):
+        of_word = attention[word.first : word.last + 1].mean(0)
+        of_words[number] = [of_word[source.first : source.last + 1].sum() for source in source_words]
+    return of_words / np.maximum(of_words.sum(1, keepdims=True), 1e-12)
+
+
+def owners(text: str, words: Sequence[WordRange], pieces: Sequence[str], kind: Kind) -> list[int | None]:
+    """For each character of a text the number of the word that it is of; None for a space, and for one that the
+    tokenizer has normalized to more or fewer."""
+    word_of = {piece: number for number, word in enumerate(words) for piece in range(word.first, word.last + 1)}
+    spelled = [
+        (character, word_of[piece])
+        for character, piece in characters_of(pieces, kind)
+        if not character.isspace() and piece in word_of
+    ]
+    visible = [place for place, character in enumerate(text) if not character.isspace()]
+    of_text: list[int | None] = [None] * len(text)
+    for place, (_, word) in same_characters("".join(text[i] for i in visible), spelled):
+        of_text[visible[place]] = word
+    return of_text
+
+
+def same_characters(text: str, spelled: Sequence[tuple[str, int]]) -> list[tuple[int, tuple[str, int]]]:
+    """Places of a text, each with what is spelled there: all of them where both have as many, and else those that are
+    equal, or as many others between equal ones."""
+    if len(text) == len(spelled):
+        return list(enumerate(spelled))
+    blocks = SequenceMatcher(None, text, "".join(character for character, _ in spelled), autojunk=False).get_opcodes()
+    return [
+        pair
+        for _, begin, end, first, last in blocks
+        if end - begin == last - first
+        for pair in zip(range(begin, end), spelled[first:last], strict=True)
+    ]
+
+
+def spread(
+    attention: Float[np.ndarray, "words source_words"], target: Sequence[int | None], source: Sequence[int | None]
+) -> CharacterAttention:
+    """Of characters, given the word of each: what a word of the source has is shared by its characters."""
+    weights = np.zeros((len(target), len(source)), dtype=np.float32)
+    rows = [(place, word) for place, word in enumerate(target) if word is not None]
+    columns = [(place, word) for place, word in enumerate(source) if word is not None]
+    if rows and columns:
+        characters = Counter(word for _, word in columns)
+        shares = np.array([1 / characters[word] for _, word in columns])
+        of_words = attention[np.ix_([word for _, word in rows], [word for _, word in columns])]
+        weights[np.ix_([place for place, _ in rows], [place for place, _ in columns])] = of_words * shares
+    return weights

@@ -1,0 +1,646 @@
+"""`Translator`: strings in, translations out. How a text is read, searched for and spelled again."""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from pydantic import ValidationError
+
+from weft.config import diagnose, override
+from weft.data.encoding import tag_ids
+from weft.data.sentences import Sentences
+from weft.decoding.constraints import NO_JOINS, Constraint, Joins, Phrase
+from weft.decoding.ensemble import Ensemble
+from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
+from weft.decoding.search import DecodingConfig, refuse_constraints, search_steps
+from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
+from weft.errors import (
+    ModelError,
+    Problem,
+    ProblemsError,
+    UsageError,
+    check_strings,
+    is_count,
+    listed,
+)
+from weft.folders.model_folder import TranslationModel, find_model, load_model
+from weft.metrics.utilities import ChrfUtilities, bleu_utilities
+from weft.models.transformer import Transformer
+from weft.runtime import (
+    PRECISIONS,
+    choose_device,
+    choose_threads,
+    derive_seed,
+    has_native_bf16,
+    keep_memory_pages,
+    map_in_threads,
+    use_one_thread_after_fork,
+    without_autocast,
+)
+from weft.text.growing import settled_part
+from weft.text.normalization import is_blank, normalize
+from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.translating.glossary import Glossary, Term, Terms, as_glossary, constraint_of, joins_of, space_of
+from weft.translating.memory import Remembered, TranslationMemory, as_memory
+
+if TYPE_CHECKING:
+    from weft.translating.alternatives import Alternative
+
+LONGEST_SOURCE = 4096
+"""Pieces of one source text."""
+
+SAMPLES_TOGETHER = 16
+"""Samples that share the encoding of a text. More are drawn from copies of it: a search over a few rows a sentence is
+faster by more than the copies cost, and a copy leaves the batch with its own longest sample."""
+
+SHOWN_TERMS = 20
+"""Of those that cannot be written."""
+SEARCHES_AT_ONCE = 2
+"""On a CPU with so many threads or more. Of two, each computes while the other is in Python."""
+
+GPU_FACTOR = 8
+"""Times decoding.batch_tokens on a GPU, which takes about as long for eight times as many rows."""
+
+BATCHES_A_WORKER = 2
+"""At least, as far as there are enough sentences: the first ones, which are the longest, take the most time."""
+
+FEWEST_TOKENS = 1024
+"""Source pieces times hypotheses a sentence, in a batch that there would be more of otherwise."""
+
+CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "data.detokenize", "data.tag", "require")
+"""What can be set of a model that is already trained: how it translates, and how it is evaluated."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translated sentence; `log_prob` is the sum over its pieces and </s>, `score` what the search went by: see
+    decoding/length.py, and for minimum Bayes risk, whose score is the expected utility, decoding/mbr.py. Both are 0
+    where nothing was searched for: for a text without a visible character, and where a memory has the translation."""
+
+    source: str
+    text: str
+    score: float
+    log_prob: float
+
+
+class Translator:
+    """Translates with one model, or with several as an ensemble, which settles everything but the scores by the first.
+
+    Answers do not depend on what else is translated in the same call, nor on what other threads ask: one waits for the
+    other.
+    """
+
+    tells_attention = True
+    """Whether the models are at hand that know where a translation looks in its text."""
+    _last_glossary: tuple[Glossary, Glossary] | None = None
+    """One that was asked for, and as it reads where texts are normalized."""
+
+    def __init__(
+        self, model: TranslationModel, device: torch.device | None = None, *, others: Sequence[TranslationModel] = ()
+    ) -> None:
+        """Raises ProblemsError where one of the `others` translates other languages or has another vocabulary."""
+        self.model = model
+        self.members = (model, *others)
+        refuse_strangers(self.members)
+        self.device = device or choose_device()
+        for member in self.members:
+            member.model.to(self.device).eval()
+        self.decoding = model.recipe.decoding
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The codes of what is read and what is written."""
+        return self.model.recipe.data.source, self.model.recipe.data.target
+
+    def __repr__(self) -> str:
+        several = f" of {len(self.members)} models" if len(self.members) > 1 else ""
+        return f"<weft.Translator{several}: {' -> '.join(self.languages)}, on {self.device}>"
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        glossary: Terms | None = None,
+        prefixes: Iterable[str] | None = None,
+        phrases: Iterable[Iterable[str]] | None = None,
+        memory: Remembered | None = None,
+        **decoding: Any,
+    ) -> list[Translation]:
+        """One translation a text, in order; keyword arguments change the model's decoding settings, such as
+        beam_size=5.
+
+        Translations hold the terms that a `glossary` (a dict, a file: as_glossary) has for theirs, begin with
+        `prefixes`, one a text, and hold all of the `phrases` of their text, where these are given. A text that stands
+        in the `memory` (a dict, a file: as_memory) is translated as it was there, whatever else is asked for. A text
+        without a visible character is translated by the empty string.
+        """
+        found = self.translate_n_best(
+            texts, 1, glossary=glossary, prefixes=prefixes, phrases=phrases, memory=memory, **decoding
+        )
+        return [translations[0] for translations in found]
+
+    def translate_n_best(
+        self,
+        texts: Sequence[str],
+        best: int,
+        *,
+        glossary: Terms | None = None,
+        prefixes: Iterable[str] | None = None,
+        phrases: Iterable[Iterable[str]] | None = None,
+        memory: Remembered | None = None,
+        after_step: Callable[[], None] = lambda: None,
+        **decoding: Any,
+    ) -> list[list[Translation]]:
+        """Up to `best` translations a text, best first; of beam search at most beam_size, and one of greedy search.
+
+        With method "sample" these are so many samples, in the order in which they were drawn: the first is what is
+        drawn where only one is asked for. `after_step` is called whenever a search has taken a step; what it raises
+        ends it all.
+        """
+        if not is_count(best):
+            raise UsageError(f"translate_n_best takes a number of translations from 1, found {best!r}")
+        config = changed_decoding(self.decoding, decoding)
+        utility = utility_of(config, self.model.recipe.data.target) if config.method == "mbr" else None
+        texts, glossary = checked_texts(texts), self.as_glossary(glossary)
+        prefixes, phrases = checked_prefixes(prefixes, texts), checked_phrases(phrases, texts)
+        known = [translations[:best] for translations in self._remembered(texts, memory)]
+        asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
+        if glossary or any(phrases):
+            self._refuse_terms(config)
+        demands = self._demands(asked, glossary, prefixes, phrases)
+        read = [encode_sources(member, asked) for member in self.members]  # by each member's own vocabulary
+        found = [of_text or [Translation(text, "", 0.0, 0.0)] for text, of_text in zip(texts, known, strict=True)]
+
+        @torch.inference_mode()  # which every thread has to say for itself
+        def search(indices: np.ndarray, check_cancelled: Callable[[], None]) -> list[list[Hypothesis]]:
+            def after_each() -> None:
+                after_step()
+                check_cancelled()
+
+            return to_the_end(self._search_steps, after_each)(read, indices, config, best, demands)
+
+        workers = self.searches_at_once()
+        at_once = config.batch_tokens * (1 if self.device.type == "cpu" else GPU_FACTOR)
+        batches = list(batches_by_length(read[0], at_once, config.rows(best), workers, apart=demands.constrained))
+        with self._computing(config), closing(map_in_threads(search, batches, workers)) as answers:
+            for indices, hypotheses_of in zip(batches, answers, strict=True):
+                for index, hypotheses in zip(indices, hypotheses_of, strict=True):
+                    if utility is not None:
+                        hypotheses = self._least_risk(hypotheses, utility, config, best)
+                    found[index] = self._spell(texts[index], hypotheses)
+        if glossary:
+            from weft.translating.stand_ins import put_stand_ins  # which needs this module
+
+            else_asked = [bool(prefix or of_text) for prefix, of_text, _ in zip_longest(prefixes, phrases, texts)]
+            by_terms = [n for n, is_met in enumerate(demands.constrained) if is_met and not else_asked[n]]
+            put_stand_ins(self, found, by_terms, glossary, best, after_step=after_step, **decoding)
+        return found
+
+    def stream(
+        self,
+        text: str,
+        *,
+        glossary: Terms | None = None,
+        prefix: str = "",
+        memory: Remembered | None = None,
+        **decoding: Any,
+    ) -> Generator[str, None, None]:
+        """What `translate` gives for this text, in parts as soon as they are certain: whole words, or in a language
+        without spaces whole characters. Joined they are the translation; none is taken back.
+
+        In greedy search and sampling what is written stays. In beam search what all hypotheses share is certain. Under
+        a glossary, with diverse groups, for minimum Bayes risk and by CTranslate2 there is one part, at the end.
+        Closing the generator ends the search.
+        """
+        config = changed_decoding(self.decoding, decoding)
+        (text,), glossary = checked_texts([text]), self.as_glossary(glossary)
+        (known,) = self._remembered([text], memory)
+        if known:
+            return (part.text for part in known[:1])
+        prefixes = [prefix] if prefix else ()
+        demands = self._demands([text], glossary, checked_prefixes(prefixes, [text]))
+        read = [encode_sources(member, [text]) for member in self.members]
+        if any(demands.constraints):
+            found = self.translate([text], glossary=glossary, prefixes=prefixes, **decoding)
+            return (translation.text for translation in found)
+        return self._parts(read, config, demands) if read[0].lengths[0] > 1 else (part for part in ())
+
+    def alternatives(self, text: str, prefix: str, best: int = 5, **decoding: Any) -> "list[Alternative]":
+        """What else could come behind `prefix` in a translation of this text: up to `best` different next words, each
+        with the whole translation that goes on from it, the highest score first (alternatives.py)."""
+        from weft.translating.alternatives import find_alternatives  # which needs this module
+
+        return find_alternatives(self, text, prefix, best, changed_decoding(self.decoding, decoding))
+
+    def check_glossary(self, glossary: Glossary, **decoding: Any) -> None:
+        """Raise UsageError where these settings cannot promise its terms, or with all terms that cannot be written:
+        before hours of translation end at the first sentence that holds one."""
+        self._refuse_terms(changed_decoding(self.decoding, decoding))
+        strange = glossary.unspellable(self.model.target_tokenizer)
+        if strange:
+            listed = "".join(f"\n  {term!r}" for term in strange[:SHOWN_TERMS])
+            more = f"\n  and {len(strange) - SHOWN_TERMS:,} more" if len(strange) > SHOWN_TERMS else ""
+            raise UsageError(f"terms that the pieces of the target vocabulary cannot write:{listed}{more}")
+
+    def as_glossary(self, terms: Terms | None) -> Glossary | None:
+        """A dict of terms, or what a file holds, between this model's languages; made once for many calls. Of None
+        there is none."""
+        return as_glossary(terms, self.languages)
+
+    def as_memory(self, memory: Remembered) -> TranslationMemory:
+        """A dict of sentences, or what a file holds, to look up this model's texts in; made once for many calls."""
+        return as_memory(memory, self.languages, self.model.source_tokenizer.normalize)
+
+    def terms_of(self, text: str, glossary: Glossary) -> list[Term]:
+        """The terms whose translations have to appear in that of this text."""
+        return self.as_read(glossary).found_in(self.model.source_tokenizer.normalize(text))
+
+    def as_read(self, glossary: Glossary) -> Glossary:
+        """The glossary for normalized texts."""
+        given, normalized = self._last_glossary or (None, glossary)
+        if given is not glossary:
+            normalized = glossary.normalized(self.model.source_tokenizer.normalize)
+            self._last_glossary = glossary, normalized
+        return normalized
+
+    def _refuse_terms(self, config: DecodingConfig) -> None:
+        refuse_constraints(config)
+
+    def longest_sentence(self) -> int | None:
+        """The most tokens of a sentence, <s> or </s> counted, that all members have places for; None: any number."""
+        places = [member.model.config.longest for member in self.members]
+        return min((number for number in places if number is not None), default=None)
+
+    def longest_text(self) -> int:
+        """Pieces of the longest text to be read: none was trained on longer ones, and some have no places for them."""
+        places = self.longest_sentence()
+        tag_and_end = 2
+        most = [LONGEST_SOURCE, *(member.recipe.data.max_length for member in self.members)]
+        return min(most if places is None else [*most, places - tag_and_end])
+
+    def can_read(self, texts: Sequence[str]) -> list[bool]:
+        """Of each text whether it is short enough to be translated at once."""
+        places = self.longest_sentence()
+        fits = [True] * len(texts)
+        for member in self.members:
+            around = len(tag_ids(member.source_tokenizer, member.recipe.data.tag)) + 1  # </s>
+            most = LONGEST_SOURCE if places is None else min(LONGEST_SOURCE, places - around)
+            encoded = member.source_tokenizer.encode(texts)
+            fits = [fit and len(ids) <= most for fit, ids in zip(fits, encoded, strict=True)]
+        return fits
+
+    def repack(self) -> None:
+        """Translate with the weights as they are now: call it after changing weights of a model in evaluation mode.
+
+        Weights are packed for the first search after a translator is made, and kept. (A model in training mode is
+        packed anew at every call.)
+        """
+        for member in self.members:
+            member.model.repack()
+
+    def searches_at_once(self) -> int:
+        """How many batches are translated at a time."""
+        return min(SEARCHES_AT_ONCE, torch.get_num_threads()) if self.device.type == "cpu" else 1
+
+    def _parts(
+        self, read: Sequence[Sentences], config: DecodingConfig, demands: "Demands"
+    ) -> Generator[str, None, None]:
+        language = self.model.recipe.data.target
+        searching = self._search_steps(read, np.array([0]), config, 1, demands)
+        given = ""
+        while True:
+            with self._computing(config):  # and not while the reader does something else
+                try:
+                    certain = next(searching)
+                    pieces = certain.beginning(0) if certain is not None and config.method != "mbr" else ()
+                except StopIteration as end:
+                    (hypotheses,) = end.value
+                    break
+            if pieces:
+                text = settled_part(self._text(pieces), language, self.model.recipe.tokenizer.kind)
+                if len(text) > len(given):
+                    yield text[len(given) :]
+                    given = text
+        if config.method == "mbr":
+            hypotheses = self._least_risk(hypotheses, utility_of(config, language), config, 1)
+        if rest := self._text(hypotheses[0].tokens)[len(given) :]:
+            yield rest
+
+    @cached_property
+    def joins(self) -> Joins:
+        """Where a word goes on from one target piece to the next: no demanded term is a part of one."""
+        recipe = self.model.recipe
+        return joins_of(self.model.target_tokenizer, recipe.tokenizer.kind, recipe.data.target)
+
+    @cached_property
+    def space(self) -> Phrase:
+        """The pieces of the space that is written before a demanded term."""
+        return space_of(self.model.target_tokenizer, self.model.recipe.data.target)
+
+    @cached_property
+    def stand_ins(self) -> list[tuple[str, str]]:
+        """Words in both languages that may stand for the terms of a glossary (stand_ins.py)."""
+        from weft.translating.stand_ins import known_words  # which needs this module
+
+        data = self.model.recipe.data
+        return known_words((data.source, data.target), self.model.source_tokenizer, self.model.target_tokenizer)
+
+    @contextmanager
+    def _computing(self, config: DecodingConfig) -> Iterator[None]:
+        """Everything in here is computed for answers alone, in the precision of the settings."""
+        with ExitStack() as stack:
+            stack.enter_context(torch.inference_mode())
+            for member in in_one_order(self.members):
+                stack.enter_context(computing_in(member.model, precision_of(config, self.device)))
+            yield
+
+    def _remembered(self, texts: Sequence[str], memory: Remembered | None) -> list[list[Translation]]:
+        """The translations that a memory has for each text, as they stand there."""
+        if memory is None:
+            return [[] for _ in texts]
+        memory = self.as_memory(memory)
+        return [[Translation(text, match.target, 0.0, 0.0) for match in memory.exact(text)] for text in texts]
+
+    def _demands(
+        self,
+        texts: Sequence[str],
+        glossary: Glossary | None,
+        prefixes: Sequence[str],
+        phrases: Sequence[Sequence[str]] = (),
+    ) -> "Demands":
+        tokenizer, language = self.model.target_tokenizer, self.model.recipe.data.target
+        constraints: list[list[Constraint]] = [[] for _ in texts]
+        for of_text, wanted in zip(constraints, phrases or [()] * len(texts), strict=True):
+            of_text += [constraint_of([phrase], tokenizer, language) for phrase in wanted]
+        if glossary:
+            for of_text, text in zip(constraints, texts, strict=True):
+                terms = self.terms_of(text, glossary)
+                of_text += [constraint_of(term.targets, tokenizer, language) for term in terms]
+        return Demands(constraints, tokenizer.encode(prefixes) if prefixes else [])
+
+    def _search_steps(
+        self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: "Demands"
+    ) -> Searching[list[list[Hypothesis]]]:
+        hypotheses = config.rows(best)
+        copies = -(-hypotheses // SAMPLES_TOGETHER) if config.draws else 1
+        rows = -(-hypotheses // copies)  # of each copy; together they may draw a sample too many
+        seeds = sampling_seeds(read[0], indices, config, copies * rows)
+        indices = indices.repeat(copies)
+        lengths = torch.from_numpy(read[0].lengths[indices] - 1).to(self.device)
+        state, longest = self._start(read, indices, rows)
+        found = yield from search_steps(
+            state,
+            lengths,
+            config,
+            begin_id=BEGIN_ID,
+            end_id=END_ID,
+            best=best,
+            longest=longest,
+            seeds=seeds,
+            prefixes=[demands.prefixes[index] for index in indices] if demands.prefixes else (),
+            constraints=[demands.constraints[index] for index in indices],
+            joins=self.joins if any(demands.constraints) else NO_JOINS,
+            space=self.space if any(demands.constraints) else (),
+        )
+        return [list(chain(*found[first : first + copies]))[:hypotheses] for first in range(0, len(found), copies)]
+
+    def _start(self, read: Sequence[Sentences], indices: np.ndarray, rows: int) -> tuple[StepFunction, int | None]:
+        """What answers the steps of a search with so many rows a text, and how many pieces it can write, if not any
+        number."""
+        states = [
+            member.model.start(torch.from_numpy(sources.padded(indices, PADDING_ID)).to(self.device), rows)
+            for member, sources in zip(self.members, read, strict=True)
+        ]
+        longest = self.longest_sentence()
+        room = None if longest is None else longest - 1  # <s> takes a place
+        return states[0] if len(states) == 1 else Ensemble(states), room
+
+    def _least_risk(
+        self, candidates: list[Hypothesis], utility: Utility, config: DecodingConfig, best: int
+    ) -> list[Hypothesis]:
+        weights = [1.0] * len(candidates) if config.draws else probabilities_of(candidates)
+        finalists = FINALISTS if config.mbr_form == "fast" else None
+        return minimum_bayes_risk(candidates, self._texts(candidates), weights, utility, best=best, finalists=finalists)
+
+    def _spell(self, source: str, hypotheses: list[Hypothesis]) -> list[Translation]:
+        return [
+            Translation(source, text, hypothesis.score, hypothesis.log_prob)
+            for text, hypothesis in zip(self._texts(hypotheses), hypotheses, strict=True)
+        ]
+
+    def _texts(self, hypotheses: list[Hypothesis]) -> list[str]:
+        return [self._text(hypothesis.tokens) for hypothesis in hypotheses]
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        """Normalized, since a model may also write the bytes of a line end or a control character."""
+        return normalize(self.model.target_tokenizer.decode([tokens])[0])
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What the translation of each text has to hold, and what it has to begin with, as ids."""
+
+    constraints: list[list[Constraint]]
+    prefixes: list[list[int]]
+
+    def __bool__(self) -> bool:
+        return any(self.constraints) or any(self.prefixes)
+
+    @property
+    def constrained(self) -> list[bool]:
+        return [bool(of_text) for of_text in self.constraints]
+
+
+def load_translator(
+    name: str | Path, overrides: Sequence[str] = (), *, others: Sequence[str | Path] = ()
+) -> Translator:
+    """A translator of a model folder or a run folder (its best weights, also while it trains); with `others`, of the
+    ensemble of all these.
+
+    Overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError or RecipeError, and ProblemsError
+    for models that cannot be an ensemble.
+    """
+    overrides, others = listed(overrides, "load", "override"), listed(others, "load", "model")
+    torch.set_num_threads(min(torch.get_num_threads(), choose_threads()))
+    keep_memory_pages()
+    use_one_thread_after_fork()
+    model, *members = (load_best(each, overrides) for each in (name, *others))
+    return Translator(model, others=members)
+
+
+def load_best(name: str | Path, overrides: Sequence[str]) -> TranslationModel:
+    """One of its models; raises the same."""
+    try:
+        model = load_model(find_model(name))
+    except (FileNotFoundError, ModelError):
+        if not (Path(name) / "run.json").is_file():
+            raise
+        model = load_model(find_model(name))  # a run that trains may just have replaced its best weights
+    model.resolved = override(model.resolved, overrides, f"the recipe of {name}", CHANGEABLE)
+    return model
+
+
+def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
+    """Ids of each text, behind the model's data.tag if it has one; none for a text without a visible character.
+
+    Raises UsageError where a text is too long.
+    """
+    encoded = model.source_tokenizer.encode(texts)
+    refuse_too_long(encoded)
+    tag = tag_ids(model.source_tokenizer, model.recipe.data.tag)
+    return Sentences(
+        [
+            [*tag, *ids, END_ID] if ids and not is_blank(text) else [END_ID]
+            for text, ids in zip(texts, encoded, strict=True)
+        ]
+    )
+
+
+def utility_of(config: DecodingConfig, language: str) -> Utility:
+    """What minimum Bayes risk compares texts of this language by."""
+    return ChrfUtilities if config.mbr_utility == "chrf" else bleu_utilities(language)
+
+
+def sampling_seeds(sources: Sentences, indices: np.ndarray, config: DecodingConfig, samples: int) -> list[int]:
+    """What is drawn for a text follows from the text and the number of the sample: a seed for each, side by side, or
+    none where nothing is drawn."""
+    if not config.draws:
+        return []
+    ids = [sources[index].tolist() for index in indices.tolist()]
+    return [derive_seed(config.sampling_seed, *text, number) for text in ids for number in range(samples)]
+
+
+def refuse_strangers(members: Sequence[TranslationModel]) -> None:
+    """Probabilities of pieces can only be averaged where a piece is the same thing to all members."""
+    first, *others = members
+    problems = []
+    for number, other in enumerate(others, start=2):
+        for side in ("source", "target"):
+            ours, theirs = getattr(first.recipe.data, side), getattr(other.recipe.data, side)
+            if ours != theirs:
+                problems.append(Problem(f"model {number}", f"has the {side} language {theirs}, the first has {ours}"))
+        if first.target_tokenizer.model != other.target_tokenizer.model:
+            what = (
+                "has another target vocabulary than the first; train both on the same pairs with the same [tokenizer], "
+                "or one from the other by training.init"
+            )
+            problems.append(Problem(f"model {number}", what))
+    if problems:
+        raise ProblemsError("the ensemble", problems)
+
+
+def refuse_too_long(encoded: Sequence[Sequence[int]]) -> None:
+    """Attention takes memory in the square of the length: better an answer in words than a process that is killed."""
+    for number, ids in enumerate(encoded, start=1):
+        if len(ids) > LONGEST_SOURCE:
+            raise UsageError(
+                f"text {number} has {len(ids):,} pieces, more than the {LONGEST_SOURCE:,} that are translated at once; "
+                "split it into sentences, one a line, as PassageTranslator does in Python"
+            )
+
+
+def batches_by_length(
+    sources: Sentences, most: int, rows: int, workers: int = 1, *, apart: Sequence[bool] = ()
+) -> Iterator[np.ndarray]:
+    """Indices of the texts that are not empty, longest first, at most so many source pieces times rows, and less where
+    there are only few for each of the workers.
+
+    Texts that are `apart` are in no batch with others.
+    """
+    order = [int(i) for i in np.argsort(-sources.lengths, kind="stable") if sources.lengths[i] > 1]
+    if workers > 1:
+        even = rows * int(sources.lengths[order].sum()) // (workers * BATCHES_A_WORKER)
+        most = min(most, max(even, FEWEST_TOKENS))
+    if any(apart):
+        yield from batches_by_length_of([index for index in order if apart[index]], sources, most, rows)
+        order = [index for index in order if not apart[index]]
+    yield from batches_by_length_of(order, sources, most, rows)
+
+
+def batches_by_length_of(order: list[int], sources: Sentences, most: int, rows: int) -> Iterator[np.ndarray]:
+    while order:
+        longest = int(sources.lengths[order[0]])
+        count = max(1, most // (longest * rows))
+        yield np.array(order[:count])
+        order = order[count:]
+
+
+def checked_texts(texts: Any) -> list[str]:
+    """Raises UsageError for what is no list, one string too, and for what is no string in it."""
+    texts = listed(texts, "translate")
+    check_strings(texts, "text")
+    return texts
+
+
+def checked_prefixes(prefixes: Any, texts: Sequence[str]) -> list[str]:
+    """One a text, or none; raises UsageError for anything else."""
+    if isinstance(prefixes, str):
+        raise UsageError("prefixes are a list, one a text, and not a string")
+    prefixes = [] if prefixes is None else listed(prefixes, "prefixes=", "string")
+    check_strings(prefixes, "prefix")
+    if prefixes and len(prefixes) != len(texts):
+        raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one a text, or none")
+    return prefixes
+
+
+def checked_phrases(phrases: Any, texts: Sequence[str]) -> list[list[str]]:
+    """A list a text, or none; raises UsageError for anything else."""
+    phrases = [] if phrases is None else listed(phrases, "phrases=", "list")
+    if phrases and (len(phrases) != len(texts) or any(isinstance(of_text, str) for of_text in phrases)):
+        raise UsageError(f"phrases of {len(phrases):,} texts for {len(texts):,}; give a list a text, or nothing")
+    phrases = [listed(of_text, "each of phrases=", "string") for of_text in phrases]
+    for of_text in phrases:
+        check_strings(of_text, "phrase")
+    return phrases
+
+
+def changed_decoding(config: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
+    """The settings with some of them changed, checked again."""
+    try:
+        return DecodingConfig(**{**dict(config), **changes})
+    except ValidationError:
+        problems = [  # what is wrong with several settings together has no place, and names them itself
+            ": ".join([*map(str, path), what])
+            for path, whats in diagnose(DecodingConfig, {**dict(config), **changes}).items()
+            for what in whats
+        ]
+        raise UsageError(f"decoding settings: {'; '.join(problems)}") from None
+
+
+def precision_of(config: DecodingConfig, device: torch.device) -> torch.dtype:
+    """What the settings say, for a pass on this device."""
+    if config.precision == "auto":
+        return torch.bfloat16 if has_native_bf16(device) else torch.float32
+    return PRECISIONS[config.precision]
+
+
+@contextmanager
+def computing_in(model: Transformer, dtype: torch.dtype) -> Iterator[None]:
+    """Activations in this precision inside the block, and nothing is dropped of them, also while the model is trained.
+
+    Another thread that wants the model, for whatever translator, waits.
+    """
+    with model.computing, without_autocast():
+        if model.training:
+            model.repack()  # its weights are changing
+        before, model.compute_dtype = model.compute_dtype, dtype
+        training = [module for module in model.modules() if module.training] if model.training else []
+        for module in training:
+            module.training = False
+        try:
+            yield
+        finally:
+            model.compute_dtype = before
+            for module in training:
+                module.training = True
+
+
+def in_one_order(members: Sequence[TranslationModel]) -> list[TranslationModel]:
+    """The same for all that compute with several of these: else two threads might wait for each other."""
+    return sorted(members, key=lambda member: id(member.model))

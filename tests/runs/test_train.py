@@ -1,0 +1,878 @@
+"""A recipe becomes a run: begun, stopped, gone on with, extended, begun from another; with every kind of model."""
+
+import gzip
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.watching import Watcher, losses
+
+from weft.config import resolve
+from weft.errors import CorpusError, ModelError, RecipeError, RunError, Stopped, UsageError, WeftError, WorkerLost
+from weft.folders.model_folder import TranslationModel, find_model, load_model
+from weft.folders.recipes import TranslationRecipe
+from weft.metrics.references import reference_sets
+from weft.metrics.translation import score_translations
+from weft.preparing import first_model
+from weft.preparing.corpora import find_recipe, read_all
+from weft.preparing.preparation import prepare
+from weft.runs import train as training
+from weft.runs.train import Silent, train
+from weft.training.run_folder import RunStatus
+from weft.training.trainer import Trainer
+from weft.translating.translator import Translator, load_translator
+
+STEPS_PER_EPOCH = 2
+
+
+def recipe(**tables: dict[str, Any]) -> dict[str, Any]:
+    """Two steps an epoch over the corpus of tiny_run, each of them logged, and these tables' keys on top."""
+    tiny: dict[str, dict[str, Any]] = {
+        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
+        "tokenizer": {"source_size": 300, "target_size": 300},
+        "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
+        "training": {"batch_sentences": 30, "epochs": 4, "precision": "fp32", "log_every": 1},
+        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
+    }
+    return {name: {**tiny.get(name, {}), **tables.get(name, {})} for name in {**tiny, **tables}}
+
+
+def status(run: Path) -> RunStatus:
+    return RunStatus.read(run / "run.json")
+
+
+def rows(run: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl but for what a clock says."""
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    clocks = ("seconds", "target_tokens_per_second")
+    return [{key: value for key, value in json.loads(line).items() if key not in clocks} for line in lines]
+
+
+def validations(run: Path) -> list[dict[str, Any]]:
+    return [row for row in rows(run) if "valid_loss" in row]
+
+
+def content(run: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"listener": object()}, "a listener has the methods on_message, on_log and on_validation"),
+        ({"listener": Silent}, r"a listener is an object and no class; give Silent\(\)"),
+        ({"budget": 30}, "--budget 30: expected a time"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_trained(
+    tiny_run: Path, tmp_path: Path, given: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        train(recipe(), run=tmp_path / "run", data=tiny_run, **given)
+    assert not (tmp_path / "run").exists()
+
+
+def test_other_weights_than_those_in_fp32_are_refused_before_anything_is_trained(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(UsageError, match="weights are trained in fp32"):
+            train(recipe(), run=tmp_path / "run", data=tiny_run)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "mode", [torch.no_grad, torch.inference_mode, partial(torch.autocast, "cpu", torch.bfloat16)], ids=str
+)
+def test_a_run_is_the_same_whatever_mode_of_torch_the_program_around_it_is_in_and_draws(
+    tiny_run: Path, tmp_path: Path, mode
+) -> None:
+    train(recipe(training={"epochs": 1}), run=tmp_path / "alone", data=tiny_run)
+    torch.manual_seed(123)
+    before = torch.get_rng_state()
+    with mode():
+        train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tiny_run)
+    assert torch.equal(torch.get_rng_state(), before)
+    alone, run = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("alone", "run"))
+    assert run == alone
+
+
+# Stopped and gone on with
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("uninterrupted") / "run"
+    return train(recipe(training={"validate_every": "3 steps"}), run=run, data=tiny_run)
+
+
+@pytest.mark.parametrize("stops", [[1], [2, 5], [3, 4, 7]], ids=str)
+def test_a_run_that_was_stopped_ends_bit_for_bit_like_one_that_was_not(
+    tiny_run: Path, tmp_path: Path, uninterrupted: Path, stops: list[int]
+) -> None:
+    given, run = recipe(training={"validate_every": "3 steps"}), tmp_path / "run"
+    for step in stops:
+        with pytest.raises(Stopped, match=f"stopped at step {step} and saved; the same command goes on from here"):
+            train(given, run=run, data=tiny_run, listener=Watcher(signal_at=step))
+        assert status(run).last == step and not status(run).finished
+        assert not (run / "model.safetensors").exists()
+    watcher = Watcher()
+    train(given, run=run, data=tiny_run, listener=watcher)
+    assert f"going on from step {stops[-1]} of 8" in watcher.messages
+    assert rows(run) == rows(uninterrupted) and len(rows(run)) == 8 + 3
+    names = ["model.safetensors", "config.toml", "manifest.json", "samples.jsonl", "tokenizer.source.model", "run.json"]
+    for name in [*names, "checkpoints/step-8/training.safetensors"]:
+        assert (run / name).read_bytes() == (uninterrupted / name).read_bytes(), name
+
+
+def test_a_signal_stops_the_command_with_exit_code_3_and_the_command_goes_on(tiny_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    settings = ["training.epochs=5000", "training.log_every=1", 'training.validate_every="9 epochs"']
+    command = [sys.executable, "-m", "weft", "train", str(tiny_run / "tiny.toml"), "--run", str(run)]
+    options = [word for setting in settings for word in ("--set", setting)]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while not (line := process.stderr.readline()).startswith("step 1/"):
+            assert line, "the command ended before its first step"
+        process.terminate()
+        out, error = process.communicate(timeout=60)
+    last = status(run).last
+    assert (process.returncode, out) == (3, "")
+    assert error.endswith(f"weft: stopped at step {last} and saved; the same command goes on from here\n")
+    assert "Traceback" not in error
+
+    watcher = Watcher(signal_at=last + 1)
+    with pytest.raises(Stopped):
+        train(tiny_run / "tiny.toml", run=run, overrides=settings, listener=watcher)
+    assert f"going on from step {last} of 10000" in watcher.messages
+
+
+# Finished, and asked for more
+
+
+def test_a_finished_run_says_so_and_stays_as_it_is(tiny_run: Path, tmp_path: Path) -> None:
+    run = train(recipe(), run=tmp_path / "run", data=tiny_run)
+    before, watcher = content(run), Watcher()
+    assert train(recipe(), run=run, data=tiny_run, listener=watcher) == run
+    assert watcher.messages == [f"{run} is finished (step 8); raise training.epochs to go on"]
+    assert content(run) == before
+
+
+def test_more_epochs_go_on_and_fewer_change_nothing(tiny_run: Path, tmp_path: Path) -> None:
+    run = train(recipe(training={"epochs": 2}), run=tmp_path / "run", data=tiny_run)
+    first = rows(run)
+    train(recipe(training={"epochs": 2}), run=run, data=tiny_run, overrides=["training.epochs=3"])
+    assert rows(run)[: len(first)] == first
+    assert [row["step"] for row in rows(run) if "loss" in row] == [1, 2, 3, 4, 5, 6]
+    assert status(run).last == 6 and status(run).finished
+    assert "epochs = 3  # command line\n" in (run / "checkpoints/step-6/config.toml").read_text(encoding="utf-8")
+    before = content(run)
+    train(recipe(training={"epochs": 2}), run=run, data=tiny_run)
+    assert content(run) == before  # finished is finished
+
+
+def test_a_run_keeps_its_epochs_where_the_recipe_no_longer_names_them(tiny_run: Path, tmp_path: Path) -> None:
+    given, watcher = recipe(training={"epochs": 1}), Watcher()
+    run = train(given, run=tmp_path / "run", data=tiny_run)
+    before = content(run)
+    del given["training"]["epochs"]
+    train(given, run=run, data=tiny_run, listener=watcher)
+    assert "is finished (step 2); raise training.epochs to go on" in watcher.messages[-1] and content(run) == before
+
+
+def test_a_key_that_was_left_to_weft_may_be_left_to_it_in_words(tiny_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        train(recipe(), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=2))
+    in_words = recipe(tokenizer={"source_script": "auto"})
+    train(in_words, run=tmp_path / "run", data=tiny_run)
+    assert status(tmp_path / "run").finished
+
+
+@pytest.mark.parametrize("change", [("rate_scale", 0.25), ("epoch", 7), ("validations_since_best", None)], ids=str)
+def test_a_place_in_the_run_that_somebody_has_changed_is_refused(
+    tiny_run: Path, tmp_path: Path, change: tuple[str, Any]
+) -> None:
+    run, (key, value) = tmp_path / "run", change
+    with pytest.raises(Stopped):
+        train(recipe(), run=run, data=tiny_run, listener=Watcher(signal_at=2))
+    file = run / "checkpoints" / "step-2" / "training.json"
+    state = json.loads(file.read_text(encoding="utf-8"))
+    state["progress"][key] = value
+    file.write_text(json.dumps(state), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"training\.json +was changed or damaged"):
+        train(recipe(), run=run, data=tiny_run)
+
+
+@pytest.mark.parametrize("change", [{"log_every": 2}, {"checkpoint_every": "1 step"}], ids=str)
+def test_what_is_written_on_the_way_may_change_and_changes_no_number(
+    tiny_run: Path, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    def lines_and_weights(name: str, **training: Any) -> tuple[list[dict[str, Any]], bytes]:
+        run = train(recipe(training={"validate_every": "3 steps", **training}), run=tmp_path / name, data=tiny_run)
+        lines = [{k: v for k, v in row.items() if "second" not in k} for row in validations(run)]
+        return lines, (run / "model.safetensors").read_bytes()
+
+    with pytest.raises(Stopped):
+        train(
+            recipe(training={"validate_every": "3 steps"}),
+            run=tmp_path / "run",
+            data=tiny_run,
+            listener=Watcher(signal_at=3),
+        )
+    assert lines_and_weights("run", **change) == lines_and_weights("uninterrupted")
+
+
+def test_other_validations_would_choose_other_weights_and_are_refused(tiny_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        train(recipe(), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=1))
+    with pytest.raises(RunError, match=r"training\.validate_every: was '1 epoch', is '3 steps'"):
+        train(recipe(training={"validate_every": 3}), run=tmp_path / "run", data=tiny_run)
+
+
+def test_a_run_under_way_cannot_be_made_shorter(tiny_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        train(recipe(training={"epochs": 3}), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=2))
+    with pytest.raises(RunError, match=r"was begun with another recipe:\n  training\.epochs: was 3, is 2"):
+        train(recipe(training={"epochs": 2}), run=tmp_path / "run", data=tiny_run)
+
+
+def test_a_run_cannot_be_made_shorter_after_a_sitting_that_did_not_name_its_epochs(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    given, run = recipe(), tmp_path / "run"
+    del given["training"]["epochs"]
+    with pytest.raises(Stopped):
+        train(given, run=run, data=tiny_run, overrides=["training.epochs=30"], listener=Watcher(signal_at=1))
+    for step in (2, 3):
+        watcher = Watcher(signal_at=step)
+        with pytest.raises(Stopped):
+            train(given, run=run, data=tiny_run, listener=watcher)
+        assert f"going on from step {step - 1} of 60" in watcher.messages
+    config = (run / "checkpoints/step-3/config.toml").read_text(encoding="utf-8")
+    assert "epochs = 30  # command line\n" in config
+    shorter = (
+        ("epochs=25", r"epochs: was 30, is 25"),
+        ("steps=50", r"epochs: was 30, is None\n.*steps: was None, is 50"),
+    )
+    for setting, says in shorter:
+        with pytest.raises(RunError, match=rf"was begun with another recipe:\n  training\.{says}\nundo"):
+            train(given, run=run, data=tiny_run, overrides=[f"training.{setting}"])
+
+
+def test_steps_may_take_the_place_of_epochs_where_they_are_more(tiny_run: Path, tmp_path: Path) -> None:
+    given, run = recipe(training={"epochs": 2}), tmp_path / "run"
+    with pytest.raises(Stopped):
+        train(given, run=run, data=tiny_run, listener=Watcher(signal_at=1))
+    del given["training"]["epochs"]
+    train(given, run=run, data=tiny_run, overrides=["training.steps=5"])
+    assert status(run).last == 5 and status(run).finished
+    watcher = Watcher()
+    train(given, run=run, data=tiny_run, listener=watcher)
+    assert watcher.messages[-1] == f"{run} is finished (step 5); raise training.epochs to go on"
+
+
+def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(Stopped):
+        train(recipe(training={"epochs": 3}), run=run, data=tiny_run, listener=Watcher(signal_at=2))
+    changed = recipe(training={"epochs": 3, "label_smoothing": 0.2})
+    with pytest.raises(RunError, match=r"training\.label_smoothing: was .*, is 0\.2") as refused:
+        train(changed, run=run, data=tiny_run)
+    advice = re.search(r"begin a new run: --run (\S+), from its weights with --set (\S+)$", str(refused.value))
+    assert advice
+    untrained = {"learning_rate": 1e-30}
+    followed = train(
+        {**changed, "training": {**changed["training"], **untrained}},
+        run=advice[1],
+        data=tiny_run,
+        overrides=[advice[2]],
+    )
+    weights = [load_model(find_model(folder)).model.state_dict() for folder in (run / "checkpoints/step-2", followed)]
+    torch.testing.assert_close(weights[1], weights[0])
+
+
+@pytest.mark.parametrize(
+    ("precision", "has_bf16", "warned"), [("bf16", False, True), ("fp32", False, False), ("bf16", True, False)]
+)
+def test_a_processor_that_can_only_imitate_bf16_is_named_before_hours_are_spent_on_it(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, has_bf16: bool, warned: bool
+) -> None:
+    monkeypatch.setattr("weft.runs.train.has_native_bf16", lambda device: has_bf16)
+    watcher = Watcher(signal_at=1)
+    with pytest.raises(Stopped):
+        train(recipe(training={"precision": precision}), run=tmp_path / "run", data=tiny_run, listener=watcher)
+    assert any("imitates" in message for message in watcher.messages) == warned
+
+
+@pytest.mark.parametrize(
+    ("tables", "fits"),
+    [
+        ({"model": {"positions": "learned"}}, False),
+        ({"tokenizer": {"source_size": 280}}, False),
+        ({"model": {"dropout": 0.2}}, True),
+        ({"model": {"positions": "sinusoidal"}}, True),
+        ({"data": {"source": "en", "target": "zh"}}, False),
+        ({"data": {"train": [{"path": "train.tsv", "tag": "<bt>"}]}}, False),
+    ],
+    ids=str,
+)
+def test_weights_are_offered_only_to_a_recipe_that_they_fit(
+    tiny_run: Path, tmp_path: Path, tables: dict[str, Any], fits: bool
+) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(Stopped):
+        train(recipe(training={"epochs": 3}), run=run, data=tiny_run, listener=Watcher(signal_at=2))
+    with pytest.raises(RunError, match="begin a new run: --run") as refused:
+        train(recipe(training={"epochs": 3}, **tables), run=run, data=tiny_run)
+    assert ("training.init" in str(refused.value)) == fits
+
+
+def test_a_run_under_way_cannot_be_given_less_patience_which_would_end_it_at_once(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    standstill = {"learning_rate": 1e-30, "select_by": "loss", "epochs": 9}
+    run = tmp_path / "run"
+    with pytest.raises(Stopped):
+        train(recipe(training=standstill), run=run, data=tiny_run, listener=Watcher(signal_at=6))
+    before = content(run)
+    with pytest.raises(RunError, match=r"was begun with another recipe:\n  training\.patience: was None, is 1"):
+        train(recipe(training={**standstill, "patience": 1}), run=run, data=tiny_run)
+    assert content(run) == before
+
+
+def test_a_run_that_died_before_its_first_checkpoint_begins_again(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class PowerCutError(BaseException): ...
+
+    def checkpoint(self: Trainer[Any, Any]) -> None:
+        assert (self.run.path / "doctor.json").is_file()
+        raise PowerCutError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "checkpoint", checkpoint)
+        with pytest.raises(PowerCutError):
+            train(recipe(), run=tmp_path / "run", data=tiny_run)
+    assert not (tmp_path / "run").exists()  # this process could still tidy up; one that is killed leaves all of it
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "doctor.json").write_text("{", encoding="utf-8")
+    train(recipe(), run=tmp_path / "run", data=tiny_run)
+    assert status(tmp_path / "run").finished
+    assert "pairs" in (tmp_path / "run" / "doctor.json").read_text(encoding="utf-8")
+
+
+def test_layers_that_training_leaves_out_have_a_momentum_when_they_take_part(tiny_run: Path, tmp_path: Path) -> None:
+    settings = {"optimizer": "sgd", "learning_rate": 0.05, "epochs": 4}
+    run = train(recipe(training=settings, model={"layer_dropout": 0.5}), run=tmp_path / "run", data=tiny_run)
+    assert status(run).finished and all(math.isfinite(loss) for loss in losses(run))
+
+
+def test_noise_never_makes_a_pair_longer_than_the_positions(tiny_run: Path, tmp_path: Path) -> None:
+    learned = ['model.positions="learned"', "model.max_positions=20", "data.max_length=18"]
+    overrides = [*learned, "augmentation.subword_sampling=1.0", "training.epochs=2"]
+    assert status(train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=overrides)).finished
+
+
+def test_steps_that_the_epochs_do_not_reach_are_named(tiny_run: Path, tmp_path: Path) -> None:
+    watcher = Watcher()
+    train(recipe(training={"epochs": 1, "steps": 7}), run=tmp_path / "run", data=tiny_run, listener=watcher)
+    says = "training.epochs = 1 ends this run after 2 steps, before the 7 of training.steps; 4 epochs hold as many"
+    assert says in watcher.messages
+
+
+def test_a_warm_up_as_long_as_the_run_is_named(tiny_run: Path, tmp_path: Path) -> None:
+    for warmup, is_named in ((STEPS_PER_EPOCH, True), (1, False), (0.5, False)):
+        watcher = Watcher()
+        given = recipe(training={"epochs": 1, "warmup": warmup})
+        train(given, run=tmp_path / f"run{warmup}", data=tiny_run, listener=watcher)
+        message = "training.warmup = 2 steps last as long as the whole run of 2: the rate only rises"
+        assert any(said.startswith(message) for said in watcher.messages) == is_named
+
+
+def test_a_run_that_came_to_two_limits_at_once_names_the_one_that_is_left(tiny_run: Path, tmp_path: Path) -> None:
+    def given(**changes: Any) -> dict[str, Any]:
+        standstill = {"learning_rate": 1e-30, "epochs": 3, "patience": 2, "select_by": "loss"}
+        return recipe(training={**standstill, **changes})
+
+    run = train(given(), run=tmp_path / "run", data=tiny_run)
+    before = content(run)
+    for changes, limit in (({"epochs": 6}, "patience"), ({"patience": 3}, "epochs")):
+        watcher = Watcher()
+        train(given(**changes), run=run, data=tiny_run, listener=watcher)
+        assert watcher.messages[-1] == f"{run} is finished (step 6); raise training.{limit} to go on"
+    assert content(run) == before
+    train(given(epochs=6, patience=3), run=run, data=tiny_run)
+    assert status(run).last == 8  # one validation more than before
+
+
+def test_training_stops_when_patience_is_lost_and_more_patience_goes_on(tiny_run: Path, tmp_path: Path) -> None:
+    def given(**changes: Any) -> dict[str, Any]:
+        standstill = {"learning_rate": 1e-30, "epochs": 50, "patience": 2, "select_by": "loss"}
+        return recipe(training={**standstill, **changes})
+
+    run = train(given(), run=tmp_path / "run", data=tiny_run)
+    assert len(validations(run)) == 3  # the first is the best, and two are not better
+    assert status(run) == RunStatus(last=6, best=2, finished=True)
+    assert Translator(load_model(run)).translate(["我"])
+
+    watcher = Watcher()
+    train(given(epochs=60), run=run, data=tiny_run, listener=watcher)
+    assert watcher.messages == [f"{run} is finished (step 6); raise training.patience to go on"]
+    train(given(patience=3), run=run, data=tiny_run)
+    assert status(run).last == 8
+    train(given(patience=None, epochs=6), run=train(given(epochs=6), run=tmp_path / "2", data=tiny_run), data=tiny_run)
+    assert status(tmp_path / "2").last == 12
+
+
+@pytest.mark.parametrize("metric", ["chrf", "ter", "bleu_2"])
+def test_any_score_of_the_translations_may_choose_the_weights(tiny_run: Path, tmp_path: Path, metric: str) -> None:
+    settings = {"select_by": metric, "learning_rate": 0.01, "epochs": 3}
+    run = train(recipe(training=settings), run=tmp_path / "run", data=tiny_run)
+    found = {row["step"]: row[f"valid_{metric}"] for row in validations(run)}
+    choose = min if metric == "ter" else max
+    assert status(run).best == choose(found, key=lambda step: found[step])
+    corpus = read_all(load_model(run).recipe, tiny_run, Silent()).valid
+    greedy = Translator(load_model(run)).translate(corpus.sources, method="greedy")
+    scores = score_translations([t.text for t in greedy], reference_sets(corpus.references), "en")
+    assert found[status(run).best] == pytest.approx(scores[metric].value)
+    assert f"by `valid_{metric}` on the valid files, translated greedily" in (run / "README.md").read_text("utf-8")
+
+
+AVERAGES: dict[str, dict[str, Any]] = {
+    "moving average": {"ema_decay": 0.5},
+    "mean": {"average_best": 2, "keep_within": 0.2},
+    "trials": {"schedule": "plateau-trials", "patience": 1, "trials": 9},
+}
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+def test_stopping_changes_no_recipe_that_looks_back(tiny_run: Path, tmp_path: Path, name: str) -> None:
+    settings = {"learning_rate": 0.05, "select_by": "loss", "validate_every": "1 step", **AVERAGES[name]}
+    straight = train(recipe(training=settings), run=tmp_path / "straight", data=tiny_run)
+    for step in (3, 6):
+        with pytest.raises(Stopped):
+            train(recipe(training=settings), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=step))
+    train(recipe(training=settings), run=tmp_path / "run", data=tiny_run)
+    assert rows(tmp_path / "run") == rows(straight)
+    for file in ("model.safetensors", "run.json", "checkpoints/step-8/training.safetensors"):
+        assert (tmp_path / "run" / file).read_bytes() == (straight / file).read_bytes()
+    kept = [{folder.name for folder in (run / "checkpoints").iterdir()} for run in (tmp_path / "run", straight)]
+    assert kept[0] == kept[1]
+
+
+def test_trials_that_are_lost_end_a_run_and_more_trials_go_on(tiny_run: Path, tmp_path: Path) -> None:
+    standstill = {"learning_rate": 1e-30, "min_learning_rate": 0.0, "epochs": 50, "patience": 1, "select_by": "loss"}
+
+    def given(trials: int) -> dict[str, Any]:
+        return recipe(training={**standstill, "schedule": "plateau-trials", "trials": trials})
+
+    run = train(given(2), run=tmp_path / "run", data=tiny_run)
+    assert status(run) == RunStatus(last=6, best=2, finished=True)  # the first is the best, and two are not better
+    watcher = Watcher()
+    train(given(2), run=run, data=tiny_run, listener=watcher)
+    assert watcher.messages == [f"{run} is finished (step 6); raise training.trials to go on"]
+    train(given(3), run=run, data=tiny_run)
+    assert status(run) == RunStatus(last=8, best=2, finished=True)
+
+
+def test_the_best_weights_by_loss_are_those_of_the_least_loss(tiny_run: Path, tmp_path: Path) -> None:
+    settings = {"select_by": "loss", "schedule": "constant", "learning_rate": 0.05, "epochs": 8}
+    run = train(recipe(training=settings), run=tmp_path / "run", data=tiny_run)
+    best = min(validations(run), key=lambda row: row["valid_loss"])
+    assert status(run).best == best["step"]
+    assert f"`valid_loss` on the valid files: {best['valid_loss']:.4f}" in (run / "README.md").read_text(
+        encoding="utf-8"
+    )
+    assert [(run / name).is_dir() for name in ("checkpoints/step-16", f"checkpoints/step-{best['step']}")] == [True] * 2
+
+
+def test_what_the_machine_chose_is_written_down_as_measured(tiny_run: Path, tmp_path: Path) -> None:
+    run = train(recipe(training={"precision": "auto", "epochs": 1}), run=tmp_path / "run", data=tiny_run)
+    line = next(line for line in (run / "config.toml").read_text().splitlines() if line.startswith("precision"))
+    assert line in ('precision = "fp32"  # measured', 'precision = "bf16"  # measured')
+
+
+def test_a_run_goes_on_with_the_threads_of_the_machine_that_it_goes_on_on(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, run = recipe(), tmp_path / "run"
+    for cores, stop in ((1, 2), (3, 4), (3, 6)):
+        monkeypatch.setattr(first_model, "choose_threads", lambda cores=cores: cores)
+        watcher = Watcher(signal_at=stop)
+        with pytest.raises(Stopped):
+            train(given, run=run, data=tiny_run, listener=watcher)
+        changed = "training.threads was 1, is 3 from here on: sums round differently"
+        assert (changed in watcher.messages) == (stop == 4)
+        written = (run / "checkpoints" / f"step-{stop}" / "config.toml").read_text(encoding="utf-8")
+        assert f"\nthreads = {cores}  # measured\n" in written
+    train(given, run=run, data=tiny_run, overrides=["training.threads=2"])
+    written = (run / "checkpoints" / "step-8" / "config.toml").read_text(encoding="utf-8")
+    assert "\nthreads = 2  # command line\n" in written
+
+
+def test_a_run_repeated_by_its_config_asks_the_machine_for_threads_and_precision_again(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    given = recipe(training={"precision": "auto", "epochs": 1})
+    run = train(given, run=tmp_path / "run", data=tiny_run)
+    config = tmp_path / "elsewhere.toml"
+    text, count = re.subn(
+        r"\nthreads = \d+  # measured\n", "\nthreads = 77  # measured\n", (run / "config.toml").read_text()
+    )
+    config.write_text(text)
+    found, *_ = find_recipe(config, run=None, data=None, overrides=())
+    assert count == 1 and found.recipe.training.threads is None and found.recipe.training.precision == "auto"
+    ours, theirs = found.recipe.model, load_model(run).recipe.model
+    assert ours == theirs and found.origins["model.ff_dim"] == "recipe"
+
+
+def test_a_signal_that_ends_the_processes_that_prepare_pairs_has_stopped_the_run(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepare(*_: Any) -> None:
+        if asked:
+            os.kill(os.getpid(), signal.SIGTERM)  # to the process group: this process and its workers
+        raise WorkerLost("a process was ended")
+
+    monkeypatch.setattr(training, "prepare", prepare)
+    for asked, error in ((True, Stopped), (False, WorkerLost)):
+        with pytest.raises(error, match="stopped while pairs were prepared" if asked else "a process was ended"):
+            train(recipe(), run=tmp_path / "run", data=tiny_run)
+
+
+# From another model
+
+
+def test_a_run_from_another_model_begins_where_that_one_ended(tiny_run: Path, tmp_path: Path) -> None:
+    settings = {"learning_rate": 0.02, "epochs": 3}
+    other = train(recipe(training=settings), run=tmp_path / "other", data=tiny_run)
+    watcher = Watcher()
+    shapeless = {**recipe(), "model": {"dropout": 0.3}, "tokenizer": {}}
+    shapeless["training"] |= {"learning_rate": 1e-30, "epochs": 1, "init": str(other)}
+    run = train(shapeless, run=tmp_path / "run", data=tiny_run, listener=watcher)
+    assert f"weights and vocabulary from {other}" in watcher.messages
+
+    best = next(row for row in validations(other) if row["step"] == status(other).best)
+    first = validations(run)[0]
+    assert {key: first[key] for key in first if key.startswith("valid")} == {
+        key: best[key] for key in best if key.startswith("valid")
+    }
+    ours, theirs = load_model(find_model(run)), load_model(find_model(other))
+    assert ours.source_tokenizer.model == theirs.source_tokenizer.model
+    assert ours.recipe.model.dropout == 0.3 and ours.recipe.model.ff_dim == 16
+    assert ours.resolved.origins["model.ff_dim"] == "init"
+    again = Watcher()
+    train(shapeless, run=run, data=tiny_run, listener=again)
+    assert "is finished" in again.messages[-1]
+
+
+def test_a_dropout_that_the_recipe_leaves_out_is_that_of_the_model_it_begins_with(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    shape = recipe()["model"]
+    other = train(
+        recipe(model={**shape, "dropout": 0.25, "attention_dropout": 0.05}), run=tmp_path / "1", data=tiny_run
+    )
+    begun = {"init": str(other), "epochs": 1}
+    run = train(recipe(model={"attention_dropout": 0.0}, training=begun), run=tmp_path / "2", data=tiny_run)
+    model = load_model(find_model(run)).resolved
+    assert (model.recipe.model.dropout, model.origins["model.dropout"]) == (0.25, "init")
+    assert (model.recipe.model.attention_dropout, model.origins["model.attention_dropout"]) == (0.0, "recipe")
+
+
+def test_positions_without_weights_may_be_exchanged_for_others_without(tiny_run: Path, tmp_path: Path) -> None:
+    other, watcher = tiny_run / "run", Watcher()
+    begun = {"init": str(other), "learning_rate": 1e-30, "epochs": 1}
+    added = recipe(model={"positions": "sinusoidal"}, training=begun)
+    run = train(added, run=tmp_path / "run", data=tiny_run, listener=watcher)
+    model, before = load_model(find_model(run)), load_model(other)
+    says = f"sinusoidal positions instead of the rotary ones of {other}: the weights have to get used to them"
+    assert says in watcher.messages
+    assert (model.recipe.model.positions, model.resolved.origins["model.positions"]) == ("sinusoidal", "recipe")
+    assert model.recipe.model.ff_dim == before.recipe.model.ff_dim
+    assert all(torch.equal(a, b) for a, b in zip(model.model.parameters(), before.model.parameters(), strict=True))
+
+    learned = recipe(model={"positions": "learned"}, training=begun)
+    with pytest.raises(RecipeError, match=r"model.positions = learned +the model .* has rotary"):
+        train(learned, run=tmp_path / "2", data=tiny_run)
+
+
+def test_the_wave_length_of_positions_without_weights_may_be_exchanged(tiny_run: Path, tmp_path: Path) -> None:
+    def waves(max_positions: int | None, **training: Any) -> dict[str, Any]:
+        given = {} if max_positions is None else {"max_positions": max_positions}
+        return recipe(model={"positions": "scaled-sinusoidal", **given}, training={"epochs": 1, **training})
+
+    other = train(waves(64), run=tmp_path / "run", data=tiny_run)
+    with pytest.raises(RunError, match=r"max_positions: was 64, is 128\n.* with --set training\.init=") as refused:
+        train(waves(128), run=other, data=tiny_run)
+    init, watcher = str(refused.value).rpartition("training.init=")[2], Watcher()
+    run = train(waves(128, init=init), run=tmp_path / "run-2", data=tiny_run, listener=watcher)
+    says = f"scaled-sinusoidal positions of another wave length than in {init}: the weights have to get used to them"
+    assert says in watcher.messages
+    assert load_model(find_model(run)).recipe.model.max_positions == 128
+    again = train(waves(None, init=init), run=tmp_path / "run-3", data=tiny_run)
+    assert load_model(find_model(again)).recipe.model.max_positions == 64
+
+
+def test_rotary_positions_are_refused_where_the_models_heads_are_oddly_wide(tiny_run: Path, tmp_path: Path) -> None:
+    odd = {"model_dim": 18, "num_heads": 2, "positions": "sinusoidal"}
+    other = train(recipe(model=odd, training={"epochs": 1}), run=tmp_path / "odd", data=tiny_run)
+    shapeless = {**recipe(training={"init": str(other), "epochs": 1}), "model": {"positions": "rotary"}}
+    watcher = Watcher()
+    with pytest.raises(RecipeError, match=r"positions = rotary +turns pairs, and the heads of the model .* are 9 wide"):
+        train(shapeless, run=tmp_path / "run", data=tiny_run, listener=watcher)
+    assert not any("get used to" in message for message in watcher.messages)
+
+
+def test_a_vocabulary_that_a_corpus_made_smaller_is_inherited_from_run_to_run(tiny_run: Path, tmp_path: Path) -> None:
+    asked = {"source_size": 5000, "target_size": 5000}
+    run = train(recipe(tokenizer=asked, training={"epochs": 1}), run=tmp_path / "0", data=tiny_run)
+    for generation in (1, 2):
+        begun = {"epochs": 1, "init": str(run)}
+        run = train(recipe(tokenizer=asked, training=begun), run=tmp_path / str(generation), data=tiny_run)
+    model = load_model(find_model(run))
+    assert model.source_tokenizer.vocab_size < 5000
+    assert model.resolved.origins["tokenizer.source_size"] == "corpus instead of 5000"
+    taught = {"epochs": 1, "teachers": [str(run)]}
+    train(recipe(tokenizer=asked, training=taught), run=tmp_path / "taught", data=tiny_run)
+
+
+def test_weights_that_do_not_fit_are_refused_with_every_reason(tiny_run: Path, tmp_path: Path) -> None:
+    init = str(tiny_run / "run")
+    wrong = recipe(
+        data={"source": "en", "target": "zh"},
+        model={"model_dim": 32},
+        tokenizer={"kind": "unigram"},
+        training={"init": init},
+    )
+    with pytest.raises(RecipeError) as caught:
+        train(wrong, run=tmp_path / "run", data=tiny_run)
+    says = str(caught.value)
+    for fragment in (
+        f"model.model_dim = 32  the model {init} has 16; weights cannot be carried over; leave the key out",
+        "tokenizer.kind = unigram",
+        f"data.source = en      the model {init} was trained with zh",
+        "data.target = zh",
+    ):
+        assert " ".join(fragment.split()) in " ".join(says.split())
+    assert not (tmp_path / "run").exists()
+
+
+# Every kind of model learns and reloads
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"tokenizer": {"kind": "unigram", "source_size": 290, "target_size": 290}},
+        {"tokenizer": {"shared": True, "target_size": None}, "model": {"tie": "all"}},
+        {"model": {"norm": "post", "tie": "none", "activation": "silu"}},
+        {"training": {"schedule": "noam", "learning_rate": 0.2, "warmup": 4}},
+        {"training": {"batch_sentences": None, "batch_tokens": 128}},
+        {"augmentation": {"token_dropout": 0.3, "token_dropout_by": "mask", "punctuation": 0.3, "joining": 0.2}},
+        {"training": {"precision": "bf16"}},
+        {"training": {"optimizer": "muon", "ema_decay": 0.3}},
+        {"training": {"optimizer": "sgd", "nesterov": True, "learning_rate": 0.5, "schedule": "plateau"}},
+        {"training": {"optimizer": "adafactor", "learning_rate": 0.1, "accumulate": 2, "average_last": 2}},
+    ],
+    ids=[
+        "unigram",
+        "one vocabulary, all tied",
+        "post-norm",
+        "noam",
+        "token batches",
+        "augmented",
+        "bf16",
+        "muon, averaged",
+        "sgd, plateau",
+        "adafactor, accumulated",
+    ],
+)
+def test_it_learns_and_reloads(tiny_run: Path, tmp_path: Path, tables: dict[str, dict[str, Any]]) -> None:
+    training = {"learning_rate": 0.02, "epochs": 5, **tables.get("training", {})}
+    run = train(recipe(**{**tables, "training": training}), run=tmp_path / "run", data=tiny_run)
+    assert losses(run)[-1] < 0.85 * losses(run)[0]
+    model = load_model(run)
+    weights = load_file(run / "model.safetensors").values()
+    assert all(weight.dtype == torch.float32 for weight in weights)
+    assert sum(weight.numel() for weight in weights) == model.count_parameters()
+    evaluated = json.loads((run / "scores.json").read_text(encoding="utf-8"))[0]
+    assert evaluated["sentences"] == 5 and evaluated["parameters"] == model.count_parameters()
+    lines = (run / "samples.jsonl").read_text(encoding="utf-8").splitlines()
+    best = {row["step"]: row["samples"] for row in map(json.loads, lines)}[status(run).best]
+    found = Translator(model).translate([sample["source"] for sample in best], method="greedy")
+    assert [translation.text for translation in found] == [sample["hypothesis"] for sample in best]
+
+
+def test_bf16_learns_like_fp32(tiny_run: Path, tmp_path: Path) -> None:
+    runs = [
+        train(
+            recipe(training={"learning_rate": 0.02, "precision": precision}, model={"dropout": 0.0}),
+            run=tmp_path / precision,
+            data=tiny_run,
+        )
+        for precision in ("fp32", "bf16")
+    ]
+    exact, rounded = (losses(run) for run in runs)
+    assert exact != rounded
+    assert rounded == pytest.approx(exact, rel=0.02)
+
+
+def test_english_to_chinese_writes_chinese_without_spaces_and_is_scored_as_chinese(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    given = recipe(
+        data={"source": "en", "target": "zh"},
+        model={"model_dim": 32, "ff_dim": 64, "dropout": 0.0},
+        training={"learning_rate": 0.02, "epochs": 15},
+    )
+    run = train(given, run=tmp_path / "run", data=tiny_run)
+    translator = load_translator(run)
+    recipe_used = translator.model.recipe.tokenizer
+    assert (recipe_used.source_script, recipe_used.target_script) == ("keep", "keep")
+    (scores,) = json.loads((run / "scores.json").read_text(encoding="utf-8"))
+    assert "tok:zh" in scores["scores"]["sacrebleu"]["signature"]
+    assert "unit:character" in scores["scores"]["bleu_1"]["signature"]
+    texts = [found.text for found in translator.translate(["I have one apple.", "I have two cups."])]
+    assert all(text and not any(character.isspace() for character in text) for text in texts)
+    assert all(text.startswith("我有") for text in texts)
+
+
+# The corpus
+
+
+def test_the_same_pairs_from_several_files_of_several_kinds_train_the_same_model(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    lines = (tiny_run / "train.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    pairs = [line.split("\t") for line in lines]
+    first, second, third = pairs[:10], pairs[10:25], pairs[25:]
+    (tmp_path / "a.tsv").write_text("".join(f"{x}\t{y}\n" for x, y in [("zh", "en"), *first]), encoding="utf-8")
+    with gzip.open(tmp_path / "b.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps({"zh": x, "en": y}) + "\n" for x, y in second)
+    for side, name in enumerate(("c.zh", "c.en")):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in third), encoding="utf-8")
+    files = ["a.tsv", "b.jsonl.gz", {"source": "c.zh", "target": "c.en"}]
+    (tmp_path / "valid.tsv").write_bytes((tiny_run / "valid.tsv").read_bytes())
+
+    one = train(recipe(), run=tmp_path / "one", data=tiny_run)
+    several = train(recipe(data={"train": files}), run=tmp_path / "several", data=tmp_path)
+    assert rows(several) == rows(one)
+    assert (several / "model.safetensors").read_bytes() == (one / "model.safetensors").read_bytes()
+
+
+def test_pairs_over_the_longest_length_are_counted_and_left_out(tiny_run: Path, tmp_path: Path) -> None:
+    watcher = Watcher()
+    shortest = min(len(ids) for ids in targets(load_model(tiny_run / "run"), tiny_run))
+    given = recipe(data={"max_length": shortest + 1}, training={"epochs": 1})
+    train(given, run=tmp_path / "run", data=tiny_run, listener=watcher)
+    dropped = next(message for message in watcher.messages if "dropped" in message)
+    kept = next(message for message in watcher.messages if "training pairs, " in message)
+    assert f"training pairs over data.max_length = {shortest + 1} pieces dropped" in dropped
+    assert int(dropped.split()[0]) + int(kept.split()[0]) == 42
+
+
+def targets(model: TranslationModel, folder: Path) -> list[list[int]]:
+    lines = (folder / "train.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    return model.target_tokenizer.encode([line.split("\t")[1] for line in lines])
+
+
+def test_moved_data_are_the_same_data(tiny_run: Path, tmp_path: Path) -> None:
+    run = train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tiny_run)
+    for name in ("train.tsv", "valid.tsv"):
+        (tmp_path / name).write_bytes((tiny_run / name).read_bytes())
+    train(recipe(training={"epochs": 2}), run=run, data=tmp_path)
+    assert status(run).last == 2 * STEPS_PER_EPOCH
+    assert all(math.isfinite(loss) for loss in losses(run))
+
+
+def test_a_shared_vocabulary_learns_each_side_in_the_script_it_is_encoded_in(tmp_path: Path) -> None:
+    lines = ["zh\tvi", *("湯姆說他愛書\t湯姆 yêu 愛 sách",) * 8]
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "valid.tsv").write_text("zh\tvi\n湯姆\t湯姆\n", encoding="utf-8")
+    resolved = resolve(
+        {
+            "data": {"source": "zh", "target": "vi", "train": ["pairs.tsv"], "valid": ["valid.tsv"]},
+            "tokenizer": {"shared": True, "source_size": 300},
+        },
+        TranslationRecipe,
+        "the recipe",
+    )
+    corpora = read_all(resolved.recipe, tmp_path, Silent())
+    source, target = prepare(resolved, corpora, tmp_path / "corpus", Silent()).tokenizers
+    assert source.normalize("湯姆愛") == "汤姆爱"
+    assert target.normalize("湯姆愛") == "湯姆愛"
+    simplified, kept = source.encode(["湯姆愛"])[0], target.encode(["湯姆愛"])[0]
+    assert max(len(simplified), len(kept)) <= 4  # pieces, not the three bytes of each character
+
+
+def test_a_language_that_could_not_be_scored_is_refused_before_anything_is_made(tiny_run: Path, tmp_path: Path) -> None:
+    data = {"target": "english", "columns": {"source": "zh", "target": "en"}}
+    with pytest.raises(WeftError, match="is not a language code"):
+        train(recipe(data=data), run=tmp_path / "run", data=tiny_run)
+    assert list(tmp_path.iterdir()) == []
+
+
+# What may not be measured on
+
+
+def test_a_file_that_is_trained_on_may_not_choose_the_weights_whatever_it_is_called(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    for name in ("train.tsv", "valid.tsv"):
+        shutil.copy(tiny_run / name, tmp_path)
+    shutil.copy(tiny_run / "train.tsv", tmp_path / "again.tsv")
+    given = recipe(data={"valid": ["valid.tsv", "again.tsv"]})
+    with pytest.raises(CorpusError, match=r"again\.tsv .*in data\.valid holds the same as train\.tsv in data\.train"):
+        train(given, run=tmp_path / "run", data=tmp_path)
+    assert not (tmp_path / "run").exists()
+
+
+def test_validation_pairs_that_are_also_trained_on_are_counted_aloud(tiny_run: Path, tmp_path: Path) -> None:
+    training, held_out = shutil.copy(tiny_run / "train.tsv", tmp_path), tmp_path / "valid.tsv"
+    header, *pairs = Path(training).read_text(encoding="utf-8").splitlines()
+    held_out.write_text("\n".join([header, *pairs[:3], "别的句子。\tAnother sentence."]) + "\n", encoding="utf-8")
+    watcher = Watcher()
+    train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tmp_path, listener=watcher)
+    said = next(message for message in watcher.messages if "held-out" in message)
+    assert said.startswith("data error: training pairs of which a side stands in the held-out files: 3 pairs")
+    assert said.endswith("(3 source and 3 target sides of 4 pairs of valid stand in train)")
+    assert json.loads((tmp_path / "run" / "doctor.json").read_text(encoding="utf-8"))["with_error"] == 3
+
+
+def test_a_validation_pair_longer_than_the_positions_is_named_before_anything_is_trained(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    learned = ['model.positions="learned"', "model.max_positions=20", "data.max_length=18"]
+    pairs = ["我有一个梨。\tI have a pear.", f"{'我有一个梨，' * 9}\tI have pears."]
+    (tmp_path / "valid.tsv").write_text("\n".join(["zh\ten", *pairs, ""]), encoding="utf-8")
+    overrides = [*learned, f'data.valid=["{tmp_path / "valid.tsv"}"]']
+    says = r"the validation corpus has 1 problem\n .*valid\.tsv, line 3 +has \d+ tokens; the model learns 20 positions"
+    with pytest.raises(CorpusError, match=says):
+        train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=overrides)
+    assert not list((tmp_path / "run").glob("checkpoints/*"))
+
+
+def test_a_validation_source_that_is_too_long_to_be_translated_is_named_before_anything_is_trained(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    pairs = ["我有一个梨。\tI have a pear.", f"{'我有一个梨，' * 900}\tI have pears."]
+    (tmp_path / "valid.tsv").write_text("\n".join(["zh\ten", *pairs, ""]), encoding="utf-8")
+    says = r"valid\.tsv, line 3 +has a source of \d,\d+ pieces; at most 4,096 are translated at once"
+    with pytest.raises(CorpusError, match=says):
+        train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=[f'data.valid=["{tmp_path / "valid.tsv"}"]'])
+    assert not list((tmp_path / "run").glob("checkpoints/*"))
