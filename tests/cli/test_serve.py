@@ -68,7 +68,7 @@ def test_a_key_that_nobody_sees_is_not_kept(tmp_path: Path) -> None:
 
 def test_no_key_is_printed_for_what_is_no_file_of_keys(weft: Weft, tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("zh\ten\n", encoding="utf-8")
-    for place, said in ((tmp_path / "pairs.tsv", "line 1"), (Path("/dev/full"), "is no file")):
+    for place, said in ((tmp_path / "pairs.tsv", "line 1"), (Path("/dev/full"), "is not a file")):
         code, out, error = weft("serve", "--make-key", "x", "--api-keys", str(place))
         assert code != 0 and out == "" and said in error
 

@@ -69,7 +69,7 @@ def test_what_never_ends_is_not_read_to_its_end_and_no_key_is_added_to_what_is_n
         read_keys(Path("/dev/zero"))
     os.mkfifo(tmp_path / "pipe")
     for place in (Path("/dev/full"), tmp_path / "pipe", tmp_path):
-        with pytest.raises(UsageError, match="is no file"):
+        with pytest.raises(UsageError, match="is not a file"):
             add_key(place, make_key(), "a")
 
 

@@ -218,7 +218,7 @@ def print_new_key(name: str, path: Path | None) -> None:
     """Print a new key to stdout, and then add its SHA-256 to the file; without a file print that to stderr."""
     if sys.stdout is None:  # closed by the parent process
         raise UsageError("there is no standard output to print the new key to")
-    from weft.serving.keys import add_key, line_for, refuse_to_spoil
+    from weft.serving.keys import add_key, check_key_file, line_for
     from weft.serving.keys import make_key as new_key
 
     key = new_key()
@@ -226,7 +226,7 @@ def print_new_key(name: str, path: Path | None) -> None:
         echo(f"add this line to a file and serve with --api-keys FILE:\n{line_for(key, name)}", err=True)
         echo(key)
         return
-    refuse_to_spoil(path)
+    check_key_file(path)
     echo(key)
     sys.stdout.flush()
     add_key(path, key, name)

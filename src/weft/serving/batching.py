@@ -1,9 +1,9 @@
-"""Sentences of all requests meet in batches: one thread a model takes what waits, as soon as it is free.
+"""Batches of the sentences of all requests: each model has one thread, which takes what waits as soon as it is free.
 
-A job is what one request wants of the model: sentences that are searched with the same settings, or one call that needs
-the model for itself. The thread goes round the jobs that wait and takes a sentence of each, until the batch is full, so
-that a long document delays nobody by more than a batch. Nothing waits for company: where one sentence waits, the batch
-is one sentence. Answers do not depend on the batch (decoding/search.py). Knows no HTTP.
+A job is the work of one request: sentences to search with the same settings, or one call that needs the model to
+itself. The thread takes a sentence of each waiting job in turn until the batch is full, so that a long document delays
+others by one batch at most. A batch is never delayed to become larger. Answers do not depend on the batch
+(decoding/search.py). Knows no HTTP.
 """
 
 import asyncio
@@ -18,33 +18,33 @@ from weft.runtime import return_memory_pages, use_chosen_threads
 Answer = TypeVar("Answer")
 
 LARGEST_BATCH = 64
-"""Sentences that are translated together."""
+"""Sentences of a batch."""
 LARGEST_BATCH_CHARACTERS = 4096
-"""Of all its sentences; a longer sentence is a batch of its own. What a model translates in about a second on two cores
-is also how long a request can hold it after its client is gone."""
+"""Characters of a batch; a longer sentence is a batch of its own. A model translates as many in about a second on two
+cores, which is also how long a request can occupy it after its client has left."""
 
 
 class Abandoned(Exception):
-    """Nobody waits for the answers any more."""
+    """Raised by a search whose answers are no longer wanted."""
 
 
 @dataclass(eq=False)
 class Job(Generic[Answer]):
-    """What one request has asked for; belongs to the event loop, but for what the thread does with `taken`."""
+    """The work of one request. It belongs to the event loop, except for `taken`, which the thread changes."""
 
     sentences: Sequence[str]
     search: Callable[[Sequence[str], Callable[[], bool]], list[Answer]]
-    """Answers for sentences; jobs of one `kind` may share a call. It may ask again and again whether the answers are
-    still wanted, and raise Abandoned where they are not."""
+    """Answers for sentences; jobs of equal `kind` may share a call. Its second argument tells whether the answers are
+    still wanted; it may raise Abandoned if not."""
     kind: object
     most_at_once: int = LARGEST_BATCH
-    """Sentences of its own in a batch."""
+    """Sentences of this job in one batch."""
     grows: bool = False
-    """Whether its part of a batch begins with one sentence and doubles, so that the first answer comes soon."""
+    """Whether its share of a batch starts at one sentence and doubles, so that the first answer comes soon."""
     answers: list[Answer | None] = field(init=False)
     error: BaseException | None = field(default=None, init=False)
     taken: int = field(default=0, init=False)
-    """Sentences that the thread has taken; they are taken in order."""
+    """Sentences that the thread has taken, in order."""
     cancelled: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -55,9 +55,9 @@ class Job(Generic[Answer]):
             self.most_at_once = 1
 
     async def in_order(self) -> AsyncGenerator[Answer, None]:
-        """The answers, each as soon as it is there and those before it were given.
+        """Yields the answers in order, each as soon as it is there. Raises what the search raised.
 
-        Raises what the search raised. Where the caller goes away before the end, so does the job.
+        The job is cancelled if the caller stops before the end.
         """
         try:
             for index in range(len(self.sentences)):
@@ -89,7 +89,7 @@ class Worker:
     """The thread of one model."""
 
     def __init__(self, name: str, observe: Callable[[int], None] = lambda sentences: None) -> None:
-        """`observe` is told the size of each batch, in the thread."""
+        """`observe` is called with the size of each batch, in the thread."""
         self.observe = observe
         self.waiting: deque[Job[Any]] = deque()
         self.condition = threading.Condition()
@@ -105,14 +105,14 @@ class Worker:
             self.condition.notify()
 
     def close(self) -> None:
-        """Take no more jobs; the thread ends when those that wait are answered."""
+        """Take no more jobs; the thread ends when the waiting ones are answered."""
         with self.condition:
             self.closing = True
             self.condition.notify()
 
     @property
     def backlog(self) -> int:
-        """Sentences that no batch has taken yet."""
+        """Sentences that no batch has taken."""
         with self.condition:
             return sum(len(job.sentences) - job.taken for job in self.waiting if job.is_wanted)
 
@@ -121,10 +121,10 @@ class Worker:
         while batch := self._next_batch():
             self.observe(sum(len(indices) for _, indices in batch))
             answer(batch)
-        return_memory_pages()  # those of the model, which nobody holds any more
+        return_memory_pages()  # those of the model, which is no longer referenced
 
     def _next_batch(self) -> "Batch":
-        """Waits for something to do; empty when there will be nothing more."""
+        """Wait for the next batch; empty after `close`."""
         with self.condition:
             while True:
                 self.waiting = deque(job for job in self.waiting if job.has_left)
@@ -135,8 +135,7 @@ class Worker:
                 self.condition.wait()
 
     def _take(self) -> "Batch":
-        """A sentence of each job in turn, of those that can be searched with the first; they go to the end of the
-        queue then."""
+        """A sentence in turn of each job of the first one's kind; these jobs move to the end of the queue."""
         first = self.waiting[0]
         served = [job for job in self.waiting if job.kind == first.kind]
         taken: dict[Job[Any], list[int]] = {job: [] for job in served}
@@ -162,11 +161,11 @@ class Worker:
 
 
 Batch = list[tuple[Job[Any], list[int]]]
-"""Jobs of one kind with the indices of their sentences that were taken."""
+"""Jobs of one kind with the indices of their taken sentences."""
 
 
 def answer(batch: Batch) -> None:
-    """Search all of it together; where that fails each job alone, so that it fails for the one whose fault it is."""
+    """Search the batch; if that fails, each job alone, so that only the job at fault fails."""
     sentences = [job.sentences[index] for job, indices in batch for index in indices]
     try:
         answers = iter(batch[0][0].search(sentences, lambda: any(job.is_wanted for job, _ in batch)))
@@ -180,11 +179,11 @@ def answer(batch: Batch) -> None:
             return
         done = [(*batch[0], [], error)]
     for job, indices, of_job, error in done:
-        tell(job, indices, of_job, error)
+        deliver(job, indices, of_job, error)
 
 
-def tell(job: Job[Answer], indices: Sequence[int], answers: Sequence[Answer], error: Exception | None) -> None:
-    """Hand answers to the loop of the job, unless it has ended meanwhile."""
+def deliver(job: Job[Answer], indices: Sequence[int], answers: Sequence[Answer], error: Exception | None) -> None:
+    """Hand answers to the event loop of the job, unless it is closed."""
 
     def on_loop() -> None:
         for index, found in zip(indices, answers, strict=False):

@@ -1,6 +1,6 @@
-"""In which of the languages that a server knows a text is written.
+"""Detects the language of a text among those of a server.
 
-Chinese is told by its characters: one of them says about as much as a word. The others are py3langid's to tell.
+Chinese is told by its characters, each of which counts as much as a word; other languages by py3langid.
 """
 
 import re
@@ -30,7 +30,7 @@ class Detector:
         self.others = [language for language in languages if not is_chinese(language)]
 
     def detect(self, text: str) -> Detection:
-        """The likeliest of the languages, however unlikely; with a confidence of 0 where the text has no letter."""
+        """The likeliest of the languages, with a confidence of 0 if the text has no letter."""
         han = len(IS_HAN.findall(text))
         words = len(WORD.findall(IS_HAN.sub(" ", text)))
         share = han / max(1, han + words)
@@ -44,9 +44,9 @@ class Detector:
 
     @cached_property
     def identifier(self) -> Any:
-        """py3langid for all the languages that it knows, so that what is none of ours is found unlikely.
+        """py3langid for all its languages, so that a text in none of ours gets a low probability.
 
-        Read when it is first needed; raises MissingExtraError where it is not installed.
+        Loaded on first use. Raises MissingExtraError if it is not installed.
         """
         try:
             from py3langid.langid import MODEL_FILE, LanguageIdentifier

@@ -1,7 +1,7 @@
-"""The models that a server has, each with its own thread; another model in the place of one, without losing a request.
+"""The models of a server, each with its own thread, and replacing them without losing a request.
 
-A request keeps the model that it began with. When models are loaded anew, requests that come from then on get the new
-ones, and an old one ends with the last request that holds it.
+A request keeps the model that it started with. After a reload new requests get the new models, and an old one is freed
+with the last request that holds it.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from weft.translating.translator import Translator
 
 Engine = Literal["native", "ctranslate2", "onnx"]
 Observe = Callable[[str, int], None]
-"""Told a model's name and the sentences of a batch."""
+"""Called with a model's name and the number of sentences of a batch."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a model comes from, as the command line says it."""
+    """Where a model comes from, as given on the command line."""
 
     folder: str
     engine: Engine | None = None
@@ -38,14 +38,14 @@ class Source:
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model that is ready to translate."""
+    """A loaded model and its thread."""
 
     id: str
     translator: Translator
     worker: Worker
     plain: PassageTranslator = field(init=False)
     marked: PassageTranslator = field(init=False)
-    """The same for texts whose markup is kept."""
+    """For texts whose markup is kept."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "plain", PassageTranslator(self.translator))
@@ -65,10 +65,10 @@ class ServedModel:
 
 
 class Models:
-    """All models by their ids, and which of them are asked for a direction: the first of those that were named."""
+    """All models by id; a direction is translated by the first of its models."""
 
     def __init__(self, sources: Sequence[Source], observe: Observe = lambda name, sentences: None) -> None:
-        """Loads them. Raises UsageError, and whatever `load_for` raises."""
+        """Load the models. Raises UsageError, and what `load_for` raises."""
         if not sources:
             raise UsageError(
                 "--model is missing: a model or run folder, or a model that comes with weft, such as zh-en"
@@ -79,8 +79,7 @@ class Models:
         self.directions = {model.direction: model.id for model in reversed(self.loaded.values())}
         self._workers = weakref.WeakSet(model.worker for model in self.loaded.values())
         self._reloading = asyncio.Lock()
-        self._loader = ThreadPoolExecutor(1, "weft loads")
-        """Of its own, since requests wait for the threads that they share."""
+        self._loader = ThreadPoolExecutor(1, "weft loads")  # requests share the other threads
 
     def __iter__(self) -> Iterator[ServedModel]:
         return iter(self.loaded.values())
@@ -95,7 +94,7 @@ class Models:
 
     @property
     def languages(self) -> list[str]:
-        """All that are translated from or to, in alphabetical order."""
+        """Source and target languages, sorted."""
         return sorted({code for direction in self.directions for code in direction})
 
     def targets_of(self, source: str) -> list[str]:
@@ -103,23 +102,23 @@ class Models:
 
     @property
     def backlog(self) -> dict[str, int]:
-        """Sentences that wait for each model."""
+        """Waiting sentences by model."""
         return {model.id: model.worker.backlog for model in self}
 
-    async def reload(self, tell: Callable[[BaseException | None], None] = lambda error: None) -> None:
-        """Load all of them anew from where they came from. The old ones stay where anything is wrong with the new.
+    async def reload(self, report: Callable[[BaseException | None], None] = lambda error: None) -> None:
+        """Load all models again from their folders; if any of them fails, the old ones stay.
 
-        Takes the memory of both while it lasts; who comes meanwhile waits. What has begun goes on where the caller goes
-        away, since its thread does; `tell` is told how it ended in any case. Raises UsageError where a folder
-        translates between other languages now, and whatever `load_for` raises.
+        Uses the memory of both meanwhile; a second call waits for the first. A reload is finished even if its caller is
+        cancelled; `report` is called with its error or None. Raises UsageError if a folder now translates between other
+        languages, and what `load_for` raises.
         """
         await self._reloading.acquire()
         loading = asyncio.create_task(self._load_anew())
 
         def end(loading: asyncio.Task[None]) -> None:
             self._reloading.release()
-            if not loading.cancelled():  # by the end of the loop
-                tell(loading.exception())
+            if not loading.cancelled():  # when the loop is closed
+                report(loading.exception())
 
         loading.add_done_callback(end)
         await asyncio.shield(loading)
@@ -129,15 +128,15 @@ class Models:
         new = await loop.run_in_executor(self._loader, load, self.sources, self.observe)
         moved = [name for name, model in new.items() if model.direction != self.loaded[name].direction]
         if moved:
-            end(new)
+            close(new)
             what = "translates between other languages than before; restart weft serve"
             raise UsageError(f"{', '.join(moved)}: {what}")
         self.loaded = new
         self._workers.update(model.worker for model in new.values())
 
     def close(self, seconds: float) -> None:
-        """Let the threads of all models end, those of earlier ones too, and wait for so long: Python aborts a process
-        that ends while one of them is at work."""
+        """Close the threads of all models, also of replaced ones, and wait up to `seconds` for them: Python aborts a
+        process that exits while one of them works."""
         workers, ends = list(self._workers), time.monotonic() + seconds
         for worker in workers:
             worker.close()
@@ -151,22 +150,22 @@ def load(sources: dict[str, Source], observe: Observe) -> dict[str, ServedModel]
         for name, source in sources.items():
             translator = load_for(source.folder, source.overrides, source.engine)
             models[name] = ServedModel(name, translator, Worker(name, partial(observe, name)))
-            weakref.finalize(models[name], models[name].worker.close)  # when no request holds the model any more
+            weakref.finalize(models[name], models[name].worker.close)  # when no request holds the model
     except BaseException:
-        end(models)
+        close(models)
         raise
     return models
 
 
-def end(models: dict[str, ServedModel]) -> None:
-    """Let go of models that are not served after all: an error that is kept somewhere keeps what its frames hold."""
+def close(models: dict[str, ServedModel]) -> None:
+    """Free models that are not served after all, since a stored error would keep what its frames hold."""
     for model in models.values():
         model.worker.close()
     models.clear()
 
 
 def ids_of(sources: Sequence[Source]) -> list[str]:
-    """The last name of each path, a link's own; raises UsageError where two are the same."""
+    """The last part of each path, links not followed. Raises UsageError if two are equal."""
     names = [Path(os.path.abspath(source.folder)).name for source in sources]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"several models are called {', '.join(doubled)}; give folders whose last names differ")
