@@ -13,12 +13,8 @@ from weft.folders.model_folder import TranslationModel, find_model, load_model
 from weft.layers.dropout import Dropout
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.tasks import translation
+from weft.tasks.translation import TranslationTask, output_matrix, states_and_labels
 from weft.translating import translator
-from weft.translating.translator import (
-    TranslationTask,
-    output_matrix,
-    states_and_labels,
-)
 
 
 def test_validation_takes_the_sources_that_translation_takes_and_no_others(
