@@ -68,11 +68,11 @@ word  looks at    %  loses without it, in nats
 Good  好        100  好 3.2
 .     好        100  <b> 0.8
 
-The beam, what follows from one hypothesis set in
+The beam, hypotheses indented below those they extend
 *    0.00  <s>
 *   −0.75    ▁Good . </s>
 +   −1.90    ▁<i> </s>
-* is the translation, + ended too; the figures are log-probabilities up to the end of a line"""
+* is the translation, + another finished hypothesis; figures are log-probabilities up to the end of the line"""
     )
 
 
@@ -119,7 +119,7 @@ class Page(HTMLParser):
 
 def test_the_page_holds_every_part_of_every_sentence(explained: Explanation) -> None:
     page = Page(as_html([explained, replace(explained, source="二")], "runs/mine"))
-    parts = ["At every step", "Attention and alignment", "What each source word did", "The beam"]
+    parts = ["At every step", "Attention and alignment", "Effect of each source word", "The beam"]
     assert page.headings == ["2 sentences explained", "1. 好 <b>", *parts, "2. 二", *parts]
     assert page.open == []
 

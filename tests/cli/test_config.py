@@ -37,7 +37,7 @@ def test_explain_says_what_a_key_means():
 
 def test_explain_says_of_no_key_that_weft_chooses_a_default_that_no_run_gets():
     for key in ("training.epochs", "model.positions", "tokenizer.source_size"):
-        assert "default  chosen when the training pairs are known" in run("explain", key).stdout
+        assert "default  chosen from the training data" in run("explain", key).stdout
 
 
 def test_explain_without_a_key_lists_the_tables():
@@ -91,7 +91,7 @@ def test_what_show_prints_leaves_to_weft_what_the_recipe_leaves_to_it(tmp_path):
     path, shown = tmp_path / "zh-en.toml", tmp_path / "shown.toml"
     path.write_text(RECIPE, encoding="utf-8")
     shown.write_text(run("show", str(path)).stdout, encoding="utf-8")
-    assert "# model_dim is left out  # chosen when the training pairs are known" in shown.read_text(encoding="utf-8")
+    assert "# model_dim is left out  # chosen from the training data" in shown.read_text(encoding="utf-8")
     chosen = [choose_open_settings(read_recipe(file, TranslationRecipe), 20_000) for file in (path, shown)]
     assert chosen[0] == chosen[1] and chosen[0].keys() == OPEN - {"model.num_heads"}
 

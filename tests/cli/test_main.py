@@ -200,7 +200,7 @@ def outcome(*arguments: str, stdout: int | None = None, buffered: bool = True, b
 def test_a_full_disk_behind_stdout_is_one_message_and_exit_code_1(arguments: tuple[str, ...], buffered: bool) -> None:
     with open("/dev/full", "wb") as full:
         found = outcome(*arguments, stdout=full.fileno(), buffered=buffered)
-    assert found == (1, "weft: No space left on device; make room and give the same command again\n")
+    assert found == (1, "weft: No space left on device; free some space and run the same command again\n")
 
 
 @pytest.mark.parametrize("buffered", [True, False], ids=["buffered", "PYTHONUNBUFFERED"])
@@ -214,7 +214,7 @@ def test_a_file_behind_stdout_that_may_grow_no_more_is_never_taken_for_a_whole_o
 
     with open(tmp_path / "list", "wb") as file:
         found = outcome("corpus", "list", stdout=file.fileno(), buffered=buffered, before=limit)
-    assert found == (1, "weft: File too large; make room and give the same command again\n")
+    assert found == (1, "weft: File too large; free some space and run the same command again\n")
     assert (tmp_path / "list").stat().st_size == 100
 
 

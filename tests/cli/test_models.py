@@ -182,7 +182,7 @@ def test_prepared_pairs_of_a_run_that_has_not_begun_are_no_model(weft: Weft, tin
 
 def test_where_there_is_none_that_is_said_and_is_no_failure(weft: Weft, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(model_folder, "PRETRAINED", tmp_path / "nothing")
-    assert weft("models", "list") == (0, "", "no model comes with this weft\n")
+    assert weft("models", "list") == (0, "", "weft is installed without models\n")
     assert weft("models", "list", str(tmp_path)) == (0, "", f"no model or run in {tmp_path}\n")
     assert weft("models", "list", str(tmp_path), "--json") == (0, "[]\n", "")
     assert weft("models", "list", "nowhere") == (2, "", "weft: there is no folder nowhere\n")
@@ -256,7 +256,7 @@ def test_a_card_that_is_made_to_take_forever_is_read_like_any_other(weft: Weft, 
 
 def test_a_whole_model_is_verified_with_the_digest_of_each_file(weft: Weft, tiny_run: Path) -> None:
     exit_code, out, error = weft("models", "verify", str(tiny_run / "run"))
-    assert (exit_code, error) == (0, f"{tiny_run / 'run'} is whole\n")
+    assert (exit_code, error) == (0, f"{tiny_run / 'run'} is complete and unaltered\n")
     lines = [line.split("  ") for line in out.splitlines()]
     assert {name for _, name in lines} == {
         *("config.toml", "model.safetensors", "tokenizer.source.model", "tokenizer.target.model")
@@ -295,7 +295,7 @@ def test_of_several_models_each_is_checked_and_every_broken_one_named(
     lines = error.splitlines()
     assert lines[0].startswith(f"weft: {broken}") and "tokenizer.source.model" in error
     assert any(str(tmp_path / "none") in line for line in lines)
-    assert lines[-2:] == [f"{whole} is whole", "weft: 2 of 3 models are not there or not whole"]
+    assert lines[-2:] == [f"{whole} is complete and unaltered", "weft: 2 of 3 models are missing or damaged"]
 
 
 def test_what_does_not_fit_together_is_not_whole_though_no_file_was_altered(
@@ -315,7 +315,7 @@ def test_a_model_goes_into_a_file_and_comes_out_again(weft: Weft, tiny_run: Path
     exit_code, out, error = weft("models", "pack", "zh-en", "mine.zip")
     assert (exit_code, out) == (0, "") and error.startswith("mine.zip holds the model ")
     exit_code, out, error = weft("models", "unpack", "mine.zip", "mine")
-    assert (exit_code, out) == (0, "") and error == "mine is a model now: weft translate --model mine TEXT\n"
+    assert (exit_code, out) == (0, "") and error == "mine holds the model: weft translate --model mine TEXT\n"
     assert {f.name: f.read_bytes() for f in Path("mine").iterdir()} == {
         f.name: f.read_bytes() for f in (shipped / "zh-en").iterdir()
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli import main, start
+from weft.cli import loading, main, start
 
 pytestmark = pytest.mark.skipif(not start.is_glibc(), reason="the C library is not glibc")
 SETTING = "glibc.malloc.tcache_count=0"
@@ -90,7 +90,7 @@ def test_nothing_is_collected_while_torch_is_imported(monkeypatch: pytest.Monkey
     monkeypatch.delitem(sys.modules, "torch")
     frozen = gc.get_freeze_count()
     try:
-        with start.without_collections():
+        with loading.without_collections():
             assert not gc.isenabled()
         assert gc.isenabled() and gc.get_freeze_count() > frozen
     finally:
@@ -102,6 +102,6 @@ def test_where_torch_is_there_already_collections_go_on() -> None:
 
     assert torch.__name__ in sys.modules
     frozen = gc.get_freeze_count()
-    with start.without_collections():
+    with loading.without_collections():
         assert gc.isenabled()
     assert gc.get_freeze_count() == frozen

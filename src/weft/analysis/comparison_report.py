@@ -9,7 +9,7 @@ from weft.figures.table import Table, padded, signed, width_of
 
 
 def as_text(compared: Comparison | Seeds, most_changed: int) -> str:
-    """For a terminal; what would steer one is escaped."""
+    """The comparison for a terminal; control characters are escaped."""
     parts = [table.text() for table in compared.tables()]
     if isinstance(compared, Comparison):
         parts += [
@@ -31,17 +31,17 @@ def in_lines(changed: Changed, names: tuple[str, str]) -> str:
 
 
 def as_markdown(compared: Comparison | Seeds, most_changed: int) -> str:
-    """With the changed sentences as tables; a line break within a sentence becomes a space."""
+    """The comparison as Markdown, the changed sentences as tables; line breaks within a sentence become spaces."""
     return "\n\n".join(table.markdown() for table in all_tables(compared, most_changed)) + "\n"
 
 
 def as_latex(compared: Comparison | Seeds) -> str:
-    """The tables of figures alone, each a `table` for booktabs."""
+    """The tables of figures, each a `table` for booktabs; without the changed sentences."""
     return "\n\n".join(table.latex() for table in compared.tables()) + "\n"
 
 
 def as_html(compared: Comparison | Seeds, most_changed: int) -> str:
-    """One page with its style in it, which looks like a training report."""
+    """The comparison as one HTML page with its style in it."""
     systems = compared.systems if isinstance(compared, Comparison) else [s for g in compared.groups for s in g.systems]
     title = " · ".join(system.name for system in systems)
     tables = all_tables(compared, most_changed)
@@ -66,8 +66,8 @@ def all_tables(compared: Comparison | Seeds, most_changed: int) -> list[Table]:
 
 
 def changed_sentences(compared: Comparison, most_changed: int) -> list[tuple[str, tuple[str, str], Sequence[Changed]]]:
-    """For every system but the first a title, the names of the two, and the sentences to show; none where none
-    changed."""
+    """A title, the names of both systems and the sentences to show, for every system compared with the first; systems
+    without changed sentences are left out."""
     baseline, *others = compared.systems
     return [
         (

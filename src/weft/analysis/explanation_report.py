@@ -1,4 +1,4 @@
-"""An explanation of translations as text, or as one HTML page that needs no network. Measures nothing itself."""
+"""Explanations of translations as text, or as one HTML page that needs no network. Measures nothing itself."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,13 +13,13 @@ from weft.figures.step_tree import Branch, Look, step_tree
 from weft.figures.table import Table
 
 NEEDED_MOST = 3
-"""Source words that are told of each target word, by what it loses without them."""
+"""How many source words are listed for each target word: those it loses most without."""
 WORTH_TELLING = 0.05
-"""Nats and shares below this are noise to a reader."""
+"""Smaller values, in nats or as shares, are not shown."""
 
 
 def as_text(explained: Explanation) -> str:
-    """For a terminal; what would steer one is escaped."""
+    """The explanation for a terminal; control characters are escaped."""
     parts = [
         f"source       {explained.source}\ntranslation  {explained.text}\n"
         f"log-probability {minus(explained.log_prob, 2)}, score {minus(explained.score, 3)}",
@@ -28,13 +28,13 @@ def as_text(explained: Explanation) -> str:
     if explained.target_words:
         parts.append(words_table(explained).text())
     if explained.beam:
-        parts.append("\n".join(["The beam, what follows from one hypothesis set in", *in_lines(explained)]))
+        parts.append("\n".join(["The beam, hypotheses indented below those they extend", *in_lines(explained)]))
     text = "\n\n".join(parts)
     return shown(text, len(text))
 
 
 def as_html(explained: Sequence[Explanation], model: str) -> str:
-    """One page with its style and figures in it, which looks like a training report; `model` is its name."""
+    """The explanations by the model of this name on one page, with style and figures in it."""
     sections = "\n".join(section(number, one) for number, one in enumerate(explained, start=1))
     title = "One sentence explained" if len(explained) == 1 else f"{len(explained):,} sentences explained"
     return page(
@@ -60,7 +60,7 @@ def section(number: int, explained: Explanation) -> str:
     ]
     if explained.occlusion:
         parts += [
-            "<h3>What each source word did</h3>",
+            "<h3>Effect of each source word</h3>",
             f'<p class="note">{OCCLUSION_NOTE}</p>',
             f'<div class="scroll">{occlusion_figure(explained)}</div>',
         ]
@@ -74,16 +74,15 @@ def section(number: int, explained: Explanation) -> str:
 
 
 STEPS_NOTE = (
-    "Each piece of the translation, how probable it was behind those before it, and what else could have stood in its "
-    "place. In hundredths."
+    "Each piece of the translation, its probability given the pieces before it, and its alternatives. In percent."
 )
 OCCLUSION_NOTE = (
-    "By how many nats a target word becomes less probable when a source word is taken out; 0.7 nats make it half as "
-    "probable. Where it becomes more probable, the number is negative and its color another."
+    "By how many nats a target word becomes less probable when a source word is removed; 0.7 nats make it half as "
+    "probable. Negative numbers, in another color: it becomes more probable."
 )
 BEAM_NOTE = (
-    "What the search compared at each step, the most probable on top. What has a frame it went on with, the rest it "
-    "gave up. The thick line leads to the translation; a green frame is another hypothesis that ended."
+    "The hypotheses that the search compared at each step, the most probable on top. It extended those in a frame and "
+    "dropped the rest. The thick line leads to the translation; a green frame is another finished hypothesis."
 )
 
 
@@ -91,9 +90,8 @@ def attention_note(explained: Explanation) -> str:
     count = len(explained.heads)
     where = f"all {count} decoder layers" if explained.layer is None else f"decoder layer {explained.layer} of {count}"
     return (
-        f"Where the model looked when it wrote a piece: the mean over the heads of {where}; each row sums to 100. "
-        "Framed is the source word that a target word looked at most. Attention tells where the model looked, not why "
-        "it decided."
+        f"Attention from each target piece: the mean over the heads of {where}; each row sums to 100. A frame marks "
+        "the source word that a target word attends to most. Attention shows where the model looks, not why it decides."
     )
 
 
@@ -106,7 +104,7 @@ def attention_figure(explained: Explanation) -> str:
         explained.attention.tolist(),
         rows=explained.target_pieces,
         columns=explained.source_pieces,
-        title="Attention, in hundredths",
+        title="Attention, in percent",
         row_label="target",
         column_label="source",
         largest=1.0,
@@ -128,7 +126,7 @@ def occlusion_figure(explained: Explanation) -> str:
         explained.occlusion,
         rows=[word.text for word in explained.target_words],
         columns=[word.text for word in explained.source_words],
-        title="What is lost without a source word, in nats",
+        title="Loss without a source word, in nats",
         row_label="target",
         column_label="without",
         write=lambda nats: minus(nats, 1) if abs(nats) >= WORTH_TELLING else "",
@@ -139,7 +137,7 @@ LOOKS: dict[str, Look] = {"best": "main", "finished": "end", "kept": "plain", "d
 
 
 def beam_figure(explained: Explanation) -> str:
-    """Within a step the most probable hypothesis stands on top; what was given up stands below."""
+    """The beam as a tree: within a step the most probable hypothesis on top, dropped ones below."""
     nodes = sorted(explained.beam, key=lambda node: (node.step, node.state == "dropped", -node.log_prob))
     places = {node.id: place for place, node in enumerate(nodes)}
     return step_tree(
@@ -160,7 +158,7 @@ def beam_figure(explained: Explanation) -> str:
 
 
 def steps_table(explained: Explanation) -> Table:
-    """A row for each target piece: its probability, and what else could stand there."""
+    """A row for each target piece: its probability and its alternatives."""
     others = max(map(len, explained.alternatives), default=0)
     rows = []
     steps = zip(explained.target_pieces, explained.log_probs, explained.alternatives, strict=True)
@@ -173,7 +171,7 @@ def steps_table(explained: Explanation) -> Table:
 
 
 def words_table(explained: Explanation) -> Table:
-    """A row for each target word: the source word it looked at, and those that it needs most."""
+    """A row for each target word: the source word it attends to, and the source words it needs most."""
     links = {link.target: link for link in explained.alignment}
     rows = [
         (word.text, *told(explained, links.get(number)), needed(explained, number))
@@ -204,7 +202,7 @@ def needed(explained: Explanation, target: int) -> str:
 
 
 def in_lines(explained: Explanation) -> Iterator[str]:
-    """A line for each hypothesis from where it left the others; what was compared and given up at once is left out."""
+    """A line for each hypothesis from where it branches off; hypotheses dropped at once are left out."""
     children: dict[int | None, list[Node]] = {}
     for node in explained.beam:
         if node.state != "dropped":
@@ -220,18 +218,18 @@ def in_lines(explained: Explanation) -> Iterator[str]:
         mark = {"best": "*", "finished": "+"}.get(last.state, " ")
         yield f"{mark} {minus(last.log_prob, 2):>7}  {'  ' * depth}{' '.join(pieces)}"
         waiting += [(child, depth + 1) for child in sorted(following, key=lambda node: node.log_prob)]
-    yield "* is the translation, + ended too; the figures are log-probabilities up to the end of a line"
+    yield "* is the translation, + another finished hypothesis; figures are log-probabilities up to the end of the line"
 
 
 # Numbers
 
 
 def percent(log_prob: float) -> str:
-    """A probability in hundredths."""
+    """A log-probability as a percentage."""
     share = 100 * math.exp(log_prob)
     return f"{share:.0f}" if share >= 9.95 else f"{share:.1f}" if share >= 0.05 else "<0.1"
 
 
 def minus(number: float, decimals: int) -> str:
-    """With a minus sign that is none of a hyphen's width; a rounded zero has none."""
+    """The number with a true minus sign, which a rounded zero lacks."""
     return f"{round(number, decimals) + 0.0:.{decimals}f}".replace("-", "−")

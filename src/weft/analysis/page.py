@@ -1,4 +1,4 @@
-"""One HTML page that needs no network: its style and figures are in it."""
+"""An HTML page that needs no network: its style and figures are in it."""
 
 from collections.abc import Sequence
 from html import escape
@@ -8,14 +8,14 @@ from weft.figures.table import Table
 
 
 def page_of_tables(kind: str, title: str, subtitle: str, tables: Sequence[Table], *, made_by: str) -> str:
-    """A section for each table; all else is text, `made_by` the command."""
+    """A page with a section for each table, made by the command `made_by`; all other arguments are text."""
     sections = (f"<section>\n<h2>{escape(table.title)}</h2>\n{table.html()}\n</section>" for table in tables)
     footer = f"Written by <code>{escape(made_by)}</code>."
     return page(kind=kind, title=title, subtitle=subtitle, main="\n".join(sections), footer=footer)
 
 
 def page(*, kind: str, title: str, subtitle: str, main: str, footer: str, header: str = "") -> str:
-    """`main`, `footer` and what follows the subtitle in the `header` are HTML, the rest is text."""
+    """The whole page; `main`, `footer` and `header`, which follows the subtitle, are HTML, the rest is text."""
     style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
     written = f"""<!doctype html>
 <html lang="en">

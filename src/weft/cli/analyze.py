@@ -65,7 +65,7 @@ def analyze(
 
     translator = load_for(model, overrides or ())
     with open_input(text, input_file) as lines:
-        texts = list(read_texts(lines, input_file))
+        texts = read_texts(lines, input_file)
     if not texts:
         raise UsageError("there is no sentence to explain; give one, such as: weft analyze --model runs/starter 你好。")
     if target is not None and len(texts) > 1:

@@ -1,29 +1,30 @@
-"""`weft config`: what the keys of a recipe mean, the schema for an editor, and what a recipe comes to.
+"""`weft config`: the meaning of recipe keys, the JSON schema for editors, and the resolved form of a recipe.
 
-It knows no key: the models of the recipes are found in `weft.folders.recipes`, imported when a command runs.
+The recipes of all tasks are found in `weft.folders.recipes`, imported when a command runs.
 """
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Explain the keys of a recipe, and show what a recipe comes to.")
+from weft.cli.options import Overrides, RecipeFile
 
-CHOSEN = "chosen when the training pairs are known; weft plan shows it"
+app = typer.Typer(no_args_is_help=True, help="Explain the keys of a recipe, and show a recipe with its defaults.")
 
-Task = Annotated[str, typer.Option(help="The task whose recipes are meant.")]
+CHOSEN = "chosen from the training data; weft plan shows it"
+
+Task = Annotated[str, typer.Option(help="The task of the recipe.")]
 
 
 @app.command()
 def explain(
     key: Annotated[
-        str, typer.Argument(help="A dotted key or a table, such as model.num_heads; left out: all tables.")
+        str, typer.Argument(help="A dotted key or a table, such as model.num_heads; by default all tables.")
     ] = "",
     task: Task = "translation",
 ) -> None:
-    """Say what a key means: its type, bounds and default; for a table, which keys it has."""
+    """Explain a key: its meaning, type, bounds and default; for a table, list its keys."""
     from weft.config import choose_recipe_model
     from weft.config import explain as explain_key
     from weft.folders.recipes import RECIPES
@@ -34,7 +35,7 @@ def explain(
 
 @app.command()
 def schema(task: Task = "translation") -> None:
-    """Print the JSON schema of a recipe, with which an editor completes and checks it."""
+    """Print the JSON schema of a recipe, for editors that complete and check it."""
     from weft.config import choose_recipe_model, json_schema
     from weft.folders.recipes import RECIPES
 
@@ -43,12 +44,10 @@ def schema(task: Task = "translation") -> None:
 
 @app.command()
 def show(
-    recipe: Annotated[Path, typer.Argument(help="A recipe, a TOML file.")],
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated.")
-    ] = None,
+    recipe: RecipeFile,
+    overrides: Overrides = None,
 ) -> None:
-    """Print a recipe with every default filled in and the origin of every value beside it."""
+    """Print a recipe with every default filled in, and the origin of every value."""
     from weft.config import Resolved, choose_recipe_model, read_recipe, render
     from weft.folders.recipes import OF_THE_MACHINE, RECIPES
     from weft.preparing.defaults import open_keys

@@ -1,4 +1,4 @@
-"""`weft import`: a model that another system has trained becomes a model folder."""
+"""`weft import`: make a model folder of a model that another system has trained."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,19 +9,23 @@ import typer
 def import_(
     folder: Annotated[
         Path,
-        typer.Argument(help="A folder of Marian, of OPUS-MT (also as transformers has it), or a JoeyNMT run folder."),
+        typer.Argument(help="A Marian or OPUS-MT folder (also in the form of transformers), or a JoeyNMT run folder."),
     ],
     output: Annotated[Path, typer.Option("--output", help="The folder to make.")],
     source: Annotated[
-        str | None, typer.Option("--source", help="The language it translates from, where the folder does not tell.")
+        str | None, typer.Option("--source", help="The source language, if the folder does not tell.")
     ] = None,
-    target: Annotated[str | None, typer.Option("--target", help="The language it translates into.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="The target language, if the folder does not tell.")
+    ] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key that the model keeps: decoding.beam_size=5."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change a key that the model keeps, such as decoding.beam_size=5."
+        ),
     ] = None,
 ) -> None:
-    """Make a model of what Marian, OPUS-MT or JoeyNMT have trained."""
+    """Convert a model trained by Marian, OPUS-MT or JoeyNMT."""
     from weft.importing.folder import import_model
 
     import_model(

@@ -1,8 +1,7 @@
-"""Lines of text for verbs that read some and write some: from arguments, a file or a pipe, to a file or a pipe."""
+"""Reading and writing lines of text: arguments, files and pipes."""
 
 import io
 import sys
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,24 +10,16 @@ from typing import IO
 import typer
 
 from weft.errors import CorpusError, Problem, UsageError
-from weft.files import (
-    LONGEST_LINE,
-    TOO_LONG,
-    arriving_lines,
-    decode_lines,
-    open_bytes,
-    open_to_write,
-    staged_file,
-)
+from weft.files import arriving_lines, decode_lines, open_bytes, open_to_write, reporting_read_errors, staged_file
 from weft.training.signals import stopped_by_signal
 
 LINES_AT_ONCE = 1024
-"""Lines that are worked on and written before the next ones are, at most."""
+"""The most lines that are processed and written at once."""
 
 
 @contextmanager
 def open_input(texts: list[str] | None, path: Path | None) -> Iterator[Iterable[bytes]]:
-    """The lines to work on, as bytes; a binary file ends its lines at "\\n" alone."""
+    """The input lines as bytes: of the arguments, the file, or stdin, which end lines only at "\\n"."""
     if texts:
         yield [text.encode("utf-8", "surrogateescape") for text in texts]
     elif path is None:
@@ -38,18 +29,18 @@ def open_input(texts: list[str] | None, path: Path | None) -> Iterator[Iterable[
             typer.echo("Type a sentence and press Enter; Ctrl-D ends.", err=True)
         yield sys.stdin.buffer
     else:
-        try:
+        with reporting_read_errors(path):
             file = open_bytes(path)
-        except OSError as error:
-            raise CorpusError(path, [Problem("the file", f"cannot be read: {error.strerror}")]) from None
         with file:
             yield file
 
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[IO[str]]:
-    """Stdout (None or `-`), or a file that appears under its name only when all is written; zipped where that ends with
-    .gz. A signal takes away what was begun."""
+    """Stdout (None or `-`), or a file that appears only when it is complete; gzipped if its name ends with .gz.
+
+    A signal removes an incomplete file.
+    """
     if path is None or path == Path("-"):
         if sys.stdout is None:  # closed by the parent process
             raise UsageError("there is no standard output; name a file by --output")
@@ -64,37 +55,12 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
         yield text
 
 
-def read_texts(lines: Iterable[bytes], path: Path | None) -> Iterator[str]:
-    """The text of each line; raises CorpusError where the file cannot be read on.
-
-    A line that is not UTF-8 is an error here too: leaving it out would shift the rest.
-    """
-    problems: list[Problem] = []
-    try:
-        for _, text in decode_lines(bounded(lines, problems), problems):
-            if problems:
-                break
-            yield text
-    except (OSError, EOFError, zlib.error) as error:  # a torn archive, or a text file that is named as one
-        problems.append(Problem("the file", f"cannot be read: {error}"))
-    if problems:
-        raise CorpusError(path or "the input", problems[:1])
-
-
-def bounded(lines: Iterable[bytes], problems: list[Problem]) -> Iterator[bytes]:
-    """Without the "\\n" at their ends, up to one that is longer than any text: it becomes a problem before all of it is
-    in memory."""
-    read = lines.readline if isinstance(lines, io.IOBase) else None
-    for number, line in enumerate(lines if read is None else iter(lambda: read(LONGEST_LINE + 1), b""), start=1):
-        if len(line) > LONGEST_LINE:
-            problems.append(Problem(f"line {number}", TOO_LONG))
-            return
-        yield line.removesuffix(b"\n")
-
-
 def texts_as_they_come(lines: Iterable[bytes], path: Path | None) -> Iterator[list[str]]:
-    """The texts of the lines in lists of at most LINES_AT_ONCE, shorter where the next line is not there yet: who types
-    a line, or pipes one, has its answer before the next. Raises CorpusError as read_texts does."""
+    """The texts of the lines, in lists of at most LINES_AT_ONCE; shorter where the next line has not arrived yet, so
+    that a line typed or piped is answered before the next.
+
+    Raises CorpusError for a line that is not UTF-8, and where the file cannot be read.
+    """
     name, number = path or Path("the input"), 1
     for arrived in arriving_lines(lines, name) if isinstance(lines, io.BufferedIOBase) else [list(lines)]:
         for begin in range(0, len(arrived), LINES_AT_ONCE):
@@ -105,3 +71,8 @@ def texts_as_they_come(lines: Iterable[bytes], path: Path | None) -> Iterator[li
                 raise CorpusError(name, problems[:1])
             yield texts
             number += len(some)
+
+
+def read_texts(lines: Iterable[bytes], path: Path | None) -> list[str]:
+    """The texts of all lines; raises CorpusError as texts_as_they_come does."""
+    return [text for some in texts_as_they_come(lines, path) for text in some]

@@ -1,4 +1,4 @@
-"""The `weft` command: its verbs, and how an error becomes one message and an exit code.
+"""The `weft` command: its verbs, and how errors become one message and an exit code.
 
 Nothing heavy is imported here: each verb imports what it needs when it runs, so that `weft --help` is quick.
 """
@@ -66,12 +66,12 @@ def print_version(wanted: bool) -> None:
 
 
 OF_A_PATH = frozenset([errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR, errno.EROFS])
-"""What is wrong with a path, or with the rights on it, and not with what weft does with it."""
+"""Errors that concern a path or its permissions, not what weft does with it."""
 
 
 @app.callback()
 def main(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the trace of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=print_version, is_eager=True)
     ] = False,
@@ -81,9 +81,9 @@ def main(
 
 
 def run() -> None:
-    """The entry point: 0 done, 1 the work failed, 2 the command or recipe is wrong, 3 stopped and resumable.
+    """Run the command. Exits with 0: done, 1: failed, 2: the command or recipe is wrong, 3: stopped and resumable.
 
-    Typer itself answers wrong usage (2), a second Ctrl-C (130) and a reader that has gone away (1).
+    Typer itself exits for wrong usage (2), a second Ctrl-C (130) and a closed pipe (1).
     """
     prepare_streams()
     try:
@@ -94,7 +94,7 @@ def run() -> None:
             raise
     except FailedElsewhere as error:
         sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader has gone away
+    except BrokenPipeError:
         give_up(sys.stdout.fileno())
         sys.exit(1)
     except WeftError as error:
@@ -102,13 +102,13 @@ def run() -> None:
     except Exception as error:
         if is_out_of_memory(error):
             fail(
-                "memory ran out; a smaller decoding.batch_tokens or beam_size needs less; what was written is intact", 1
+                "out of memory; a smaller decoding.batch_tokens or beam_size needs less; what was written is intact", 1
             )
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            fail(f"{error.strerror}; make room and give the same command again", 1)
+            fail(f"{error.strerror}; free some space and run the same command again", 1)
         if isinstance(error, OSError) and error.errno in OF_A_PATH and error.filename is not None:
             fail(f"{shown(os.fsdecode(error.filename), 300)} cannot be used: {error.strerror}", 1)
-        fail(f"{type(error).__name__}: {error}\nThis is a defect of weft; `weft --debug ...` shows where.", 1)
+        fail(f"{type(error).__name__}: {error}\nThis is a bug in weft; `weft --debug ...` shows where.", 1)
 
 
 def fail(message: str, exit_code: int) -> None:
@@ -123,17 +123,17 @@ def fail(message: str, exit_code: int) -> None:
 
 
 def prepare_streams() -> None:
-    """UTF-8 whatever the locale: most of what weft prints is not ASCII, and an argument may not even be text.
+    """Make stdout and stderr UTF-8 in any locale, since most of what weft prints is not ASCII.
 
-    With PYTHONUNBUFFERED Python writes to stdout without looking whether all of it was written, as on a full disk it
-    is not; a buffer looks. A stream that was closed by whoever started this keeps its number, which a file would get
-    otherwise, with all that a library says on it.
+    With PYTHONUNBUFFERED Python does not check whether everything was written, as on a full disk; a buffer does. A
+    stream that the parent process closed is opened on the null device: otherwise the next file would get its number,
+    and with it whatever a library prints there.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -147,8 +147,7 @@ def prepare_streams() -> None:
 
 
 class Messages(io.TextIOWrapper):
-    """Stderr, whose reader may go away, as `tee` does at Ctrl-C: that nobody reads a message is no reason to leave
-    undone what it is about."""
+    """Stderr whose reader may exit, as `tee` does at Ctrl-C: the work continues without its messages."""
 
     def write(self, text: str) -> int:
         try:
@@ -170,7 +169,7 @@ def flush() -> None:
 
 
 def give_up(number: int) -> None:
-    """Let what could not be written to this stream go to nowhere, since Python tries it once more at its end."""
+    """Redirect the stream to the null device, since Python flushes it once more at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, number)
     os.close(nowhere)

@@ -1,7 +1,6 @@
-"""`weft models`: which models there are, what one is, whether it is whole; a copy of one, and one as a single
-file.
+"""`weft models`: list, show and verify models, copy them, pack them into single files.
 
-What a model folder is stands in weft.folders.model_folder; what is read of it without loading it in model_summary.py.
+What a model folder is stands in folders/model_folder.py, what can be read without loading it in folders/summary.py.
 """
 
 import json
@@ -10,17 +9,14 @@ from typing import Annotated, Literal
 
 import typer
 
+from weft.cli.options import A_MODEL
 from weft.errors import UsageError, WeftError
 
 app = typer.Typer(help="List, show, check, copy, pack and unpack models.", no_args_is_help=True)
 
-Model = Annotated[
-    str,
-    typer.Argument(metavar="MODEL", help="A model folder, a run folder, or the name of a model that comes with weft."),
-]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help=A_MODEL)]
 Models = Annotated[
-    list[str],
-    typer.Argument(metavar="MODEL...", help="Model folders, run folders, or names of models that come with weft."),
+    list[str], typer.Argument(metavar="MODEL...", help="Model folders, run folders, or names of shipped models.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -29,11 +25,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def list_models(
     folder: Annotated[
         Path | None,
-        typer.Argument(help="Where to look for models and runs; left out: the models that come with weft."),
+        typer.Argument(help="Where to look for models and runs; by default the shipped models."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the models that come with weft, or the models and runs in a folder."""
+    """List the shipped models, or the models and runs in a folder."""
     from weft.folders.model_folder import shipped_models
     from weft.folders.summary import aligned, models_under, summarize
 
@@ -44,19 +40,19 @@ def list_models(
     for name in names:
         try:
             summaries.append(summarize(name))
-        except WeftError as error:  # one that is damaged, or has no weights yet, hides none of the others
+        except WeftError as error:  # a damaged model, or one without weights yet, hides none of the others
             typer.echo(str(error), err=True)
     if as_json:
         typer.echo(json.dumps([summary.as_dict() for summary in summaries], indent=1, ensure_ascii=False))
     elif summaries:
         typer.echo("\n".join(aligned([summary.row() for summary in summaries])))
     elif not names:
-        typer.echo("no model comes with this weft" if folder is None else f"no model or run in {folder}", err=True)
+        typer.echo("weft is installed without models" if folder is None else f"no model or run in {folder}", err=True)
 
 
 @app.command()
 def show(model: Model, as_json: Json = False) -> None:
-    """Say what a model is: languages, size, main settings, data, scores, license."""
+    """Show what a model is: languages, size, main settings, data, scores, license."""
     from weft.folders.summary import summarize
 
     summary = summarize(model)
@@ -65,9 +61,9 @@ def show(model: Model, as_json: Json = False) -> None:
 
 @app.command()
 def verify(models: Models) -> None:
-    """Check that models are whole and unaltered; print the sha256 of each file that the manifest lists."""
-    from weft.folders.export import check_any
+    """Check that models are complete and unaltered; print the sha256 of each file in the manifest."""
     from weft.folders.model_folder import find_model, read_manifest
+    from weft.translating.exported import check_any
 
     broken = 0
     for model in models:
@@ -82,9 +78,9 @@ def verify(models: Models) -> None:
             continue
         for name, digest in read_manifest(folder)[0].items():
             typer.echo(f"{digest}  {name if len(models) == 1 else folder / name}")
-        typer.echo(f"{folder} is whole", err=True)
+        typer.echo(f"{folder} is complete and unaltered", err=True)
     if broken:
-        raise WeftError(f"{broken} of {len(models)} models are not there or not whole")
+        raise WeftError(f"{broken} of {len(models)} models are missing or damaged")
 
 
 @app.command()
@@ -93,10 +89,12 @@ def copy(
     folder: Annotated[Path, typer.Argument(help="The folder to make.")],
     weights: Annotated[
         Literal["fp16", "int8"] | None,
-        typer.Option(help="What to store the weights in, half or a quarter of the bytes; left out: what they are in."),
+        typer.Option(
+            help="Store the weights in this format, in half or a quarter of the bytes; by default as they are."
+        ),
     ] = None,
 ) -> None:
-    """Write a model into a folder of its own, without the run it came from."""
+    """Copy a model into a folder of its own, without its run."""
     from weft.folders.copy import copy_model
 
     source = copy_model(model, folder, storage=weights)
@@ -108,7 +106,7 @@ def pack(
     model: Model,
     archive: Annotated[Path, typer.Argument(metavar="FILE.zip", help="The file to write.")],
 ) -> None:
-    """Write a model into one .zip; the same model gives the same bytes."""
+    """Pack a model into one .zip; equal models give equal bytes."""
     from weft.folders.archive import pack as pack_model
 
     folder = pack_model(model, archive)
@@ -117,11 +115,11 @@ def pack(
 
 @app.command()
 def unpack(
-    archive: Annotated[Path, typer.Argument(metavar="FILE.zip", help="What `weft models pack` wrote.")],
+    archive: Annotated[Path, typer.Argument(metavar="FILE.zip", help="A file that `weft models pack` wrote.")],
     folder: Annotated[Path, typer.Argument(help="The folder to make.")],
 ) -> None:
-    """Make a model folder of a .zip; one that is damaged, or more than a model, is refused as a whole."""
+    """Unpack a .zip into a model folder; refuses one that is damaged or holds anything else."""
     from weft.folders.archive import unpack as unpack_model
 
     unpack_model(archive, folder)
-    typer.echo(f"{folder} is a model now: weft translate --model {folder} TEXT", err=True)
+    typer.echo(f"{folder} holds the model: weft translate --model {folder} TEXT", err=True)

@@ -11,9 +11,9 @@ from typing import Annotated
 
 from typer import BadParameter, Context, Option, echo
 
+from weft.cli.loading import without_collections
 from weft.cli.options import A_MODEL, DecodingOverrides, Engine, finite
 from weft.cli.rules import Rule, check_options
-from weft.cli.start import without_collections
 from weft.errors import MissingExtraError, UsageError
 from weft.serving.limits import LEAST_SECONDS, Limits
 

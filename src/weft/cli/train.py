@@ -1,4 +1,4 @@
-"""`weft train`: a recipe becomes a run folder. What is shown meanwhile is in displays.py."""
+"""`weft train`: train by a recipe into a run folder."""
 
 import time
 from contextlib import nullcontext
@@ -18,14 +18,14 @@ def train(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Train for as many steps as fit into this time, such as 30m or 1h30m, from start to exit.",
+            help="Train for as many steps as fit into this time from start to exit, such as 30m or 1h30m.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Train a model; the same command goes on with a run that was stopped.
+    """Train a model; the same command resumes a run that was stopped.
 
-    Ctrl-C once saves and stops, twice quits. On several devices: torchrun --nproc-per-node 2 -m -- weft train ...
+    Ctrl-C saves and stops, twice quits. On several devices: torchrun --nproc-per-node 2 -m -- weft train ...
     """
     began = time.monotonic()  # before the imports, which take seconds of a budget
     from weft.analysis.report import write_report

@@ -12,10 +12,10 @@ from typer import Argument, Context, Option, echo
 
 from weft.cli.displays import choose_display
 from weft.cli.lines import open_input, open_output, read_texts
+from weft.cli.loading import without_collections
 from weft.cli.options import DecodingOverrides, Engine, Ensemble, InputFile, JsonLines, OutputFile
 from weft.cli.outputs import STDOUT, refuse_place
 from weft.cli.rules import MODEL_NEEDED, SENTENCES_OR_FILE, Rule, check_options
-from weft.cli.start import without_collections
 from weft.errors import UsageError, shown
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def load_as_found(models: list[str], overrides: Sequence[str], engine: Engine) -
 
 def read_arguments(texts: list[str]) -> list[str]:
     """Arguments as text; raises CorpusError for bytes that are not UTF-8."""
-    return list(read_texts((text.encode("utf-8", "surrogateescape") for text in texts), None))
+    return read_texts([text.encode("utf-8", "surrogateescape") for text in texts], None)
 
 
 def is_stream(path: Path) -> bool:
@@ -333,6 +333,6 @@ def incoming(texts: list[str] | None, path: Path | None) -> "Iterator[Block]":
 
     with open_input(texts, path) as lines:
         if texts:
-            yield Block(list(read_texts(lines, path)), Place(lines=len(texts)))
+            yield Block(read_texts(lines, path), Place(lines=len(texts)))
         else:
             yield from blocks(cast(io.BufferedIOBase, lines), path, as_they_come=path is None)
