@@ -62,8 +62,8 @@ def show(model: Model, as_json: Json = False) -> None:
 @app.command()
 def verify(models: Models) -> None:
     """Check that models are complete and unaltered; print the sha256 of each file in the manifest."""
+    from weft.folders.export import check_any
     from weft.folders.model_folder import find_model, read_manifest
-    from weft.translating.exported import check_any
 
     broken = 0
     for model in models:
