@@ -11,9 +11,9 @@ from weft.models.transformer import Transformer
 from weft.preparing.corpora import find_recipe, read_all
 from weft.runs.train import Silent, begin, go_on, run_so_far
 from weft.runs.trial import TranslationTrainer
-from weft.training.distributed import ALONE, SharedRunFolder
 from weft.training.losses import Loss
 from weft.training.progress import Progress
+from weft.training.run_folder import RunFolder
 from weft.training.signals import StopRequest
 
 Spoiler = Callable[[TranslationTrainer, Batch, Callable[[], Loss]], Loss]
@@ -33,7 +33,7 @@ def spoiled_run(folder: Path, run: str, spoil: Spoiler, *overrides: str) -> Iter
     """A trainer of the recipe in the folder, begun or gone on with, whose losses go through `spoil`."""
     recipe = folder / "tiny.toml"
     resolved, data_root, path = find_recipe(recipe, run=folder / run, data=None, overrides=overrides)
-    run_folder, listener = SharedRunFolder(path, ALONE), Messages()
+    run_folder, listener = RunFolder(path), Messages()
     with run_folder.locked():
         corpora, status = read_all(resolved.recipe, data_root, listener), run_folder.status()
         if status is None:

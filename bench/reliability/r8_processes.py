@@ -1,10 +1,9 @@
 """R8: two and three processes, started by torchrun, train one model; are they the run of one process?
 
 `python -m bench.reliability.r8_processes`. Without dropout the steps are the same to rounding: plain SGD, SGD with four
-batches to an update and layers that are left out, batches of one pair (which leave a process without rows), Adam, each
-with the whole model on every process (ddp) or dealt out (fsdp); of AdamW and Muon the losses. Then, with dropout: two
-processes are asked to stop by a SIGTERM to torchrun and go on, which must be the run of two that were left alone, bit
-for bit; and one process goes on with what two have begun.
+batches to an update and layers that are left out, batches of one pair (which leave a process without rows), Adam; of
+AdamW and Muon the losses. Then, with dropout: two processes are asked to stop by a SIGTERM to torchrun and continue,
+which must be the run of two that were left alone, bit for bit; and one process continues what two have begun.
 """
 
 import time
@@ -65,13 +64,13 @@ def main() -> None:
 
 
 def compare(folder: Path) -> dict[str, Any]:
-    """Each recipe with one process, with two in both ways, and the first one with three."""
+    """Each recipe with one process and with two, and the first one with three."""
     figures: dict[str, Any] = {"steps": STEPS, "runs": 0, "most_difference": 0.0}
     for name, settings in RECIPES.items():
         finish(folder, name, *PLAIN, *settings)
-        for processes, parallel in ((2, "ddp"), (2, "fsdp"), *([(3, "ddp"), (3, "fsdp")] if name == "sgd" else [])):
-            run = f"{name} {parallel} {processes}"
-            finish_together(folder, run, *PLAIN, *settings, f"training.parallel={parallel}", processes=processes)
+        for processes in (2, 3) if name == "sgd" else (2,):
+            run = f"{name} {processes}"
+            finish_together(folder, run, *PLAIN, *settings, processes=processes)
             figures["runs"] += 1
             figures["most_difference"] = max(
                 figures["most_difference"], largest_difference(folder / name, folder / run)

@@ -189,12 +189,6 @@ def test_a_rate_that_is_given_keeps_the_optimizer_that_it_was_meant_for() -> Non
     assert not chosen.keys() & {"training.optimizer", "training.learning_rate"}
 
 
-def test_matrices_that_are_dealt_out_keep_adamw_and_its_rate() -> None:
-    chosen = choose_open_settings(recipe(training={"parallel": "fsdp"}), 50_000)
-    assert "training.optimizer" not in chosen
-    assert chosen["training.learning_rate"] == size_for(50_000).learning_rate
-
-
 @pytest.mark.parametrize("positions", [{}, {"positions": "sinusoidal"}, {"positions": "rotary"}], ids=str)
 @pytest.mark.parametrize("pairs", [1_000, 50_000, 10_000_000])
 @pytest.mark.parametrize(

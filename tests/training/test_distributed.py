@@ -20,7 +20,6 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from weft.config import FieldProblems
 from weft.errors import (
     FailedElsewhere,
     LostTouch,
@@ -32,7 +31,7 @@ from weft.errors import (
 )
 from weft.training import distributed
 from weft.training.config import TrainingConfig
-from weft.training.distributed import ALONE, Ranks, SharedRunFolder, buckets, join, joined
+from weft.training.distributed import ALONE, Ranks, buckets, join, joined
 from weft.training.losses import Loss
 from weft.training.run_folder import RunFolder
 from weft.training.signals import stop_on_signal
@@ -118,27 +117,20 @@ class Quiet:
 Settings = dict[str, Any]
 
 SCENARIOS: dict[str, Settings] = {
-    "ddp": {},
-    "fsdp": {"parallel": "fsdp"},
-    "ddp accumulated": {"accumulate": 3},
-    "fsdp accumulated": {"parallel": "fsdp", "accumulate": 3},
-    "ddp skipping layers": {"skipped": 0.5, "optimizer": "adam", "epsilon": 1e-3},
-    "fsdp skipping layers": {"skipped": 0.5, "optimizer": "adam", "epsilon": 1e-3, "parallel": "fsdp"},
-    "ddp moving average": {"ema_decay": 0.8},
-    "ddp mean of the last": {"average_last": 3, "validate_every": "2 steps"},
-    "fsdp mean of the last": {"average_last": 3, "validate_every": "2 steps", "parallel": "fsdp"},
-    "ddp muon": {"optimizer": "muon", "weight_decay": 0.1},
-    "ddp nan": {"mishap": "nan", "at": 3},
-    "ddp memory": {"mishap": "memory", "at": 3},
-    "ddp memory, skipping layers": {"mishap": "memory", "at": 3, "skipped": 0.5, "optimizer": "adam", "epsilon": 1e-3},
+    "plain": {},
+    "accumulated": {"accumulate": 3},
+    "skipping layers": {"skipped": 0.5, "optimizer": "adam", "epsilon": 1e-3},
+    "moving average": {"ema_decay": 0.8},
+    "mean of the last": {"average_last": 3, "validate_every": "2 steps"},
+    "muon": {"optimizer": "muon", "weight_decay": 0.1},
+    "nan": {"mishap": "nan", "at": 3},
+    "memory": {"mishap": "memory", "at": 3},
+    "memory, skipping layers": {"mishap": "memory", "at": 3, "skipped": 0.5, "optimizer": "adam", "epsilon": 1e-3},
 }
 """Runs without dropout, which two processes take as one does."""
 
-RANDOM: dict[str, Settings] = {
-    "ddp": {"dropout": 0.3, "skipped": 0.3, "optimizer": "adamw"},
-    "fsdp": {"dropout": 0.3, "skipped": 0.3, "optimizer": "adamw", "parallel": "fsdp"},
-}
-"""Runs that are stopped and gone on with."""
+RANDOM: Settings = {"dropout": 0.3, "skipped": 0.3, "optimizer": "adamw"}
+"""A run that is stopped and continued."""
 
 
 def make_trainer(folder: Path, ranks: Ranks, settings: Settings) -> Trainer[nn.Module, Tensor]:
@@ -151,7 +143,7 @@ def make_trainer(folder: Path, ranks: Ranks, settings: Settings) -> Trainer[nn.M
     def write_model(folder: Path, _: object) -> None:
         save_file(dict(model.state_dict()), folder / "weights.safetensors")
 
-    run = SharedRunFolder(folder, ranks)
+    run = RunFolder(folder, ranks)
     if ranks.is_first:
         run.checkpoints.mkdir(parents=True, exist_ok=True)
     return Trainer(
@@ -200,9 +192,8 @@ def main(folder: Path) -> None:
             trainer = train(folder / name, ranks, settings)
             found[name] = {"messages": trainer.listener.messages, "parts": trainer.progress.parts}  # type: ignore[attr-defined]
             save_file(dict(trainer.model.state_dict()), folder / f"{name}.{ranks.rank}.safetensors")
-        for name, settings in RANDOM.items():
-            train(folder / f"straight {name}", ranks, settings)
-            found[f"stopped {name}"] = stop_and_go_on(folder / f"stopped {name}", ranks, settings)
+        train(folder / "straight", ranks, RANDOM)
+        found["stopped"] = stop_and_go_on(folder / "stopped", ranks, RANDOM)
         found["clocks"] = validate_by_the_clock(folder / "clocks", ranks)
         (folder / f"found.{ranks.rank}.json").write_text(json.dumps(found), encoding="utf-8")
 
@@ -296,7 +287,7 @@ def found(together: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_two_processes_take_the_steps_of_one(together: Path, tmp_path: Path, name: str) -> None:
-    train(tmp_path, ALONE, {**SCENARIOS[name], "parallel": "ddp"})
+    train(tmp_path, ALONE, SCENARIOS[name])
     for file in ("weights.safetensors", "training.safetensors"):
         mine, its = load_file(last(tmp_path) / file), load_file(last(together / name) / file)
         assert mine.keys() == its.keys()
@@ -316,25 +307,21 @@ def test_all_processes_end_with_the_same_weights_bit_for_bit(together: Path, nam
     assert all(torch.equal(first[key], other[key]) for other in others for key in first)
 
 
-@pytest.mark.parametrize("name", RANDOM)
 def test_a_signal_to_one_process_stops_all_at_one_step_and_they_go_on_bit_for_bit(
-    together: Path, found: list[dict[str, Any]], name: str
+    together: Path, found: list[dict[str, Any]]
 ) -> None:
-    assert {each[f"stopped {name}"] for each in found} == {
-        "stopped at step 6 and saved; the same command goes on from here"
-    }
-    straight, stopped = together / f"straight {name}", together / f"stopped {name}"
+    assert {each["stopped"] for each in found} == {"stopped at step 6 and saved; the same command goes on from here"}
+    straight, stopped = together / "straight", together / "stopped"
     for file in ("weights.safetensors", "training.safetensors"):
         assert (last(straight) / file).read_bytes() == (last(stopped) / file).read_bytes()
     assert logged(straight) == logged(stopped)
 
 
-@pytest.mark.parametrize("name", RANDOM)
-def test_a_run_of_two_processes_goes_on_in_one(together: Path, tmp_path: Path, name: str) -> None:
-    settings = {**RANDOM[name], "dropout": 0.0, "skipped": 0.0, "optimizer": "adam", "epsilon": 1e-3}
-    trainer = make_trainer(together / f"straight {name}", ALONE, settings)
+def test_a_run_of_two_processes_goes_on_in_one(together: Path) -> None:
+    settings = {**RANDOM, "dropout": 0.0, "skipped": 0.0, "optimizer": "adam", "epsilon": 1e-3}
+    trainer = make_trainer(together / "straight", ALONE, settings)
     trainer.load(12)
-    whole = load_file(last(together / f"straight {name}") / "weights.safetensors")
+    whole = load_file(last(together / "straight") / "weights.safetensors")
     assert all(torch.equal(whole[key], value) for key, value in trainer.model.state_dict().items())
     moments = [state["exp_avg"] for state in trainer.optimizer.state.values()]
     assert [moment.shape for moment in moments] == [
@@ -346,16 +333,14 @@ def test_a_step_that_is_no_number_in_one_process_is_left_out_by_all_and_all_its_
     together: Path, tmp_path: Path
 ) -> None:
     train(tmp_path, ALONE, {"mishap": "nan", "at": 3})
-    (mine,), (its,) = logged(tmp_path, "skipped.jsonl"), logged(together / "ddp nan", "skipped.jsonl")
+    (mine,), (its,) = logged(tmp_path, "skipped.jsonl"), logged(together / "nan", "skipped.jsonl")
     assert mine["pairs"] == its["pairs"] and len(its["pairs"]) == ROWS[2]
     assert (mine["step"], mine["batch"]) == (its["step"], its["batch"]) == (3, 3)
 
 
 def test_memory_that_runs_out_in_one_process_splits_the_batches_of_all(found: list[dict[str, Any]]) -> None:
-    assert [each["ddp memory"]["parts"] for each in found] == [2, 2]
-    assert found[0]["ddp memory"]["messages"] == [
-        "memory ran out in another process: all compute a batch in 2 parts now"
-    ]
+    assert [each["memory"]["parts"] for each in found] == [2, 2]
+    assert found[0]["memory"]["messages"] == ["memory ran out in another process: all compute a batch in 2 parts now"]
 
 
 def test_a_batch_in_parts_leaves_out_the_layers_that_the_whole_one_does(tmp_path: Path) -> None:
@@ -464,19 +449,6 @@ def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -
     as_process(monkeypatch, 0, 0)
     with pytest.raises(UsageError, match="4 processes for 2 GPUs; give --nproc-per-node 2"):
         join()
-
-
-@pytest.mark.parametrize(
-    ("settings", "field"),
-    [({"optimizer": "muon"}, "parallel"), ({"optimizer": "adafactor"}, "parallel"), ({"ema_decay": 0.9}, "ema_decay")],
-    ids=str,
-)
-def test_what_needs_whole_matrices_does_not_go_with_fsdp(settings: Settings, field: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        TrainingConfig(parallel="fsdp", **settings)
-    problems = caught.value.errors()[0]["ctx"]["error"]  # type: ignore[attr-defined]
-    assert isinstance(problems, FieldProblems)
-    assert [problem.field for problem in problems.problems] == [field]
 
 
 if __name__ == "__main__":

@@ -54,14 +54,14 @@ class RecordedHere(Recorded[Any, Any]):
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch) -> type[RecordedHere]:
     """Where the recipe does not say otherwise, passes are recorded."""
-    unrecorded = trainer.make_learner
+    unrecorded = trainer.make_replica
 
-    def make_learner(parallel: Any, ranks: Any, model: Any, task: Any, device: Any, **switches: Any) -> Any:
+    def make_replica(ranks: Any, model: Any, task: Any, device: Any, **switches: Any) -> Any:
         if switches["records"]:
             return RecordedHere(ranks, model, task, device, switches["say"])
-        return unrecorded(parallel, ranks, model, task, device, **switches)
+        return unrecorded(ranks, model, task, device, **switches)
 
-    monkeypatch.setattr(trainer, "make_learner", make_learner)
+    monkeypatch.setattr(trainer, "make_replica", make_replica)
     monkeypatch.setattr(RecordedHere, "failing", None)
     Again.replays = 0
     return RecordedHere
@@ -138,11 +138,11 @@ def test_memory_that_runs_out_is_first_taken_from_recordings(
 ) -> None:
     computed, failures = Recorded.backward, []
 
-    def fail_once(learner: RecordedHere, batch: Any) -> Any:
+    def fail_once(replica: RecordedHere, batch: Any) -> Any:
         if not failures and Again.replays >= 3:
-            failures.append(learner.fits)
+            failures.append(replica.fits)
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
-        return computed(learner, batch)
+        return computed(replica, batch)
 
     monkeypatch.setattr(recording, "backward", fail_once)
     recorded, plain = both(tiny_run, tmp_path)

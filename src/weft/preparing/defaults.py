@@ -163,7 +163,7 @@ def keys_without_use(recipe: TranslationRecipe, is_open: set[str]) -> list[str]:
     if training.init is not None:
         has_usual_rate = training.optimizer in RATE_FACTORS and training.schedule != "noam"
         keys += is_open if has_usual_rate else is_open - {"training.learning_rate"}
-    if "training.learning_rate" not in is_open or training.schedule == "noam" or training.parallel == "fsdp":
+    if "training.learning_rate" not in is_open or training.schedule == "noam":
         keys.append("training.optimizer")
     return keys
 

@@ -42,7 +42,6 @@ from weft.runs.train import (
 )
 from weft.runs.trial import TranslationTrainer, Trial, run_seconds, target_tokens, times_due, try_out
 from weft.runtime import keep_memory_pages, keep_programs
-from weft.training.distributed import ALONE, SharedRunFolder
 from weft.training.recording import Recorded
 from weft.training.recovery import naming_lack_of_memory
 from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors
@@ -189,7 +188,7 @@ def plan(
     resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
     corpora = read_all(resolved.recipe, data_root, listener)
     with TemporaryDirectory() as scratch:
-        folder = SharedRunFolder(run_path, ALONE)
+        folder = RunFolder(run_path)
         model, store, so_far = model_to_train(resolved, corpora, folder, Path(scratch) / "corpus", listener)
         steps_done = 0 if so_far is None else so_far.status.last
         with trainer_for_a_trial(model, store, corpora, listener) as trainer:
@@ -238,7 +237,7 @@ def plan(
 
 
 def model_to_train(
-    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: SharedRunFolder, folder: Path, listener: Listener
+    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: RunFolder, folder: Path, listener: Listener
 ) -> tuple[TranslationModel, Store, SoFar | None]:
     """The model as training would begin, or go on, with it, its pairs, and the run where it has begun.
 
@@ -296,7 +295,7 @@ def memory_by_use(trainer: TranslationTrainer) -> dict[str, int]:
         "optimizer": optimizer_bytes(trainer),
         **average,
         "activations": activations,
-        **({"recordings": activations} if isinstance(trainer.learner, Recorded) else {}),
+        **({"recordings": activations} if isinstance(trainer.replica, Recorded) else {}),
     }
 
 

@@ -77,7 +77,7 @@ from weft.tasks.translation import TranslationTask
 from weft.text.vocabulary import PADDING_ID
 from weft.training.averaging import Weights
 from weft.training.config import TrainingConfig
-from weft.training.distributed import ALONE, Ranks, SharedRunFolder, joined
+from weft.training.distributed import ALONE, Ranks, joined
 from weft.training.progress import Progress
 from weft.training.recovery import naming_lack_of_memory
 from weft.training.run_folder import DIAGNOSIS, RunFolder, RunStatus
@@ -171,7 +171,7 @@ def train_translation(
     keep_programs()
     if budget is not None:
         refuse_two_lengths(resolved)
-    run = SharedRunFolder(run_path, ranks)
+    run = RunFolder(run_path, ranks)
     with run.locked(), stop_on_signal(second_interrupts=ranks.size == 1) as stop:
         status = run.status()
         corpora = ranks.from_first(read_all, resolved.recipe, data_root, listener)
@@ -255,7 +255,7 @@ def with_epochs(resolved: Resolved[TranslationRecipe], epochs: int) -> Resolved[
 def begin(
     resolved: Resolved[TranslationRecipe],
     corpora: Corpora,
-    run: SharedRunFolder,
+    run: RunFolder,
     budget: Budget | None,
     listener: Listener,
 ) -> TranslationTrainer:
@@ -281,7 +281,7 @@ def fitted(
     prepared: Prepared,
     model: TranslationModel,
     corpora: Corpora,
-    run: SharedRunFolder,
+    run: RunFolder,
     budget: Budget,
     listener: Listener,
 ) -> TranslationModel:
@@ -302,7 +302,7 @@ def fitted(
 
 
 def fitted_steps(
-    model: TranslationModel, store: Store, corpora: Corpora, run: SharedRunFolder, budget: Budget, listener: Listener
+    model: TranslationModel, store: Store, corpora: Corpora, run: RunFolder, budget: Budget, listener: Listener
 ) -> Fit:
     """How many steps of the model a budget has time for, by a trial on a copy of it."""
     began, ranks = time.monotonic(), run.ranks
@@ -333,7 +333,7 @@ def trainer_for_a_trial(
     """A trainer whose run folder is gone after the block; `beside` is a folder on the disk that is tried out too."""
     with ExitStack() as stack:
         made = ranks.from_first(lambda: stack.enter_context(tempfile.TemporaryDirectory(prefix=".", dir=beside)))
-        run = SharedRunFolder(Path(made), ranks)
+        run = RunFolder(Path(made), ranks)
         ranks.from_first(run.checkpoints.mkdir)
         trainer = make_trainer(model, store, corpora, model.resolved, run, listener)
         trainer.config = trainer.config.model_copy(update={"most_skipped": math.inf})  # no run to end, no file to name
@@ -344,7 +344,7 @@ def go_on(
     resolved: Resolved[TranslationRecipe],
     so_far: SoFar,
     corpora: Corpora,
-    run: SharedRunFolder,
+    run: RunFolder,
     budget: Budget | None,
     listener: Listener,
 ) -> TranslationTrainer:
@@ -361,7 +361,7 @@ def go_on(
     return trainer
 
 
-def model_so_far(so_far: SoFar, run: SharedRunFolder, listener: Listener) -> TranslationModel:
+def model_so_far(so_far: SoFar, run: RunFolder, listener: Listener) -> TranslationModel:
     """The last checkpoint's model with the limits that the recipe gives now, and what this machine chooses.
 
     A run with a budget keeps the steps that it had time for.
@@ -478,7 +478,7 @@ def make_trainer(
     store: Store,
     corpora: Corpora,
     given: Resolved[TranslationRecipe],
-    run: SharedRunFolder,
+    run: RunFolder,
     listener: Listener,
 ) -> TranslationTrainer:
     """`given` is the recipe as the user gave it, before anything was filled in; a later run is compared with it."""

@@ -179,7 +179,7 @@ def try_steps(trainer: TranslationTrainer, batches: PairBatches, seconds: float)
 
     now = time.monotonic()
     steps_until(now + WARM_UP * seconds)
-    while not trainer.learner.is_settled and time.monotonic() < now + MOST_WARM_UP * WARM_UP * seconds:
+    while not trainer.replica.is_settled and time.monotonic() < now + MOST_WARM_UP * WARM_UP * seconds:
         steps_until(now)
     return steps_until(now + seconds)
 

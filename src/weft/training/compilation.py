@@ -1,7 +1,7 @@
 """A model's layers as kernels that torch writes for them (torch.compile; Ansel et al. 2024, "PyTorch 2").
 
-A layer is compiled by itself, not the model as a whole: layers of one kind share what was written for the first, the
-lengths of a batch stay open, and a model that is dealt out (sharding.py) still comes together layer by layer.
+Each layer is compiled by itself, not the model as a whole: layers of one kind share the kernels of the first, and the
+lengths of a batch stay open.
 """
 
 from typing import Any

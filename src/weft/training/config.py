@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -26,6 +26,8 @@ DecayRate = Annotated[float, Field(ge=0, lt=1)]
 
 
 class TrainingConfig(Settings):
+    RETIRED: ClassVar = {"parallel": "each process holds the whole model; remove the line"}
+
     batch_tokens: int | None = Field(default=None, ge=16, le=10_000_000)
     """Tokens a side and batch, padding counted (4096 where batch_sentences is left out too)."""
     batch_sentences: int | None = Field(default=None, ge=1, le=1_000_000)
@@ -35,8 +37,6 @@ class TrainingConfig(Settings):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Of the activations, and of muon's products; auto: bf16 where the hardware multiplies it natively. Parameters are
     always fp32."""
-    parallel: Literal["ddp", "fsdp"] = "ddp"
-    """Several processes (torchrun) hold the whole model each (ddp), or deal it out among themselves (fsdp)."""
     compile: bool = False
     """Have torch write kernels for the layers when training begins (torch.compile); needs a C++ compiler, on a GPU
     Triton."""
@@ -167,12 +167,6 @@ class TrainingConfig(Settings):
             if is_set and self.teachers and self.distill_weight == 1:
                 what = "belongs to the loss against the labels, of which distill_weight = 1 leaves none"
                 yield FieldProblem(key, what)
-        if self.parallel == "fsdp" and self.optimizer in ("adafactor", "muon"):
-            yield FieldProblem(
-                "parallel", f'deals out matrices that optimizer = "{self.optimizer}" must see whole; "ddp"'
-            )
-        if self.parallel == "fsdp" and self.ema_decay:
-            yield FieldProblem("ema_decay", 'needs parallel = "ddp"; average_last and average_best go with "fsdp" too')
         given = [key for key in ("ema_decay", "average_last", "average_best") if getattr(self, key)]
         for key in given[1:]:
             yield FieldProblem(key, f"is given beside {given[0]}; give one of them")

@@ -2,7 +2,6 @@
 
     joined     finds the others; without torchrun a process is alone, and all of this costs it nothing
     Ranks      what they do together: add up, agree, be told
-    Learner    where the weights are: all of them on every rank (Replica), or dealt out (sharding.py)
 
 Each rank takes its rows of every batch (data/batching.py). Gradients, losses and tokens are added up over all ranks
 before anything is divided or decided, so every rank takes the step that one process would take on the whole batch, and
@@ -15,32 +14,26 @@ of ranks where we divide by the tokens of all; it adds up after every backward p
 it must be told of layers that a step leaves out. What it has ahead of us is that it sends gradients while the backward
 pass still computes others.
 
-Nothing here knows text, or more of a model than nn.Module promises.
+Nothing here knows text, or a model.
 """
 
 import gc
 import os
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed import PrefixStore, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
 from weft.errors import FailedElsewhere, LostTouch, MemoryRanOut, MissingExtraError, UsageError, WeftError
 from weft.runtime import choose_device, derive_seed
-from weft.training.compilation import compile_layers
 from weft.training.heartbeat import BEAT, LONGEST_SILENCE, Heartbeat, Store
-from weft.training.losses import Loss
-from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors, restore_optimizer
-from weft.training.task import BatchOfRows, RecordableTask, Task
 
 PROMPT = timedelta(seconds=45)
 """How long a rank waits for the others in a step, where all have the same to do; then it takes one of them for dead."""
@@ -54,8 +47,6 @@ BUCKET = 1 << 23
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
-Model = TypeVar("Model", bound=nn.Module)
-Batch = TypeVar("Batch", bound=BatchOfRows)
 
 
 def is_first_process() -> bool:
@@ -295,179 +286,3 @@ def buckets(tensors: Iterable[Tensor], most: int) -> Iterator[list[Tensor]]:
         numbers += tensor.numel()
     if bucket:
         yield bucket
-
-
-class Learner(ABC, Generic[Batch]):
-    """Where the weights are that an update moves, and how the ranks' gradients become one: `Replica` and `Shards`."""
-
-    can_split: bool
-    """Whether a rank may compute its rows in parts of its own choice."""
-
-    moved: nn.Module
-    """The parameters that the optimizer moves."""
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether steps take as long now as later ones will."""
-        return True
-
-    def make_room(self) -> bool:
-        """Give back memory that training can do without; whether there was any."""
-        return False
-
-    def clear_gradients(self) -> None:
-        """Before those of a new update are made."""
-        self.moved.zero_grad()
-
-    @abstractmethod
-    def backward(self, batch: Batch) -> Loss:
-        """That of this rank's rows, whose gradients are added to those that are there."""
-
-    @abstractmethod
-    def gradients(self) -> list[Tensor]:
-        """Those of the loss summed over all ranks; what is done to them in place is done to what the optimizer sees."""
-
-    @abstractmethod
-    def norm(self, gradients: Sequence[Tensor]) -> Tensor:
-        """The length of these gradients, of all ranks together."""
-
-    def move(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
-        """Let the optimizer make its step at this learning rate."""
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        optimizer.step()
-
-    @abstractmethod
-    def gather(self) -> None:
-        """Let the model have the weights that were trained."""
-
-    @abstractmethod
-    def scatter(self) -> None:
-        """Train the weights that the model has from here on."""
-
-    @abstractmethod
-    def optimizer_tensors(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-        """Its state by name, whole; on the first rank, which writes it."""
-
-    @abstractmethod
-    def restore_optimizer(self, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-        """Put back what `optimizer_tensors` gave."""
-
-
-def make_learner(
-    parallel: Literal["ddp", "fsdp"],
-    ranks: Ranks,
-    model: Model,
-    task: Task[Model, Batch],
-    device: torch.device,
-    *,
-    compiles: bool = False,
-    records: bool = False,
-    say: Callable[[str], None] = lambda text: None,
-) -> Learner[Batch]:
-    """By the recipe's `training.parallel`; a process that is alone has nobody to deal its model out to."""
-    if parallel == "ddp" or ranks.size == 1:
-        if compiles:
-            compile_layers(model, device)
-        elif (
-            records
-            and ranks.size == 1
-            and device.type == "cuda"
-            and isinstance(task, RecordableTask)
-            and task.can_be_recorded
-        ):
-            from weft.training.recording import Recorded  # which is a Replica
-
-            return Recorded(ranks, model, task, device, say)
-        return Replica(ranks, model, task, device)
-    from weft.training.sharding import Shards  # what it imports takes half a second
-
-    return Shards(ranks, model, task, device, compiles=compiles)
-
-
-class Replica(Learner[Batch], Generic[Model, Batch]):
-    """The whole model on this rank; where there are others, they hold the same and take the same steps.
-
-    A parameter that a step leaves out (its gradient is None) must be left out by all ranks: what is left out is drawn
-    from Ranks.common, which begins anew with each part of a batch, whatever parts a rank computes it in.
-    """
-
-    can_split = True
-
-    def __init__(self, ranks: Ranks, model: Model, task: Task[Model, Batch], device: torch.device) -> None:
-        self.ranks, self.model, self.task, self.device = ranks, model, task, device
-        self.moved = model
-
-    def backward(self, batch: Batch) -> Loss:
-        loss = self.task.loss(self.model, batch.to(self.device))
-        loss.total.backward()
-        return loss
-
-    def gradients(self) -> list[Tensor]:
-        found = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
-        self.ranks.add_up_in_place(found)
-        return found
-
-    def norm(self, gradients: Sequence[Tensor]) -> Tensor:
-        return nn.utils.get_total_norm(gradients)
-
-    def gather(self) -> None: ...
-
-    def scatter(self) -> None: ...
-
-    def optimizer_tensors(self, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-        return optimizer_tensors(optimizer)
-
-    def restore_optimizer(self, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-        restore_optimizer(optimizer, tensors)
-
-
-class SharedRunFolder(RunFolder):
-    """The run folder of several processes: the first one reads and writes, the others wait and are told what it read.
-
-    So they need not see the same disk.
-    """
-
-    def __init__(self, path: Path, ranks: Ranks) -> None:
-        super().__init__(path)
-        self.ranks = ranks
-
-    @contextmanager
-    def locked(self, *, to_prepare: bool = False) -> Iterator[None]:
-        with ExitStack() as stack:
-            self.ranks.from_first(stack.enter_context, super().locked(to_prepare=to_prepare))
-            yield
-
-    def status(self) -> RunStatus | None:
-        return self.ranks.from_first(super().status)
-
-    def save(
-        self,
-        step: int,
-        write_model: Callable[[Path], None],
-        tensors: dict[str, Tensor],
-        state: dict[str, Any],
-        *,
-        best: int | None,
-        keep: Iterable[int] = (),
-    ) -> None:
-        save = super().save
-        self.ranks.from_first(lambda: save(step, write_model, tensors, state, best=best, keep=keep))
-
-    def write_status(self, status: RunStatus) -> None:
-        self.ranks.from_first(super().write_status, status)
-
-    def load(self, step: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        return self.ranks.from_first(super().load, step)
-
-    def sweep(self, keep: set[int | None]) -> None:
-        self.ranks.from_first(super().sweep, keep)
-
-    def clear(self) -> None:
-        self.ranks.from_first(super().clear)
-
-    def append(self, name: str, row: dict[str, Any]) -> None:
-        self.ranks.from_first(super().append, name, row)
-
-    def cut_logs(self, step: int) -> None:
-        self.ranks.from_first(super().cut_logs, step)

@@ -12,16 +12,18 @@ that was recorded is forgotten, and the rest of the run is computed as ever.
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeGuard, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from weft.errors import is_out_of_memory
-from weft.training.distributed import Ranks, Replica
+from weft.training.compilation import compile_layers
+from weft.training.distributed import Ranks
 from weft.training.losses import Loss
 from weft.training.optimizers import Both
-from weft.training.task import BatchOfRows, RecordableTask
+from weft.training.replica import Replica
+from weft.training.task import BatchOfRows, RecordableTask, Task
 
 Model = TypeVar("Model", bound=nn.Module)
 Batch = TypeVar("Batch", bound=BatchOfRows)
@@ -30,6 +32,29 @@ MOST_RECORDINGS = 1000
 """Of one run; a batch of yet another shape is computed without one. Each takes some MiB of the GPU."""
 SETTLED = 20
 """Batches in a row that were replayed, after which the others will be, too."""
+
+
+def make_replica(
+    ranks: Ranks,
+    model: Model,
+    task: Task[Model, Batch],
+    device: torch.device,
+    *,
+    compiles: bool = False,
+    records: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> Replica[Model, Batch]:
+    """The model as this process trains it: with compiled layers, with recorded passes where that is possible, or
+    neither."""
+    if compiles:
+        compile_layers(model, device)
+    elif records and ranks.size == 1 and device.type == "cuda" and can_be_recorded(task):
+        return Recorded(ranks, model, task, device, say)
+    return Replica(ranks, model, task, device)
+
+
+def can_be_recorded(task: Task[Model, Batch]) -> TypeGuard[RecordableTask[Model, Batch]]:
+    return isinstance(task, RecordableTask) and task.can_be_recorded
 
 
 class Graph(Protocol):
@@ -73,7 +98,7 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
         self.replayed_in_a_row = 0
         self.recordings: dict[Hashable, Recording | None] = {}
         """None where a batch of this shape was computed, but not recorded."""
-        self.step: Graph | Literal["was made", "was not made"] = "was not made"
+        self.update: Graph | Literal["was made", "was not made"] = "was not made"
         """Of the optimizer; its first one makes the optimizer's state, and is not recorded."""
         self.open()
 
@@ -111,7 +136,7 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
     def is_settled(self) -> bool:
         return not self.fits or self.replayed_in_a_row >= SETTLED
 
-    def make_room(self) -> bool:
+    def free_memory(self) -> bool:
         if self.fits:
             self.give_up()
             return True
@@ -119,13 +144,13 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
 
     def give_up(self) -> None:
         """Forget all recordings, make no others, and say so."""
-        self.fits, self.recordings, self.step = False, {}, "was made"
+        self.fits, self.recordings, self.update = False, {}, "was made"
         self.open()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         self.say("there is not enough memory to record the steps of this model: they are computed one by one")
 
-    def clear_gradients(self) -> None:
+    def zero_grad(self) -> None:
         for parameter, gradient in zip(self.trained, self.kept, strict=True):
             parameter.grad = gradient
         torch._foreach_zero_(self.kept)  # pyright: ignore[reportPrivateImportUsage]
@@ -172,30 +197,30 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
 
         return Recording(self.recorded(passes, "passes"), given, sums, list(self.model.buffers()))
 
-    def move(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
+    def step(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
         if not self.fits or not can_be_replayed(optimizer):
-            return super().move(optimizer, rate)
+            return super().step(optimizer, rate)
         self.rate.fill_(rate)
         for group in optimizer.param_groups:
             group["lr"] = self.rate
         with self.on_stream():
-            if self.step == "was made":
+            if self.update == "was made":
                 try:
                     with capturable(optimizer):
-                        self.step = self.recorded(optimizer.step, "step")
+                        self.update = self.recorded(optimizer.step, "step")
                 except (RuntimeError, MemoryError) as error:
                     if not is_out_of_memory(error):
                         raise
                     self.give_up()
-            if isinstance(self.step, str):
+            if isinstance(self.update, str):
                 optimizer.step()
-                self.step = "was made"
+                self.update = "was made"
             else:
-                self.step.replay()
+                self.update.replay()
 
     def restore_optimizer(self, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
         super().restore_optimizer(optimizer, tensors)
-        self.step = "was not made"  # with the tensors that are the state now
+        self.update = "was not made"  # with the tensors that are the state now
 
 
 def can_be_replayed(optimizer: torch.optim.Optimizer) -> bool:

@@ -12,6 +12,7 @@ A checkpoint is staged beside its place, synced to the disk, and renamed into pl
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import math
@@ -21,7 +22,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -30,6 +31,7 @@ from torch import Tensor
 
 from weft.errors import ModelError, Problem, RunError
 from weft.files import sha256, sync, try_lock, write_atomically
+from weft.training.distributed import ALONE, Ranks
 
 TENSORS, STATE = "training.safetensors", "training.json"
 SKIPPED = "skipped.jsonl"
@@ -77,11 +79,27 @@ def step_number(name: str) -> int:
     return int(name.removeprefix("checkpoints/step-"))
 
 
-class RunFolder:
-    """One training run on disk."""
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+
+def by_first_rank(
+    method: Callable[Concatenate["RunFolder", Arguments], Result],
+) -> Callable[Concatenate["RunFolder", Arguments], Result]:
+    """Let the first rank alone read or write; every rank gets what the method returns there."""
+
+    @functools.wraps(method)
+    def from_first(self: "RunFolder", *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+        return self.ranks.from_first(lambda: method(self, *arguments, **named))
+
+    return from_first
+
+
+class RunFolder:
+    """One training run on disk. Of several processes only the first one needs to see that disk."""
+
+    def __init__(self, path: Path, ranks: Ranks = ALONE) -> None:
+        self.path, self.ranks = path, ranks
         self.checkpoints = path / "checkpoints"
         self.corpus = path / "corpus"
 
@@ -93,6 +111,12 @@ class RunFolder:
         before the first checkpoint, everything that was made for it is gone again, but for the corpus of a block
         `to_prepare` it.
         """
+        with contextlib.ExitStack() as stack:
+            self.ranks.from_first(stack.enter_context, self._locked(to_prepare))
+            yield
+
+    @contextlib.contextmanager
+    def _locked(self, to_prepare: bool) -> Iterator[None]:
         with self._saying_what_was_not_read():
             self._refuse_other_folders()
             made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
@@ -174,6 +198,7 @@ class RunFolder:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
+    @by_first_rank
     def status(self) -> RunStatus | None:
         """What run.json says; None in a run that has no checkpoint yet."""
         path = self.path / "run.json"
@@ -191,6 +216,7 @@ class RunFolder:
     def checkpoint(self, step: int) -> Path:
         return self.checkpoints / f"step-{step}"
 
+    @by_first_rank
     def save(
         self,
         step: int,
@@ -218,9 +244,11 @@ class RunFolder:
             self.write_status(RunStatus(last=step, best=best))
             self.sweep(keep={step, best, *keep})
 
+    @by_first_rank
     def write_status(self, status: RunStatus) -> None:
         write_atomically(self.path / "run.json", status.to_json())
 
+    @by_first_rank
     def load(self, step: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The tensors and the state that `save` was given; raises ModelError where they are no longer that."""
         folder = self.checkpoint(step)
@@ -239,6 +267,7 @@ class RunFolder:
             raise ModelError(folder, [Problem(name, what) for name in changed])
         return tensors, state
 
+    @by_first_rank
     def sweep(self, keep: set[int | None]) -> None:
         """Remove checkpoints that nobody needs and what killed processes left half written.
 
@@ -258,6 +287,7 @@ class RunFolder:
             else:
                 wreck.unlink(missing_ok=True)
 
+    @by_first_rank
     def append(self, name: str, row: dict[str, Any]) -> None:
         """Add a line to one of the LOGS; a number that JSON does not know (NaN, infinity) is null."""
         known = {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
@@ -269,6 +299,7 @@ class RunFolder:
                 f"{self.path / name} could not be written: {error.strerror}; the last checkpoint is intact"
             ) from error
 
+    @by_first_rank
     def clear(self) -> None:
         """Remove what a run that has no checkpoint yet can have left."""
         with saying_what_was_not_written(self.path):
@@ -281,6 +312,7 @@ class RunFolder:
             if (self.path / name).exists():
                 sync(self.path / name)
 
+    @by_first_rank
     def cut_logs(self, step: int) -> None:
         """Take back the lines after this step, which the run will write again, and a torn last line."""
         for name in LOGS:

@@ -25,9 +25,10 @@ from weft.runtime import PRECISIONS, choose_precision, derive_seed
 from weft.training.ahead import made_ahead
 from weft.training.averaging import Weights, follow, holding, mean, put, weights_of
 from weft.training.config import SELECTABLE, Interval, TrainingConfig
-from weft.training.distributed import ALONE, Ranks, make_learner
+from weft.training.distributed import ALONE, Ranks
 from weft.training.optimizers import make_optimizer
 from weft.training.progress import Progress, Window
+from weft.training.recording import make_replica
 from weft.training.recovery import (
     FALLBACK_FACTOR,
     MOST_FALLBACKS,
@@ -37,6 +38,7 @@ from weft.training.recovery import (
 from weft.training.run_folder import (
     SKIPPED,
     RunFolder,
+    optimizer_tensors,
     weight_tensors,
     weights_in,
 )
@@ -82,8 +84,7 @@ class Trainer(Generic[Model, Batch]):
         self.horizon = config.horizon(self.steps_per_epoch, model_dim)
         self.validation_interval = Interval(config.validate_every, self.steps_per_epoch)
         self.checkpoint_interval = Interval(config.checkpoint_every or config.validate_every, self.steps_per_epoch)
-        self.learner = make_learner(
-            config.parallel,
+        self.replica = make_replica(
             ranks,
             model,
             task,
@@ -93,7 +94,7 @@ class Trainer(Generic[Model, Batch]):
             say=listener.on_message,
         )
         self.optimizer = make_optimizer(
-            self.learner.moved,
+            model,
             config.optimizer,
             learning_rate=config.learning_rate,
             momentum=config.momentum,
@@ -163,7 +164,7 @@ class Trainer(Generic[Model, Batch]):
         checked = torch.as_tensor(whole.loss).isfinite() & self.grad_norm.isfinite()
         if not bool(checked):  # the one number of a step that an accelerator is waited for
             return self.skip(batches, sums)
-        self.learner.move(self.optimizer, rate)
+        self.replica.step(self.optimizer, rate)
         if self.average is not None:
             follow(self.average, self.model, decay=self.config.ema_decay, step=step)
         progress.skipped_in_a_row = 0
@@ -178,32 +179,27 @@ class Trainer(Generic[Model, Batch]):
         while True:
             seed = derive_seed(self.seed, "step", self.progress.step + 1)
             self.ranks.seed(seed)
-            self.learner.clear_gradients()
+            self.replica.zero_grad()
             try:
                 return [self.forward_backward(batch, derive_seed(seed, "batch", n)) for n, batch in enumerate(batches)]
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
             # Out here, where the error no longer holds the tensors of the step.
-            if not self.learner.make_room():
+            if not self.replica.free_memory():
                 self.split_further(batches)
 
     def forward_backward(self, batch: Batch, seed: int) -> Window:
         """The seed is that of what all rows of a batch have in common, such as the layers that are left out."""
         sums = Window()
-        for part in batch.chunk(self.progress.parts if self.learner.can_split else 1):
+        for part in batch.chunk(self.progress.parts):
             self.ranks.common.manual_seed(seed)
-            sums.add(self.learner.backward(part))
+            sums.add(self.replica.backward(part))
         return sums
 
     def split_further(self, batches: Sequence[Batch]) -> None:
         progress, step = self.progress, self.progress.step + 1
         parts = 2 * progress.parts
-        if not self.learner.can_split:
-            raise MemoryRanOut(
-                f'memory ran out in step {step:,}, and with training.parallel = "fsdp" no process can split its rows '
-                "alone; begin a new run with smaller batches and more training.accumulate"
-            )
         if all(len(batch.chunk(parts)) == len(batch.chunk(progress.parts)) for batch in batches):
             raise MemoryRanOut(
                 f"memory ran out in step {step:,}, even with one row of a batch at a time; make the model smaller, or "
@@ -220,8 +216,8 @@ class Trainer(Generic[Model, Batch]):
     def clip(self, tokens: int) -> Tensor:
         """Make the gradients of the summed loss those of its mean over the tokens, no longer than clip_norm, in one
         pass over them; the length that they had before they were shortened."""
-        gradients = self.learner.gradients()
-        norm = self.learner.norm(gradients) / tokens
+        gradients = self.replica.gradients()
+        norm = nn.utils.get_total_norm(gradients) / tokens
         scale = (self.config.clip_norm / (norm + 1e-6)).clamp(max=1.0) / tokens
         torch._foreach_mul_(gradients, scale)  # pyright: ignore[reportPrivateImportUsage]
         return norm
@@ -364,7 +360,6 @@ class Trainer(Generic[Model, Batch]):
 
     def evaluate(self, weights: Weights | None) -> tuple[Evaluation, float]:
         """What the task finds out about the model, with other weights where they are given, and the metric to go by."""
-        self.learner.gather()
         self.model.eval()
         with holding(weights, self.model), torch.inference_mode():
             evaluation = self.task.evaluate(self.model)
@@ -499,13 +494,12 @@ class Trainer(Generic[Model, Batch]):
         progress.checkpointed_at = progress.seconds
         progress.window.read()
         progress.level.read()
-        self.learner.gather()
         self.refuse_broken_weights()
         with holding(self.average, self.model) as own:
             self.run.save(
                 progress.step,
                 lambda folder: self.write_model(folder, progress),
-                {**self.learner.optimizer_tensors(self.optimizer), **weight_tensors(own)},
+                {**optimizer_tensors(self.optimizer), **weight_tensors(own)},
                 {**self.identity, "progress": asdict(progress)},
                 best=progress.best_step,
                 keep=[step for step, _ in progress.kept],
@@ -537,8 +531,7 @@ class Trainer(Generic[Model, Batch]):
         saved = self.read_weights(self.run.checkpoint(step))
         try:
             put(saved if as_validated else weights_in(tensors) or saved, self.model)
-            self.learner.scatter()
-            self.learner.restore_optimizer(self.optimizer, tensors)
+            self.replica.restore_optimizer(self.optimizer, tensors)
         except (KeyError, TypeError, ValueError) as error:
             raise self.unfitting(step, error) from None
         self.average = {name: t.to(self.device) for name, t in saved.items()} if self.config.ema_decay else None

@@ -1,0 +1,65 @@
+"""The model that this process trains: its forward and backward passes, its gradients, and the optimizer's step.
+
+The Trainer (trainer.py) calls these methods in this order for every update. On a GPU `Recorded` (recording.py) replays
+what stands here.
+"""
+
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from weft.training.distributed import Ranks
+from weft.training.losses import Loss
+from weft.training.run_folder import restore_optimizer
+from weft.training.task import BatchOfRows, Task
+
+Model = TypeVar("Model", bound=nn.Module)
+Batch = TypeVar("Batch", bound=BatchOfRows)
+
+
+class Replica(Generic[Model, Batch]):
+    """The whole model on this rank; other ranks hold the same weights and take the same steps.
+
+    A parameter that a step leaves out (its gradient is None) must be left out by all ranks: what is left out is drawn
+    from Ranks.common, which begins anew with each part of a batch, whatever parts a rank computes it in.
+    """
+
+    def __init__(self, ranks: Ranks, model: Model, task: Task[Model, Batch], device: torch.device) -> None:
+        self.ranks, self.model, self.task, self.device = ranks, model, task, device
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether steps take as long now as later ones will."""
+        return True
+
+    def zero_grad(self) -> None:
+        """Clear the gradients before those of a new update are computed."""
+        self.model.zero_grad()
+
+    def backward(self, batch: Batch) -> Loss:
+        """Add the gradients of this rank's rows to those that are there, and return their loss."""
+        loss = self.task.loss(self.model, batch.to(self.device))
+        loss.total.backward()
+        return loss
+
+    def gradients(self) -> list[Tensor]:
+        """Gradients of the loss summed over all ranks; the tensors are the optimizer's own, so in-place changes take
+        effect."""
+        found = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        self.ranks.add_up_in_place(found)
+        return found
+
+    def step(self, optimizer: torch.optim.Optimizer, rate: float) -> None:
+        """Update the weights at this learning rate."""
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+
+    def restore_optimizer(self, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+        """Load the optimizer's state from the tensors of a checkpoint."""
+        restore_optimizer(optimizer, tensors)
+
+    def free_memory(self) -> bool:
+        """Give up memory that training can do without; returns whether there was any."""
+        return False
