@@ -1,4 +1,4 @@
-"""What the tests of the server share: a translator that answers at once, services around it, a server on a socket."""
+"""Shared by the tests of the server: a translator that answers at once, services around it, a server on a socket."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ from weft.translating.translator import Translation, Translator, load_translator
 
 
 class Echo(Translator):
-    """Answers every text with itself in capitals, after `pause` seconds a call, and remembers what it was asked.
+    """Translates every text into itself in capitals, after `pause` seconds a call, and records its calls.
 
     While `gate` is not set, a call waits.
     """
@@ -64,9 +64,9 @@ def make_service(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> MakeService
     monkeypatch.setattr(models, "load_for", lambda folder, *settings: Echo(load_translator(folder)))
 
     def make(keys: Keys | None = None, *, logs_texts: bool = False, **limits: Any) -> Service:
-        house = ServerState(Limits(**limits), Metrics(), keys or Keys())
-        served = Models([Source(str(tiny_run / "run"))], house.metrics.observe_batch)
-        return Service(served, house, Detector(served.languages), logs_texts)
+        state = ServerState(Limits(**limits), Metrics(), keys or Keys())
+        served = Models([Source(str(tiny_run / "run"))], state.metrics.observe_batch)
+        return Service(served, state, Detector(served.languages), logs_texts)
 
     return make
 

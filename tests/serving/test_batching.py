@@ -1,4 +1,4 @@
-"""The thread of a model: whose sentences meet in a batch, who waits for whom, and whose fault is whose."""
+"""The thread of a model: how batches are filled, how long jobs wait, and that a job fails alone."""
 
 import asyncio
 import threading
@@ -135,7 +135,7 @@ def test_a_job_fails_alone_and_those_in_its_batch_are_answered() -> None:
     with_worker(test)
 
 
-def test_of_a_job_whose_client_has_gone_nothing_more_is_searched() -> None:
+def test_a_job_whose_client_has_left_is_not_searched() -> None:
     async def test(worker: Worker, search: Search) -> None:
         gone, after = Job(["gone"] * 100, search, kind=None), Job(["after"], search, kind=None)
         waiting = asyncio.create_task(gone.all())
@@ -177,7 +177,7 @@ def test_a_closed_worker_answers_what_waits_and_takes_no_more() -> None:
     with_worker(test)
 
 
-def test_a_search_learns_that_nobody_waits_for_it_any_more() -> None:
+def test_a_search_is_told_when_its_answers_are_no_longer_wanted() -> None:
     async def test(worker: Worker, search: Search) -> None:
         asked = threading.Event()
 

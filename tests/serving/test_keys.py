@@ -11,7 +11,7 @@ from weft.errors import ProblemsError, UsageError
 from weft.serving.keys import Keys, add_key, make_key, read_keys
 
 
-def test_a_key_is_known_by_its_hash_alone(tmp_path: Path) -> None:
+def test_a_key_is_stored_as_its_hash(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     first, second = make_key(), make_key()
     add_key(file, first, "the library's\npage")
@@ -48,7 +48,7 @@ def test_every_digest_is_compared_whichever_is_right(monkeypatch: pytest.MonkeyP
     assert compared == list(digests)
 
 
-def test_a_file_that_is_none_of_keys_is_refused_with_every_line_that_is_wrong(tmp_path: Path) -> None:
+def test_every_invalid_line_of_a_key_file_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(f"# ours\n{'a' * 64}\nweft-abc\n{'g' * 64}  name\n")
     with pytest.raises(ProblemsError, match="2 problems") as refused:
@@ -64,7 +64,7 @@ def test_a_file_that_is_none_of_keys_is_refused_with_every_line_that_is_wrong(tm
         read_keys(file)
 
 
-def test_what_never_ends_is_not_read_to_its_end_and_no_key_is_added_to_what_is_no_file(tmp_path: Path) -> None:
+def test_an_endless_file_is_not_read_and_no_key_is_added_to_a_device(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="larger than 1024 KiB"):
         read_keys(Path("/dev/zero"))
     os.mkfifo(tmp_path / "pipe")

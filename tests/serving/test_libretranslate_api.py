@@ -113,14 +113,14 @@ def test_the_settings_of_a_request_reach_the_search(make_service: MakeService) -
         ({"model": "other"}, "model: there is no model 'other'; there are run"),
     ],
 )
-def test_what_is_wrong_is_said_in_libretranslates_shape(app: Any, fields: dict[str, Any], message: str) -> None:
+def test_invalid_fields_are_reported_in_libretranslates_shape(app: Any, fields: dict[str, Any], message: str) -> None:
     answer = ask(app, "POST", "/translate", json={**HELLO, **fields})
     assert answer.status_code == 400
     assert answer.json().keys() == {"error"}
     assert message in answer.json()["error"]
 
 
-def test_where_the_texts_of_one_language_are_refused_those_of_the_others_are_not_waited_for(
+def test_if_the_texts_of_one_language_are_refused_those_of_others_are_cancelled(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service, was_left = make_service(), []
@@ -140,7 +140,7 @@ def test_where_the_texts_of_one_language_are_refused_those_of_the_others_are_not
     assert (answer.status_code, was_left) == (503, [["你好，朋友"]])
 
 
-def test_all_that_is_wrong_is_said_at_once(app: Any) -> None:
+def test_all_problems_are_reported_at_once(app: Any) -> None:
     error = ask(app, "POST", "/translate", json={"target": "de"}).json()["error"]
     assert "missing q parameter" in error and "missing source parameter" in error and "'de' is not supported" in error
 
@@ -158,13 +158,13 @@ def test_all_that_is_wrong_is_said_at_once(app: Any) -> None:
         (b'{"q": "\\ud800", "source": "zh", "target": "en"}', "q"),
     ],
 )
-def test_a_body_that_is_no_request_is_refused(app: Any, body: bytes, message: str) -> None:
+def test_an_invalid_body_is_refused(app: Any, body: bytes, message: str) -> None:
     answer = ask(app, "POST", "/translate", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
     assert message in answer.json()["error"]
 
 
-def test_a_form_that_is_none_is_refused(app: Any) -> None:
+def test_an_invalid_form_is_refused(app: Any) -> None:
     kinds = {
         "application/x-www-form-urlencoded": b"q=%ff&source=zh&target=en",
         "application/x-www-form-urlencoded; charset=utf-8": b"q=\xff&source=zh&target=en",
@@ -193,7 +193,7 @@ def test_a_form_in_another_charset_than_utf_8_is_refused(app: Any, path: str) ->
     assert status("; Charset=punycode") == status(";charset=punycode") == 415
 
 
-def test_a_form_that_is_encoded_for_an_address_is_in_utf_8_as_well(app: Any) -> None:
+def test_a_urlencoded_form_has_to_be_in_utf_8_too(app: Any) -> None:
     def status(charset: str) -> int:
         kind = {"Content-Type": f"application/x-www-form-urlencoded; charset={charset}"}
         return ask(app, "POST", "/translate", content=b"q=hello&source=zh&target=en", headers=kind).status_code
@@ -201,7 +201,7 @@ def test_a_form_that_is_encoded_for_an_address_is_in_utf_8_as_well(app: Any) -> 
     assert [status(charset) for charset in ("UTF-8", "utf8", "latin-1", "punycode")] == [200, 200, 415, 415]
 
 
-def test_a_field_beside_a_file_is_short(app: Any) -> None:
+def test_a_form_field_next_to_a_file_has_a_length_limit(app: Any) -> None:
     sent = {"file": ("notes.txt", b"one " * 10_000)}
     fields = {"source": "zh", "target": "en"}
     assert ask(app, "POST", "/translate_file", files=sent, data=fields).status_code == 200
@@ -233,7 +233,7 @@ def test_a_file_is_answered_by_a_link_to_its_translation(app: Any) -> None:
     assert ask(app, "GET", "/download_file/..%2f..%2fetc%2fpasswd").status_code == 404
 
 
-def test_a_file_of_another_kind_or_none_is_refused(app: Any) -> None:
+def test_an_unsupported_or_missing_file_is_refused(app: Any) -> None:
     fields = {"source": "zh", "target": "en"}
     for name, data in (("x.pdf", b"%PDF"), ("../../x", b""), ("x.docx", b"PK"), ("x.txt", b"\xff"), ("x.srt", b"hi")):
         answer = ask(app, "POST", "/translate_file", files={"file": (name, data)}, data=fields)
@@ -260,7 +260,7 @@ def test_a_translation_that_loops_is_searched_again_and_flagged(
     assert 'weft_flagged_total{flag="repetition",model="run"} 1.0' in service.state.metrics.export().decode()
 
 
-def test_what_it_counts_is_read_by_prometheus(app: Any) -> None:
+def test_metrics_are_readable_by_prometheus(app: Any) -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
     translate(app, q=["one", "three"])
@@ -277,7 +277,7 @@ def test_what_it_counts_is_read_by_prometheus(app: Any) -> None:
     assert samples["weft_sentences_waiting", "run"] == 0
 
 
-def test_the_description_lists_every_path_with_what_it_may_refuse(app: Any, tmp_path: Path) -> None:
+def test_the_openapi_document_lists_every_path_with_its_limits_and_refusals(app: Any, tmp_path: Path) -> None:
     description = ask(app, "GET", "/openapi.json").json()
     assert json.dumps(description)  # no NaN, nothing but JSON
     assert {"/translate", "/detect", "/languages", "/v1/chat/completions", "/weft/stream"} <= description[

@@ -28,7 +28,7 @@ def test_the_last_user_message_is_translated(app: Any) -> None:
     assert completion["usage"]["total_tokens"] > 0
 
 
-def test_a_stream_has_a_chunk_a_sentence_and_an_end(app: Any) -> None:
+def test_a_stream_has_a_chunk_per_sentence_and_an_end(app: Any) -> None:
     messages = [{"role": "user", "content": "一。二。\n三。"}]
     answer = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "messages": messages, "stream": True})
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -47,7 +47,7 @@ def chunks_of(app: Any, content: str, **asked: Any) -> list[dict[str, Any]]:
     return [json.loads(event.removeprefix("data: ")) for event in events]
 
 
-def test_a_stream_tells_what_it_used_where_that_is_asked_for(app: Any) -> None:
+def test_a_stream_reports_usage_if_asked(app: Any) -> None:
     usage = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "n": 1}).json()["usage"]
     *chunks, last = chunks_of(app, "hello", stream_options={"include_usage": True})
     assert (last["choices"], last["usage"]) == ([], usage)
@@ -56,7 +56,7 @@ def test_a_stream_tells_what_it_used_where_that_is_asked_for(app: Any) -> None:
         assert all(one["choices"] and "usage" not in one for one in chunks_of(app, "hello", stream_options=options))
 
 
-def test_a_translation_that_was_cut_finishes_by_its_length(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_translation_has_the_finish_reason_length(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def flags_of(source: str, *arguments: Any) -> frozenset[str]:
         return frozenset({"length"} if "cut" in source else {"repetition"})
 
@@ -68,7 +68,7 @@ def test_a_translation_that_was_cut_finishes_by_its_length(app: Any, monkeypatch
         assert chunks_of(app, content)[-1]["choices"][0]["finish_reason"] == reason
 
 
-def test_what_stands_beside_the_last_user_message_is_not_looked_at(make_service: MakeService) -> None:
+def test_other_messages_than_the_last_of_the_user_are_ignored(make_service: MakeService) -> None:
     app = make_app(make_service(characters=20))
     before = [
         {"role": "system", "content": "x" * 21},
@@ -98,7 +98,7 @@ def test_models_are_listed_and_shown(app: Any) -> None:
     assert ask(app, "GET", "/v1/models/run").json() == model
 
 
-def test_what_is_wrong_is_said_in_openais_shape(make_service: MakeService) -> None:
+def test_errors_have_openais_shape(make_service: MakeService) -> None:
     app = make_app(make_service(Keys((bytes(32),))))
     missing = ask(app, "POST", "/v1/chat/completions", json=CHAT)
     assert (missing.status_code, missing.json()["error"]["type"]) == (401, "authentication_error")

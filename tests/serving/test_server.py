@@ -1,4 +1,4 @@
-"""A server on a socket: clients as people install them, an end that loses nothing, models changed under load."""
+"""A server on a socket: unchanged client libraries, a shutdown that loses no request, models replaced under load."""
 
 import asyncio
 import json
@@ -63,7 +63,7 @@ def test_openais_client_works_unchanged(make_service: MakeService) -> None:
 
 
 def ask_many(address: str, number: int, *, each: int = 1) -> list[tuple[str, Any]]:
-    """Texts and what came back for them, from so many clients at once, `each` one after the other."""
+    """Texts and what came back for them, from `number` concurrent clients with `each` requests one after the other."""
 
     async def client_of(client: httpx.AsyncClient, who: int) -> list[tuple[str, Any]]:
         found = []
@@ -134,7 +134,7 @@ def test_models_are_changed_under_load_and_no_request_is_lost(make_service: Make
     assert echo_of(service) is not first and first.calls
 
 
-def test_where_the_queue_is_full_the_next_is_refused_at_once(make_service: MakeService) -> None:
+def test_a_request_to_a_full_queue_is_refused_at_once(make_service: MakeService) -> None:
     service = make_service(queue=4)
     gate = echo_of(service).gate
     gate.clear()
@@ -184,7 +184,7 @@ def test_one_connection_more_than_may_be_open_is_refused(make_service: MakeServi
         assert status == [200, 200, 503]
 
 
-def test_a_client_that_leaves_frees_its_place_and_its_sentences(make_service: MakeService) -> None:
+def test_a_client_that_disconnects_frees_its_slot_and_its_sentences(make_service: MakeService) -> None:
     service = make_service()
     echo = echo_of(service)
     body = json.dumps({"q": "一。" * 2000, "source": "zh", "target": "en"}).encode()
@@ -202,7 +202,7 @@ def test_a_client_that_leaves_frees_its_place_and_its_sentences(make_service: Ma
     assert len(echo.calls) == 2
 
 
-def test_connections_on_which_nothing_comes_are_ended(make_service: MakeService) -> None:
+def test_silent_connections_are_closed(make_service: MakeService) -> None:
     whole, half = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n", b"POST /translate HTTP/1.1\r\nHost: x\r\nX-Half: "
     with serving(make_service(body_seconds=0.5)) as (address, _), ExitStack() as connections:
         port = int(address.rpartition(":")[2])
@@ -240,7 +240,7 @@ def test_a_head_is_asked_for_and_a_target_written_as_http_has_it(make_service: M
             assert b"content-length: 0" not in head.lower()
 
 
-def test_what_is_no_http_earns_an_error_and_the_server_goes_on(make_service: MakeService) -> None:
+def test_invalid_http_gets_an_error_and_the_server_continues(make_service: MakeService) -> None:
     with serving(make_service()) as (address, _):
         port = int(address.rpartition(":")[2])
         for garbage in (
@@ -296,7 +296,7 @@ def test_a_signal_ends_the_process_after_what_was_begun_and_hup_loads_anew(tiny_
         assert "models reloaded" in log and "苹果" not in log
 
 
-def test_an_end_that_cuts_off_a_stream_is_an_ordinary_end(tiny_run: Path) -> None:
+def test_a_shutdown_that_cuts_off_a_stream_exits_normally(tiny_run: Path) -> None:
     with process("--model", str(tiny_run / "run"), "--max-seconds", "1", "--grace", "0") as (running, address):
         long = {"q": "我有两个苹果。" * 20_000, "source": "zh", "target": "en"}
         with httpx.stream("POST", f"{address}/weft/stream", json=long, timeout=20) as answer:

@@ -1,4 +1,4 @@
-"""Streams have the time of a document, and say so where it is over."""
+"""Streams have the time of a document, and report when it is over."""
 
 import asyncio
 import gc

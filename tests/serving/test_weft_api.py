@@ -1,4 +1,4 @@
-"""Streams, explanations, alternatives at a word, and models loaded anew."""
+"""Streams, explanations, alternatives at a word, and reloading the models."""
 
 import asyncio
 import json
@@ -77,7 +77,7 @@ def test_alternatives_at_a_place_go_on_from_the_prefix(real_app: Any) -> None:
     assert all(one["text"].startswith("I have") and one.keys() == {"word", "text", "score"} for one in found)
 
 
-def test_what_goes_with_an_explained_text_has_a_bound_too(real_app: Any) -> None:
+def test_the_translation_of_an_explained_text_has_limits_too(real_app: Any) -> None:
     asked = {"q": "我有两个苹果。", "source": "zh", "target": "en"}
     for path, field in (("/weft/alternatives", "prefix"), ("/weft/explain", "translation")):
         refused = ask(real_app, "POST", path, json={**asked, field: "I" * 1601})
@@ -105,12 +105,12 @@ def test_alternatives_are_not_found_for_a_text_of_endless_pieces(real_app: Any) 
 
 
 @pytest.mark.parametrize(("best", "status"), [(2.0, 200), (2.5, 400), ("2", 400)])
-def test_a_whole_number_is_one_however_json_writes_it(real_app: Any, best: float, status: int) -> None:
+def test_an_integer_may_be_written_as_5_0_in_json(real_app: Any, best: float, status: int) -> None:
     asked = {"q": "我有两个苹果。", "source": "zh", "target": "en", "best": best}
     assert ask(real_app, "POST", "/weft/alternatives", json=asked).status_code == status
 
 
-def test_alternatives_that_nobody_waits_for_any_more_are_given_up(
+def test_alternatives_that_are_no_longer_wanted_are_abandoned(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = threading.Event()
@@ -145,7 +145,7 @@ def test_an_explanation_has_a_row_of_attention_for_each_target_piece(real_app: A
     assert english.json()["source"] == "hello"  # there is one model to ask about, whatever the text looks like
 
 
-def test_loading_anew_takes_a_key_of_the_server(make_service: MakeService) -> None:
+def test_a_reload_needs_a_key(make_service: MakeService) -> None:
     refused = ask(make_app(make_service()), "POST", "/weft/reload")
     assert (refused.status_code, "kill -HUP" in refused.json()["error"]) == (403, True)
     service = make_service(Keys((bytes.fromhex(line_for("k", "")),)))
@@ -156,7 +156,7 @@ def test_loading_anew_takes_a_key_of_the_server(make_service: MakeService) -> No
     assert echo_of(service) is not before
 
 
-def test_new_models_that_are_wrong_leave_the_old_ones_in_place(
+def test_if_new_models_fail_to_load_the_old_ones_stay(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = make_service(Keys((bytes.fromhex(line_for("k", "")),)))
@@ -173,7 +173,7 @@ def test_new_models_that_are_wrong_leave_the_old_ones_in_place(
     assert ask(app, "POST", "/translate", json={**TEXT, "api_key": "k"}).status_code == 200
 
 
-def test_the_new_models_before_one_that_is_wrong_are_let_go(
+def test_new_models_loaded_before_one_that_fails_are_freed(
     tiny_run: Path, tmp_path: Path, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other").symlink_to(tiny_run / "run")
@@ -203,7 +203,7 @@ def test_the_new_models_before_one_that_is_wrong_are_let_go(
     served.close(10)
 
 
-def test_loading_anew_goes_on_when_its_client_leaves_and_nobody_loads_beside_it(
+def test_a_reload_is_finished_without_its_client_and_a_second_one_waits(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = make_service()
@@ -240,7 +240,7 @@ def test_loading_anew_goes_on_when_its_client_leaves_and_nobody_loads_beside_it(
     assert 'weft_reloads_total{outcome="done"} 2.0' in service.state.metrics.export().decode()
 
 
-def test_a_model_is_kept_by_its_requests_and_ends_with_the_last(make_service: MakeService) -> None:
+def test_a_model_is_freed_after_its_last_request(make_service: MakeService) -> None:
     service = make_service()
     (held,) = service.models
     thread = held.worker.thread
@@ -266,6 +266,6 @@ def test_a_model_is_called_as_its_folder_and_a_link_as_it_is_itself(
     ]
 
 
-def test_models_of_one_name_are_refused() -> None:
+def test_models_of_equal_names_are_refused() -> None:
     with pytest.raises(UsageError, match="several models are called zh-en"):
         ids_of([Source("a/zh-en"), Source("b/zh-en")])
