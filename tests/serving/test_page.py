@@ -290,7 +290,7 @@ def test_other_translations_stand_below_and_change_places_with_the_one_above(vis
     answer.locator(".word").first.hover()
     expect(page.locator("#readout")).to_contain_text("sure")
     page.locator("#beam summary").click()
-    expect(page.locator("#beam")).to_contain_text("The plain search did not lead here")
+    expect(page.locator("#beam")).to_contain_text("The plain search did not find this translation")
 
 
 def test_a_long_text_comes_sentence_by_sentence_and_keeps_its_lines(visit: Visit, address: str) -> None:
@@ -450,7 +450,7 @@ def test_the_tree_of_the_search_is_drawn_and_folds(visit: Visit, address: str) -
     told = explained(address)["beam"]["nodes"]
     nodes = page.locator("#beam .node")
     expect(nodes).to_have_count(sum(node["state"] != "dropped" for node in told))
-    page.get_by_label("Show what was dropped").check()
+    page.get_by_label("Show dropped branches").check()
     expect(nodes).to_have_count(len(told))
     best = sum(node["state"] == "best" for node in told)
     expect(page.locator("#beam .node.best")).to_have_count(best)
@@ -529,7 +529,7 @@ def test_a_choice_that_drops_a_term_says_so(visit: Visit) -> None:
     for warned in (True, False):
         answer.locator(".word").first.click()
         page.locator("#choices li button").first.click()
-        expect(page.locator("#flags").get_by_text("holds terms of the glossary: pear")).to_be_visible(visible=warned)
+        expect(page.locator("#flags").get_by_text("contains these terms of the glossary: pear")).to_be_visible(visible=warned)
 
 
 def test_a_row_of_the_glossary_is_named_by_its_term_and_marked_where_a_later_one_has_it_too(visit: Visit) -> None:
@@ -542,10 +542,10 @@ def test_a_row_of_the_glossary_is_named_by_its_term_and_marked_where_a_later_one
     terms = page.get_by_label("Term", exact=True)
     expect(terms.first).to_have_attribute("aria-invalid", "true")
     expect(terms.last).to_have_attribute("aria-invalid", "false")
-    expect(page.get_by_text("stands here more than once")).to_be_visible()
+    expect(page.get_by_text("occurs more than once")).to_be_visible()
     terms.last.fill("梨")
     expect(terms.first).to_have_attribute("aria-invalid", "false")
-    expect(page.get_by_text("stands here more than once")).to_be_hidden()
+    expect(page.get_by_text("occurs more than once")).to_be_hidden()
 
 
 def test_two_tabs_keep_the_terms_and_the_history_of_both(visit: Visit) -> None:
@@ -711,7 +711,7 @@ def test_a_stream_that_breaks_off_leaves_what_came(visit: Visit) -> None:
     page.route("**/weft/stream", broken_off(SENTENCE, "Three."))
     page.locator("#text").fill(LONG)
     page.locator("#go").click()
-    expect(page.get_by_role("alert")).to_contain_text("The answer broke off.")
+    expect(page.get_by_role("alert")).to_contain_text("The answer was cut off")
     expect(page.get_by_role("alert")).to_contain_text("the model is gone")
     expect(page.locator("#answer")).to_have_text("Three.")
 
@@ -732,7 +732,7 @@ def test_a_server_with_keys_has_a_field_for_one(visit: Visit, run: Path, faults:
         page.locator("#source").select_option("zh")
         page.locator("#text").fill(SENTENCE)
         page.locator("#go").click()
-        expect(page.get_by_role("alert")).to_contain_text("The server wants a valid API key.")
+        expect(page.get_by_role("alert")).to_contain_text("The server requires a valid API key.")
         take_refusals(faults, 1)
         page.get_by_label("API key").fill(KEY)
         answer = translate(page)

@@ -60,7 +60,7 @@ export class Choices {
       list.append(...others.map((choice) => choiceOf(choice, prefix, onChoice)));
       put(note, "no_choice");
       note.hidden = others.length > 0;
-      if (document.activeElement === close) list.querySelector("button")?.focus(); // nobody writes a word of their own
+      if (document.activeElement === close) list.querySelector("button")?.focus(); // unless the user is writing a word
       this.#place();
     });
   }
@@ -72,7 +72,7 @@ export class Choices {
     if (refocus) this.#element.focus();
   }
 
-  /** A field for a word of one's own, which the translation goes on from. */
+  /** A field for a word of the user, from which the translation continues. */
   #ownWord(prefix, word, onWord) {
     const field = make("input", {
       type: "text",

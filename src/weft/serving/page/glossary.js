@@ -24,7 +24,7 @@ export class Glossary {
 
   /** Shows the table of these languages. */
   show(pair) {
-    if (pair.source === this.#pair.source && pair.target === this.#pair.target) return; // somebody may be writing in it
+    if (pair.source === this.#pair.source && pair.target === this.#pair.target) return; // the user may be writing in it
     this.#pair = pair;
     this.render();
   }

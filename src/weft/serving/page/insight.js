@@ -1,8 +1,8 @@
 /**
  * Looking inside a translation: attention, confidence, and the tree of the search.
  *
- * An explanation costs the server more than a translation. It is asked for a sentence once somebody rests on one of its
- * words, wants to see the confidence or opens the tree.
+ * An explanation costs the server more than a translation. It is requested for a sentence when the user rests on one
+ * of its words, wants to see the confidence or opens the tree.
  */
 
 import { BeamTree } from "./beam_tree.js";
@@ -112,7 +112,7 @@ export class Insight {
     return mine === this.#pointed;
   }
 
-  /** The explanation of a sentence, asked for once; anew where that failed. */
+  /** The explanation of a sentence, requested once, again if that failed. */
   #explained(sentence) {
     if (!sentence.explained) {
       const asked = this.#explain(sentence).catch((error) => {

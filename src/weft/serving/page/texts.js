@@ -1,5 +1,5 @@
 /**
- * What the page says, in English and Chinese, and how a text gets into an element.
+ * The texts of the page in English and Chinese, and how they are put into elements.
  *
  * put, label      give an element a text or a label by its key; both follow when the language is changed
  * speak           changes the language of the whole page
@@ -15,7 +15,7 @@ export const TEXTS = {
     swap: "Swap the languages",
     source_text: "Text",
     translation: "Translation",
-    answer_words: "Translation, word by word: the arrow keys walk, Enter shows what else could stand there",
+    answer_words: "Translation, word by word: arrow keys move, Enter shows alternatives for a word",
     write_here: "Write or paste a text",
     detect: "Detect language",
     detected: "{language} (detected)",
@@ -28,9 +28,9 @@ export const TEXTS = {
     copy: "Copy",
     copy_as_curl: "Copy as curl",
     copied: "Copied.",
-    copied_without_key: "Copied; YOUR_KEY stands for the API key.",
-    not_copied: "The browser did not let the page copy.",
-    nothing_to_copy: "There is nothing to copy yet.",
+    copied_without_key: "Copied, with YOUR_KEY in place of the API key.",
+    not_copied: "The browser did not allow the page to copy.",
+    nothing_to_copy: "Nothing to copy yet.",
     api_key: "API key",
     dark: "Dark colors",
     other_language: "中文",
@@ -39,42 +39,43 @@ export const TEXTS = {
     glossary: "Glossary",
     history: "History",
     keys:
-      "Ctrl+Enter translates. In the translation the arrow keys walk from word to word, Enter shows what else could " +
-      "stand there, Escape closes.",
+      "Ctrl+Enter translates. In the translation, arrow keys move from word to word, Enter shows alternatives, " +
+      "Escape closes.",
     translating: "Translating …",
     sentences: "Sentences so far: {count} …",
     done: "Done in {seconds} s.",
     stopped: "Stopped.",
     translation_is: "Translation: {text}",
     no_model:
-      "This looks like {source}, which is not translated to {target} here. If it is another language, choose it above.",
+      "This looks like {source}, which this server does not translate to {target}. If it is another language, choose " +
+      "it above.",
     flag_repetition: "The translation repeats itself; compare it with the text.",
-    flag_length: "The translation was cut where it got too long; compare it with the text.",
-    terms_lost: "The translation that was chosen no longer holds terms of the glossary: {terms}",
+    flag_length: "The translation was cut off at its maximum length; compare it with the text.",
+    terms_lost: "The chosen translation no longer contains these terms of the glossary: {terms}",
     nothing_written: "Write a text first.",
     stale: "The text or its languages have changed since it was translated.",
     confidence_is: "Dotted: less than 80% sure. Underlined: less than 50%. Wavy: less than 20%. Gray: not known.",
-    explaining: "Looking inside …",
+    explaining: "Explaining …",
     not_explained: "No explanation: {reason}",
-    attended: "{word}: {probability} sure; looked at {sources}",
+    attended: "{word}: {probability} sure; attended to {sources}",
     attended_none: "{word}: {probability} sure",
-    needed: "; needed {source} most",
-    written_by: "{source}: looked at by {words}",
-    written_by_none: "{source}: hardly looked at",
+    needed: "; depended most on {source}",
+    written_by: "{source}: attended to by {words}",
+    written_by_none: "{source}: hardly attended to",
     with_share: "{word} {share}",
     separator: ", ",
     instead_of: "Instead of “{word}”",
     own_word: "Another word",
     ends_here: "(the sentence ends)",
-    no_choice: "The model sees nothing else here.",
+    no_choice: "The model has no alternative here.",
     close: "Close",
     again: "Try again",
     beam_empty: "Translate a text, then open this to see what the search tried.",
-    beam_given: "The plain search did not lead here: this translation was chosen, holds terms, or was searched again.",
+    beam_given: "The plain search did not find this translation: it was chosen, contains terms, or was searched again.",
     beam_sentence: "Sentence",
-    beam_dropped: "Show what was dropped",
+    beam_dropped: "Show dropped branches",
     beam_node: "“{text}”, log-probability {log_prob}, {state}",
-    beam_tree: "Tree of the search: the arrow keys walk, Enter folds a branch",
+    beam_tree: "Search tree: arrow keys move, Enter folds a branch",
     beam_end: "end",
     beam_folded: "{count} more",
     state_best: "best",
@@ -82,25 +83,25 @@ export const TEXTS = {
     state_kept: "kept",
     state_dropped: "dropped",
     glossary_is:
-      "From {source} to {target}. A translation holds the right side wherever the text holds the left. Kept in this " +
-      "browser and sent with each request.",
+      "From {source} to {target}. Wherever a text contains the left side, its translation contains the right side. " +
+      "Kept in this browser and sent with each request.",
     glossary_term: "Term",
     glossary_translation: "Its translation",
     glossary_remove: "Remove the term {term}",
     glossary_add: "Add a term",
-    glossary_twice: "A term stands here more than once. Its last row counts.",
+    glossary_twice: "A term occurs more than once; its last row counts.",
     history_keep: "Keep a history in this browser",
     history_clear: "Clear the history",
     history_empty: "Nothing yet.",
     history_off: "The history is off.",
     error_offline: "The server does not answer.",
     error_refused: "The server refused the text.",
-    error_key: "The server wants a valid API key.",
+    error_key: "The server requires a valid API key.",
     error_large: "The text is too large for the server.",
     error_often: "Too many requests.",
     error_busy: "The server is busy.",
     error_failed: "The server failed (status {status}).",
-    error_broken: "The answer broke off. What came before stands above.",
+    error_broken: "The answer was cut off; what was received is shown above.",
     error_wait: "Try again in {seconds} s.",
   },
   zh: {
@@ -239,16 +240,16 @@ export function speak(code) {
   }
 }
 
-/** A number as people write it in the language of the page. */
+/** A number formatted for the language of the page. */
 export const number = (value, options = {}) => new Intl.NumberFormat(spoken, options).format(value);
 
 export const percent = (share) => number(share, { style: "percent" });
 
-/** The name of a language in the language of the page; `fallback` where the browser does not know it. */
+/** The name of a language in the language of the page; `fallback` if the browser does not know it. */
 export function nameOf(code, fallback) {
   try {
     return new Intl.DisplayNames([spoken], { type: "language", fallback: "none" }).of(code) ?? fallback;
   } catch {
-    return fallback; // no code of a language
+    return fallback; // not a language code
   }
 }
