@@ -529,7 +529,9 @@ def test_a_choice_that_drops_a_term_says_so(visit: Visit) -> None:
     for warned in (True, False):
         answer.locator(".word").first.click()
         page.locator("#choices li button").first.click()
-        expect(page.locator("#flags").get_by_text("contains these terms of the glossary: pear")).to_be_visible(visible=warned)
+        expect(page.locator("#flags").get_by_text("contains these terms of the glossary: pear")).to_be_visible(
+            visible=warned
+        )
 
 
 def test_a_row_of_the_glossary_is_named_by_its_term_and_marked_where_a_later_one_has_it_too(visit: Visit) -> None:
