@@ -13,8 +13,9 @@ import torch
 from bench.machine import RESULTS, Line, append_line, circumstances, say
 from torch import Tensor
 
-from weft.layers.attention import attend_explicit, attend_fused, attend_short
+from weft.layers.attention import attend_explicit, attend_fused
 from weft.layers.dropout import Dropout
+from weft.layers.fast.short_attention import attend_short
 from weft.runtime import choose_device, has_native_bf16, keep_memory_pages
 
 NUM_HEADS, HEAD_DIM, TOKENS = 8, 32, 4096

@@ -31,7 +31,7 @@ from weft.data.sentences import Sentences
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import StepFunction
 from weft.folders.model_folder import find_model, load_model
-from weft.models.transformer import Transformer, TransformerState
+from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.translating.translator import batches_by_length, computing_in, encode_sources
@@ -61,7 +61,7 @@ class Uncached:
 
 STARTS: dict[str, Start] = {
     "session": lambda model, source, rows: model.start(source, rows),
-    "plain": TransformerState,
+    "plain": lambda model, source, rows: model.start_plain(source, rows),
     "uncached": Uncached,
 }
 

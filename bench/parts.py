@@ -28,7 +28,8 @@ from weft.config import Resolved, read_recipe
 from weft.data.batching import Batch
 from weft.folders.recipes import TranslationRecipe
 from weft.layers.attention import MultiHeadAttention, attend_explicit
-from weft.layers.dropout import BYTE_VALUES, Dropout, drop_by_bytes
+from weft.layers.dropout import Dropout
+from weft.layers.fast.byte_dropout import BYTE_VALUES, drop_by_bytes
 from weft.layers.positions import Turn, turn_explicit
 from weft.preparing.corpora import read_all
 from weft.preparing.first_model import first_model
@@ -129,7 +130,7 @@ def plain_dropout() -> Iterator[None]:
     with (
         patch.object(Dropout, "forward", forward),
         patch("weft.layers.feed_forward.rectify_and_drop", rectify_and_drop),
-        patch("weft.layers.attention.kept_mask", bernoulli),
+        patch("weft.layers.fast.short_attention.kept_mask", bernoulli),
     ):
         yield
 

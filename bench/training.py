@@ -152,7 +152,7 @@ def measure_system(number: int, system: str, precision: str, work: Path, options
 
 
 def multiply_adds_a_target_token(model: TranslationModel, pairs: Store) -> int:
-    """What an update takes for each target token of these pairs, by weft's own count (models/transformer.py)."""
+    """What an update takes for each target token of these pairs, by weft's own count (models/cost.py)."""
     batches = training_batches(model, pairs, Silent())
     sources, targets = batches.sources.lengths, batches.targets.lengths - 1  # <s> is not predicted
     counted = model.recipe.model.multiply_adds(model.target_tokenizer.vocab_size, sources, targets)

@@ -15,7 +15,6 @@ from weft.errors import UsageError
 from weft.evaluating.explanation import LONGEST_EXPLAINED, Explanation, explain
 from weft.evaluating.forced import force
 from weft.folders.model_folder import TranslationModel, find_model, load_model
-from weft.models.transformer import TransformerState
 from weft.models.transformer_session import TransformerSession
 from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.translating.translator import CHANGEABLE, Translator, encode_sources
@@ -75,9 +74,7 @@ def test_the_alternatives_are_the_most_probable_pieces_at_each_step(
 ) -> None:
     explained = explain(translator, TEXT, best=4, target=TARGET)
     tokenizer = random_model.target_tokenizer
-    state = TransformerState(
-        random_model.model, torch.from_numpy(encode_sources(random_model, [TEXT])[0]).long()[None], 1
-    )
+    state = random_model.model.start_plain(torch.from_numpy(encode_sources(random_model, [TEXT])[0]).long()[None])
     with torch.inference_mode():
         for token, alternatives in zip([BEGIN_ID, *tokenizer.encode([TARGET])[0]], explained.alternatives, strict=True):
             log_probs = state.step(torch.tensor([token]))[0].tolist()

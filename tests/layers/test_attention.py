@@ -8,13 +8,12 @@ from torch import Tensor, nn
 
 from weft.layers.attention import (
     MultiHeadAttention,
-    ShortAttention,
     attend_explicit,
     attend_fused,
-    attend_short,
     attention_weights,
 )
 from weft.layers.cache import KeyValueCache
+from weft.layers.fast.short_attention import ShortAttention, attend_short
 from weft.layers.masks import causal_mask, padding_mask
 
 FORMS = pytest.mark.parametrize("attend", [attend_explicit, attend_fused, attend_short])

@@ -6,14 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from weft.layers.dropout import (
-    Dropout,
-    drop_by_bytes,
-    drop_explicit,
-    dropped_values,
-    kept_mask,
-    rectify_and_drop,
-)
+from weft.layers.dropout import Dropout, drop_explicit
+from weft.layers.fast.byte_dropout import drop_by_bytes, dropped_values, kept_mask, rectify_and_drop
 
 
 def rounded_probability(probability: float) -> float:

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from weft.layers.norm import LayerNorm
-from weft.models.transformer import Transformer, TransformerConfig, TransformerState
-from weft.models.transformer_session import KEPT_SHARE, TransformerSession, packed
+from weft.models.transformer import Transformer, TransformerConfig
+from weft.models.transformer_session import KEPT_SHARE, PackedTransformer
 
 BEGIN_ID = 1
 SENTENCES, VOCAB = 9, 30
@@ -25,12 +25,18 @@ def sources() -> torch.Tensor:
     return source.masked_fill(torch.arange(19) >= lengths[:, None], 0)
 
 
+def packed(model: Transformer) -> PackedTransformer:
+    model.start(sources())
+    assert model.packed is not None
+    return model.packed
+
+
 @torch.inference_mode()
 @pytest.mark.parametrize("beam", [1, 2, 5])
 @pytest.mark.parametrize("settings", [{}, {"norm": "post", "norm_layer": "rms"}, {"positions": "rotary"}])
 def test_it_is_the_plain_form_however_parents_change_and_sentences_leave(beam: int, settings: dict) -> None:
     model, source, dice = make(**settings), sources(), random.Random(beam)
-    plain, fast = TransformerState(model, source, beam), TransformerSession(model, source, beam)
+    plain, fast = model.start_plain(source, beam), model.start(source, beam)
     tokens = torch.full((SENTENCES * beam,), BEGIN_ID)
     left, was_compact = SENTENCES, []
     for step in range(40):
@@ -43,19 +49,21 @@ def test_it_is_the_plain_form_however_parents_change_and_sentences_leave(beam: i
         for state in (plain, fast):
             state.reorder(rows)
         left = len(staying)
-        assert left >= KEPT_SHARE * fast.keys.holding
-        was_compact.append(fast.keys.at is None)
+        assert left >= KEPT_SHARE * fast.cache.stored
+        was_compact.append(fast.cache.active is None)
         tokens = torch.randint(3, VOCAB, (left * beam,))
     assert left < SENTENCES and True in was_compact and False in was_compact
 
 
 @torch.inference_mode()
-def test_the_source_is_encoded_as_the_plain_encoder_does() -> None:
+def test_the_source_has_the_keys_and_values_of_the_plain_form() -> None:
     model, source = make(), sources()
-    memory, mask = model.encode(source)
-    embedded = model._embed(model.source_embedding, model.source_positions, source)
-    found = packed(model).encode(embedded, mask[:, 0, 0])
-    torch.testing.assert_close(found[mask[:, 0, 0]], memory[mask[:, 0, 0]], rtol=1e-4, atol=1e-4)
+    mask = source != 0
+    found = packed(model).encode(source, mask)  # (batch, source, layers, 2, heads, head_dim)
+    for number, (_, state) in enumerate(model.start_plain(source).layers):
+        for place, expected in enumerate((state.source_key, state.source_value)):
+            of_layer = found[:, :, number, place]
+            torch.testing.assert_close(of_layer[mask], expected.transpose(1, 2)[mask], rtol=1e-4, atol=1e-4)
 
 
 def test_weights_are_packed_once_until_they_are_repacked_or_the_mode_is_set() -> None:
@@ -99,7 +107,7 @@ def test_a_search_goes_by_changed_weights_after_repack(change) -> None:
     model.repack()
     after = model.start(source).step(tokens)
     assert not torch.allclose(before, after, rtol=1e-3)
-    torch.testing.assert_close(after, TransformerState(model, source, 1).step(tokens), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(after, model.start_plain(source).step(tokens), rtol=1e-4, atol=1e-4)
 
 
 def test_without_repack_a_search_goes_by_the_matrices_that_were_packed() -> None:
@@ -123,6 +131,6 @@ def test_bf16_is_near_fp32() -> None:
     tokens = torch.full((SENTENCES,), BEGIN_ID)
     exact = model.start(source).step(tokens)
     model.compute_dtype = torch.bfloat16
-    found = TransformerSession(model, source, 1).step(tokens)
+    found = model.start(source).step(tokens)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.exp(), exact.exp(), rtol=0.1, atol=0.01)

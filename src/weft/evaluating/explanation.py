@@ -27,7 +27,8 @@ from weft.decoding.step import Hypothesis, StepFunction, refuse_nan, to_the_end
 from weft.errors import UsageError, is_count, shown
 from weft.evaluating.forced import TOKENS_AT_ONCE, of_given, refuse_without_positions
 from weft.folders.model_folder import TranslationModel
-from weft.models.transformer import Transformer, TransformerState
+from weft.models.contract import Seq2Seq
+from weft.models.transformer import Transformer
 from weft.text.kinds import pieces_of
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.text.word_ranges import WordRange, word_ranges
@@ -227,7 +228,7 @@ def refuse_unexplainable(
             "an ensemble cannot be explained: each member looks at the source by itself; explain them singly"
         )
     config = search_settings(translator, beam_size)
-    layers = translator.model.recipe.model.decoder_layers
+    layers = translator.model.recipe.model.attending_layers
     problems = [] if is_count(best) else [f"best is a number from 1, found {best!r}"]
     if layer is not None and not 1 <= layer <= layers:
         problems.append(f"layer is a number from 1 to {layers}, the decoder layers of the model; found {layer}")
@@ -324,7 +325,7 @@ def search_one(
 
 
 def read_over(
-    model: Transformer,
+    model: Seq2Seq,
     source: list[int],
     target: Sequence[int],
     device: torch.device,
@@ -332,13 +333,13 @@ def read_over(
 ) -> tuple[Float[Tensor, "target vocab"], Float[Tensor, "layers heads target source"]]:
     """The log-probabilities of every piece at each place of a given translation and behind it, and the attention there.
 
-    By the plain form of the steps, which keeps the weights of all heads (models/transformer.py).
+    By the plain form of the steps, which tells the attention of all heads (models/stepping.py).
     """
-    state = TransformerState(model, torch.tensor([source], device=device), 1)
+    state = model.start_plain(torch.tensor([source], device=device))
     log_probs, heads = [], []
     for token in (BEGIN_ID, *target):
         log_probs.append(state.step(torch.tensor([token], device=device))[0])
-        heads.append(torch.stack([layer.attention[0, :, 0] for _, layer in state.layers]))
+        heads.append(state.head_attention()[:, 0])
         after_step()
     refuse_nan(torch.stack(log_probs))
     return torch.stack(log_probs), torch.stack(heads, dim=2)

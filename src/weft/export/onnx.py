@@ -20,7 +20,8 @@ from weft.layers.embedding import TokenEmbedding
 from weft.layers.feed_forward import FeedForward
 from weft.layers.norm import LayerNorm, RMSNorm
 from weft.layers.positions import LearnedPositions, SinusoidalPositions, rotations
-from weft.models.transformer import DecoderLayer, EncoderLayer, Residual, Transformer, TransformerConfig
+from weft.layers.residual import Residual
+from weft.models.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
 
 OPSET, IR_VERSION = 18, 8
 """Of 2022, so that runtimes of the last years read the files."""

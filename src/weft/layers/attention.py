@@ -1,9 +1,9 @@
 """Scaled dot-product attention and its multi-headed form (Vaswani et al. 2017, section 3.2).
 
-The function stands here three times, and tests prove the three equal. `attend_explicit` is equation (1) as one reads
-it; `attend_fused` is torch's kernel, which wins on a GPU, but on a CPU is made for long sequences and takes many times
-longer than the plain products on sentences of fifteen words; `attend_short` is the plain products again, forward and
-backward, laid out for a CPU and sentences. `MultiHeadAttention.attend` knows which is which.
+The function has three forms, and tests prove them equal. `attend_explicit` is equation (1). `attend_fused` is torch's
+kernel, the fastest on a GPU; on a CPU it is made for long sequences, and on sentences of fifteen words takes many times
+longer than the plain products. `attend_short` (fast/short_attention.py) is the plain products, forward and backward,
+laid out for a CPU and short sentences. `MultiHeadAttention.attend` chooses.
 """
 
 import math
@@ -12,12 +12,12 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from weft.layers.cache import KeyValueCache
-from weft.layers.dropout import Dropout, dropped_values, kept_mask, scale_kept
+from weft.layers.dropout import Dropout
+from weft.layers.fast.short_attention import attend_short
 from weft.layers.linear import Linear
 from weft.layers.positions import RotaryPositions
 
@@ -67,7 +67,7 @@ def attend_fused(
     allowed_mask: Bool[Tensor, "#batch #heads #query key"] | None = None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "batch heads query head_dim"]:
-    """The same in one kernel; `dropout` is the probability of dropping an attention weight."""
+    """`attend_explicit` in one kernel; `dropout` is the probability of dropping an attention weight."""
     with sdpa_kernel(KERNELS):
         if allowed_mask is None:
             return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
@@ -76,91 +76,6 @@ def attend_fused(
         mask = allowed_mask | ~sees_any
         attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
         return attended.masked_fill(~sees_any, 0.0)
-
-
-def attend_short(
-    query: Float[Tensor, "batch heads query head_dim"],
-    key: Float[Tensor, "batch heads key head_dim"],
-    value: Float[Tensor, "batch heads key head_dim"],
-    allowed_mask: Bool[Tensor, "#batch #heads #query key"] | None = None,
-    dropout: float = 0.0,
-) -> Float[Tensor, "batch heads query head_dim"]:
-    """The same for training on short sentences on a CPU; `dropout` is rounded to a 256th (layers/dropout.py)."""
-    if allowed_mask is None:
-        allowed_mask = torch.ones(1, 1, 1, key.size(2), dtype=torch.bool)
-    return ShortAttention.apply(query, key, value, allowed_mask, dropped_values(dropout))
-
-
-LANES = 16
-"""fp32 numbers that a vector unit takes at once. A soft-max over 13 keys takes six times as long as one over 16."""
-
-
-class ShortAttention(torch.autograd.Function):
-    """Attention with the keys filled up to a multiple of LANES, a soft-max in fp32, and its gradient by hand.
-
-    With W the dropped weights, P those before dropout and S the scores: O = W V and S = Q K^T / sqrt(head_dim), so
-    dV = W^T dO, dW = dO V^T, dS = P * (dP - sum(dP * P)), dQ = dS K / sqrt(head_dim), dK = dS^T Q / sqrt(head_dim).
-    What comes in and goes out is laid out as the projections want it, (batch, time, heads, head_dim), so that nothing
-    is copied twice.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: FunctionCtx, query: Tensor, key: Tensor, value: Tensor, allowed_mask: Tensor, dropped: int
-    ) -> Tensor:
-        allowed_mask = allowed_mask.expand(*allowed_mask.shape[:-1], key.size(2))  # an error for another number of keys
-        q = filled_up(query, query.size(2)).mul_(query.size(-1) ** -0.5)
-        room = -(-key.size(2) // LANES) * LANES
-        k, v = filled_up(key, room), filled_up(value, room)
-        scores = torch.bmm(q.flatten(0, 1), k.flatten(0, 1).mT).float().view(*q.shape[:3], room)
-        p = scores.add_(score_bias(allowed_mask, room)).softmax(-1)
-        sees_any = allowed_mask.any(-1, keepdim=True)
-        if not sees_any.all():
-            p.masked_fill_(~sees_any, 0.0)
-        w, kept = p.to(q.dtype), None
-        if dropped:
-            kept = kept_mask(w, dropped)
-            w = scale_kept(w, kept, dropped)
-        ctx.save_for_backward(q, k, v, p, w, kept)  # type: ignore[arg-type] (None where nothing is dropped)
-        ctx.dropped, ctx.keys = dropped, key.size(2)  # type: ignore[attr-defined]
-        return heads_inside(torch.bmm(w.flatten(0, 1), v.flatten(0, 1)).unflatten(0, q.shape[:2]))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:  # type: ignore[override]
-        q, k, v, p, w, kept = ctx.saved_tensors  # type: ignore[attr-defined]
-        keys: int = ctx.keys  # type: ignore[attr-defined]
-        d_out = filled_up(gradients[0], q.size(2)).flatten(0, 1)
-        d_v = torch.bmm(w.flatten(0, 1).mT, d_out).view_as(v)
-        d_w = torch.bmm(d_out, v.flatten(0, 1).mT).view_as(p)
-        if kept is not None:
-            d_w = scale_kept(d_w, kept, ctx.dropped)  # type: ignore[attr-defined]
-        d_scores = torch.ops.aten._softmax_backward_data(d_w.float(), p, -1, torch.float32).to(q.dtype).flatten(0, 1)
-        d_q = torch.bmm(d_scores, k.flatten(0, 1)).view_as(q).mul_(q.size(-1) ** -0.5)
-        d_k = torch.bmm(d_scores.mT, q.flatten(0, 1)).view_as(k)  # q already holds 1 / sqrt(head_dim)
-        return heads_inside(d_q), heads_inside(d_k[:, :, :keys]), heads_inside(d_v[:, :, :keys]), None, None
-
-
-def filled_up(x: Float[Tensor, "batch heads time head_dim"], room: int) -> Float[Tensor, "batch heads room head_dim"]:
-    """A copy that is contiguous, with zeros after the last time step."""
-    batch, heads, time, head_dim = x.shape
-    copy = x.new_empty(batch, heads, room, head_dim)
-    copy[:, :, :time] = x
-    copy[:, :, time:] = 0
-    return copy
-
-
-def heads_inside(x: Float[Tensor, "batch heads time head_dim"]) -> Float[Tensor, "batch heads time head_dim"]:
-    """A copy that lies in memory as (batch, time, heads, head_dim)."""
-    batch, heads, time, head_dim = x.shape
-    return x.new_empty(batch, time, heads, head_dim).transpose(1, 2).copy_(x)
-
-
-def score_bias(allowed_mask: Bool[Tensor, "#batch #heads #query key"], room: int) -> Float[Tensor, "#b #h #q room"]:
-    """0 where attention is allowed, the lowest finite number elsewhere and on what fills the keys up."""
-    bias = torch.full((*allowed_mask.shape[:-1], room), torch.finfo(torch.float32).min)
-    bias[..., : allowed_mask.size(-1)].masked_fill_(allowed_mask, 0.0)
-    return bias
 
 
 class MultiHeadAttention(nn.Module):

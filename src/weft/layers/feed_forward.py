@@ -7,7 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.layers.dropout import Dropout, rectify_and_drop
+from weft.layers.dropout import Dropout
+from weft.layers.fast.byte_dropout import rectify_and_drop
 from weft.layers.linear import Linear
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu, "gelu": F.gelu, "silu": F.silu}

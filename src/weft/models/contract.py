@@ -42,6 +42,11 @@ class ModelSettings(Settings):
         """Whether source and target share a matrix, and so must share their vocabulary."""
         return False
 
+    @property
+    def attending_layers(self) -> int:
+        """Layers that attend to the source and tell how (`AttendingSteps`)."""
+        return 0
+
     @abstractmethod
     def describe(self) -> str:
         """The size in a few words, such as "4+4 layers, 256 wide"."""
@@ -65,6 +70,15 @@ class Steps(Protocol):
 
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
         """Let row i continue what row rows[i] was."""
+        ...
+
+
+@runtime_checkable
+class AttendingSteps(Steps, Protocol):
+    """Steps that also tell where they look in the source."""
+
+    def head_attention(self) -> Float[Tensor, "layers rows heads source"]:
+        """Attention of each row to the source in the last step, by every head of every layer."""
         ...
 
 
@@ -115,6 +129,10 @@ class Seq2Seq(Protocol):
 
     def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> Steps:
         """Encode the source and be ready to write `rows_per_sentence` hypotheses for each sentence."""
+        ...
+
+    def start_plain(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> AttendingSteps:
+        """`start` in a form that also tells the attention of every head."""
         ...
 
     def repack(self) -> None:

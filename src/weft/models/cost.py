@@ -1,7 +1,11 @@
-"""What a network costs before it has run, by part: `embeddings` (learned positions included), `encoder`, `decoder`,
-`output`, and parts of other networks by their own names. Multiply-adds are counted by `ModelSettings.multiply_adds`.
+"""What a network costs before it has run: its parameters and its multiply-adds, by part.
+
+The parts are `embeddings` (learned positions included), `encoder`, `decoder`, `output`, and of other networks what they
+are called there. What is counted follows from shapes alone.
 """
 
+import numpy as np
+from jaxtyping import Int
 from torch import nn
 
 PARTS = {
@@ -31,3 +35,39 @@ def parameters_by_part(network: nn.Module) -> dict[str, int]:
         submodule = name.partition(".")[0]
         counted[PARTS.get(submodule, submodule)] += parameter.numel()
     return counted
+
+
+def multiply_adds(
+    *,
+    width: int,
+    feed_forward: int,
+    layers: tuple[int, int],
+    vocab_size: int,
+    sources: Int[np.ndarray, " pairs"],
+    targets: Int[np.ndarray, " pairs"],
+) -> dict[str, int]:
+    """Of a Transformer's forward pass over pairs of these lengths: source tokens with </s>, target tokens to predict.
+
+    With d the width, F the entries of the matrices of a feed-forward network, V the target vocabulary and L layers, a
+    pair of S source and T target tokens takes
+
+        encoder   L_enc (S (4 d^2 + F) + 2 S^2 d)
+        decoder   L_dec (T (6 d^2 + F) + S 2 d^2 + 2 T^2 d + 2 T S d)
+        output    T V d
+
+    One multiply-add is one product and its sum (two floating-point operations). Only matrix products count: looking up
+    an embedding takes none, and biases, norms, activations, soft-max and dropout are left out. Attention counts whole,
+    its masked half too, for that is what is computed. Padding does not count, and a layer that layer dropout may skip
+    does.
+    """
+    source, target, square = int(sources.sum()), int(targets.sum()), width**2
+    seen_by_source = int((sources * sources).sum())
+    seen_by_target = int((targets * targets).sum()) + int((targets * sources).sum())
+    of_encoder = source * (4 * square + feed_forward) + 2 * seen_by_source * width
+    of_decoder = target * (6 * square + feed_forward) + 2 * source * square + 2 * seen_by_target * width
+    return {
+        "embeddings": 0,
+        "encoder": layers[0] * of_encoder,
+        "decoder": layers[1] * of_decoder,
+        "output": target * vocab_size * width,
+    }

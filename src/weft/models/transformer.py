@@ -3,39 +3,46 @@
 Our words for the paper's symbols: model_dim = d_model, ff_dim = d_ff, num_heads = h, encoder_layers = decoder_layers =
 N. `norm = "post"` is the paper's LayerNorm(x + Sublayer(x)); `norm = "pre"`, the default, is x + Sublayer(LayerNorm(x))
 with one more LayerNorm at the end of each stack (Xiong et al. 2020), which trains without a careful warm-up. The other
-parts on the menu are at home in layers/: norm.py, feed_forward.py, positions.py.
+choices are explained in layers/: norm.py, feed_forward.py, positions.py.
 
-This file knows token ids and scores. It knows no text, no loss and no search.
+The file knows token ids and logits, and nothing of text, loss or search. Steps through the decoder, one token at a
+time, are in stepping.py (to read) and transformer_session.py (to run).
 """
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from weft.config import FieldProblem, FieldProblems
-from weft.layers.attention import MultiHeadAttention, attention_weights
-from weft.layers.cache import KeyValueCache
+from weft.layers.attention import MultiHeadAttention
 from weft.layers.dropout import Dropout
 from weft.layers.embedding import TokenEmbedding
+from weft.layers.fast.packed_linear import PackedLinear
 from weft.layers.feed_forward import GATES, FeedForward
 from weft.layers.initialization import draw_normal
 from weft.layers.linear import Linear
 from weft.layers.masks import causal_mask, padding_mask
 from weft.layers.norm import NORMS, LayerNorm, RMSNorm
 from weft.layers.positions import LearnedPositions, SinusoidalPositions
+from weft.layers.residual import Residual
 from weft.models.contract import ModelSettings
-
-if TYPE_CHECKING:
-    from weft.models.transformer_session import Packed, TransformerSession
+from weft.models.cost import multiply_adds
+from weft.models.stepping import LayerState, TransformerState
+from weft.models.transformer_session import (
+    PackedDecoderLayer,
+    PackedEmbedding,
+    PackedEncoderLayer,
+    PackedTransformer,
+    TransformerSession,
+)
 
 LEAST_WIDTH, MOST_WIDTH = 8, 8192
 """Of a layer."""
@@ -145,37 +152,23 @@ class TransformerConfig(ModelSettings):
     def needs_one_vocabulary(self) -> bool:
         return self.tie == "all"
 
+    @property
+    def attending_layers(self) -> int:
+        return self.decoder_layers
+
     def describe(self) -> str:
         return f"{self.encoder_layers}+{self.decoder_layers} layers, {self.model_dim} wide"
 
     def multiply_adds(self, vocab_size: int, *lengths: Int[np.ndarray, " pairs"]) -> dict[str, int]:
-        """Of a forward pass over pairs of these lengths: source tokens with </s>, target tokens to predict.
-
-        With d = model_dim, F the entries of the matrices of a feed-forward network, V the target vocabulary and L
-        layers, a pair of S source and T target tokens takes
-
-            encoder   L_enc (S (4 d^2 + F) + 2 S^2 d)
-            decoder   L_dec (T (6 d^2 + F) + S 2 d^2 + 2 T^2 d + 2 T S d)
-            output    T V d
-
-        One multiply-add is one product and its sum (two floating-point operations). Only matrix products count: looking
-        up an embedding takes none, and biases, norms, activations, soft-max and dropout are left out. Attention counts
-        whole, its masked half too, for that is what is computed. Padding does not count, and a layer that layer dropout
-        may skip does.
-        """
         sources, targets = lengths
-        source, target = int(sources.sum()), int(targets.sum())
-        width, square = self.model_dim, self.model_dim**2
-        feed_forward = (3 if self.activation in GATES else 2) * width * self.ff_dim
-        seen_by_source = int((sources * sources).sum())
-        seen_by_target = int((targets * targets).sum()) + int((targets * sources).sum())
-        return {
-            "embeddings": 0,
-            "encoder": self.encoder_layers * (source * (4 * square + feed_forward) + 2 * seen_by_source * width),
-            "decoder": self.decoder_layers
-            * (target * (6 * square + feed_forward) + source * 2 * square + 2 * seen_by_target * width),
-            "output": target * vocab_size * width,
-        }
+        return multiply_adds(
+            width=self.model_dim,
+            feed_forward=(3 if self.activation in GATES else 2) * self.model_dim * self.ff_dim,
+            layers=(self.encoder_layers, self.decoder_layers),
+            vocab_size=vocab_size,
+            sources=sources,
+            targets=targets,
+        )
 
 
 def fitting_heads(width: int, unit: int) -> list[int]:
@@ -188,10 +181,10 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.attention = self_attention(config)
-        self.attention_residual = Residual(config)
+        self.attention = attention(config, rotary=config.positions == "rotary")
+        self.attention_residual = residual(config)
         self.feed_forward = feed_forward(config)
-        self.feed_forward_residual = Residual(config)
+        self.feed_forward_residual = residual(config)
 
     def forward(
         self, x: Float[Tensor, "batch source model"], source_mask: Bool[Tensor, "batch 1 1 source"]
@@ -199,18 +192,22 @@ class EncoderLayer(nn.Module):
         x = self.attention_residual(x, lambda y: self.attention(y, y, source_mask))
         return self.feed_forward_residual(x, self.feed_forward)
 
+    def pack(self, dtype: torch.dtype) -> PackedEncoderLayer:
+        sublayers = (self.attention, self.attention_residual, self.feed_forward, self.feed_forward_residual)
+        return PackedEncoderLayer.of(*sublayers, dtype)
+
 
 class DecoderLayer(nn.Module):
-    """Self-attention over what was written, attention over the source, then feed-forward."""
+    """Self-attention over the target so far, attention over the source, then feed-forward."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attention = self_attention(config)
-        self.self_attention_residual = Residual(config)
-        self.cross_attention = cross_attention(config)
-        self.cross_attention_residual = Residual(config)
+        self.self_attention = attention(config, rotary=config.positions == "rotary")
+        self.self_attention_residual = residual(config)
+        self.cross_attention = attention(config, rotary=False)  # places in two sentences have no distance
+        self.cross_attention_residual = residual(config)
         self.feed_forward = feed_forward(config)
-        self.feed_forward_residual = Residual(config)
+        self.feed_forward_residual = residual(config)
 
     def forward(
         self,
@@ -223,40 +220,24 @@ class DecoderLayer(nn.Module):
         x = self.cross_attention_residual(x, lambda y: self.cross_attention(y, memory, source_mask))
         return self.feed_forward_residual(x, self.feed_forward)
 
-    def step(self, x: Float[Tensor, "rows 1 model"], state: "LayerState") -> Float[Tensor, "rows 1 model"]:
+    def step(self, x: Float[Tensor, "rows 1 model"], state: LayerState) -> Float[Tensor, "rows 1 model"]:
         """One new position a row, given what the layer computed for those before it."""
         x = self.self_attention_residual(x, lambda y: self.self_attention.step(y, state.cache))
-        x = self.cross_attention_residual(x, lambda y: state.look_at_source(self.cross_attention, y))
+        x = self.cross_attention_residual(x, lambda y: state.attend_to_source(self.cross_attention, y))
         return self.feed_forward_residual(x, self.feed_forward)
 
-
-class Residual(nn.Module):
-    """x + Dropout(sublayer(x)), with normalization of the sublayer's input (pre) or of the sum (post)."""
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.norm = norm(config)
-        self.dropout = Dropout(config.dropout_unless(config.residual_dropout))
-        self.norm_first = config.norm == "pre"
-
-    def forward(
-        self, x: Float[Tensor, "batch time model"], sublayer: Callable[[Tensor], Tensor]
-    ) -> Float[Tensor, "batch time model"]:
-        if self.norm_first:
-            return self.dropout(sublayer(self.norm(x)), onto=x)
-        return self.norm(self.dropout(sublayer(x), onto=x))
+    def pack(self, dtype: torch.dtype) -> PackedDecoderLayer:
+        return PackedDecoderLayer.of(
+            *(self.self_attention, self.self_attention_residual),
+            *(self.cross_attention, self.cross_attention_residual),
+            *(self.feed_forward, self.feed_forward_residual),
+            dtype,
+        )
 
 
-def self_attention(config: TransformerConfig) -> MultiHeadAttention:
+def attention(config: TransformerConfig, *, rotary: bool) -> MultiHeadAttention:
     dropout = config.dropout_unless(config.attention_dropout)
-    rotary = config.positions == "rotary"
     return MultiHeadAttention(config.model_dim, config.num_heads, dropout=dropout, rotary=rotary)
-
-
-def cross_attention(config: TransformerConfig) -> MultiHeadAttention:
-    """Without rotary positions: places in two sentences have no distance."""
-    dropout = config.dropout_unless(config.attention_dropout)
-    return MultiHeadAttention(config.model_dim, config.num_heads, dropout=dropout)
 
 
 def feed_forward(config: TransformerConfig) -> FeedForward:
@@ -264,17 +245,22 @@ def feed_forward(config: TransformerConfig) -> FeedForward:
     return FeedForward(config.model_dim, config.ff_dim, activation=config.activation, dropout=dropout)
 
 
+def residual(config: TransformerConfig) -> Residual:
+    dropout = config.dropout_unless(config.residual_dropout)
+    return Residual(norm(config), dropout, norm_first=config.norm == "pre")
+
+
 def norm(config: TransformerConfig) -> LayerNorm | RMSNorm:
     return NORMS[config.norm_layer](config.model_dim, eps=config.norm_epsilon)
 
 
 def last_norm(config: TransformerConfig) -> nn.Module:
-    """At the end of a stack, where nothing else has normalized the sum."""
+    """At the end of a stack; after post-normalized layers there is nothing left to normalize."""
     return norm(config) if config.norm == "pre" else nn.Identity()
 
 
 def added_positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | None:
-    """What is added to the embeddings of one side, if anything is."""
+    """What is added to the embeddings of one side; None for rotary positions."""
     if config.positions == "rotary":
         return None
     if config.longest is not None:
@@ -285,17 +271,13 @@ def added_positions(config: TransformerConfig) -> SinusoidalPositions | LearnedP
 
 
 class Transformer(nn.Module):
-    """Scores of the next target token given a source sentence and the target tokens so far.
-
-    `compute_dtype` is the precision of the activations; the parameters are fp32 whatever it is (see layers/linear.py).
-    `layer_generator` draws the layers that a training step leaves out: torch's own, unless several processes that train
-    together have one that draws the same in all of them. `computing` is held by who computes with a precision of its
-    own.
-    """
+    """Scores of the next target token given a source sentence and the target tokens so far."""
 
     compute_dtype: torch.dtype = torch.float32
+    """Precision of the activations; the parameters are fp32 whatever it is (layers/linear.py)."""
     layer_generator: torch.Generator | None = None
-    packed: "Packed | None" = None
+    """Draws the layers that a training step skips. None: torch's own; processes that train together share one."""
+    packed: PackedTransformer | None = None
     """The weights as a search multiplies by them (transformer_session.py); None until the next search makes them."""
 
     def __init__(
@@ -316,27 +298,7 @@ class Transformer(nn.Module):
         self.output = Linear(config.model_dim, target_vocab_size, bias=config.output_bias)
         self._tie(config.tie)
         self.computing = threading.RLock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """State for copying and pickling, without the packed weights and the lock, which belong to this instance."""
-        return {name: value for name, value in vars(self).items() if name not in ("packed", "computing")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.computing = threading.RLock()
-
-    def train(self, mode: bool = True) -> "Transformer":
-        """Set training or evaluation mode, and `repack`: the weights are about to change or have just done so."""
-        self.repack()
-        return super().train(mode)
-
-    def repack(self) -> None:
-        """Let the next search pack the weights anew, after they have changed.
-
-        A search multiplies by packed copies of the weights, made once. It sees neither later changes of the weights
-        nor hooks, nor a `forward` that was replaced.
-        """
-        self.packed = None
+        """Held by the thread that computes in a precision of its own."""
 
     def _tie(self, tie: str) -> None:
         if tie == "none":
@@ -353,15 +315,15 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch target vocab"]:
         """Logits of the token after each target position (teacher forcing); `target` begins with <s>."""
         memory, source_mask = self.encode(source)
-        return self.score(self.decode(target, memory, source_mask))
+        return self.logits(self.decode(target, memory, source_mask))
 
     def encode(
         self, source: Int[Tensor, "batch source"]
     ) -> tuple[Float[Tensor, "batch source model"], Bool[Tensor, "batch 1 1 source"]]:
-        """The source's vectors, and the mask that says which of them are no padding."""
+        """The source's vectors, and the mask that says which of them are tokens, and not padding."""
         source_mask = padding_mask(source, self.padding_id)
         x = self._embed(self.source_embedding, self.source_positions, source)
-        for layer in self._taking_part(self.encoder):
+        for layer in self._active_layers(self.encoder):
             x = layer(x, source_mask)
         return self.encoder_norm(x), source_mask
 
@@ -374,23 +336,72 @@ class Transformer(nn.Module):
         """The decoder's last vectors at every target position; padding stands last, so the causal mask hides it."""
         target_mask = causal_mask(target.size(1), target.device)
         x = self._embed(self.target_embedding, self.target_positions, target)
-        for layer in self._taking_part(self.decoder):
+        for layer in self._active_layers(self.decoder):
             x = layer(x, memory, target_mask, source_mask)
         return self.decoder_norm(x)
+
+    def logits(self, x: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch vocab"]:
+        """Logits over the target vocabulary."""
+        return self.output(x)
 
     @property
     def is_replayable(self) -> bool:
         return not self.config.layer_dropout
 
-    def score(self, x: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch vocab"]:
-        """Logits over the target vocabulary."""
-        return self.output(x)
-
-    def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> "TransformerSession":
+    def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> TransformerSession:
         """Encode the source once and be ready to write `rows_per_sentence` hypotheses for each sentence."""
-        from weft.models.transformer_session import TransformerSession  # it is made of the parts above
+        packed = self.packed  # read once: another thread may replace it
+        if packed is None or packed.dtype != self.compute_dtype:
+            self.packed = packed = self._pack()
+        return TransformerSession(packed, source, rows_per_sentence)
 
-        return TransformerSession(self, source, rows_per_sentence)
+    def start_plain(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> TransformerState:
+        """`start` in the form that is read, which also tells the attention of every head."""
+        return TransformerState(
+            cast("list[DecoderLayer]", list(self.decoder)),  # nn.ModuleList forgets what it holds
+            *self.encode(source),
+            rows_per_sentence,
+            embed=lambda tokens, offset: self._embed(self.target_embedding, self.target_positions, tokens, offset),
+            logits=lambda x: self.logits(self.decoder_norm(x)),
+        )
+
+    def repack(self) -> None:
+        """Let the next search pack the weights anew, after they have changed.
+
+        A search multiplies by packed copies of the weights, made once. It sees neither later changes of the weights
+        nor hooks, nor a `forward` that was replaced.
+        """
+        self.packed = None
+
+    @torch.inference_mode(False)  # what is made in inference mode serves nowhere else
+    @torch.no_grad()
+    def _pack(self) -> PackedTransformer:
+        dtype, decoder = self.compute_dtype, cast("list[DecoderLayer]", list(self.decoder))
+        return PackedTransformer(
+            dtype=dtype,
+            padding_id=self.padding_id,
+            embed_source=PackedEmbedding(self.source_embedding, self.source_positions, dtype),
+            embed_target=PackedEmbedding(self.target_embedding, self.target_positions, dtype),
+            encoder=[layer.pack(dtype) for layer in cast("list[EncoderLayer]", list(self.encoder))],
+            encoder_norm=self.encoder_norm,
+            source_key_value=PackedLinear.of([layer.cross_attention.key_value for layer in decoder], dtype),
+            decoder=[layer.pack(dtype) for layer in decoder],
+            decoder_norm=self.decoder_norm,
+            output=PackedLinear.of([self.output], dtype),
+        )
+
+    def train(self, mode: bool = True) -> "Transformer":
+        """Set training or evaluation mode, and `repack`: the weights are about to change or have just done so."""
+        self.repack()
+        return super().train(mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """State for copying and pickling, without the packed weights and the lock, which belong to this instance."""
+        return {name: value for name, value in vars(self).items() if name not in ("packed", "computing")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.computing = threading.RLock()
 
     def _embed(
         self,
@@ -404,8 +415,8 @@ class Transformer(nn.Module):
             x = positions(x, offset)
         return self.embedding_dropout(x.to(self.compute_dtype))
 
-    def _taking_part(self, layers: nn.ModuleList) -> Iterable[nn.Module]:
-        """The layers of this pass: in training each is left out with probability `layer_dropout`.
+    def _active_layers(self, layers: nn.ModuleList) -> Iterable[nn.Module]:
+        """The layers of this pass: in training each is skipped with probability `layer_dropout`.
 
         The draw is made on the CPU, so that no step waits for an accelerator to know its layers.
         """
@@ -414,79 +425,3 @@ class Transformer(nn.Module):
             return layers
         draws = torch.rand(len(layers), device="cpu", generator=self.layer_generator)
         return compress(layers, (draws >= skipped).tolist())
-
-
-class TransformerState:
-    """A step function over one batch: row r writes a hypothesis for sentence r // rows_per_sentence.
-
-    The plain form, to be read; what `start` gives is laid out for speed (transformer_session.py).
-
-    Keys and values of the source are kept once a sentence and shared by its rows, whose queries stand side by side.
-    """
-
-    def __init__(self, model: Transformer, source: Int[Tensor, "batch source"], rows_per_sentence: int) -> None:
-        self.model = model
-        self.rows_per_sentence = rows_per_sentence
-        self.length = 0
-        memory, source_mask = model.encode(source)
-        decoder = cast("list[DecoderLayer]", list(model.decoder))  # nn.ModuleList forgets what it holds
-        self.layers = [(layer, LayerState(layer, memory, source_mask, rows_per_sentence)) for layer in decoder]
-
-    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        """Log-probabilities (fp32) of the token that follows `tokens`, the newest token of every row."""
-        model = self.model
-        x = model._embed(model.target_embedding, model.target_positions, tokens[:, None], offset=self.length)
-        for layer, state in self.layers:
-            x = layer.step(x, state)
-        self.length += 1
-        return F.log_softmax(model.score(model.decoder_norm(x[:, 0])).float(), dim=-1)
-
-    def source_mask(self) -> Bool[Tensor, "sentences source"]:
-        """Which source tokens of each sentence are no padding; </s> counts as one."""
-        return self.layers[-1][1].source_mask[:, 0, 0]
-
-    def source_attention(self) -> Float[Tensor, "rows source"]:
-        """Where each row looked in the last step: the mean over the heads of the last layer."""
-        return self.layers[-1][1].attention.mean(1).flatten(0, 1)
-
-    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
-        """Row i goes on from what row rows[i] was. Rows stay with their sentence; sentences may be left out."""
-        sentences = rows[:: self.rows_per_sentence] // self.rows_per_sentence
-        for _, state in self.layers:
-            state.reorder(rows, sentences)
-
-
-class LayerState:
-    """What one decoder layer remembers: its own keys and values, and the source's."""
-
-    def __init__(
-        self,
-        layer: DecoderLayer,
-        memory: Float[Tensor, "batch source model"],
-        source_mask: Bool[Tensor, "batch 1 1 source"],
-        rows_per_sentence: int,
-    ) -> None:
-        self.cache = KeyValueCache()
-        self.source_key, self.source_value = layer.cross_attention.project_memory(memory)
-        self.source_mask = source_mask
-        self.rows_per_sentence = rows_per_sentence
-
-    def look_at_source(
-        self, attention: MultiHeadAttention, x: Float[Tensor, "rows 1 model"]
-    ) -> Float[Tensor, "rows 1 model"]:
-        """Cross-attention, in which the hypotheses of one sentence are so many queries."""
-        beside = x.view(-1, self.rows_per_sentence, x.size(-1))  # (sentences, rows_per_sentence, model)
-        self.query = query = attention.project_query(beside)
-        return attention.combine(query, self.source_key, self.source_value, self.source_mask).view_as(x)
-
-    @property
-    def attention(self) -> Float[Tensor, "batch heads rows_per_sentence source"]:
-        """The weights of the last cross-attention, computed where they are asked for; kernels do not tell them."""
-        return attention_weights(self.query, self.source_key, self.source_mask)
-
-    def reorder(self, rows: Int[Tensor, " new_rows"], sentences: Int[Tensor, " new_sentences"]) -> None:
-        self.cache.reorder(rows)
-        if len(sentences) < self.source_key.size(0):
-            self.source_key = self.source_key.index_select(0, sentences)
-            self.source_value = self.source_value.index_select(0, sentences)
-            self.source_mask = self.source_mask.index_select(0, sentences)

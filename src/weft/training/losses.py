@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
-from weft.layers.packed_linear import PackedLinear
+from weft.layers.fast.packed_linear import PackedLinear
 
 
 @dataclass(frozen=True)

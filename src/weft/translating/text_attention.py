@@ -17,7 +17,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from weft.data.encoding import tag_ids
 from weft.data.sentences import Sentences
-from weft.models.transformer import TransformerState
 from weft.text.kinds import pieces_of
 from weft.text.tokenizer import Kind
 from weft.text.vocabulary import BEGIN_ID, PADDING_ID
@@ -77,11 +76,11 @@ def piece_attention(
             if not indices:
                 continue
             sources = torch.from_numpy(read.padded(np.array(indices), PADDING_ID)).to(translator.device)
-            state, steps = TransformerState(model, sources, 1), []
+            state, steps = model.start_plain(sources), []
             targets = [torch.tensor([BEGIN_ID, *written[index]], device=translator.device) for index in indices]
             for tokens in pad_sequence(targets, batch_first=True, padding_value=PADDING_ID).T:
                 state.step(tokens)
-                steps.append(torch.stack([layer.attention[:, :, 0] for _, layer in state.layers]).mean((0, 2)))
+                steps.append(state.head_attention().mean((0, 2)))
                 after_step()
             attention = torch.stack(steps, dim=1).cpu().numpy()
             for index, of_text in zip(indices, attention, strict=True):

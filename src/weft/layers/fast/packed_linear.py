@@ -1,4 +1,7 @@
-"""Affine maps with weights that are laid out for the processor once instead of at every product."""
+"""Affine maps with weights laid out for the processor once instead of at every product.
+
+`Linear` (layers/linear.py) without gradients; tests/layers/fast/test_packed_linear.py proves them equal.
+"""
 
 from collections.abc import Sequence
 
@@ -8,7 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 USUAL_ROWS = 256
-"""For which number of input rows weights are laid out; the same layout is as good for one row and for thousands."""
+"""The number of input rows for which weights are laid out; the layout is as good for one row and for thousands."""
+EVERY_NUMBER = 32
+"""Below this, products are made for every number of rows (`usual_number`)."""
 
 
 class PackedLinear:
@@ -28,7 +33,7 @@ class PackedLinear:
     def of(cls, layers: Sequence[nn.Linear], dtype: torch.dtype) -> "PackedLinear":
         """One linear layer, or several that read the same x, their outputs one after the other.
 
-        The weights are copied, so it goes on computing with those that it was made of.
+        The weights are copied: later changes of the layers have no effect.
         """
         weight = torch.cat([layer.weight.detach() for layer in layers]).to(dtype)
         biases = [layer.bias.detach() for layer in layers if layer.bias is not None]
@@ -40,12 +45,12 @@ class PackedLinear:
         if not self.is_blocked:
             return F.linear(x, self.weight, self.bias)
         rows = x.numel() // x.size(-1)
-        usual = usual_number(rows)
+        usual = rows if rows < EVERY_NUMBER else usual_number(rows)
         if usual == rows:
             return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
-        filled_up = x.new_empty(usual, x.size(-1))  # with rows of anything
-        filled_up[:rows] = x.flatten(0, -2)
-        product = torch.ops.mkldnn._linear_pointwise(filled_up, self.weight, self.bias, "none", [], "")
+        padded = x.new_empty(usual, x.size(-1))  # the rows after the last are arbitrary
+        padded[:rows] = x.flatten(0, -2)
+        product = torch.ops.mkldnn._linear_pointwise(padded, self.weight, self.bias, "none", [], "")
         return product[:rows].view(*x.shape[:-1], -1)
 
 
@@ -56,8 +61,7 @@ def has_blocks_of(dtype: torch.dtype) -> bool:
 
 
 def usual_number(rows: int) -> int:
-    """The least number of rows from this one on that products are made for: at most 16 between a power of 2 and the
-    next.
+    """The least number of rows, not below this one, that products are made for: at most 16 between two powers of 2.
 
     oneDNN writes a program for each shape at its first product, which takes as long as the product of some hundred
     rows, and keeps about a thousand of them. In a search nearly every step has another number of rows.

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from weft.layers.fast.packed_linear import PackedLinear, usual_number
 from weft.layers.linear import Linear
-from weft.layers.packed_linear import PackedLinear, usual_number
 
 
 @pytest.mark.parametrize("rows", [1, 3, 33, 64, 70, 700])
@@ -25,7 +25,7 @@ def test_it_is_the_linear_layer(rows: int, dtype: torch.dtype, tolerance: float,
 def test_it_is_the_linear_layer_where_the_processor_has_no_blocks_of_its_type(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.layers.packed_linear.has_blocks_of", lambda dtype: False)
+    monkeypatch.setattr("weft.layers.fast.packed_linear.has_blocks_of", lambda dtype: False)
     layer, x = Linear(48, 80), torch.randn(3, 48)
     with torch.no_grad():
         packed = PackedLinear.of([layer], dtype)

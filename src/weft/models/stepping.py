@@ -1,0 +1,110 @@
+"""A decoder that writes one token at a time and keeps what it computed before: the form that is read.
+
+`Transformer.start_plain` makes a `TransformerState`. What `Transformer.start` makes computes the same, laid out for
+speed (transformer_session.py).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from weft.layers.attention import MultiHeadAttention, attention_weights
+from weft.layers.cache import KeyValueCache
+
+
+@runtime_checkable
+class SteppingLayer(Protocol):
+    """A decoder layer that can compute one position given a `LayerState` with those before it."""
+
+    cross_attention: MultiHeadAttention
+
+    def step(self, x: Float[Tensor, "rows 1 model"], state: "LayerState") -> Float[Tensor, "rows 1 model"]: ...
+
+
+class TransformerState:
+    """A step function over one batch: row r writes a hypothesis for sentence r // rows_per_sentence.
+
+    `embed` takes tokens and the place of the first of them, `logits` the last layer's vectors. Keys and values of the
+    source are kept once a sentence and shared by its rows, whose queries stand side by side.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[SteppingLayer],
+        memory: Float[Tensor, "batch source model"],
+        source_mask: Bool[Tensor, "batch 1 1 source"],
+        rows_per_sentence: int,
+        *,
+        embed: Callable[[Tensor, int], Tensor],
+        logits: Callable[[Tensor], Tensor],
+    ) -> None:
+        self.embed, self.logits = embed, logits
+        self.rows_per_sentence = rows_per_sentence
+        self.length = 0
+        self.layers = [(layer, LayerState(layer, memory, source_mask, rows_per_sentence)) for layer in layers]
+
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        """Take the newest token of every row, return log-probabilities (fp32) of the one that follows."""
+        x = self.embed(tokens[:, None], self.length)
+        for layer, state in self.layers:
+            x = layer.step(x, state)
+        self.length += 1
+        return F.log_softmax(self.logits(x[:, 0]).float(), dim=-1)
+
+    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
+        """Let row i continue what row rows[i] was. Rows stay with their sentence; sentences may be left out."""
+        sentences = rows[:: self.rows_per_sentence] // self.rows_per_sentence
+        for _, state in self.layers:
+            state.reorder(rows, sentences)
+
+    def source_mask(self) -> Bool[Tensor, "sentences source"]:
+        """True at the source tokens of each sentence, </s> included, False at padding."""
+        return self.layers[-1][1].source_mask[:, 0, 0]
+
+    def source_attention(self) -> Float[Tensor, "rows source"]:
+        """Attention of each row to the source in the last step: the mean over the heads of the last layer."""
+        return self.layers[-1][1].attention.mean(1).flatten(0, 1)
+
+    def head_attention(self) -> Float[Tensor, "layers rows heads source"]:
+        """Attention of each row to the source in the last step, by every head of every layer."""
+        return torch.stack([state.attention.transpose(1, 2).flatten(0, 1) for _, state in self.layers])
+
+
+class LayerState:
+    """What one decoder layer remembers: its own keys and values, and the source's."""
+
+    def __init__(
+        self,
+        layer: SteppingLayer,
+        memory: Float[Tensor, "batch source model"],
+        source_mask: Bool[Tensor, "batch 1 1 source"],
+        rows_per_sentence: int,
+    ) -> None:
+        self.cache = KeyValueCache()
+        self.source_key, self.source_value = layer.cross_attention.project_memory(memory)
+        self.source_mask = source_mask
+        self.rows_per_sentence = rows_per_sentence
+
+    def attend_to_source(
+        self, attention: MultiHeadAttention, x: Float[Tensor, "rows 1 model"]
+    ) -> Float[Tensor, "rows 1 model"]:
+        """Cross-attention, in which the hypotheses of one sentence are so many queries."""
+        of_sentences = x.view(-1, self.rows_per_sentence, x.size(-1))  # (sentences, rows_per_sentence, model)
+        self.query = query = attention.project_query(of_sentences)
+        return attention.combine(query, self.source_key, self.source_value, self.source_mask).view_as(x)
+
+    @property
+    def attention(self) -> Float[Tensor, "batch heads rows_per_sentence source"]:
+        """The weights of the last cross-attention, computed on request, since kernels do not return them."""
+        return attention_weights(self.query, self.source_key, self.source_mask)
+
+    def reorder(self, rows: Int[Tensor, " new_rows"], sentences: Int[Tensor, " new_sentences"]) -> None:
+        self.cache.reorder(rows)
+        if len(sentences) < self.source_key.size(0):
+            self.source_key = self.source_key.index_select(0, sentences)
+            self.source_value = self.source_value.index_select(0, sentences)
+            self.source_mask = self.source_mask.index_select(0, sentences)
