@@ -20,7 +20,7 @@ from weft.data.augmentation import AugmentationConfig
 from weft.data.batching import PairBatches
 from weft.data.sentences import Sentences
 from weft.runs.train import Silent
-from weft.text.tokenizer import Kind
+from weft.text.kinds import Kind
 
 EVERY_GRID = pytest.mark.parametrize("grid", GRIDS)
 

@@ -10,13 +10,11 @@ from typing import get_args
 import pytest
 
 from weft.cli.lines import texts_as_they_come
-from weft.cli.tokenize import IN_WORDS, KindName
-from weft.text.kinds import SUFFIXES, train_tokenizer
-from weft.text.tokenizer import Kind
+from weft.cli.tokenize import KindName
+from weft.text.kinds import KINDS, Kind, train_tokenizer
 
 Weft = Callable[..., tuple[int, str, str]]
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
 LINES = ["我有三个苹果。", "", "I have 3 \U0001f34e.", "a\rb\u2028c", " </s> ", "龘"]
 WRITTEN = ["我有三个苹果。", "", "I have 3 \U0001f34e.", "a b c", "</s>", "龘"]
 
@@ -26,14 +24,14 @@ def files(tmp_path: Path) -> dict[Kind, Path]:
     """A vocabulary of each kind that knows all words of LINES."""
     made = {}
     for kind in KINDS:
-        made[kind] = tmp_path / f"{kind}{SUFFIXES[kind]}"
+        made[kind] = tmp_path / f"{kind}{KINDS[kind].suffix}"
         tokenizer, _ = train_tokenizer(LINES * 20, kind=kind, vocab_size=400, language="zh")
         made[kind].write_bytes(tokenizer.model)
     return made
 
 
 def test_the_kinds_are_those_that_there_are() -> None:
-    assert get_args(KindName) == KINDS
+    assert get_args(KindName) == get_args(Kind) == tuple(KINDS)
 
 
 def give(monkeypatch: pytest.MonkeyPatch, content: str) -> None:
@@ -154,7 +152,7 @@ def test_a_spoiled_vocabulary_is_named(weft: Weft, tmp_path: Path) -> None:
 def test_a_sentencepiece_model_that_is_given_as_a_list_of_tokens_is_told_for_what_it_is(
     weft: Weft, files: dict[Kind, Path], kind: Kind, model: Kind
 ) -> None:
-    language = ["--language", "zh"] if kind in IN_WORDS else []
+    language = ["--language", "zh"] if KINDS[kind].needs_language else []
     exit_code, out, error = weft("tokenize", "x", "--vocabulary", str(files[model]), "--kind", kind, *language)
     assert (exit_code, out) == (1, "") and "has 1 problem\n" in error
     assert "is a SentencePiece model, of the kind bpe or unigram" in error

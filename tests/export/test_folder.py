@@ -21,8 +21,7 @@ from weft.files import sha256
 from weft.folders.export import ENGINE_FILES, engine_of
 from weft.folders.model_folder import CARD, EXPORT, MANIFEST, TranslationModel, load_model, save_model
 from weft.models.transformer import Transformer, TransformerConfig
-from weft.text.kinds import train_tokenizer
-from weft.text.tokenizer import Kind
+from weft.text.kinds import Kind, train_tokenizer
 from weft.translating import exported
 from weft.translating import translator as translation
 from weft.translating.exported import decoding_refusals, has_ended, load_exported, load_for

@@ -8,7 +8,7 @@ import pytest
 from weft.errors import CorpusError, ModelError, RecipeError, RunError
 from weft.folders.model_folder import find_model, load_model
 from weft.runs.train import Silent, train
-from weft.text.tokenizer import Kind
+from weft.text.kinds import Kind
 from weft.translating.translator import load_translator
 
 KINDS: tuple[Kind, ...] = get_args(Kind)

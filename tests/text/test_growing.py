@@ -7,9 +7,8 @@ from typing import get_args
 import pytest
 
 from weft.text.growing import settled_part, stays
-from weft.text.kinds import train_tokenizer
+from weft.text.kinds import Kind, train_tokenizer
 from weft.text.normalization import normalize
-from weft.text.tokenizer import Kind
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

@@ -5,7 +5,6 @@ import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -13,14 +12,13 @@ from hypothesis import strategies as st
 
 from weft.errors import CorpusError, ModelError, UsageError, WeftError
 from weft.text.chinese import Script
-from weft.text.kinds import SUFFIXES, load_tokenizer, read_tokenizer, train_tokenizer
+from weft.text.kinds import KINDS, Kind, load_tokenizer, read_tokenizer, train_tokenizer
 from weft.text.normalization import Normalization
 from weft.text.punctuation import Punctuation
 from weft.text.sentencepiece_model import SentencePieceTokenizer
-from weft.text.tokenizer import Kind, Tokenizer
+from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, MOST_TOKENS, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
 SPELLING_ALL: tuple[Kind, ...] = ("bpe", "unigram", "characters")
 LISTS: tuple[Kind, ...] = ("wordpiece", "characters", "words")
 NEVER_OF_TEXT = {PADDING_ID, BEGIN_ID, END_ID}
@@ -293,7 +291,7 @@ def test_what_is_read_from_the_file_is_what_was_trained(
         punctuation=punctuation,
         script=script,
     )
-    path = tmp_path / f"tokenizer{SUFFIXES[kind]}"
+    path = tmp_path / f"tokenizer{KINDS[kind].suffix}"
     path.write_bytes(trained.model)
     loaded = load_tokenizer(
         path, kind=kind, language="zh", normalization=normalization, punctuation=punctuation, script=script

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from weft.errors import CorpusError, ModelError
 from weft.text.kinds import load_tokenizer
 from weft.text.sentencepiece_model import SentencePieceTokenizer, train_sentencepiece
-from weft.text.tokenizer import Tokenizer, TokenizerConfig, choose_scripts
+from weft.text.tokenizer import Tokenizer
+from weft.text.tokenizer_config import TokenizerConfig, choose_scripts
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID
 
 Kind = Literal["bpe", "unigram"]

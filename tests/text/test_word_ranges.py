@@ -5,8 +5,8 @@ from typing import get_args
 
 import pytest
 
-from weft.text.kinds import pieces_of, train_tokenizer
-from weft.text.tokenizer import Kind, Tokenizer
+from weft.text.kinds import Kind, pieces_of, train_tokenizer
+from weft.text.tokenizer import Tokenizer
 from weft.text.word_ranges import WordRange, word_ranges
 
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from weft.errors import CorpusError, UsageError
-from weft.text.kinds import train_tokenizer
-from weft.text.tokenizer import Kind
+from weft.text.kinds import Kind, train_tokenizer
 from weft.translating.glossary import (
     Glossary,
     as_glossary,

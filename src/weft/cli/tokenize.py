@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from weft.text.tokenizer import Tokenizer
 
 KindName = Literal["bpe", "unigram", "wordpiece", "characters", "words"]
-IN_WORDS: frozenset[KindName] = frozenset(["words", "wordpiece"])
-"""The kinds that split text into words first."""
+"""The kinds of weft.text.kinds, which is not imported here: `weft --help` needs no library of a tokenizer."""
 Side = Literal["source", "target"]
 ModelOption = Annotated[str, Option("--model", help=A_MODEL)]
 SideOption = Annotated[
@@ -75,10 +74,10 @@ def tokenizer_of(
         return target if side == "target" else source
     if vocabulary is None or kind is None:
         raise UsageError("give either --model, such as runs/starter, or --vocabulary and --kind")
-    if kind in IN_WORDS and not language:
-        raise UsageError(f"--kind {kind} needs --language, such as zh: each language has its own words")
-    if kind not in IN_WORDS and language:
-        raise UsageError(f"--kind {kind} cannot be combined with --language: it is the same for all languages")
-    from weft.text.kinds import load_tokenizer
+    from weft.text.kinds import KINDS, load_tokenizer
 
+    if KINDS[kind].needs_language and not language:
+        raise UsageError(f"--kind {kind} needs --language, such as zh: each language has its own words")
+    if not KINDS[kind].needs_language and language:
+        raise UsageError(f"--kind {kind} cannot be combined with --language: it is the same for all languages")
     return load_tokenizer(vocabulary, kind=kind, language=language)

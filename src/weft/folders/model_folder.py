@@ -33,7 +33,7 @@ from weft.folders.recipes import TranslationRecipe
 from weft.folders.weight_storage import Header, restored, storage_problems, weights_in
 from weft.models.transformer import Transformer
 from weft.text.chinese import Script
-from weft.text.kinds import SUFFIXES, load_tokenizer, pieces_of
+from weft.text.kinds import KINDS, load_tokenizer, pieces_of
 from weft.text.punctuation import Punctuation
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import PADDING_ID
@@ -211,7 +211,7 @@ def stored_weights(model: Transformer) -> dict[str, torch.Tensor]:
 
 def tokenizer_names(recipe: TranslationRecipe) -> tuple[str, str]:
     """The files of the source's and the target's vocabulary, one file for both where they share it."""
-    suffix = SUFFIXES[recipe.tokenizer.kind]
+    suffix = KINDS[recipe.tokenizer.kind].suffix
     if recipe.tokenizer.shared and not recipe.tokenizer.cut_apart:
         return f"tokenizer{suffix}", f"tokenizer{suffix}"
     return f"tokenizer.source{suffix}", f"tokenizer.target{suffix}"

@@ -12,7 +12,7 @@ from weft.data.corpus import DataConfig
 from weft.decoding.search import DecodingConfig
 from weft.metrics.requirements import RequirementsConfig
 from weft.models.kinds import Seq2SeqSettings
-from weft.text.tokenizer import TokenizerConfig
+from weft.text.tokenizer_config import TokenizerConfig
 from weft.text.vocabulary import MASK
 from weft.training.config import TrainingConfig
 

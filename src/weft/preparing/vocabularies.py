@@ -19,7 +19,8 @@ from weft.text.chinese import Script, convert_script
 from weft.text.kinds import read_tokenizer, train_tokenizer
 from weft.text.normalization import normalize
 from weft.text.punctuation import Punctuation
-from weft.text.tokenizer import Tokenizer, TokenizerConfig, choose_scripts
+from weft.text.tokenizer import Tokenizer
+from weft.text.tokenizer_config import TokenizerConfig, choose_scripts
 from weft.text.wordpiece import WordPieceTokenizer, bert_vocabulary
 from weft.training.task import Listener
 

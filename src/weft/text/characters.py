@@ -4,16 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Unpack
 
 from weft.errors import CorpusError, ModelError, Problem, refuse_one_string
-from weft.text.chinese import Script, convert_script
-from weft.text.normalization import PIECE_MARK, Normalization, normalize
-from weft.text.punctuation import Punctuation
+from weft.text.normalization import PIECE_MARK, Forms, in_forms
 from weft.text.vocabulary import (
     SPECIAL_PIECES,
     UNKNOWN_ID,
     UNKNOWN_TEXT,
-    Vocabulary,
     is_tag,
     most_frequent,
     read_vocabulary,
@@ -56,10 +54,8 @@ def train_characters(
     *,
     vocab_size: int,
     language: str,
-    normalization: Normalization = "nfc",
-    punctuation: Punctuation = "keep",
-    script: Script = "keep",
     tags: Sequence[str] = (),
+    **forms: Unpack[Forms],
 ) -> tuple[CharacterTokenizer, str | None]:
     """The most frequent characters of these texts; also a message where they fill less than was asked for.
 
@@ -67,17 +63,16 @@ def train_characters(
     """
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(convert_script(normalize(text, normalization, punctuation), script).replace(" ", PIECE_MARK))
+        counts.update(in_forms(text, **forms).replace(" ", PIECE_MARK))
     if not counts:
         raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
     first = (*SPECIAL_PIECES, *tags, *BYTES)
     vocabulary, message = most_frequent(counts, after=first, vocab_size=vocab_size, language=language)
-    made = CharacterTokenizer(vocabulary, normalization=normalization, punctuation=punctuation, script=script)
-    return made, message
+    return CharacterTokenizer(vocabulary, **forms), message
 
 
-def read_characters(data: bytes, path: Path) -> Vocabulary:
-    """A file of characters, with all 256 bytes among them; raises ModelError naming every line that is wrong."""
+def read_characters(data: bytes, path: Path, *, language: str, **forms: Unpack[Forms]) -> CharacterTokenizer:
+    """The tokenizer in a file of characters and all 256 bytes; raises ModelError with every line that is wrong."""
     vocabulary = read_vocabulary(data, path)
     others = {*SPECIAL_PIECES, *BYTES}
     problems = [
@@ -89,4 +84,4 @@ def read_characters(data: bytes, path: Path) -> Vocabulary:
         problems.append(Problem("the file", f"lacks {len(missing)} of the 256 bytes, such as {missing[0]}"))
     if problems:
         raise ModelError(path, problems)
-    return vocabulary
+    return CharacterTokenizer(vocabulary, **forms)

@@ -3,9 +3,9 @@
 import unicodedata
 
 from weft.text.chinese import IS_HAN
+from weft.text.kinds import KINDS, Kind
 from weft.text.punctuation import APOSTROPHES
 from weft.text.sentence_splitting import joins_without_space
-from weft.text.tokenizer import Kind
 
 REPLACEMENT = "\ufffd"
 """What the bytes of a character are read as while some of them are missing."""
@@ -16,12 +16,12 @@ def settled_part(text: str, language: str, kind: Kind) -> str:
     whole characters.
 
     The last word may go on, a sign may move up to it, and its last character may melt with an accent that follows.
-    Words of other languages in a text without spaces are whole, too. `kind` is that of the pieces which come: in
-    WordPiece one may make a word of a Han character, and a space before it.
+    Words of other languages in a text without spaces are whole, too. Where pieces continue words (`kind`), the
+    next one may make a word of a Han character, with a space before it.
     """
     if not joins_without_space(language):
         return text.rpartition(" ")[0]
-    end = max(0, len(text.rstrip(REPLACEMENT)) - (kind == "wordpiece"))
+    end = max(0, len(text.rstrip(REPLACEMENT)) - bool(KINDS[kind].continued))
     while end and not stays(text[end - 1]):
         end -= 1
         if unicodedata.east_asian_width(text[end]) in "WF" and not unicodedata.combining(text[end]):

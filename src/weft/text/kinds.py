@@ -1,30 +1,62 @@
-"""The kinds of tokenizers: one function that trains any of them, one that reads any of them from its file."""
+"""The kinds of tokenizers: a table of all that is asked of a kind, and how any of them is trained and read.
 
-from collections.abc import Iterable, Sequence
+A new kind is a file with its tokenizer, an entry here, and a choice of `weft tokenize --kind` (cli/tokenize.py).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, Unpack
 
 from sentencepiece import SentencePieceProcessor
 
 from weft.errors import ModelError, Problem, UsageError, refuse_one_string
-from weft.text.characters import CharacterTokenizer, read_characters, train_characters
-from weft.text.chinese import Script
-from weft.text.normalization import Normalization
-from weft.text.punctuation import Punctuation
-from weft.text.sentencepiece_model import SentencePieceTokenizer, train_sentencepiece
-from weft.text.tokenizer import Kind, Tokenizer
-from weft.text.vocabulary import LARGEST_FILE, read_vocabulary
-from weft.text.wordpiece import WordPieceTokenizer, train_wordpiece
-from weft.text.words import WordTokenizer, train_words
+from weft.text.characters import read_characters, train_characters
+from weft.text.normalization import Forms
+from weft.text.sentencepiece_model import read_sentencepiece, train_sentencepiece
+from weft.text.tokenizer import Tokenizer
+from weft.text.vocabulary import LARGEST_FILE
+from weft.text.wordpiece import CONTINUED, read_wordpiece, train_wordpiece
+from weft.text.words import read_words, train_words
 
-SUFFIXES: dict[Kind, str] = {
-    "bpe": ".model",
-    "unigram": ".model",
-    "wordpiece": ".txt",
-    "characters": ".txt",
-    "words": ".txt",
+Kind = Literal["bpe", "unigram", "wordpiece", "characters", "words"]
+
+
+@dataclass(frozen=True)
+class TokenizerKind:
+    """What is asked of a kind of tokenizer."""
+
+    train: Callable[..., tuple[Tokenizer, str | None]]
+    """Arguments and result as those of `train_tokenizer`, without the kind."""
+    read: Callable[..., Tokenizer]
+    """Arguments and result as those of `read_tokenizer`, without the kind."""
+    suffix: Literal[".model", ".txt"] = ".txt"
+    """Suffix of its file: a SentencePiece model, or a vocabulary with one token a line."""
+    spells_bytes: bool = False
+    """Whether a character without a piece is spelled in UTF-8 bytes, all 256 of which are in the vocabulary."""
+    needs_language: bool = False
+    """Whether the language decides how text is cut into words first."""
+    whole_words: bool = False
+    """Whether each piece is a word."""
+    continued: str = ""
+    """The prefix of a piece that continues a word; if empty, a U+2581 marks the space before a word instead."""
+
+
+KINDS: dict[Kind, TokenizerKind] = {
+    "bpe": TokenizerKind(
+        partial(train_sentencepiece, kind="bpe"), partial(read_sentencepiece, kind="bpe"), ".model", spells_bytes=True
+    ),
+    "unigram": TokenizerKind(
+        partial(train_sentencepiece, kind="unigram"),
+        partial(read_sentencepiece, kind="unigram"),
+        ".model",
+        spells_bytes=True,
+    ),
+    "wordpiece": TokenizerKind(train_wordpiece, read_wordpiece, needs_language=True, continued=CONTINUED),
+    "characters": TokenizerKind(train_characters, read_characters, spells_bytes=True),
+    "words": TokenizerKind(train_words, read_words, needs_language=True, whole_words=True),
 }
-"""How the name of a kind's file ends: a SentencePiece model, or a vocabulary with one token a line."""
 
 
 def train_tokenizer(
@@ -33,110 +65,44 @@ def train_tokenizer(
     kind: Kind,
     vocab_size: int,
     language: str,
-    normalization: Normalization = "nfc",
-    punctuation: Punctuation = "keep",
-    script: Script = "keep",
     tags: Sequence[str] = (),
+    **forms: Unpack[Forms],
 ) -> tuple[Tokenizer, str | None]:
-    """Train on these texts; also a message where the vocabulary had to be made smaller or larger than asked.
+    """Train a tokenizer on these texts; also returns a message if the vocabulary is smaller or larger than asked.
 
-    The language may be two with + between them. The same texts in the same order give the same bytes. Raises UsageError
-    for one string, CorpusError where there is no text at all, MissingExtraError where the kind needs a library that is
-    not there.
+    The language may be two joined by +. The same texts in the same order give the same bytes. Raises UsageError for a
+    single string, CorpusError if there is no text at all, MissingExtraError if the kind needs a library that is not
+    installed.
     """
     refuse_one_string(texts, "train_tokenizer")
-    match kind:
-        case "bpe" | "unigram":
-            return train_sentencepiece(
-                texts,
-                kind=kind,
-                vocab_size=vocab_size,
-                language=language,
-                normalization=normalization,
-                punctuation=punctuation,
-                script=script,
-                tags=tags,
-            )
-        case "wordpiece":
-            train = train_wordpiece
-        case "characters":
-            train = train_characters
-        case "words":
-            train = train_words
-        case _:
-            refuse_kind(kind)
-    return train(
-        texts,
-        vocab_size=vocab_size,
-        language=language,
-        normalization=normalization,
-        punctuation=punctuation,
-        script=script,
-        tags=tags,
-    )
+    return find_kind(kind).train(texts, vocab_size=vocab_size, language=language, tags=tags, **forms)
 
 
-def load_tokenizer(
-    path: Path,
-    *,
-    kind: Kind,
-    language: str,
-    normalization: Normalization = "nfc",
-    punctuation: Punctuation = "keep",
-    script: Script = "keep",
-) -> Tokenizer:
-    """Read a tokenizer's file; raises ModelError where it cannot be read or is no such file, naming what is wrong."""
+def load_tokenizer(path: Path, *, kind: Kind, language: str, **forms: Unpack[Forms]) -> Tokenizer:
+    """Read a tokenizer from its file; raises ModelError if it cannot be read or is not such a file, with the reason."""
     try:
         if (size := path.stat().st_size) > LARGEST_FILE:
             raise ModelError(path, [Problem(path.name, f"has {size:,} bytes, more than {LARGEST_FILE:,}")])
         data = path.read_bytes()
     except OSError as error:
         raise ModelError(path, [Problem(path.name, f"cannot be read: {error.strerror}")]) from None
-    return read_tokenizer(
-        data, path, kind=kind, language=language, normalization=normalization, punctuation=punctuation, script=script
-    )
+    return read_tokenizer(data, path, kind=kind, language=language, **forms)
 
 
-def read_tokenizer(
-    data: bytes,
-    path: Path,
-    *,
-    kind: Kind,
-    language: str,
-    normalization: Normalization = "nfc",
-    punctuation: Punctuation = "keep",
-    script: Script = "keep",
-) -> Tokenizer:
-    """The tokenizer in these bytes, which are those of `path`; raises ModelError where they are no such file."""
-    match kind:
-        case "bpe" | "unigram":
-            return SentencePieceTokenizer(
-                data, kind=kind, normalization=normalization, punctuation=punctuation, script=script, path=path
-            )
-        case "wordpiece":
-            vocabulary = read_vocabulary(data, path)
-            return WordPieceTokenizer(
-                vocabulary, language=language, normalization=normalization, punctuation=punctuation, script=script
-            )
-        case "characters":
-            vocabulary = read_characters(data, path)
-            return CharacterTokenizer(vocabulary, normalization=normalization, punctuation=punctuation, script=script)
-        case "words":
-            vocabulary = read_vocabulary(data, path)
-            return WordTokenizer(
-                vocabulary, language=language, normalization=normalization, punctuation=punctuation, script=script
-            )
-        case _:
-            refuse_kind(kind)
+def read_tokenizer(data: bytes, path: Path, *, kind: Kind, language: str, **forms: Unpack[Forms]) -> Tokenizer:
+    """Read a tokenizer from the bytes of `path`; raises ModelError if they are not such a file."""
+    return find_kind(kind).read(data, path, language=language, **forms)
 
 
-def refuse_kind(kind: object) -> NoReturn:
-    raise UsageError(f"there is no tokenizer of the kind {kind}; there are {', '.join(SUFFIXES)}")
+def find_kind(kind: Kind) -> TokenizerKind:
+    if kind not in KINDS:
+        raise UsageError(f"there is no tokenizer of the kind {kind}; there are {', '.join(KINDS)}")
+    return KINDS[kind]
 
 
 def pieces_of(tokenizer: Tokenizer, kind: Kind) -> list[str]:
     """The piece of each id."""
-    if SUFFIXES[kind] == ".txt":
+    if KINDS[kind].suffix == ".txt":
         return tokenizer.model.decode().split("\n")[:-1]
     processor = SentencePieceProcessor(model_proto=tokenizer.model)
     return processor.id_to_piece(list(range(tokenizer.vocab_size)))

@@ -2,13 +2,23 @@
 
 import re
 import unicodedata
-from typing import Literal
+from typing import Literal, TypedDict
 
 from weft.errors import UsageError
+from weft.text.chinese import Script, convert_script
 from weft.text.punctuation import Punctuation, unify_punctuation
 from weft.text.vocabulary import UNKNOWN_TEXT
 
 Normalization = Literal["nfc", "nfkc"]
+
+
+class Forms(TypedDict, total=False):
+    """The forms that a tokenizer gives all its text."""
+
+    normalization: Normalization
+    punctuation: Punctuation
+    script: Script
+
 
 PIECE_MARK = "\u2581"  # SentencePiece writes a space as this character, so in a text it would come back as a space
 LONE_SURROGATES = re.compile("[\ud800-\udfff]")
@@ -29,7 +39,7 @@ def normalize(text: str, form: Normalization = "nfc", punctuation: Punctuation =
     Unicode composed (`nfkc` also folds width and compatibility forms); control characters and byte order marks gone;
     every run of white space, line separators of all kinds included, one space, none at the ends; a lone surrogate,
     which no encoding can write, becomes U+FFFD; U+2581, the tokenizer's own mark for a space, becomes an underscore;
-    what an unknown token reads as stays. Last, punctuation takes its form. Raises UsageError for what is no string.
+    what an unknown token reads as stays. Last, punctuation takes its form. Raises UsageError for anything but a string.
     """
     if not isinstance(text, str):
         raise UsageError(f"a text has to be a string, found {type(text).__name__}")
@@ -37,6 +47,13 @@ def normalize(text: str, form: Normalization = "nfc", punctuation: Punctuation =
         text = CONTROLS.sub("", LONE_SURROGATES.sub("\ufffd", text))
     text = in_form(text.replace(PIECE_MARK, "_"), form)
     return unify_punctuation(" ".join(text.split()), punctuation)
+
+
+def in_forms(
+    text: str, *, normalization: Normalization = "nfc", punctuation: Punctuation = "keep", script: Script = "keep"
+) -> str:
+    """The normalized text, its Chinese in one script."""
+    return convert_script(normalize(text, normalization, punctuation), script)
 
 
 def in_form(text: str, form: Normalization) -> str:

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Literal, Unpack
 
 import sentencepiece
 
 from weft.errors import CorpusError, ModelError, Problem, refuse_one_string
-from weft.text.chinese import Script, convert_script, is_chinese
+from weft.text.chinese import Script, is_chinese
 from weft.text.language import code_of
-from weft.text.normalization import PIECE_MARK, Normalization, normalize
+from weft.text.normalization import PIECE_MARK, Forms, Normalization, in_forms
 from weft.text.punctuation import Punctuation
 from weft.text.sampling import Pieces, draw_cut, drop_merges
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID, size_message
@@ -64,7 +64,7 @@ class SentencePieceTokenizer:
         return self._processor.get_piece_size()
 
     def normalize(self, text: str) -> str:
-        return convert_script(normalize(text, self.normalization, self.punctuation), self.script)
+        return in_forms(text, normalization=self.normalization, punctuation=self.punctuation, script=self.script)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         refuse_one_string(texts, "encode")
@@ -147,6 +147,13 @@ class SentencePieceTokenizer:
         return dict(zip(pieces, self._processor.piece_to_id(pieces), strict=True))
 
 
+def read_sentencepiece(
+    data: bytes, path: Path, *, kind: Literal["bpe", "unigram"], language: str, **forms: Unpack[Forms]
+) -> SentencePieceTokenizer:
+    """The tokenizer in the bytes of `path`; raises ModelError if they are not a SentencePiece model."""
+    return SentencePieceTokenizer(data, kind=kind, path=path, **forms)
+
+
 def spelled(character: str) -> list[str]:
     """The pieces of its bytes."""
     return [f"<0x{byte:02X}>" for byte in character.encode()]
@@ -158,10 +165,8 @@ def train_sentencepiece(
     kind: Literal["bpe", "unigram"],
     vocab_size: int,
     language: str,
-    normalization: Normalization = "nfc",
-    punctuation: Punctuation = "keep",
-    script: Script = "keep",
     tags: Sequence[str] = (),
+    **forms: Unpack[Forms],
 ) -> tuple[SentencePieceTokenizer, str | None]:
     """Train on these texts; also a message where the vocabulary had to be made smaller or larger than asked.
 
@@ -169,7 +174,7 @@ def train_sentencepiece(
     the 256 bytes and the tags, each of which becomes a piece. The result is a function of the texts and the settings.
     Raises CorpusError where there is no text at all.
     """
-    normalized = [convert_script(normalize(text, normalization, punctuation), script) for text in texts]
+    normalized = [in_forms(text, **forms) for text in texts]
     asked = vocab_size
     for _ in range(3):
         writer = io.BytesIO()
@@ -204,10 +209,7 @@ def train_sentencepiece(
                 raise
             vocab_size = int(fitting[1])
             continue
-        trained = SentencePieceTokenizer(
-            writer.getvalue(), kind=kind, normalization=normalization, punctuation=punctuation, script=script
-        )
-        return trained, size_message(language, vocab_size, asked)
+        return SentencePieceTokenizer(writer.getvalue(), kind=kind, **forms), size_message(language, vocab_size, asked)
     raise RuntimeError(f"SentencePiece accepts no vocabulary size for {language}")
 
 

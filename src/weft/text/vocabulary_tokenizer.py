@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from weft.text.chinese import Script, convert_script
-from weft.text.normalization import Normalization, normalize
+from weft.text.chinese import Script
+from weft.text.normalization import Normalization, in_forms
 from weft.text.punctuation import Punctuation
 from weft.text.vocabulary import Vocabulary
 
@@ -37,7 +37,7 @@ class VocabularyTokenizer(ABC):
         return self.vocabulary.as_file
 
     def normalize(self, text: str) -> str:
-        return convert_script(normalize(text, self.normalization, self.punctuation), self.script)
+        return in_forms(text, normalization=self.normalization, punctuation=self.punctuation, script=self.script)
 
     def pieces(self, text: str) -> list[str]:
         return [self.vocabulary.tokens[i] for i in self.encode([text])[0]]

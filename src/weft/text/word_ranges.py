@@ -12,14 +12,12 @@ from itertools import pairwise
 
 from weft.errors import MissingExtraError
 from weft.text.chinese import IS_HAN
+from weft.text.kinds import KINDS, Kind
 from weft.text.normalization import PIECE_MARK
-from weft.text.tokenizer import Kind
 from weft.text.vocabulary import SPECIAL_PIECES, UNKNOWN_ID, UNKNOWN_TEXT
-from weft.text.wordpiece import CONTINUED
 from weft.text.words import cut_words, han_cutter
 
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-SPELLING_IN_BYTES: tuple[Kind, ...] = ("bpe", "unigram", "characters")
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def characters_of(pieces: Sequence[str], kind: Kind) -> list[tuple[str, int]]:
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     began = 0  # the first of the bytes that are no whole character yet
     for place, piece in enumerate(pieces):
-        byte = BYTE.fullmatch(piece) if kind in SPELLING_IN_BYTES else None
+        byte = BYTE.fullmatch(piece) if KINDS[kind].spells_bytes else None
         if not decoder.getstate()[0]:
             began = place
         decoded = decoder.decode(bytes([int(byte[1], 16)]) if byte else b"", final=byte is None)
@@ -79,10 +77,11 @@ def text_of(piece: str, kind: Kind, before: str) -> str:
     """What a piece adds to the text behind the character `before`, the space before its word included."""
     if piece in SPECIAL_PIECES:
         return f" {UNKNOWN_TEXT}" if piece == SPECIAL_PIECES[UNKNOWN_ID] else ""
-    if kind != "wordpiece":
+    continued = KINDS[kind].continued
+    if not continued:
         return piece.replace(PIECE_MARK, " ")
-    if piece.startswith(CONTINUED) and piece != CONTINUED:
-        return piece.removeprefix(CONTINUED)
+    if piece.startswith(continued) and piece != continued:
+        return piece.removeprefix(continued)
     return piece if IS_HAN.match(before) and IS_HAN.match(piece) else f" {piece}"
 
 

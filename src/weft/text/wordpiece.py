@@ -12,13 +12,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from weft.errors import CorpusError, MissingExtraError, ModelError, Problem, refuse_one_string
-from weft.text.chinese import Script, convert_script
+from weft.text.chinese import convert_script
 from weft.text.language import ELIDING, code_of
-from weft.text.normalization import Normalization, in_form, normalize
-from weft.text.punctuation import APOSTROPHES, Punctuation, unify_punctuation
+from weft.text.normalization import Forms, Normalization, in_form, in_forms, normalize
+from weft.text.punctuation import APOSTROPHES, unify_punctuation
 from weft.text.sentencepiece_model import has_many_characters
 from weft.text.vocabulary import (
     SPECIAL_PIECES,
@@ -27,6 +27,7 @@ from weft.text.vocabulary import (
     Vocabulary,
     is_tag,
     read_tokens,
+    read_vocabulary,
     size_message,
 )
 from weft.text.vocabulary_tokenizer import VocabularyTokenizer
@@ -61,31 +62,15 @@ ELIDED = (
 )
 BEFORE_APOSTROPHE = frozenset(ELIDED.split())
 """Before a word that begins with a vowel or h: l'amour, dell'arte, quest'anno."""
-TURKISH_SUFFIXES = frozenset(
-    f"{buffer}{suffix}"
-    for buffer, suffixes in {
-        "": "da de ta te dan den tan ten ın in un ün lı li lu lü lar ler la le daki deki taki teki ca ce ça çe",
-        "n": "ın in un ün da de dan den daki deki",
-        "y": "a e ı i u ü la le",
-    }.items()
-    for suffix in suffixes.split()
-)
-"""Behind a name or a number: Ankara'da, Ali'nin, 2019'dan."""
+LONGEST_SUFFIX = 5
+"""Letters of a Turkish suffix behind a name or a number: Ankara'da, Ali'nin, 2019'dan, İstanbul'daki."""
 
 
 class WordPieceTokenizer(VocabularyTokenizer):
     """Over a vocabulary of word pieces."""
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        *,
-        language: str,
-        normalization: Normalization = "nfc",
-        punctuation: Punctuation = "keep",
-        script: Script = "keep",
-    ) -> None:
-        super().__init__(vocabulary, normalization=normalization, punctuation=punctuation, script=script)
+    def __init__(self, vocabulary: Vocabulary, *, language: str, **forms: Unpack[Forms]) -> None:
+        super().__init__(vocabulary, **forms)
         self._spell = bert_pipeline(vocabulary)
         self._languages = frozenset(map(code_of, language.split("+")))
 
@@ -139,10 +124,8 @@ def train_wordpiece(
     *,
     vocab_size: int,
     language: str,
-    normalization: Normalization = "nfc",
-    punctuation: Punctuation = "keep",
-    script: Script = "keep",
     tags: Sequence[str] = (),
+    **forms: Unpack[Forms],
 ) -> tuple[WordPieceTokenizer, str | None]:
     """Pieces for these texts; also a message where they are fewer or more than asked for.
 
@@ -152,21 +135,19 @@ def train_wordpiece(
     cutter = bert_pipeline(Vocabulary(SPECIAL_PIECES))
     counts: Counter[str] = Counter()
     for text in texts:
-        unified = convert_script(normalize(text, normalization, punctuation), script)
-        counts.update(cut(cutter, unified, normalization))
+        counts.update(cut(cutter, in_forms(text, **forms), forms.get("normalization", "nfc")))
     if not counts:
         raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
     characters = frequent_characters(counts, share=0.9995 if has_many_characters(language) else 1.0)
     spellable = {word: count for word, count in sorted(counts.items()) if characters.issuperset(word)}
     tokens = learn_pieces(cutter, spellable, (*SPECIAL_PIECES, *tags), vocab_size)
-    tokenizer = WordPieceTokenizer(
-        Vocabulary(tuple(tokens)),
-        language=language,
-        normalization=normalization,
-        punctuation=punctuation,
-        script=script,
-    )
+    tokenizer = WordPieceTokenizer(Vocabulary(tuple(tokens)), language=language, **forms)
     return tokenizer, size_message(language, len(tokens), vocab_size)
+
+
+def read_wordpiece(data: bytes, path: Path, *, language: str, **forms: Unpack[Forms]) -> WordPieceTokenizer:
+    """The tokenizer in a vocabulary of weft's own; raises ModelError with every line that is wrong."""
+    return WordPieceTokenizer(read_vocabulary(data, path), language=language, **forms)
 
 
 def frequent_characters(counts: Counter[str], share: float) -> set[str]:
@@ -341,7 +322,8 @@ def is_apostrophe(before: str, after: str, languages: Set[str]) -> bool:
     begins = unicodedata.normalize("NFD", after.lower())[:1]
     if languages & ELIDING and before.lower() in BEFORE_APOSTROPHE and begins in tuple("aeiouyhœæ"):
         return True
-    if languages & SUFFIXING and after in TURKISH_SUFFIXES and (before[0].isupper() or before.isdecimal()):
+    is_suffix = after.isalpha() and after.islower() and len(after) <= LONGEST_SUFFIX
+    if languages & SUFFIXING and is_suffix and (before[0].isupper() or before.isdecimal()):
         return True
     return bool(languages & DIVIDING) and before[-1].lower() in CYRILLIC_CONSONANTS and begins in tuple("яюєіеё")
 

@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, groupby
+from pathlib import Path
+from typing import Unpack
 
 from weft.errors import CorpusError, MissingExtraError, Problem, refuse_one_string
-from weft.text.chinese import HAN, IS_HAN, Script, convert_script, is_chinese
-from weft.text.normalization import PIECE_MARK, Normalization, normalize
-from weft.text.punctuation import Punctuation
+from weft.text.chinese import HAN, IS_HAN, is_chinese
+from weft.text.normalization import PIECE_MARK, Forms, in_forms
 from weft.text.vocabulary import (
     SPECIAL_PIECES,
     UNKNOWN_ID,
@@ -25,6 +26,7 @@ from weft.text.vocabulary import (
     Vocabulary,
     is_tag,
     most_frequent,
+    read_vocabulary,
 )
 from weft.text.vocabulary_tokenizer import VocabularyTokenizer
 
@@ -36,16 +38,8 @@ class WordTokenizer(VocabularyTokenizer):
     is not there.
     """
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        *,
-        language: str,
-        normalization: Normalization = "nfc",
-        punctuation: Punctuation = "keep",
-        script: Script = "keep",
-    ) -> None:
-        super().__init__(vocabulary, normalization=normalization, punctuation=punctuation, script=script)
+    def __init__(self, vocabulary: Vocabulary, *, language: str, **forms: Unpack[Forms]) -> None:
+        super().__init__(vocabulary, **forms)
         self._cut_han = han_cutter(language)
         spoken = {SPECIAL_PIECES[UNKNOWN_ID]: UNKNOWN_TEXT}
         silent = {token for token in vocabulary.tokens if token in SPECIAL_PIECES or is_tag(token)}
@@ -80,10 +74,8 @@ def train_words(
     *,
     vocab_size: int,
     language: str,
-    normalization: Normalization = "nfc",
-    punctuation: Punctuation = "keep",
-    script: Script = "keep",
     tags: Sequence[str] = (),
+    **forms: Unpack[Forms],
 ) -> tuple[WordTokenizer, str | None]:
     """The most frequent words of these texts; also a message where they fill less than was asked for.
 
@@ -92,15 +84,17 @@ def train_words(
     cut_han = han_cutter(language)
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(cut_words(convert_script(normalize(text, normalization, punctuation), script), cut_han))
+        counts.update(cut_words(in_forms(text, **forms), cut_han))
     if not counts:
         raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
     first = (*SPECIAL_PIECES, *tags)
     vocabulary, message = most_frequent(counts, after=first, vocab_size=vocab_size, language=language)
-    made = WordTokenizer(
-        vocabulary, language=language, normalization=normalization, punctuation=punctuation, script=script
-    )
-    return made, message
+    return WordTokenizer(vocabulary, language=language, **forms), message
+
+
+def read_words(data: bytes, path: Path, *, language: str, **forms: Unpack[Forms]) -> WordTokenizer:
+    """The tokenizer in a file of words; raises ModelError with every line that is wrong."""
+    return WordTokenizer(read_vocabulary(data, path), language=language, **forms)
 
 
 def cut_words(text: str, cut_han: Callable[[str], Iterable[str]]) -> Iterator[str]:

@@ -16,12 +16,12 @@ from weft.decoding.search import DecodingConfig, rules_of
 from weft.decoding.step import Hypothesis, to_the_end
 from weft.errors import UsageError, check_strings, is_count
 from weft.text.chinese import IS_HAN
-from weft.text.kinds import pieces_of
+from weft.text.kinds import KINDS, pieces_of
 from weft.text.normalization import PIECE_MARK
 from weft.text.punctuation import APOSTROPHES
 from weft.text.sentence_splitting import joins_without_space
 from weft.text.vocabulary import BEGIN_ID, END_ID
-from weft.text.word_ranges import BYTE, SPELLING_IN_BYTES, choose_cutter, text_of
+from weft.text.word_ranges import BYTE, choose_cutter, text_of
 from weft.text.words import cut_words
 from weft.translating.translator import Demands, Translator, batches_by_length, encode_sources, refuse_too_long
 
@@ -150,13 +150,13 @@ def which_begin_words(translator: Translator) -> list[bool]:
     kind, language = translator.model.recipe.tokenizer.kind, translator.model.recipe.data.target
 
     def begins(piece: str) -> bool:
-        if kind in SPELLING_IN_BYTES and (byte := BYTE.fullmatch(piece)):
+        if KINDS[kind].spells_bytes and (byte := BYTE.fullmatch(piece)):
             is_first = int(byte[1], 16) >= 0xC0
             return is_first and joins_without_space(language)
         text = text_of(piece, kind, "a")
         if not text:  # <pad>, <s>, </s>
             return False
         goes_on = text[0].isalnum() or text[0] in APOSTROPHES
-        return not goes_on or kind == "words" or bool(IS_HAN.match(text))
+        return not goes_on or KINDS[kind].whole_words or bool(IS_HAN.match(text))
 
     return [begins(piece) for piece in pieces_of(translator.model.target_tokenizer, kind)]

@@ -21,10 +21,10 @@ from typing import Any
 from weft.data.corpus import CorpusEntry, Layout, Reading, open_files
 from weft.decoding.constraints import Constraint, Joins, Phrase
 from weft.errors import UsageError
-from weft.text.kinds import pieces_of
+from weft.text.kinds import KINDS, Kind, pieces_of
 from weft.text.language import is_written_without_spaces
-from weft.text.tokenizer import Kind, Tokenizer
-from weft.text.word_ranges import BYTE, SPELLING_IN_BYTES, text_of
+from weft.text.tokenizer import Tokenizer
+from weft.text.word_ranges import BYTE, text_of
 from weft.text.words import mark_ranges
 
 ANCHORS = ("。", "，", ".", "a")
@@ -207,13 +207,13 @@ def joins_of(tokenizer: Tokenizer, kind: Kind, language: str) -> Joins:
     """Where a word goes on from one piece to the next: from a letter, vowel sign or digit to another without a space
     before it. In a language without spaces only letters that make words there too count; in others also bytes, which
     may be parts of letters. Nowhere where each piece is a word."""
-    if kind == "words":
+    if KINDS[kind].whole_words:
         return Joins()
     has_spaces = not is_written_without_spaces(language)
     letter = re.compile(rf"[^\W_]|[{mark_ranges()}]" if has_spaces else f"[{WRITTEN_WITH_SPACES}]")
     earlier, later = set(), set()
     for number, piece in enumerate(pieces_of(tokenizer, kind)):
-        is_byte = has_spaces and kind in SPELLING_IN_BYTES and BYTE.fullmatch(piece) is not None
+        is_byte = has_spaces and KINDS[kind].spells_bytes and BYTE.fullmatch(piece) is not None
         text = text_of(piece, kind, "a")
         if is_byte or letter.fullmatch(text[-1:]):
             earlier.add(number)

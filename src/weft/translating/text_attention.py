@@ -17,8 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from weft.data.encoding import tag_ids
 from weft.data.sentences import Sentences
-from weft.text.kinds import pieces_of
-from weft.text.tokenizer import Kind
+from weft.text.kinds import Kind, pieces_of
 from weft.text.vocabulary import BEGIN_ID, PADDING_ID
 from weft.text.word_ranges import WordRange, characters_of, word_ranges
 from weft.translating.translator import Translator, batches_by_length, computing_in, encode_sources
