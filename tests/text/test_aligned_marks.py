@@ -7,8 +7,9 @@ import time
 import numpy as np
 import pytest
 
-from weft.text.aligned_marks import best_run, put_back_aligned
-from weft.text.markup import Words, take_apart
+from weft.text.mark_placement import Words, best_run
+from weft.text.mark_placement import put_back as put_back_aligned
+from weft.text.markup import take_apart
 
 
 def attention(source: str, translation: str, links: str) -> np.ndarray:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.text.markup import Mark, Part, put_back, take_apart
+from weft.text.mark_placement import put_back
+from weft.text.markup import Mark, Part, take_apart
 
 MARKS = ["<b>", "</b>", "<i class='x'>", "</i>", "<img src=a>", "{name}", "{0}", "${x}", "%s", "%(n)d", "&amp;"]
 MARKS += ["https://a.b/c?d=1", "me@x.com", "<code>a b</code>", "{{ user }}", "<!-- no -->", "%%"]
@@ -201,10 +202,10 @@ def test_no_mark_comes_to_stand_inside_a_phrase_that_is_kept_whole() -> None:
         ("我在北京大学<b>学习</b>了。", "I was at Peking University.", "I was at <b>Peking University</b>."),
     ):
         (part,) = take_apart(source)
-        assert put_back(part.text, part.marks, translation, ["peking university"]) == expected
+        assert put_back(part.text, part.marks, translation, whole=["peking university"]) == expected
 
 
 def test_of_two_phrases_that_overlap_neither_is_torn_apart() -> None:
     part = take_apart("$<b></b>--><i>{name}</a></pre>你好")[-1]
-    written = put_back(part.text, part.marks, "a b c d, e f 3 g. a b c d, e f 3 g. ", ["a b c", "b c d"])
+    written = put_back(part.text, part.marks, "a b c d, e f 3 g. a b c d, e f 3 g. ", whole=["a b c", "b c d"])
     assert written.count("a b c d") == 2

@@ -13,8 +13,8 @@ from itertools import chain, pairwise
 from typing import Literal, get_args
 
 from weft.errors import UsageError
-from weft.text.aligned_marks import put_back_aligned
-from weft.text.markup import Mark, Part, put_back, take_apart
+from weft.text.mark_placement import put_back
+from weft.text.markup import Mark, Part, take_apart
 from weft.text.sentence_splitting import LINE_END, WORD, cut_to_length, joins_without_space, split_sentences
 from weft.translating.glossary import Glossary, Terms, folded
 from weft.translating.memory import Remembered
@@ -227,11 +227,9 @@ class PassageTranslator:
     ) -> str:
         terms = self.translator.terms_of(sentence.text, glossary) if glossary else ()
         whole = [target for term in terms for target in term.targets]
-        if attention is None:
-            return put_back(sentence.text, sentence.marks, translation, whole)
-        if glossary:
+        if glossary and attention is not None:
             self._tie_terms(sentence.text, translation, glossary, attention)
-        return put_back_aligned(sentence.text, sentence.marks, translation, attention, whole)
+        return put_back(sentence.text, sentence.marks, translation, attention, whole)
 
     def _tie_terms(self, source: str, translation: str, glossary: Glossary, attention: CharacterAttention) -> None:
         """A term of the source and its translation look at one another alone: for them nobody has to ask the model, to

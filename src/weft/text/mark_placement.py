@@ -1,19 +1,26 @@
-"""Markup put back where attention says that it belongs: around the words that translate what it enclosed.
+"""Marks put back into a translation: around the words that translate what they enclosed.
 
-An element, a tag with the one that closes it, goes around the run of words whose attention was most on its words in the
-source; so elements may change places where words do, and nest as they did. Any other mark stands, as in markup.py,
-between anchors, to which words that look most at one another are added.
+An element, a tag with the one that closes it, encloses the run of words that gave most of their attention to its words
+in the source, so elements change places where words do, and nest as they did. Any other mark stands where the
+translation divides best into what translates the text before it and what translates the text after it. Words that
+occur once in both texts count as translations of each other; without attention, as from an exported model, the other
+words do in proportion to their place.
 """
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
-from weft.text.markup import TAG, VOID, Mark, Words, joined_where_they_overlap, places_of, same_words, written_with
+from weft.text.chinese import HAN
+from weft.text.japanese import KANA
+from weft.text.markup import TAG, VOID, Mark, is_wide
+from weft.text.words import mark_ranges
 
 LEAST_SHARE, LEAST_OF_PEAK = 0.5, 0.8
 """Of its attention, a word of an element gives so much to the words of the element in the source; or so much of what
@@ -21,6 +28,8 @@ the word gives that gives the most, where all give less. A run may hold words th
 """
 LEAST_PEAK = 0.1
 """Where no word gives more to an element, nothing says where it belongs."""
+PROPORTION = 0.01
+"""The attention that a word is taken to give to the word in its place."""
 MOST_CELLS = 2_000_000
 """Elements times words of a translation for which this is done."""
 
@@ -40,51 +49,131 @@ Node = Element | int
 """An element, or the number of a mark that is none."""
 
 
-def put_back_aligned(
+def put_back(
     source: str,
     marks: Sequence[Mark],
     translation: str,
-    weights: Float[np.ndarray, "target source"],
+    attention: Float[np.ndarray, "target source"] | None = None,
     whole: Sequence[str] = (),
 ) -> str:
-    """As markup.put_back, with the attention of each character of the translation to each of the source."""
+    """The translation of `source` with all its marks, and nothing else changed but spaces.
+
+    `attention` is that of each character of the translation to each of the source. Marks keep their order, except for
+    elements. None is put inside one of the phrases that are to stay `whole`.
+    """
+    if not marks:
+        return translation
     theirs, ours = Words(translation), Words(source)
     spans = joined_where_they_overlap([span for phrase in whole for span in theirs.spans_of(phrase)])
-    attention = between_words(weights, theirs, ours)
-    alone = list(places_of(marks, ours, theirs, spans, links_of(attention, ours, theirs)))
+    of_words = between_words(attention, theirs, ours)
+    alone = list(places_of(marks, ours, best_divisions(of_words), spans))
     nodes = elements_of(marks)
     if nodes is None or len(marks) * len(theirs) > MOST_CELLS:
         return written_with(theirs, zip(alone, marks, strict=True))
-    places = Places(marks, ours, theirs, attention, spans, alone)
+    places = Places(marks, ours, theirs, of_words, spans, alone)
     return written_with(theirs, [(place, marks[number]) for place, number in places.of(nodes, 0, len(theirs))])
 
 
+class Words:
+    """A text cut into words, signs and single Chinese characters; a place is the number of those before it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        found = list(word_or_sign().finditer(text))
+        self.starts = [word.start() for word in found]
+        self.ends = [word.end() for word in found]
+        self.words = [word[0].casefold().translate(NARROW) for word in found]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def around(self, place: int) -> tuple[str, str, str]:
+        """The word before a place, the gap there, and the word after it; no word is the empty string."""
+        begin = self.ends[place - 1] if place else 0
+        end = self.starts[place] if place < len(self) else len(self.text)
+        left = self.text[self.starts[place - 1] : begin] if place else ""
+        return left, self.text[begin:end], self.text[end : self.ends[place]] if place < len(self) else ""
+
+    def spans_of(self, phrase: str) -> Iterator[tuple[int, int]]:
+        """The places between which the words of this phrase stand."""
+        words = Words(phrase).words
+        for begin in range(len(self) - len(words) + 1):
+            if words and self.words[begin : begin + len(words)] == words:
+                yield begin, begin + len(words)
+
+
+@cache
+def word_or_sign() -> re.Pattern[str]:
+    """A vowel of Hindi or Thai is a mark behind its consonant, and part of the word."""
+    letters = rf"(?:[^\W{HAN}{KANA}][{mark_ranges()}]*)+"
+    return re.compile(rf"[{HAN}{KANA}]|{letters}(?:['’.,:-]{letters})*|[^\w\s]")
+
+
+NARROW = str.maketrans("，、。．！？；：（）", ",,..!?;:()")
+
+
+# Which words translate which
+
+
 def between_words(
-    weights: Float[np.ndarray, "target source"], theirs: Words, ours: Words
+    weights: Float[np.ndarray, "target source"] | None, theirs: Words, ours: Words
 ) -> Float[np.ndarray, "words source_words"]:
-    """The share of each word's attention that each word of the source has; all 0 for a word that looked at none. A word
-    that stands once in both has looked at itself alone."""
+    """The share of each word's attention that each word of the source has; all 0 for a word without attention. A word
+    that occurs once in both texts attends to itself alone."""
     of_words = np.zeros((len(theirs), len(ours)), dtype=np.float32)
     for number, (begin, end) in enumerate(zip(theirs.starts, theirs.ends, strict=True)):
-        row = weights[begin:end].sum(0)
-        of_words[number] = [row[first:last].sum() for first, last in zip(ours.starts, ours.ends, strict=True)]
-    for source, number in same_words(ours, theirs).items():
-        of_words[number] = np.arange(len(ours)) == source
+        if weights is not None:
+            row = weights[begin:end].sum(0)
+            of_words[number] = [row[first:last].sum() for first, last in zip(ours.starts, ours.ends, strict=True)]
+    for word in once(ours.words) & once(theirs.words):
+        of_words[theirs.words.index(word)] = np.arange(len(ours)) == ours.words.index(word)
     return of_words / np.maximum(of_words.sum(1, keepdims=True), 1e-9)
 
 
-def links_of(attention: Float[np.ndarray, "words source_words"], ours: Words, theirs: Words) -> list[tuple[int, int]]:
-    """Words of the source and of the translation that look most at one another, signs apart."""
-    if not attention.size:
-        return []
-    best, best_of = attention.argmax(1), attention.argmax(0)
-    return [
-        (int(best[number]), number)
-        for number in range(len(theirs))
-        if best_of[best[number]] == number
-        and theirs.words[number][0].isalnum()
-        and ours.words[best[number]][0].isalnum()
-    ]
+def once(words: Sequence[str]) -> set[str]:
+    return {word for word, count in Counter(words).items() if count == 1}
+
+
+def best_divisions(attention: Float[np.ndarray, "words source_words"]) -> Int[np.ndarray, " source_places"]:
+    """For each place of the source the place of the translation that divides it best: the words before it attend most
+    to what is before, those after it to what is after. Between equals, and for words without attention, the proportion
+    of the words decides."""
+    rows, columns = ((attention.max(axis, initial=0) < 1).nonzero()[0] for axis in (1, 0))
+    votes = attention.copy()
+    if len(rows) and len(columns):
+        votes[rows, columns[((np.arange(len(rows)) + 0.5) * len(columns) / len(rows)).astype(int)]] += PROPORTION
+    before = np.cumsum(np.pad(votes, ((0, 0), (1, 0))), axis=1)
+    gains = 2 * before - votes.sum(1, keepdims=True)
+    return np.cumsum(np.pad(gains, ((1, 0), (0, 0))), axis=0).argmax(0)
+
+
+def places_of(
+    marks: Sequence[Mark], ours: Words, divisions: Int[np.ndarray, " source_places"], spans: Sequence[tuple[int, int]]
+) -> Iterator[int]:
+    """The place of each mark on its own, never before that of the mark before it, and never within a span."""
+    last = 0
+    for mark in marks:
+        before = bisect_right(ours.ends, mark.place)
+        is_inside_word = before < len(ours) and ours.starts[before] < mark.place
+        place = int(divisions[before + (is_inside_word and mark.is_closing)])
+        for begin, end in spans:
+            if begin < place < end:
+                place = end if mark.is_closing else begin
+        last = max(last, place)
+        yield last
+
+
+def joined_where_they_overlap(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in their order, none of which begins within the one before."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if joined and begin < joined[-1][1]:
+            begin, end = joined[-1][0], max(end, joined.pop()[1])
+        joined.append((begin, end))
+    return joined
+
+
+# Elements
 
 
 DEEPEST = 100
@@ -246,3 +335,40 @@ def best_run(gains: Float[np.ndarray, " words"], is_free: Bool[np.ndarray, " wor
         if total > best:
             best, found = total, (begin, number + 1)
     return found
+
+
+# Spaces
+
+
+def written_with(words: Words, marks: Iterable[tuple[int, Mark]]) -> str:
+    """A text with marks at these places, in their order."""
+    at: dict[int, list[Mark]] = {}
+    for place, mark in marks:
+        at.setdefault(place, []).append(mark)
+    written: list[str] = []
+    for place in range(len(words) + 1):
+        left, gap, right = words.around(place)
+        written += [between(left, gap, right, at[place]) if place in at else gap, right]
+    return "".join(written)
+
+
+def between(left: str, gap: str, right: str, marks: Sequence[Mark]) -> str:
+    """The marks between two words, with the gap that was there, and with spaces around marks that are like words."""
+    number_closing = next((n for n, mark in enumerate(marks) if not mark.is_closing), len(marks))
+    written = [*(mark.text for mark in marks[:number_closing]), gap]
+    is_apart = bool(gap) or not left or left in OPENING or is_wide(left[-1])
+    is_before_word = right[:1].isalnum() and not is_wide(right[0])
+    is_owed = False  # a space between a mark like a word and the next word
+    last_place = None
+    for mark in marks[number_closing:]:
+        if not mark.leans:
+            written += [" "] if not is_apart and mark.place != last_place else []
+            is_apart, is_owed, last_place = False, is_before_word, mark.place
+        elif not mark.is_closing and is_owed:
+            written.append(" ")
+            is_apart, is_owed = True, False
+        written.append(mark.text)
+    return "".join([*written, " "] if is_owed else written)
+
+
+OPENING = "([{<\"'“‘„«¿¡"
