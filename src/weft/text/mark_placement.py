@@ -3,8 +3,8 @@
 An element, a tag with the one that closes it, encloses the run of words that gave most of their attention to its words
 in the source, so elements change places where words do, and nest as they did. Any other mark stands where the
 translation divides best into what translates the text before it and what translates the text after it. Words that
-occur once in both texts count as translations of each other; without attention, as from an exported model, the other
-words do in proportion to their place.
+occur once in both texts count as translations of each other. Without attention, as from an exported model, the others
+do in proportion to their place, and the tags of an element without such a word stand on their own.
 """
 
 import re
@@ -266,12 +266,16 @@ class Places:
         return spans
 
     def share(self, element: Element) -> Float[np.ndarray, " words"]:
-        """Of each word the share of attention that the words of the element have. Signs have none, unless the element
-        has nothing else; words that are to stay together have their mean."""
+        """The share of each word's attention that the words of the element have. A sign has none, unless the element
+        has only signs, or the sign occurs once in both texts and a word looked at the element; words that are to stay
+        together have their mean."""
         inside = self.inside(element)
         share = self.attention[:, inside].sum(1)
         if any(self.ours.words[number][0].isalnum() for number in np.flatnonzero(inside)):
-            share = np.where([word[0].isalnum() for word in self.theirs.words], share, 0)
+            is_word = np.array([word[0].isalnum() for word in self.theirs.words], dtype=bool)
+            if share.max(where=is_word, initial=0) >= LEAST_PEAK:
+                is_word |= self.attention.max(1, initial=0) == 1
+            share = np.where(is_word, share, 0)
         for begin, end in self.whole:
             share[begin:end] = share[begin:end].mean()
         return share

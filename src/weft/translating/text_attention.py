@@ -1,4 +1,4 @@
-"""Where translations look in their texts: what tells where tags belong (text/aligned_marks.py).
+"""The attention between texts and their translations, by which tags are put back (text/mark_placement.py).
 
 pieces      the mean of all heads of all layers, which finds more right words than any one (bench/alignment.py)
 words       the mean over the pieces of a target word, the sum over those of a source word

@@ -1,4 +1,4 @@
-"""Markup that is put back where attention says; in these tests it is told by links between words."""
+"""Marks are put back where attention says; in these tests it is given by links between words."""
 
 import random
 import re
@@ -7,8 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from weft.text.mark_placement import Words, best_run
-from weft.text.mark_placement import put_back as put_back_aligned
+from weft.text.mark_placement import Words, best_run, put_back
 from weft.text.markup import take_apart
 
 
@@ -24,10 +23,10 @@ def attention(source: str, translation: str, links: str) -> np.ndarray:
     return weights
 
 
-def put_back(marked: str, translation: str, links: str, whole: tuple[str, ...] = ()) -> str:
+def with_marks(marked: str, translation: str, links: str, whole: tuple[str, ...] = ()) -> str:
     (part,) = take_apart(marked)
     weights = attention(part.text, translation, links)
-    return put_back_aligned(part.text, part.marks, translation, weights, whole)
+    return put_back(part.text, part.marks, translation, weights, whole)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +45,7 @@ def put_back(marked: str, translation: str, links: str, whole: tuple[str, ...] =
 def test_an_element_goes_around_the_words_that_looked_at_its_own(
     marked: str, translation: str, links: str, expected: str
 ) -> None:
-    assert put_back(marked, translation, links) == expected
+    assert with_marks(marked, translation, links) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,7 @@ def test_an_element_goes_around_the_words_that_looked_at_its_own(
 def test_other_marks_stand_beside_the_words_and_elements_that_they_touched(
     marked: str, translation: str, links: str, expected: str
 ) -> None:
-    assert re.sub(r"\s+", " ", put_back(marked, translation, links)) == expected
+    assert re.sub(r"\s+", " ", with_marks(marked, translation, links)) == expected
 
 
 @pytest.mark.parametrize(
@@ -79,29 +78,29 @@ def test_other_marks_stand_beside_the_words_and_elements_that_they_touched(
     ],
 )
 def test_where_tags_do_not_nest_or_are_too_deep_all_keep_their_order(marked: str) -> None:
-    written = put_back(marked, "x y z", "0-2 1-1 2-0")
+    written = with_marks(marked, "x y z", "0-2 1-1 2-0")
     assert re.findall(r"<[^>]*>", written) == re.findall(r"<[^>]*>", marked)
 
 
 def test_a_word_that_stands_in_both_needs_no_attention() -> None:
-    assert put_back("他叫<b>Tom</b>，3岁", "3 years old is Tom.", "") == "3 years old is <b>Tom</b>."
+    assert with_marks("他叫<b>Tom</b>，3岁", "3 years old is Tom.", "") == "3 years old is <b>Tom</b>."
 
 
 def test_where_no_word_looked_at_an_element_the_share_of_the_words_decides() -> None:
     weights = np.zeros((len("w x y z"), len("a b c d")), dtype=np.float32)
     (part,) = take_apart("a <b>b</b> c d")
-    assert put_back_aligned(part.text, part.marks, "w x y z", weights) == "w <b>x</b> y z"
+    assert put_back(part.text, part.marks, "w x y z", weights) == "w <b>x</b> y z"
 
 
 def test_an_element_with_words_keeps_one_while_there_is_one() -> None:
-    assert put_back("<b>a</b> <i>b</i> c", "x y z", "0-0 1-2 2-2") == "<b>x</b> <i>y</i> z"
-    assert put_back("<b>a</b> <i>b</i>", "x", "0-0") == "<b>x</b><i></i>"
+    assert with_marks("<b>a</b> <i>b</i> c", "x y z", "0-0 1-2 2-2") == "<b>x</b> <i>y</i> z"
+    assert with_marks("<b>a</b> <i>b</i>", "x", "0-0") == "<b>x</b><i></i>"
 
 
 def test_no_tag_comes_to_stand_within_a_term() -> None:
     links = "0-0 1-1 2-2 3-2"
-    assert put_back("a b <b>c</b>", "x y new york", links, ("new york",)) == "x y <b>new york</b>"
-    assert put_back("a b <b>c</b>", "x y new york", "0-0 1-1 2-1 3-2", ("new york",)) == "x y <b>new york</b>"
+    assert with_marks("a b <b>c</b>", "x y new york", links, ("new york",)) == "x y <b>new york</b>"
+    assert with_marks("a b <b>c</b>", "x y new york", "0-0 1-1 2-1 3-2", ("new york",)) == "x y <b>new york</b>"
 
 
 def test_every_mark_comes_back_once_tags_nest_and_nothing_else_changes() -> None:
@@ -113,7 +112,7 @@ def test_every_mark_comes_back_once_tags_nest_and_nothing_else_changes() -> None
             continue
         translation = " ".join(chooser.choices(["x", "y", "3", "z", "."], k=chooser.randint(1, 7)))
         weights = np.random.default_rng(chooser.randint(0, 9999)).random((len(translation), len(part.text)))
-        written = put_back_aligned(part.text, part.marks, translation, weights.astype(np.float32) ** 8)
+        written = put_back(part.text, part.marks, translation, weights.astype(np.float32) ** 8)
         found = re.findall(r"<[^>]*>|\{n\}|&nbsp;", written)
         assert sorted(found) == sorted(mark.text for mark in part.marks)
         rest = re.sub(r"<[^>]*>|\{n\}|&nbsp;", "", written)
@@ -159,5 +158,5 @@ def test_any_number_of_marks_takes_a_time_that_grows_with_it(piece: str, times: 
     translation = "x " * words
     weights = np.ones((len(translation), len(part.text)), dtype=np.float32)
     began = time.process_time()
-    put_back_aligned(part.text, part.marks, translation, weights)
+    put_back(part.text, part.marks, translation, weights)
     assert time.process_time() - began < 5
