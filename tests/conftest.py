@@ -1,5 +1,6 @@
 """For the whole test run: shape annotations are checked, and random numbers are the same every time."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,8 @@ def pytest_configure() -> None:
     from weft.runtime import processor_flags
 
     choose_products(processor_flags())
+    # No test can see whether the disk has what was written, and waiting for it takes a third of a short run.
+    os.fsync = lambda handle: None
 
 
 # How fast the machine is, and what else it does, makes no property wrong; and a run finds what the run before found.

@@ -90,9 +90,19 @@ def recipe(old: str, new: str) -> Callable[[Place], None]:
     return lambda place: place.replace("tiny.toml", old, new)
 
 
-def wide_and_deep(place: Place) -> None:
-    place.replace("tiny.toml", "model_dim = 16", "model_dim = 1e6\nffdim = 3")
-    place.replace("tiny.toml", 'source = "zh"', "source = 5")
+WRONG = {
+    'source = "zh"': "source = 5",
+    "model_dim = 16": "model_dim = 1e6\nffdim = 3",
+    "num_heads = 2": "num_head = 2",
+    "encoder_layers = 1": "encoder_layers = 97",
+    "epochs = 1": 'epochs = "ten"\nschedule = "onecycel"\nvalidate_every = "often"\nbetas = [0.9, 2]\nepsilon = nan',
+}
+"""What stands in the recipe -> what is wrong in its place."""
+
+
+def wrong_everywhere(place: Place) -> None:
+    for old, new in WRONG.items():
+        place.replace("tiny.toml", old, new)
 
 
 MISFITS = [
@@ -115,7 +125,7 @@ RECIPES = [
         "recipe of 12 MB",
         TRAIN,
         2,
-        ("tiny.toml", "is larger than 1 MiB, so it cannot be a recipe"),
+        ("tiny.toml", "is larger than 1 MiB, so it is probably not a recipe"),
         lambda place: place.write("tiny.toml", b"# \n" * 4_000_000),
     ),
     Case(
@@ -129,32 +139,28 @@ RECIPES = [
         lambda place: place.write("tiny.toml", "x = " + "[" * 500_000),
     ),
     Case(
-        "unknown key",
-        TRAIN,
+        "many problems, all said at once",
+        (*TRAIN, "--set", "training.warmup=inf", "--set", "training.epoch=3"),
         2,
-        ("model.num_head", "(line 12)", "unknown key; did you mean `num_heads`?"),
-        recipe("num_heads", "num_head"),
-    ),
-    Case(
-        "wrong type",
-        TRAIN,
-        2,
-        ('training.epochs = "ten"', "expected a whole number"),
-        recipe("epochs = 1", 'epochs = "ten"'),
-    ),
-    Case(
-        "out of bounds",
-        TRAIN,
-        2,
-        ("model.encoder_layers = 97", "must be at most 96"),
-        recipe("encoder_layers = 1", "encoder_layers = 97"),
-    ),
-    Case(
-        "a bad choice",
-        TRAIN,
-        2,
-        ("training.schedule", "onecycle", "did you mean `onecycle`?"),
-        recipe("epochs = 1", 'epochs = 1\nschedule = "onecycel"'),
+        (
+            *(
+                "12 problems",
+                "data.source = 5 (line 3)",
+                "model.model_dim",
+                "model.ffdim = 3",
+                "did you mean `ff_dim`?",
+            ),
+            *("model.num_head = 2 (line 13)", "did you mean `num_heads`?", "model.encoder_layers = 97"),
+            *("must be at most 96", 'training.epochs = "ten"', "expected a whole number", "did you mean `onecycle`?"),
+            *(
+                "training.validate_every",
+                'expected a time such as "200 steps"',
+                "training.betas",
+                "must be less than 1",
+            ),
+            *("training.epsilon = nan", "training.warmup=inf", "must be at most", "did you mean `epochs`?"),
+        ),
+        wrong_everywhere,
     ),
     Case(
         "heads that do not divide the width",
@@ -164,23 +170,13 @@ RECIPES = [
         recipe("num_heads = 2", "num_heads = 3"),
     ),
     Case(
-        "one matrix for two vocabularies",
-        TRAIN,
-        2,
-        ("model.tie", "set tokenizer.shared = true"),
-        recipe("ff_dim = 16", 'ff_dim = 16\ntie = "all"'),
-    ),
-    Case(
-        "two passes without dropout",
-        (*TRAIN, "--set", "training.r_drop=5", "--set", "model.dropout=0"),
-        2,
-        ("training.r_drop", "compares passes with different dropout, and model.dropout is 0"),
-    ),
-    Case(
         "tables that do not fit together",
         (*TRAIN, *(word for setting in MISFITS for word in ("--set", setting))),
         2,
-        ("has 4 problems", "model.tie", "augmentation.subword_sampling", "data.max_length", "training.r_drop"),
+        (
+            *("has 4 problems", "model.tie", "set tokenizer.shared = true", "augmentation.subword_sampling"),
+            *("data.max_length", "training.r_drop", "compares passes with different dropout, and model.dropout is 0"),
+        ),
     ),
     Case(
         "two batch sizes",
@@ -189,22 +185,6 @@ RECIPES = [
         ("training.batch_sentences", "is given beside batch_tokens; give one of them"),
         recipe("epochs = 1", "epochs = 1\nbatch_tokens = 99"),
     ),
-    Case(
-        "a bad interval",
-        TRAIN,
-        2,
-        ("training.validate_every", 'expected a time such as "200 steps"'),
-        recipe("epochs = 1", 'epochs = 1\nvalidate_every = "often"'),
-    ),
-    Case(
-        "rates that make no optimizer",
-        TRAIN,
-        2,
-        ("training.betas", "must be less than 1"),
-        recipe("epochs = 1", "epochs = 1\nbetas = [0.9, 2]"),
-    ),
-    Case("an endless warm-up", (*TRAIN, "--set", "training.warmup=inf"), 2, ("training.warmup=inf", "must be at most")),
-    Case("not a number", (*TRAIN, "--set", "training.epsilon=nan"), 2, ("training.epsilon=nan",)),
     Case(
         "an unknown task",
         TRAIN,
@@ -219,15 +199,7 @@ RECIPES = [
         ("data.source", "data.train", "missing"),
         lambda place: place.write("tiny.toml", 'task = "translation"\n'),
     ),
-    Case(
-        "many problems, all said at once",
-        TRAIN,
-        2,
-        ("3 problems", "model.model_dim", "model.ffdim", "did you mean `ff_dim`", "data.source = 5"),
-        wide_and_deep,
-    ),
     Case("--set without a value", (*TRAIN, "--set", "training.epochs"), 2, ("expected KEY=VALUE",)),
-    Case("--set of an unknown key", (*TRAIN, "--set", "training.epoch=3"), 2, ("did you mean `epochs`?",)),
     Case(
         "weights from a model that is not there",
         (*TRAIN, "--set", 'training.init="nowhere"'),
@@ -610,7 +582,7 @@ INPUTS = [
         "no text to translate",
         ("translate", "--model", "model", "--input", "in.txt"),
         1,
-        ("in.txt", "cannot be read: No such file or directory"),
+        ("in.txt", "does not exist (looked in"),
     ),
     Case(
         "a torn archive to translate",
@@ -632,7 +604,7 @@ INPUTS = [
         2,
         ("nowhere/out.txt cannot be written", "is not a folder"),
     ),
-    Case("sentences and a file", (*TRANSLATE, "--input", "in.txt"), 2, ("either sentences or --input, not both",)),
+    Case("sentences and a file", (*TRANSLATE, "--input", "in.txt"), 2, ("--input cannot be combined with TEXT",)),
     Case("no model given", ("translate", "你好"), 2, ("--model",)),
     Case("a beam of nothing", (*TRANSLATE, "--set", "decoding.beam_size=0"), 2, ("must be at least 1",)),
     Case("setting what is fixed", (*TRANSLATE, "--set", "model.ff_dim=8"), 2, ("model.ff_dim=8", "cannot be changed")),
@@ -642,7 +614,7 @@ INPUTS = [
         1,
         ("test.tsv", "does not exist (looked in"),
     ),
-    Case("nowhere to write the scores", (*EVALUATE, "--json", "nowhere/s.json"), 2, ("nowhere/s.json", "no folder")),
+    Case("nowhere to write the scores", (*EVALUATE, "--json", "nowhere/s.json"), 2, ("nowhere/s.json", "not a folder")),
     Case("an unknown verb", ("trian",), 2, ("No such command 'trian'",)),
 ]
 
@@ -688,9 +660,8 @@ def test_the_unbroken_place_works(place: Place, weft: Callable[..., tuple[int, s
         assert exit_code == 0, error
 
 
-@pytest.mark.parametrize("name", ["no such recipe", "corpus not UTF-8", "a pickle for weights"])
-def test_a_process_of_its_own_ends_the_same_way(name: str, place: Place) -> None:
-    (case,) = (case for case in CASES if case.name == name)
+def test_a_process_of_its_own_ends_the_same_way(place: Place) -> None:
+    (case,) = (case for case in CASES if case.name == "corpus not UTF-8")
     case.breaks(place)
     before = place.content()
     process = subprocess.run(

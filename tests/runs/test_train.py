@@ -9,9 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import torch
@@ -46,6 +47,31 @@ def recipe(**tables: dict[str, Any]) -> dict[str, Any]:
         "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
     }
     return {name: {**tiny.get(name, {}), **tables.get(name, {})} for name in {**tiny, **tables}}
+
+
+class Trained(Protocol):
+    def __call__(self, given: dict[str, Any], stop: int | None = None, name: str = "run") -> Path: ...
+
+
+@pytest.fixture(scope="module")
+def trained_runs() -> dict[str, Path]:
+    return {}
+
+
+@pytest.fixture
+def trained(
+    tiny_run: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, trained_runs: dict[str, Path]
+) -> Trained:
+    """Make tmp_path / name a run by this recipe, stopped after a step or finished: trained once, then copied."""
+
+    def trained(given: dict[str, Any], stop: int | None = None, name: str = "run") -> Path:
+        if (key := json.dumps([given, stop])) not in trained_runs:
+            trained_runs[key] = tmp_path_factory.mktemp("trained") / "run"
+            with nullcontext() if stop is None else pytest.raises(Stopped):
+                train(given, run=trained_runs[key], data=tiny_run, listener=Watcher(signal_at=stop))
+        return shutil.copytree(trained_runs[key], tmp_path / name)
+
+    return trained
 
 
 def status(run: Path) -> RunStatus:
@@ -99,32 +125,26 @@ def test_other_weights_than_those_in_fp32_are_refused_before_anything_is_trained
     "mode", [torch.no_grad, torch.inference_mode, partial(torch.autocast, "cpu", torch.bfloat16)], ids=str
 )
 def test_a_run_is_the_same_whatever_mode_of_torch_the_program_around_it_is_in_and_draws(
-    tiny_run: Path, tmp_path: Path, mode
+    tiny_run: Path, tmp_path: Path, trained: Trained, mode
 ) -> None:
-    train(recipe(training={"epochs": 1}), run=tmp_path / "alone", data=tiny_run)
+    alone = trained(recipe(training={"epochs": 1}), name="alone")
     torch.manual_seed(123)
     before = torch.get_rng_state()
     with mode():
-        train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tiny_run)
+        run = train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tiny_run)
     assert torch.equal(torch.get_rng_state(), before)
-    alone, run = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("alone", "run"))
-    assert run == alone
+    assert (run / "model.safetensors").read_bytes() == (alone / "model.safetensors").read_bytes()
 
 
 # Stopped and gone on with
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("uninterrupted") / "run"
-    return train(recipe(training={"validate_every": "3 steps"}), run=run, data=tiny_run)
-
-
 @pytest.mark.parametrize("stops", [[1], [2, 5], [3, 4, 7]], ids=str)
 def test_a_run_that_was_stopped_ends_bit_for_bit_like_one_that_was_not(
-    tiny_run: Path, tmp_path: Path, uninterrupted: Path, stops: list[int]
+    tiny_run: Path, tmp_path: Path, trained: Trained, stops: list[int]
 ) -> None:
     given, run = recipe(training={"validate_every": "3 steps"}), tmp_path / "run"
+    uninterrupted = trained(given, name="uninterrupted")
     for step in stops:
         with pytest.raises(Stopped, match=f"stopped at step {step} and saved; the same command goes on from here"):
             train(given, run=run, data=tiny_run, listener=Watcher(signal_at=step))
@@ -164,16 +184,16 @@ def test_a_signal_stops_the_command_with_exit_code_3_and_the_command_goes_on(tin
 # Finished, and asked for more
 
 
-def test_a_finished_run_says_so_and_stays_as_it_is(tiny_run: Path, tmp_path: Path) -> None:
-    run = train(recipe(), run=tmp_path / "run", data=tiny_run)
+def test_a_finished_run_says_so_and_stays_as_it_is(tiny_run: Path, trained: Trained) -> None:
+    run = trained(recipe())
     before, watcher = content(run), Watcher()
     assert train(recipe(), run=run, data=tiny_run, listener=watcher) == run
     assert watcher.messages == [f"{run} is finished (step 8); raise training.epochs to go on"]
     assert content(run) == before
 
 
-def test_more_epochs_go_on_and_fewer_change_nothing(tiny_run: Path, tmp_path: Path) -> None:
-    run = train(recipe(training={"epochs": 2}), run=tmp_path / "run", data=tiny_run)
+def test_more_epochs_go_on_and_fewer_change_nothing(tiny_run: Path, trained: Trained) -> None:
+    run = trained(recipe(training={"epochs": 2}))
     first = rows(run)
     train(recipe(training={"epochs": 2}), run=run, data=tiny_run, overrides=["training.epochs=3"])
     assert rows(run)[: len(first)] == first
@@ -185,30 +205,24 @@ def test_more_epochs_go_on_and_fewer_change_nothing(tiny_run: Path, tmp_path: Pa
     assert content(run) == before  # finished is finished
 
 
-def test_a_run_keeps_its_epochs_where_the_recipe_no_longer_names_them(tiny_run: Path, tmp_path: Path) -> None:
+def test_a_run_keeps_its_epochs_where_the_recipe_no_longer_names_them(tiny_run: Path, trained: Trained) -> None:
     given, watcher = recipe(training={"epochs": 1}), Watcher()
-    run = train(given, run=tmp_path / "run", data=tiny_run)
+    run = trained(given)
     before = content(run)
     del given["training"]["epochs"]
     train(given, run=run, data=tiny_run, listener=watcher)
     assert "is finished (step 2); raise training.epochs to go on" in watcher.messages[-1] and content(run) == before
 
 
-def test_a_key_that_was_left_to_weft_may_be_left_to_it_in_words(tiny_run: Path, tmp_path: Path) -> None:
-    with pytest.raises(Stopped):
-        train(recipe(), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=2))
-    in_words = recipe(tokenizer={"source_script": "auto"})
-    train(in_words, run=tmp_path / "run", data=tiny_run)
-    assert status(tmp_path / "run").finished
+def test_a_key_that_was_left_to_weft_may_be_left_to_it_in_words(tiny_run: Path, trained: Trained) -> None:
+    run = trained(recipe(), stop=2)
+    train(recipe(tokenizer={"source_script": "auto"}), run=run, data=tiny_run)
+    assert status(run).finished
 
 
 @pytest.mark.parametrize("change", [("rate_scale", 0.25), ("epoch", 7), ("validations_since_best", None)], ids=str)
-def test_a_place_in_the_run_that_somebody_has_changed_is_refused(
-    tiny_run: Path, tmp_path: Path, change: tuple[str, Any]
-) -> None:
-    run, (key, value) = tmp_path / "run", change
-    with pytest.raises(Stopped):
-        train(recipe(), run=run, data=tiny_run, listener=Watcher(signal_at=2))
+def test_a_changed_progress_of_the_run_is_refused(tiny_run: Path, change: tuple[str, Any], trained: Trained) -> None:
+    run, (key, value) = trained(recipe(), stop=2), change
     file = run / "checkpoints" / "step-2" / "training.json"
     state = json.loads(file.read_text(encoding="utf-8"))
     state["progress"][key] = value
@@ -219,35 +233,25 @@ def test_a_place_in_the_run_that_somebody_has_changed_is_refused(
 
 @pytest.mark.parametrize("change", [{"log_every": 2}, {"checkpoint_every": "1 step"}], ids=str)
 def test_what_is_written_on_the_way_may_change_and_changes_no_number(
-    tiny_run: Path, tmp_path: Path, change: dict[str, Any]
+    tiny_run: Path, change: dict[str, Any], trained: Trained
 ) -> None:
-    def lines_and_weights(name: str, **training: Any) -> tuple[list[dict[str, Any]], bytes]:
-        run = train(recipe(training={"validate_every": "3 steps", **training}), run=tmp_path / name, data=tiny_run)
-        lines = [{k: v for k, v in row.items() if "second" not in k} for row in validations(run)]
-        return lines, (run / "model.safetensors").read_bytes()
-
-    with pytest.raises(Stopped):
-        train(
-            recipe(training={"validate_every": "3 steps"}),
-            run=tmp_path / "run",
-            data=tiny_run,
-            listener=Watcher(signal_at=3),
-        )
-    assert lines_and_weights("run", **change) == lines_and_weights("uninterrupted")
+    given = recipe(training={"validate_every": "3 steps"})
+    whole, run = trained(given, name="whole"), trained(given, stop=3)
+    train(recipe(training={"validate_every": "3 steps", **change}), run=run, data=tiny_run)
+    assert validations(run) == validations(whole)
+    assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
-def test_other_validations_would_choose_other_weights_and_are_refused(tiny_run: Path, tmp_path: Path) -> None:
-    with pytest.raises(Stopped):
-        train(recipe(), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=1))
+def test_other_validations_would_choose_other_weights_and_are_refused(tiny_run: Path, trained: Trained) -> None:
+    run = trained(recipe(), stop=2)
     with pytest.raises(RunError, match=r"training\.validate_every: was '1 epoch', is '3 steps'"):
-        train(recipe(training={"validate_every": 3}), run=tmp_path / "run", data=tiny_run)
+        train(recipe(training={"validate_every": 3}), run=run, data=tiny_run)
 
 
-def test_a_run_under_way_cannot_be_made_shorter(tiny_run: Path, tmp_path: Path) -> None:
-    with pytest.raises(Stopped):
-        train(recipe(training={"epochs": 3}), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=2))
+def test_a_run_under_way_cannot_be_made_shorter(tiny_run: Path, trained: Trained) -> None:
+    run = trained(recipe(training={"epochs": 3}), stop=2)
     with pytest.raises(RunError, match=r"was begun with another recipe:\n  training\.epochs: was 3, is 2"):
-        train(recipe(training={"epochs": 2}), run=tmp_path / "run", data=tiny_run)
+        train(recipe(training={"epochs": 2}), run=run, data=tiny_run)
 
 
 def test_a_run_cannot_be_made_shorter_after_a_sitting_that_did_not_name_its_epochs(
@@ -273,10 +277,9 @@ def test_a_run_cannot_be_made_shorter_after_a_sitting_that_did_not_name_its_epoc
             train(given, run=run, data=tiny_run, overrides=[f"training.{setting}"])
 
 
-def test_steps_may_take_the_place_of_epochs_where_they_are_more(tiny_run: Path, tmp_path: Path) -> None:
-    given, run = recipe(training={"epochs": 2}), tmp_path / "run"
-    with pytest.raises(Stopped):
-        train(given, run=run, data=tiny_run, listener=Watcher(signal_at=1))
+def test_steps_may_take_the_place_of_epochs_where_they_are_more(tiny_run: Path, trained: Trained) -> None:
+    given = recipe(training={"epochs": 2})
+    run = trained(given, stop=1)
     del given["training"]["epochs"]
     train(given, run=run, data=tiny_run, overrides=["training.steps=5"])
     assert status(run).last == 5 and status(run).finished
@@ -285,10 +288,8 @@ def test_steps_may_take_the_place_of_epochs_where_they_are_more(tiny_run: Path, 
     assert watcher.messages[-1] == f"{run} is finished (step 5); raise training.epochs to go on"
 
 
-def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_run: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    with pytest.raises(Stopped):
-        train(recipe(training={"epochs": 3}), run=run, data=tiny_run, listener=Watcher(signal_at=2))
+def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_run: Path, trained: Trained) -> None:
+    run = trained(recipe(training={"epochs": 3}), stop=2)
     changed = recipe(training={"epochs": 3, "label_smoothing": 0.2})
     with pytest.raises(RunError, match=r"training\.label_smoothing: was .*, is 0\.2") as refused:
         train(changed, run=run, data=tiny_run)
@@ -331,23 +332,19 @@ def test_a_processor_that_can_only_imitate_bf16_is_named_before_hours_are_spent_
     ids=str,
 )
 def test_weights_are_offered_only_to_a_recipe_that_they_fit(
-    tiny_run: Path, tmp_path: Path, tables: dict[str, Any], fits: bool
+    tiny_run: Path, tables: dict[str, Any], fits: bool, trained: Trained
 ) -> None:
-    run = tmp_path / "run"
-    with pytest.raises(Stopped):
-        train(recipe(training={"epochs": 3}), run=run, data=tiny_run, listener=Watcher(signal_at=2))
+    run = trained(recipe(training={"epochs": 3}), stop=2)
     with pytest.raises(RunError, match="begin a new run: --run") as refused:
         train(recipe(training={"epochs": 3}, **tables), run=run, data=tiny_run)
     assert ("training.init" in str(refused.value)) == fits
 
 
 def test_a_run_under_way_cannot_be_given_less_patience_which_would_end_it_at_once(
-    tiny_run: Path, tmp_path: Path
+    tiny_run: Path, trained: Trained
 ) -> None:
     standstill = {"learning_rate": 1e-30, "select_by": "loss", "epochs": 9}
-    run = tmp_path / "run"
-    with pytest.raises(Stopped):
-        train(recipe(training=standstill), run=run, data=tiny_run, listener=Watcher(signal_at=6))
+    run = trained(recipe(training=standstill), stop=6)
     before = content(run)
     with pytest.raises(RunError, match=r"was begun with another recipe:\n  training\.patience: was None, is 1"):
         train(recipe(training={**standstill, "patience": 1}), run=run, data=tiny_run)
@@ -375,9 +372,9 @@ def test_a_run_that_died_before_its_first_checkpoint_begins_again(
     assert "pairs" in (tmp_path / "run" / "doctor.json").read_text(encoding="utf-8")
 
 
-def test_layers_that_training_leaves_out_have_a_momentum_when_they_take_part(tiny_run: Path, tmp_path: Path) -> None:
+def test_layers_that_training_leaves_out_have_a_momentum_when_they_take_part(trained: Trained) -> None:
     settings = {"optimizer": "sgd", "learning_rate": 0.05, "epochs": 4}
-    run = train(recipe(training=settings, model={"layer_dropout": 0.5}), run=tmp_path / "run", data=tiny_run)
+    run = trained(recipe(training=settings, model={"layer_dropout": 0.5}))
     assert status(run).finished and all(math.isfinite(loss) for loss in losses(run))
 
 
@@ -403,12 +400,12 @@ def test_a_warm_up_as_long_as_the_run_is_named(tiny_run: Path, tmp_path: Path) -
         assert any(said.startswith(message) for said in watcher.messages) == is_named
 
 
-def test_a_run_that_came_to_two_limits_at_once_names_the_one_that_is_left(tiny_run: Path, tmp_path: Path) -> None:
+def test_a_run_that_came_to_two_limits_at_once_names_the_one_that_is_left(tiny_run: Path, trained: Trained) -> None:
     def given(**changes: Any) -> dict[str, Any]:
         standstill = {"learning_rate": 1e-30, "epochs": 3, "patience": 2, "select_by": "loss"}
         return recipe(training={**standstill, **changes})
 
-    run = train(given(), run=tmp_path / "run", data=tiny_run)
+    run = trained(given())
     before = content(run)
     for changes, limit in (({"epochs": 6}, "patience"), ({"patience": 3}, "epochs")):
         watcher = Watcher()
@@ -419,12 +416,14 @@ def test_a_run_that_came_to_two_limits_at_once_names_the_one_that_is_left(tiny_r
     assert status(run).last == 8  # one validation more than before
 
 
-def test_training_stops_when_patience_is_lost_and_more_patience_goes_on(tiny_run: Path, tmp_path: Path) -> None:
+def test_training_stops_when_patience_is_lost_and_more_patience_goes_on(
+    tiny_run: Path, tmp_path: Path, trained: Trained
+) -> None:
     def given(**changes: Any) -> dict[str, Any]:
         standstill = {"learning_rate": 1e-30, "epochs": 50, "patience": 2, "select_by": "loss"}
         return recipe(training={**standstill, **changes})
 
-    run = train(given(), run=tmp_path / "run", data=tiny_run)
+    run = trained(given())
     assert len(validations(run)) == 3  # the first is the best, and two are not better
     assert status(run) == RunStatus(last=6, best=2, finished=True)
     assert Translator(load_model(run)).translate(["我"])
@@ -439,9 +438,9 @@ def test_training_stops_when_patience_is_lost_and_more_patience_goes_on(tiny_run
 
 
 @pytest.mark.parametrize("metric", ["chrf", "ter", "bleu_2"])
-def test_any_score_of_the_translations_may_choose_the_weights(tiny_run: Path, tmp_path: Path, metric: str) -> None:
+def test_any_score_of_the_translations_may_choose_the_weights(tiny_run: Path, metric: str, trained: Trained) -> None:
     settings = {"select_by": metric, "learning_rate": 0.01, "epochs": 3}
-    run = train(recipe(training=settings), run=tmp_path / "run", data=tiny_run)
+    run = trained(recipe(training=settings))
     found = {row["step"]: row[f"valid_{metric}"] for row in validations(run)}
     choose = min if metric == "ter" else max
     assert status(run).best == choose(found, key=lambda step: found[step])
@@ -474,13 +473,13 @@ def test_stopping_changes_no_recipe_that_looks_back(tiny_run: Path, tmp_path: Pa
     assert kept[0] == kept[1]
 
 
-def test_trials_that_are_lost_end_a_run_and_more_trials_go_on(tiny_run: Path, tmp_path: Path) -> None:
+def test_trials_that_are_lost_end_a_run_and_more_trials_go_on(tiny_run: Path, trained: Trained) -> None:
     standstill = {"learning_rate": 1e-30, "min_learning_rate": 0.0, "epochs": 50, "patience": 1, "select_by": "loss"}
 
     def given(trials: int) -> dict[str, Any]:
         return recipe(training={**standstill, "schedule": "plateau-trials", "trials": trials})
 
-    run = train(given(2), run=tmp_path / "run", data=tiny_run)
+    run = trained(given(2))
     assert status(run) == RunStatus(last=6, best=2, finished=True)  # the first is the best, and two are not better
     watcher = Watcher()
     train(given(2), run=run, data=tiny_run, listener=watcher)
@@ -489,9 +488,9 @@ def test_trials_that_are_lost_end_a_run_and_more_trials_go_on(tiny_run: Path, tm
     assert status(run) == RunStatus(last=8, best=2, finished=True)
 
 
-def test_the_best_weights_by_loss_are_those_of_the_least_loss(tiny_run: Path, tmp_path: Path) -> None:
+def test_the_best_weights_by_loss_are_those_of_the_least_loss(trained: Trained) -> None:
     settings = {"select_by": "loss", "schedule": "constant", "learning_rate": 0.05, "epochs": 8}
-    run = train(recipe(training=settings), run=tmp_path / "run", data=tiny_run)
+    run = trained(recipe(training=settings))
     best = min(validations(run), key=lambda row: row["valid_loss"])
     assert status(run).best == best["step"]
     assert f"`valid_loss` on the valid files: {best['valid_loss']:.4f}" in (run / "README.md").read_text(
@@ -500,8 +499,8 @@ def test_the_best_weights_by_loss_are_those_of_the_least_loss(tiny_run: Path, tm
     assert [(run / name).is_dir() for name in ("checkpoints/step-16", f"checkpoints/step-{best['step']}")] == [True] * 2
 
 
-def test_what_the_machine_chose_is_written_down_as_measured(tiny_run: Path, tmp_path: Path) -> None:
-    run = train(recipe(training={"precision": "auto", "epochs": 1}), run=tmp_path / "run", data=tiny_run)
+def test_what_the_machine_chose_is_written_down_as_measured(trained: Trained) -> None:
+    run = trained(recipe(training={"precision": "auto", "epochs": 1}))
     line = next(line for line in (run / "config.toml").read_text().splitlines() if line.startswith("precision"))
     assert line in ('precision = "fp32"  # measured', 'precision = "bf16"  # measured')
 
@@ -525,10 +524,10 @@ def test_a_run_goes_on_with_the_threads_of_the_machine_that_it_goes_on_on(
 
 
 def test_a_run_repeated_by_its_config_asks_the_machine_for_threads_and_precision_again(
-    tiny_run: Path, tmp_path: Path
+    tmp_path: Path, trained: Trained
 ) -> None:
     given = recipe(training={"precision": "auto", "epochs": 1})
-    run = train(given, run=tmp_path / "run", data=tiny_run)
+    run = trained(given)
     config = tmp_path / "elsewhere.toml"
     text, count = re.subn(
         r"\nthreads = \d+  # measured\n", "\nthreads = 77  # measured\n", (run / "config.toml").read_text()
@@ -611,12 +610,14 @@ def test_positions_without_weights_may_be_exchanged_for_others_without(tiny_run:
         train(learned, run=tmp_path / "2", data=tiny_run)
 
 
-def test_the_wave_length_of_positions_without_weights_may_be_exchanged(tiny_run: Path, tmp_path: Path) -> None:
+def test_the_wave_length_of_positions_without_weights_may_be_exchanged(
+    tiny_run: Path, tmp_path: Path, trained: Trained
+) -> None:
     def waves(max_positions: int | None, **training: Any) -> dict[str, Any]:
         given = {} if max_positions is None else {"max_positions": max_positions}
         return recipe(model={"positions": "scaled-sinusoidal", **given}, training={"epochs": 1, **training})
 
-    other = train(waves(64), run=tmp_path / "run", data=tiny_run)
+    other = trained(waves(64))
     with pytest.raises(RunError, match=r"max_positions: was 64, is 128\n.* with --set training\.init=") as refused:
         train(waves(128), run=other, data=tiny_run)
     init, watcher = str(refused.value).rpartition("training.init=")[2], Watcher()
@@ -702,9 +703,9 @@ def test_weights_that_do_not_fit_are_refused_with_every_reason(tiny_run: Path, t
         "adafactor, accumulated",
     ],
 )
-def test_it_learns_and_reloads(tiny_run: Path, tmp_path: Path, tables: dict[str, dict[str, Any]]) -> None:
+def test_it_learns_and_reloads(tables: dict[str, dict[str, Any]], trained: Trained) -> None:
     training = {"learning_rate": 0.02, "epochs": 5, **tables.get("training", {})}
-    run = train(recipe(**{**tables, "training": training}), run=tmp_path / "run", data=tiny_run)
+    run = trained(recipe(**{**tables, "training": training}))
     assert losses(run)[-1] < 0.85 * losses(run)[0]
     model = load_model(run)
     weights = load_file(run / "model.safetensors").values()
@@ -732,15 +733,13 @@ def test_bf16_learns_like_fp32(tiny_run: Path, tmp_path: Path) -> None:
     assert rounded == pytest.approx(exact, rel=0.02)
 
 
-def test_english_to_chinese_writes_chinese_without_spaces_and_is_scored_as_chinese(
-    tiny_run: Path, tmp_path: Path
-) -> None:
+def test_english_to_chinese_writes_chinese_without_spaces_and_is_scored_as_chinese(trained: Trained) -> None:
     given = recipe(
         data={"source": "en", "target": "zh"},
         model={"model_dim": 32, "ff_dim": 64, "dropout": 0.0},
         training={"learning_rate": 0.02, "epochs": 15},
     )
-    run = train(given, run=tmp_path / "run", data=tiny_run)
+    run = trained(given)
     translator = load_translator(run)
     recipe_used = translator.model.recipe.tokenizer
     assert (recipe_used.source_script, recipe_used.target_script) == ("keep", "keep")
@@ -756,7 +755,7 @@ def test_english_to_chinese_writes_chinese_without_spaces_and_is_scored_as_chine
 
 
 def test_the_same_pairs_from_several_files_of_several_kinds_train_the_same_model(
-    tiny_run: Path, tmp_path: Path
+    tiny_run: Path, tmp_path: Path, trained: Trained
 ) -> None:
     lines = (tiny_run / "train.tsv").read_text(encoding="utf-8").splitlines()[1:]
     pairs = [line.split("\t") for line in lines]
@@ -769,7 +768,7 @@ def test_the_same_pairs_from_several_files_of_several_kinds_train_the_same_model
     files = ["a.tsv", "b.jsonl.gz", {"source": "c.zh", "target": "c.en"}]
     (tmp_path / "valid.tsv").write_bytes((tiny_run / "valid.tsv").read_bytes())
 
-    one = train(recipe(), run=tmp_path / "one", data=tiny_run)
+    one = trained(recipe(), name="one")
     several = train(recipe(data={"train": files}), run=tmp_path / "several", data=tmp_path)
     assert rows(several) == rows(one)
     assert (several / "model.safetensors").read_bytes() == (one / "model.safetensors").read_bytes()
@@ -791,8 +790,8 @@ def targets(model: TranslationModel, folder: Path) -> list[list[int]]:
     return model.target_tokenizer.encode([line.split("\t")[1] for line in lines])
 
 
-def test_moved_data_are_the_same_data(tiny_run: Path, tmp_path: Path) -> None:
-    run = train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tiny_run)
+def test_moved_data_are_the_same_data(tiny_run: Path, tmp_path: Path, trained: Trained) -> None:
+    run = trained(recipe(training={"epochs": 1}))
     for name in ("train.tsv", "valid.tsv"):
         (tmp_path / name).write_bytes((tiny_run / name).read_bytes())
     train(recipe(training={"epochs": 2}), run=run, data=tmp_path)
