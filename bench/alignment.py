@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def learn_words(translator: Translator, pairs: ParallelText) -> Lexicon:
-    tokenizers = translator.model.source_tokenizer, translator.model.target_tokenizer
+    tokenizers = translator.model.vocabularies["source"], translator.model.vocabularies["target"]
     languages = translator.model.recipe.data.source, translator.model.recipe.data.target
     sides = [
         [[known(word) for word in cut_words(tokenizer.normalize(text), han_cutter(language))] for text in texts]

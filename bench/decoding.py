@@ -124,7 +124,7 @@ def write_sentences(model: TranslationModel, data: Path, path: Path) -> list[str
     """The sentences as the drivers read them; returns their references."""
     settings = model.recipe.data
     pairs = read_corpora(VALID, settings, data)
-    tokenizer = model.source_tokenizer
+    tokenizer = model.vocabularies["source"]
     lines = []
     for text in pairs.sources[:SENTENCES]:
         (ids,) = tokenizer.encode([text])

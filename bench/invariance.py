@@ -75,7 +75,7 @@ def main() -> None:
 
 def measure(options: argparse.Namespace) -> None:
     loaded = load_model(find_model(options.model))
-    model = loaded.model.eval()
+    model = loaded.network.eval()
     settings = loaded.recipe.data
     sources = encode_sources(loaded, read_corpora(VALID, settings, options.data).sources[:SENTENCES])
     began = datetime.now(UTC).isoformat(timespec="seconds")

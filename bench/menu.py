@@ -169,7 +169,9 @@ def next_words(translator: Translator, pairs: ParallelText, data: Path) -> Line:
 def similar_sentences(translator: Translator, pairs: ParallelText, data: Path) -> Line:
     """In the pairs that the shipped models were made of; the seconds are also those of reading them."""
     languages = (translator.model.recipe.data.source, translator.model.recipe.data.target)
-    memory = read_memory(data / "tatoeba-zh-en" / "train.tsv", languages, translator.model.source_tokenizer.normalize)
+    memory = read_memory(
+        data / "tatoeba-zh-en" / "train.tsv", languages, translator.model.vocabularies["source"].normalize
+    )
     return {"memory": len(memory), "similar": sum(bool(memory.similar(source)) for source in pairs.sources)}
 
 

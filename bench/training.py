@@ -155,7 +155,7 @@ def multiply_adds_a_target_token(model: TranslationModel, pairs: Store) -> int:
     """What an update takes for each target token of these pairs, by weft's own count (models/cost.py)."""
     batches = training_batches(model, pairs, Silent())
     sources, targets = batches.sources.lengths, batches.targets.lengths - 1  # <s> is not predicted
-    counted = model.recipe.model.multiply_adds(model.target_tokenizer.vocab_size, sources, targets)
+    counted = model.recipe.model.multiply_adds(model.vocabularies["target"].vocab_size, sources, targets)
     assert counted is not None  # they are of every kind that is compared here
     forward = sum(counted.values())
     return round(PRODUCTS_IN_AN_UPDATE * forward / int(targets.sum()))

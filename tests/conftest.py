@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 if TYPE_CHECKING:
-    from weft.folders.model_folder import TranslationModel
+    from weft.folders.model_folder import Learned, TranslationModel
 
 SOURCES = Path(__file__).parents[1] / "src"
 # A module without such annotations has types alone, which `make check` proves; checking them took a third of the time.
@@ -106,7 +106,7 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     Random weights and the vocabularies of tiny_run. It reads its source closely, and bytes are improbable.
     """
     from weft.config import changed
-    from weft.folders.model_folder import TranslationModel, build_transformer, find_model, load_model, save_model
+    from weft.folders.model_folder import build_transformer, find_model, load_model, save_model
     from weft.text.kinds import pieces_of
     from weft.text.word_ranges import BYTE
 
@@ -115,8 +115,8 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     changes |= {"model.model_dim": 64, "model.num_heads": 4, "model.ff_dim": 128, "decoding.max_length_extra": 4}
     changes["model.tie"] = "none"  # random weights that are tied write the token again that they have just read
     resolved = changed(trained.resolved, changes, "a test")
-    sizes = trained.source_tokenizer.vocab_size, trained.target_tokenizer.vocab_size
-    pieces = pieces_of(trained.target_tokenizer, "bpe")
+    sizes = trained.vocabularies["source"].vocab_size, trained.vocabularies["target"].vocab_size
+    pieces = pieces_of(trained.vocabularies["target"], "bpe")
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(3)
         model = build_transformer(resolved.recipe, *sizes).eval()
@@ -126,7 +126,11 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         model.output.weight.mul_(3)
         model.output.weight[[bool(BYTE.fullmatch(piece)) for piece in pieces]] = 0.0
     folder = tmp_path_factory.mktemp("distinct")
-    save_model(folder, TranslationModel(resolved, model, trained.source_tokenizer, trained.target_tokenizer), "")
+    save_model(
+        folder,
+        Learned(resolved, model, trained.vocabularies),
+        "",
+    )
     return folder
 
 
@@ -134,7 +138,7 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def random_model(tiny_run: Path) -> "TranslationModel":
     """2+2 layers, 64 wide, random weights, the vocabularies of tiny_run."""
     from weft.config import resolve
-    from weft.folders.model_folder import TranslationModel, build_transformer, find_model, load_model
+    from weft.folders.model_folder import build_transformer, find_model, load_model
     from weft.folders.recipes import TranslationRecipe
 
     trained = load_model(find_model(tiny_run / "run"))
@@ -152,11 +156,11 @@ def random_model(tiny_run: Path) -> "TranslationModel":
         "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
     }
     resolved = resolve(recipe, TranslationRecipe, "a random model")
-    sizes = trained.source_tokenizer.vocab_size, trained.target_tokenizer.vocab_size
+    sizes = trained.vocabularies["source"].vocab_size, trained.vocabularies["target"].vocab_size
     model = build_transformer(resolved.recipe, *sizes).eval()
     with torch.no_grad():
         model.output.weight.mul_(3)  # sharper than at its start, so that no two answers are near a tie
-    return TranslationModel(resolved, model, trained.source_tokenizer, trained.target_tokenizer)
+    return Learned(resolved, model, trained.vocabularies)
 
 
 @pytest.fixture
@@ -165,9 +169,9 @@ def wordy_model(random_model: "TranslationModel") -> "TranslationModel":
     from weft.text.kinds import pieces_of
     from weft.text.word_ranges import BYTE
 
-    pieces = pieces_of(random_model.target_tokenizer, "bpe")
+    pieces = pieces_of(random_model.vocabularies["target"], "bpe")
     with torch.no_grad():
-        random_model.model.output.weight[[bool(BYTE.fullmatch(piece)) for piece in pieces]] = 0.0
+        random_model.network.output.weight[[bool(BYTE.fullmatch(piece)) for piece in pieces]] = 0.0
     return random_model
 
 

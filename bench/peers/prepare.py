@@ -34,7 +34,7 @@ def prepare(data_root: Path, folder: Path) -> tuple[TranslationModel, Store]:
     eole, joeynmt = folder / "eole", folder / "joeynmt"
     eole.mkdir()
     joeynmt.mkdir()
-    sides = (("zh", "sources", model.source_tokenizer), ("en", "targets", model.target_tokenizer))
+    sides = (("zh", "sources", model.vocabularies["source"]), ("en", "targets", model.vocabularies["target"]))
     for language, side, tokenizer in sides:
         spell = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model).id_to_piece
         vocabulary = [spell(i) for i in range(len(SPECIAL_PIECES), tokenizer.vocab_size)]

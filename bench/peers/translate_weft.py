@@ -13,7 +13,7 @@ SEARCH = ("decoding.length_penalty=fixed", "decoding.length_power=1", "decoding.
 order = read_order()
 torch.set_num_threads(order.threads)
 translator = load_translator(order.model, [*SEARCH, f"decoding.precision={order.precision}"])
-tokenizer = translator.model.target_tokenizer
+tokenizer = translator.model.vocabularies["target"]
 
 
 def translate(sentences: list[Sentence], beam: int) -> list[tuple[str, int]]:

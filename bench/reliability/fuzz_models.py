@@ -175,7 +175,7 @@ def make_model(folder: Path) -> None:
 
     from weft.config import resolve
     from weft.folders.archive import pack
-    from weft.folders.model_folder import TranslationModel, build_transformer, save_model
+    from weft.folders.model_folder import Learned, build_transformer, save_model
     from weft.folders.recipes import TranslationRecipe
     from weft.folders.weight_storage import stored
     from weft.text.sentencepiece_model import train_sentencepiece
@@ -194,7 +194,7 @@ def make_model(folder: Path) -> None:
         for language in ("zh", "en")
     )
     model = build_transformer(resolved.recipe, source.vocab_size, target.vocab_size)
-    save_model(folder, TranslationModel(resolved, model, source, target), "# A card\n")
+    save_model(folder, Learned(resolved, model, {"source": source, "target": target}), "# A card\n")
     pack(folder, folder / "model.zip")
     save_file(stored(load_file(folder / "model.safetensors"), "int8"), folder / IN_INT8)
 

@@ -67,7 +67,7 @@ def other_vocabulary(folder: Path) -> None:
     sentences = [line.split("\t")[0] for line in lines]
     more_often = sentences[: len(sentences) // 2] * 3
     name, manifest = "tokenizer.source.model", folder / CHECKPOINT / MANIFEST
-    size = load_model(folder / CHECKPOINT).source_tokenizer.vocab_size
+    size = load_model(folder / CHECKPOINT).vocabularies["source"].vocab_size
     tokenizer, _ = train_sentencepiece(sentences + more_often, kind="bpe", vocab_size=size, language="zh")
     (folder / CHECKPOINT / name).write_bytes(tokenizer.model)
     listed = json.loads(manifest.read_text(encoding="utf-8"))

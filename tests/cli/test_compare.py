@@ -155,13 +155,17 @@ def test_with_a_model_the_languages_are_not_said_again(weft: Weft, place: Path, 
 def other_reader(tiny_run: Path, place: Path) -> str:
     """The model of tiny_run, as of a recipe that reads files without a header and undoes spaced words."""
     from weft.config import changed
-    from weft.folders.model_folder import TranslationModel, find_model, load_model, save_model
+    from weft.folders.model_folder import Learned, find_model, load_model, save_model
 
     trained = load_model(find_model(tiny_run / "run"))
     resolved = changed(trained.resolved, {"data.header": False, "data.detokenize": True}, "a test")
     (place / "other").mkdir()
-    tokenizers = trained.source_tokenizer, trained.target_tokenizer
-    save_model(place / "other", TranslationModel(resolved, trained.model, *tokenizers), "")
+    tokenizers = trained.vocabularies["source"], trained.vocabularies["target"]
+    save_model(
+        place / "other",
+        Learned(resolved, trained.network, dict(zip(("source", "target"), tokenizers, strict=True))),
+        "",
+    )
     return "other"
 
 

@@ -60,7 +60,7 @@ def test_a_models_own_vocabularies(weft: Weft, tiny_run: Path, side: str) -> Non
     from weft.folders.model_folder import find_model, load_model
 
     model = load_model(find_model(tiny_run / "run"))
-    tokenizer = model.source_tokenizer if side == "source" else model.target_tokenizer
+    tokenizer = model.vocabularies["source"] if side == "source" else model.vocabularies["target"]
     text = "我有三個 apples."
     options = ["--model", str(tiny_run / "run"), "--side", side]
     assert weft("tokenize", *options, text) == (0, " ".join(tokenizer.pieces(text)) + "\n", "")

@@ -40,7 +40,7 @@ def changed(model: TranslationModel, *overrides: str) -> Translator:
 
 def log_prob_by_steps(model: TranslationModel, source: list[int], target: list[int]) -> list[float]:
     """The twin of occlusion: the search's own steps over given ids."""
-    state = model.model.start(torch.tensor([source]))
+    state = model.network.start(torch.tensor([source]))
     found, newest = [], BEGIN_ID
     with torch.inference_mode():
         for token in (*target, END_ID):
@@ -73,8 +73,8 @@ def test_the_alternatives_are_the_most_probable_pieces_at_each_step(
     translator: Translator, random_model: TranslationModel
 ) -> None:
     explained = explain(translator, TEXT, best=4, target=TARGET)
-    tokenizer = random_model.target_tokenizer
-    state = random_model.model.start_plain(torch.from_numpy(encode_sources(random_model, [TEXT])[0]).long()[None])
+    tokenizer = random_model.vocabularies["target"]
+    state = random_model.network.start_plain(torch.from_numpy(encode_sources(random_model, [TEXT])[0]).long()[None])
     with torch.inference_mode():
         for token, alternatives in zip([BEGIN_ID, *tokenizer.encode([TARGET])[0]], explained.alternatives, strict=True):
             log_probs = state.step(torch.tensor([token]))[0].tolist()
@@ -95,11 +95,11 @@ def test_attention_is_the_mean_over_the_heads_of_a_layer_or_of_all_and_sums_to_o
         assert shown.layer == layer
         assert shown.attention == pytest.approx(explained.heads[layer - 1].mean(0), abs=1e-6)
     # The other road: what the search's own session says of its last layer.
-    session = random_model.model.start(torch.from_numpy(encode_sources(random_model, [TEXT])[0]).long()[None])
+    session = random_model.network.start(torch.from_numpy(encode_sources(random_model, [TEXT])[0]).long()[None])
     assert isinstance(session, TransformerSession)
     with torch.inference_mode():
         for place, piece in enumerate(["<s>", *explained.target_pieces[:-1]]):
-            session.step(torch.tensor(random_model.target_tokenizer.ids_of([piece])))
+            session.step(torch.tensor(random_model.vocabularies["target"].ids_of([piece])))
             assert session.source_attention()[0].numpy() == pytest.approx(
                 explained.heads[-1, :, place].mean(0), abs=1e-5
             )
@@ -123,7 +123,7 @@ def test_occlusion_is_what_is_lost_by_reading_a_source_without_the_word(
 ) -> None:
     explained = explain(translator, TEXT, target=TARGET)
     source = encode_sources(random_model, [TEXT])[0].tolist()
-    target = random_model.target_tokenizer.encode([TARGET])[0]
+    target = random_model.vocabularies["target"].encode([TARGET])[0]
     whole = log_prob_by_steps(random_model, source, target)
     assert len(explained.source_words) > 5
     for number, taken in enumerate(explained.source_words):
@@ -217,7 +217,7 @@ def test_what_cannot_be_explained_is_refused(
 def test_a_translation_of_the_models_own_that_is_too_long_is_refused(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translator.model.source_tokenizer, "encode", lambda texts: [[5] for _ in texts])
+    monkeypatch.setattr(translator.model.vocabularies["source"], "encode", lambda texts: [[5] for _ in texts])
     written = len(explain(translator, "书").target_pieces) - 1
     monkeypatch.setattr("weft.evaluating.explanation.LONGEST_EXPLAINED", written - 1)
     with pytest.raises(UsageError, match=f"the translation of 书 has {written} pieces, more than the {written - 1}"):

@@ -21,10 +21,10 @@ TARGETS = ["Hello.", "He is at school.", "", "Thanks a lot, and a very long way 
 def by_steps(model: TranslationModel, source: str, target: str) -> list[float]:
     """The twin: the step function of the search, fed with the pieces of the translation."""
     ids = torch.from_numpy(encode_sources(model, [source])[0]).long()[None]
-    state = model.model.start(ids)
+    state = model.network.start(ids)
     log_probs, newest = [], BEGIN_ID
     with torch.inference_mode():
-        for token in [*model.target_tokenizer.encode([target])[0], END_ID]:
+        for token in [*model.vocabularies["target"].encode([target])[0], END_ID]:
             log_probs.append(float(state.step(torch.tensor([newest]))[0, token]))
             newest = token
     return log_probs
@@ -35,18 +35,18 @@ def test_each_piece_has_the_log_probability_of_the_searchs_step(random_model: Tr
         expected = by_steps(random_model, given.source, given.target)
         assert given.log_probs == pytest.approx(expected, abs=1e-4)
         assert given.log_prob == pytest.approx(sum(expected), abs=1e-3)
-        assert given.pieces == (*random_model.target_tokenizer.pieces(given.target), "</s>")
+        assert given.pieces == (*random_model.vocabularies["target"].pieces(given.target), "</s>")
 
 
 def test_who_scores_changes_no_precision_while_another_computes(random_model: TranslationModel) -> None:
     translator = Translator(random_model)
     with ThreadPoolExecutor(1) as other:
-        with computing_in(random_model.model, torch.bfloat16):
+        with computing_in(random_model.network, torch.bfloat16):
             scored = other.submit(force, translator, SOURCES, TARGETS)
             wait([scored], timeout=0.5)
-            assert random_model.model.compute_dtype == torch.bfloat16
+            assert random_model.network.compute_dtype == torch.bfloat16
         assert len(scored.result()) == len(SOURCES)
-    assert random_model.model.compute_dtype == torch.float32
+    assert random_model.network.compute_dtype == torch.float32
 
 
 def test_of_an_ensemble_it_is_the_mean_of_the_probabilities(random_model: TranslationModel, tiny_run) -> None:
@@ -95,7 +95,7 @@ def test_a_model_that_gives_every_piece_the_same_has_the_size_of_its_vocabulary_
     random_model: TranslationModel,
 ) -> None:
     with torch.no_grad():
-        random_model.model.output.weight.zero_()
+        random_model.network.output.weight.zero_()
     pairs = ParallelText(SOURCES, [(target,) for target in TARGETS], {"valid.tsv": "0" * 64})
-    vocab_size = random_model.target_tokenizer.vocab_size
+    vocab_size = random_model.vocabularies["target"].vocab_size
     assert score_pairs(Translator(random_model), pairs).perplexity == pytest.approx(vocab_size, rel=1e-4)

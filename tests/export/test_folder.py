@@ -305,7 +305,7 @@ def test_int8_is_smaller_and_its_card_says_how_near(
         sizes = [sum((folder / name).stat().st_size for name in files) for folder in (tmp_path / engine, whole)]
         assert sizes[0] < sizes[1]
         if engine == "onnx":
-            model = load_model(tiny_run / "run").model
+            model = load_model(tiny_run / "run").network
             for name, size in weight_bytes(model, "int8", POSITIONS).items():
                 rest = (tmp_path / engine / name).stat().st_size - size
                 assert 0 < rest < 200_000  # the graph

@@ -72,7 +72,7 @@ def test_a_smaller_model_is_loaded_in_fp32_and_translates_like_the_whole_one(
 ) -> None:
     copy_model(tiny_run / "run", tmp_path / "copy", storage=storage)
     whole, small = (load_model(folder) for folder in (tiny_run / "run", tmp_path / "copy"))
-    assert {parameter.dtype for parameter in small.model.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in small.network.parameters()} == {torch.float32}
     assert summarize(tmp_path / "copy").parameters == small.count_parameters() == whole.count_parameters()
     for mine, its in zip(Translator(whole).translate(TEXTS), Translator(small).translate(TEXTS), strict=True):
         assert its.text == mine.text and its.score == pytest.approx(mine.score, abs=0.05)

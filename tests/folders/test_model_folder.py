@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from weft.config import changed
 from weft.errors import UsageError
 from weft.folders.model_folder import (
+    Learned,
     TranslationModel,
     build_transformer,
     check_manifest,
@@ -30,11 +31,11 @@ TEXTS = ["我有一个苹果。", "两个朋友", "</s> 龘 ü"]
 def with_settings(model: TranslationModel, **values: object) -> TranslationModel:
     """The model with other values of dotted keys (. written as __) and fresh weights to match."""
     resolved = changed(model.resolved, {key.replace("__", "."): value for key, value in values.items()}, "a test")
-    source, target = model.source_tokenizer, model.target_tokenizer
+    source, target = model.vocabularies["source"], model.vocabularies["target"]
     if resolved.recipe.tokenizer.shared:
         source = target
     weights = build_transformer(resolved.recipe, source.vocab_size, target.vocab_size).eval()
-    return TranslationModel(resolved, weights, source, target)
+    return Learned(resolved, weights, {"source": source, "target": target})
 
 
 @pytest.mark.parametrize(
@@ -60,11 +61,11 @@ def test_what_is_loaded_scores_as_what_was_saved_and_draws_nothing(
     assert torch.equal(torch.get_rng_state(), before)
     source, target = torch.randint(4, 200, (3, 7)), torch.randint(4, 200, (3, 5))
     with torch.inference_mode():
-        assert torch.equal(saved.model(source, target), loaded.model(source, target))
+        assert torch.equal(saved.network(source, target), loaded.network(source, target))
     assert Translator(saved).translate(TEXTS) == Translator(loaded).translate(TEXTS)
     assert loaded.recipe == saved.recipe and loaded.resolved.origins == saved.resolved.origins
     assert loaded.count_parameters() == saved.count_parameters()
-    assert not loaded.model.training and all(parameter.requires_grad for parameter in loaded.model.parameters())
+    assert not loaded.network.training and all(parameter.requires_grad for parameter in loaded.network.parameters())
 
 
 def test_a_tied_matrix_is_stored_once(random_model: TranslationModel, tmp_path: Path) -> None:
@@ -95,8 +96,8 @@ def test_a_model_brings_the_punctuation_of_each_side_along(random_model: Transla
     settings = {"tokenizer__source_punctuation": "chinese", "tokenizer__target_punctuation": "ascii"}
     save_model(tmp_path, with_settings(random_model, **settings), "")
     loaded = load_model(tmp_path)
-    assert loaded.source_tokenizer.normalize("「你好」,") == "“你好”，"
-    assert loaded.target_tokenizer.normalize("“Well”…") == '"Well"...'
+    assert loaded.vocabularies["source"].normalize("「你好」,") == "“你好”，"
+    assert loaded.vocabularies["target"].normalize("“Well”…") == '"Well"...'
 
 
 def test_the_configuration_says_where_every_value_comes_from(tiny_run: Path) -> None:

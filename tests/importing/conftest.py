@@ -42,7 +42,7 @@ class Imported:
 
     def ids_of(self, side: str) -> list[int]:
         """weft's id for each of the original's, by way of the pieces' names alone."""
-        tokenizer = self.model.source_tokenizer if side == "source" else self.model.target_tokenizer
+        tokenizer = self.model.vocabularies["source"] if side == "source" else self.model.vocabularies["target"]
         special = {"<pad>": PADDING_ID, "<unk>": UNKNOWN_ID, "<s>": BEGIN_ID, "</s>": END_ID}
         renamed = {">>cmn_Hans<<": "<cmn_Hans>", ">>eng<<": "<eng>"}
         tokens = self.tokens(side)

@@ -36,7 +36,7 @@ def weft_sentence(imported: Imported, side: str, ids: list[int]) -> list[int]:
 def test_logits_are_those_of_the_system_that_it_comes_from(imported: Imported) -> None:
     ids = torch.tensor(imported.ids_of("target"))
     ordinary = torch.tensor([i for i in range(len(ids)) if i != imported.begin])
-    model = imported.model.model
+    model = imported.model.network
     assert len(imported.logits) == 3  # of the first sentences
     for each, theirs in zip(imported.oracle["greedy"], imported.logits, strict=False):
         target = each["target"]
@@ -55,7 +55,7 @@ def test_greedy_translations_are_those_of_the_system_that_it_comes_from(imported
     lengths = set()
     for each in imported.oracle["greedy"]:
         source = torch.tensor([weft_sentence(imported, "source", each["source"])])
-        state = imported.model.model.start(source)
+        state = imported.model.network.start(source)
         [[found]] = search(state, torch.tensor([source.size(1) - 1]), config, begin_id=BEGIN_ID, end_id=END_ID)
         theirs = weft_sentence(imported, "target", each["target"])
         theirs = theirs[1:] if theirs[0] == BEGIN_ID else theirs
@@ -68,7 +68,7 @@ def test_greedy_translations_are_those_of_the_system_that_it_comes_from(imported
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_ids_of_texts_are_those_of_the_system_that_it_comes_from(imported: Imported, side: str) -> None:
     """A piece that the original's list lacks is <unk> there; in weft it has an id whose numbers are <unk>'s."""
-    tokenizer = imported.model.source_tokenizer if side == "source" else imported.model.target_tokenizer
+    tokenizer = imported.model.vocabularies["source"] if side == "source" else imported.model.vocabularies["target"]
     texts, expected = imported.oracle["texts"][side], imported.oracle["ids"][side]
     own = {ours: theirs for theirs, ours in enumerate(imported.ids_of(side))}
     tokens = imported.tokens(side)
@@ -168,7 +168,7 @@ def test_training_goes_on_from_it(import_once, weft: Weft, tmp_path: Path, monke
     assert exit_code == 0, error
     tuned = load_model(tmp_path / "run")
     assert tuned.recipe.tokenizer.cut_apart and tuned.recipe.model.output_bias
-    before, after = imported.model.model.output.bias, tuned.model.output.bias
+    before, after = imported.model.model.output.bias, tuned.network.output.bias
     assert before.shape == after.shape and not torch.equal(before, after)
 
 
@@ -208,7 +208,7 @@ def test_the_end_of_a_translation_is_no_word_that_is_forbidden(folder_of, tmp_pa
     path = folder / "generation_config.json"
     said, config = (json.loads((folder / name).read_text(encoding="utf-8")) for name in (path.name, "config.json"))
     path.write_text(json.dumps({**said, "bad_words_ids": [[config["eos_token_id"]], [9]]}), encoding="utf-8")
-    model = import_model(folder, tmp_path / "model", source="zh", target="en").model
+    model = import_model(folder, tmp_path / "model", source="zh", target="en").network
     assert model.output.bias is not None and float(model.output.bias[END_ID].detach()) > -100
 
 

@@ -158,7 +158,8 @@ def test_probabilities_are_those_of_ctranslate2s_own_converter(
     found = theirs.translate_batch(sources, beam_size=1, max_decoding_length=12, max_input_length=0)
     ours = Translator(model, torch.device("cpu")).translate([pair[0] for pair in pairs], method="greedy", max_length=12)
     written = [
-        model.target_tokenizer.decode([[i for i in model.target_tokenizer.ids_of(f.hypotheses[0]) if i]]) for f in found
+        model.vocabularies["target"].decode([[i for i in model.vocabularies["target"].ids_of(f.hypotheses[0]) if i]])
+        for f in found
     ]
     assert [t.text for t in ours] == [text.strip() for (text,) in written]
 
@@ -193,7 +194,7 @@ def test_the_pieces_of_a_sentencepiece_model_may_be_the_list(make: Make, tmp_pat
     np.savez(folder / "model.npz", **{**arrays, "decoder_ff_logit_out_b": bias})
     model = import_model(folder, tmp_path / "ours", source="zh", target="en")
     ids = cut.encode(PAIRS[3][0])
-    rows = model.model.source_embedding.weight[model.source_tokenizer.encode([PAIRS[3][0]])[0]]
+    rows = model.network.source_embedding.weight[model.vocabularies["source"].encode([PAIRS[3][0]])[0]]
     order = [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15]
     torch.testing.assert_close(rows, torch.from_numpy(arrays["Wemb"])[ids][:, order])
     assert not model.recipe.tokenizer.cut_apart
@@ -219,7 +220,7 @@ def test_an_output_that_the_settings_promise_is_missed_and_not_taken_for_tied(
 def test_a_model_without_the_bias_of_its_output_says_so(make: Make, tmp_path: Path) -> None:
     folder = make(**{"output-omit-bias": True})
     without("decoder_ff_logit_out_b", folder)
-    model = import_model(folder, tmp_path / "ours", source="zh", target="en").model
+    model = import_model(folder, tmp_path / "ours", source="zh", target="en").network
     assert model.output.bias is not None and set(model.output.bias.tolist()) == {0.0, -1000.0}
 
 

@@ -32,8 +32,8 @@ def test_one_pair_is_a_corpus(tmp_path: Path) -> None:
     for name, pair in (("train.tsv", "你好\tHi"), ("valid.tsv", "你好！\tHi!")):
         (tmp_path / name).write_text(f"zh\ten\n{pair}\n", encoding="utf-8")
     model = load_model(find_model(train(recipe(), run=tmp_path / "run", data=tmp_path)))
-    assert model.source_tokenizer.vocab_size < 300
-    assert model.recipe.tokenizer.source_size == model.source_tokenizer.vocab_size
+    assert model.vocabularies["source"].vocab_size < 300
+    assert model.recipe.tokenizer.source_size == model.vocabularies["source"].vocab_size
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_run_whose_vocabulary_was_lowered_says_so_and_goes_on_by_the_same_reci
     run = train(recipe(tokenizer=tokenizer), run=tmp_path / "run", data=tiny_run, listener=said)
     assert any("this corpus fills no more" in message for message in said.messages)
     found = load_model(find_model(run))
-    assert found.recipe.tokenizer.source_size == found.source_tokenizer.vocab_size < 1000
+    assert found.recipe.tokenizer.source_size == found.vocabularies["source"].vocab_size < 1000
 
     again = Said()
     train(recipe(tokenizer=tokenizer), run=tmp_path / "run", data=tiny_run, listener=again)

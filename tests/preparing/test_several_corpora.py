@@ -72,7 +72,7 @@ def test_an_epoch_without_a_pair_is_refused(corpora: Path, tmp_path: Path) -> No
 
 
 def test_the_tag_stands_before_the_sources_of_its_corpus_and_before_no_other(tagged_run: Path) -> None:
-    tokenizer, store = load_model(tagged_run).source_tokenizer, open_store(tagged_run / "corpus")
+    tokenizer, store = load_model(tagged_run).vocabularies["source"], open_store(tagged_run / "corpus")
     tag = tokenizer.tag_id("<bt>")
     has_tag = [tag in store.sources[pair].tolist() for pair in range(len(store))]
     assert [(part.pairs, part.tag) for part in store.parts] == [(21, None), (21, "<bt>")]
@@ -82,7 +82,7 @@ def test_the_tag_stands_before_the_sources_of_its_corpus_and_before_no_other(tag
 
 
 def test_what_looks_like_a_tag_in_a_text_is_text(tagged_run: Path) -> None:
-    tokenizer = load_model(tagged_run).source_tokenizer
+    tokenizer = load_model(tagged_run).vocabularies["source"]
     batches = pair_batches(ParallelText(["<bt>我有"], [("I",)], {}), tokenizer, tokenizer, seed=1, batch_sentences=2)
     assert tokenizer.tag_id("<bt>") not in batches.sources[0].tolist()
 
@@ -113,7 +113,7 @@ def test_a_recipe_may_ask_for_the_tag_in_validation_too(corpora: Path, tagged_ru
 def test_a_tagged_model_is_loaded_with_its_tag(corpora: Path, tmp_path: Path, tokenizer: dict[str, Any]) -> None:
     run = train(recipe(WEIGHTED, tokenizer=tokenizer, training={"epochs": 1}), run=tmp_path / "run", data=corpora)
     model = load_model(run)
-    assert model.source_tokenizer.tag_id("<bt>") is not None
+    assert model.vocabularies["source"].tag_id("<bt>") is not None
     assert Translator(model).translate(["我有一个苹果。"])[0].log_prob < 0
 
 
@@ -130,6 +130,6 @@ def test_a_model_that_lacks_the_tag_cannot_be_gone_on_from(
 
 
 def test_a_vocabulary_without_the_tag_is_named(tiny_run: Path) -> None:
-    tokenizer = load_model(tiny_run / "run").source_tokenizer
+    tokenizer = load_model(tiny_run / "run").vocabularies["source"]
     with pytest.raises(UsageError, match="the source vocabulary has no tag <bt>"):
         pair_batches(ParallelText(["我有"], [("I",)], {}), tokenizer, tokenizer, seed=1, batch_sentences=2, tag="<bt>")

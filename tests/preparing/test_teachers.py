@@ -14,7 +14,7 @@ from weft.data.batching import Batch
 from weft.data.corpus import read_corpora
 from weft.errors import RecipeError, RunError, Stopped, UsageError
 from weft.folders.card import recorded_files
-from weft.folders.model_folder import TranslationModel, build_transformer, find_model, load_model, save_model
+from weft.folders.model_folder import Learned, TranslationModel, build_transformer, find_model, load_model, save_model
 from weft.models.transformer import Transformer
 from weft.preparing.teachers import load_teachers
 from weft.runs.plan import plan
@@ -55,7 +55,7 @@ def teacher(tiny_run: Path, tmp_path: Path) -> Path:
 def loss_of(tiny_run: Path, random_model: TranslationModel) -> Callable[..., tuple[Loss, Loss, TranslationModel]]:
     """(what the task says, what the definition says, the model) of a batch with padding, for some settings."""
     pairs = read_corpora(["valid.tsv"], random_model.recipe.data, tiny_run)
-    tokenizers = random_model.source_tokenizer, random_model.target_tokenizer
+    tokenizers = random_model.vocabularies["source"], random_model.vocabularies["target"]
     batch = next(pair_batches(pairs, *tokenizers, seed=1, batch_sentences=5).in_order())
 
     def loss_of(
@@ -67,13 +67,17 @@ def loss_of(tiny_run: Path, random_model: TranslationModel) -> Callable[..., tup
         keys = {"model.dropout": dropout, **{f"training.{key}": value for key, value in settings.items()}}
         resolved = changed(random_model.resolved, keys, "a test")
         sizes = [tokenizer.vocab_size for tokenizer in tokenizers]
-        model = TranslationModel(resolved, build_transformer(resolved.recipe, sizes[0], sizes[1]), *tokenizers)
+        model = Learned(
+            resolved,
+            build_transformer(resolved.recipe, sizes[0], sizes[1]),
+            dict(zip(("source", "target"), tokenizers, strict=True)),
+        )
         wide = changed(resolved, {"model.model_dim": 96, "model.dropout": 0.5}, "a test").recipe
         taught_by = [build_transformer(wide, sizes[0], sizes[1]).eval() for _ in range(teachers)]
         task = TranslationTask(model, pairs, seed=1, teachers=taught_by)
-        model.model.train(drops)
+        model.network.train(drops)
         torch.manual_seed(3)
-        found = task.loss(model.model, batch)
+        found = task.loss(model.network, batch)
 
         given, expected = batch.target[:, :-1], batch.target[:, 1:]
         is_token = expected != 0
@@ -81,7 +85,7 @@ def loss_of(tiny_run: Path, random_model: TranslationModel) -> Callable[..., tup
         torch.manual_seed(3)
         passes = 2 if training.get("r_drop") else 1
         doubled = Batch(batch.source.repeat(passes, 1), given.repeat(passes, 1))
-        logits = model.model(doubled.source, doubled.target).unflatten(0, (passes, -1))
+        logits = model.network(doubled.source, doubled.target).unflatten(0, (passes, -1))
         definition = guided_cross_entropy(
             torch.stack([one[is_token] for one in logits]),
             expected[is_token],
@@ -116,12 +120,12 @@ def test_the_task_takes_the_loss_that_the_recipe_asks_for(
     assert found.tokens == definition.tokens
     for mine, theirs in zip((found.total, found.nll, found.correct), vars(definition).values(), strict=False):
         assert float(mine.detach()) == pytest.approx(float(theirs.detach()), rel=1e-5)
-    model.model.zero_grad()
+    model.network.zero_grad()
     found.total.backward()
-    mine = {name: parameter.grad for name, parameter in model.model.named_parameters()}
-    model.model.zero_grad()
+    mine = {name: parameter.grad for name, parameter in model.network.named_parameters()}
+    model.network.zero_grad()
     definition.total.backward()
-    for name, parameter in model.model.named_parameters():
+    for name, parameter in model.network.named_parameters():
         torch.testing.assert_close(mine[name], parameter.grad, rtol=1e-3, atol=1e-4)
 
 
@@ -144,20 +148,20 @@ def taught(
 
     The teacher's recipe has dropout, the student's has none.
     """
-    tokenizers = random_model.source_tokenizer, random_model.target_tokenizer
+    tokenizers = random_model.vocabularies["source"], random_model.vocabularies["target"]
     dropping = changed(random_model.resolved, {"model.dropout": 0.5}, "a test")
     model = build_transformer(dropping.recipe, *[tokenizer.vocab_size for tokenizer in tokenizers])
-    model.load_state_dict(random_model.model.state_dict())
-    save_model(tmp_path, TranslationModel(dropping, model, *tokenizers), card="")
+    model.load_state_dict(random_model.network.state_dict())
+    save_model(tmp_path, Learned(dropping, model, dict(zip(("source", "target"), tokenizers, strict=True))), card="")
     keys = {"model.dropout": 0.0, "training.teachers": (str(tmp_path),), "training.distill_weight": 1.0}
     resolved = changed(random_model.resolved, {**keys, "training.precision": "fp32"}, "a test")
     pairs = read_corpora(["valid.tsv"], resolved.recipe.data, tiny_run)
     batch = next(pair_batches(pairs, *tokenizers, seed=1, batch_sentences=5).in_order())
     torch.manual_seed(7)
     weights = build_transformer(resolved.recipe, *[tokenizer.vocab_size for tokenizer in tokenizers])
-    student = TranslationModel(resolved, weights, *tokenizers)
+    student = Learned(resolved, weights, dict(zip(("source", "target"), tokenizers, strict=True)))
     task = TranslationTask(student, pairs, seed=1, teachers=load_teachers(student, Silent()))
-    return task, student.model.train(), batch
+    return task, student.network.train(), batch
 
 
 def largest_gradient(model: Transformer) -> float:
@@ -169,7 +173,7 @@ def test_a_teacher_is_asked_without_dropout_and_learns_nothing(
 ) -> None:
     task, student, batch = taught
     given, expected = batch.target[:, :-1], batch.target[:, 1:]
-    answers, lesson = (model(batch.source, given)[expected != 0] for model in (student, random_model.model.eval()))
+    answers, lesson = (model(batch.source, given)[expected != 0] for model in (student, random_model.network.eval()))
     found = task.loss(student, batch)
     definition = guided_cross_entropy(
         answers[None], expected[expected != 0], 0.0, teacher_logits=[lesson], teacher_share=1.0
@@ -186,7 +190,7 @@ def test_a_student_that_says_what_its_teacher_says_has_nothing_to_learn(
     taught: tuple[TranslationTask, Transformer, Batch], random_model: TranslationModel
 ) -> None:
     task, student, batch = taught
-    student.load_state_dict(random_model.model.state_dict())
+    student.load_state_dict(random_model.network.state_dict())
     task.loss(student, batch).total.backward()
     assert largest_gradient(student) < 1e-4
 
@@ -316,9 +320,9 @@ def test_z_loss_is_not_in_the_validation_loss(tiny_run: Path, random_model: Tran
     pairs = read_corpora(["valid.tsv"], resolved.recipe.data, tiny_run)
     found = []
     for settings in (random_model.resolved, resolved):
-        tokenizers = random_model.source_tokenizer, random_model.target_tokenizer
-        model = TranslationModel(settings, random_model.model, *tokenizers)
+        tokenizers = random_model.vocabularies["source"], random_model.vocabularies["target"]
+        model = Learned(settings, random_model.network, dict(zip(("source", "target"), tokenizers, strict=True)))
         with torch.inference_mode():
-            found.append(TranslationTask(model, pairs, seed=1).evaluate(model.model).metrics)
+            found.append(TranslationTask(model, pairs, seed=1).evaluate(model.network).metrics)
     assert found[0] == found[1]
     assert cross_entropy(torch.zeros(1, 3), torch.tensor([0]), 0.0, 10.0).total > 10

@@ -54,8 +54,8 @@ def test_a_run_of_every_kind_is_a_model_that_translates(
     expected = {f"tokenizer.{suffix}"} if shared else {f"tokenizer.source.{suffix}", f"tokenizer.target.{suffix}"}
     assert {path.name for path in run.glob("tokenizer*")} == expected
     model = load_model(find_model(run))
-    assert model.recipe.tokenizer.source_size == model.source_tokenizer.vocab_size
-    assert model.source_tokenizer.normalize("三個") == "三个"
+    assert model.recipe.tokenizer.source_size == model.vocabularies["source"].vocab_size
+    assert model.vocabularies["source"].normalize("三個") == "三个"
     assert len(load_translator(run).translate(["我有三个苹果。", "龘", ""])) == 3
 
 
@@ -87,8 +87,8 @@ def test_a_users_vocabulary_is_taken_as_it_is(vocabulary: Path) -> None:
     settings = recipe(kind="wordpiece", source_vocabulary="vocab.txt")
     run = train(settings, run=vocabulary.parent / "run", data=vocabulary.parent, listener=listener)
     model = load_model(find_model(run))
-    assert model.source_tokenizer.encode(["我有，"]) == [[BERT.index("我"), BERT.index("有"), 1]]
-    assert model.source_tokenizer.tag_id("[MASK]") == BERT.index("[MASK]")
+    assert model.vocabularies["source"].encode(["我有，"]) == [[BERT.index("我"), BERT.index("有"), 1]]
+    assert model.vocabularies["source"].tag_id("[MASK]") == BERT.index("[MASK]")
     assert model.recipe.tokenizer.source_size == len(BERT)
     assert model.resolved.origins["tokenizer.source_size"] == "vocabulary"
     assert not any("source_size" in message for message in listener.messages)
@@ -110,8 +110,11 @@ def test_one_vocabulary_file_serves_both_sides_where_they_share_it(vocabulary: P
     settings = recipe(kind="wordpiece", source_vocabulary="vocab.txt", shared=True)
     run = train(settings, run=vocabulary.parent / "run", data=vocabulary.parent)
     model = load_model(find_model(run))
-    assert model.source_tokenizer.model == model.target_tokenizer.model
-    assert (model.source_tokenizer.normalize("三個"), model.target_tokenizer.normalize("三個")) == ("三个", "三個")
+    assert model.vocabularies["source"].model == model.vocabularies["target"].model
+    assert (model.vocabularies["source"].normalize("三個"), model.vocabularies["target"].normalize("三個")) == (
+        "三个",
+        "三個",
+    )
 
 
 @pytest.mark.parametrize(

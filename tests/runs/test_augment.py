@@ -13,7 +13,7 @@ import torch
 
 from weft.config import resolve
 from weft.errors import CorpusError, ProblemsError, Stopped, UsageError, WeftError
-from weft.folders.model_folder import TranslationModel, build_transformer, save_model
+from weft.folders.model_folder import Learned, build_transformer, save_model
 from weft.folders.recipes import TranslationRecipe
 from weft.runs import augment
 from weft.runs.augment import Made, back_translate, distill, self_train
@@ -47,13 +47,13 @@ def save_random_model(tiny_run: Path, folder: Path, *, seed: int) -> Path:
         "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2, "beam_size": 2},
     }
     resolved = resolve(recipe, TranslationRecipe, "a random model")
-    tokenizers = trained.source_tokenizer, trained.target_tokenizer
+    tokenizers = trained.vocabularies["source"], trained.vocabularies["target"]
     torch.manual_seed(seed)
     weights = build_transformer(resolved.recipe, *(tokenizer.vocab_size for tokenizer in tokenizers)).eval()
     with torch.no_grad():
         weights.output.weight.mul_(3)
         weights.output.bias[[bool(BYTE.fullmatch(piece)) for piece in pieces_of(tokenizers[1], "bpe")]] = -1e3
-    save_model(folder, TranslationModel(resolved, weights, *tokenizers), card="")
+    save_model(folder, Learned(resolved, weights, dict(zip(("source", "target"), tokenizers, strict=True))), card="")
     return folder
 
 
@@ -172,7 +172,7 @@ def test_what_would_teach_nothing_is_left_out_and_counted(
 def test_lengths_are_unequal_beyond_the_ratio_and_five_pieces(
     model: Path, text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lengths = [len(ids) for ids in load_translator(model).model.source_tokenizer.encode(["书 书 书"])]
+    lengths = [len(ids) for ids in load_translator(model).model.vocabularies["source"].encode(["书 书 书"])]
     most = 2 * lengths[0] + 5
     text.write_text("书 书 书\n", encoding="utf-8")
     for pieces, pairs in ((most, 1), (most + 1, 0)):
@@ -332,7 +332,7 @@ def test_a_teacher_twice_is_that_teacher(model: Path) -> None:
 
 def test_teachers_with_different_vocabularies_or_languages_are_refused(model: Path, random_model: Any) -> None:
     stranger = load_translator(model).model
-    stranger.target_tokenizer = stranger.source_tokenizer
+    stranger.vocabularies = dict.fromkeys(("source", "target"), stranger.vocabularies["source"])
     with pytest.raises(ProblemsError, match=r"model 2 +has another target vocabulary than the first"):
         Translator(load_translator(model).model, others=[stranger])
     data = {"source": "zh", "target": "fr", "train": ["train.tsv"], "valid": ["valid.tsv"]}

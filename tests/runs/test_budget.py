@@ -162,7 +162,7 @@ def test_a_model_whose_size_is_open_is_made_for_the_budget_and_goes_on_with_it(t
     )
     train(given, run=run, data=tiny_run, budget=budget)
     model = load_model(run)
-    assert model.model.config.model_dim < size_for(42).model_dim
+    assert model.network.config.model_dim < size_for(42).model_dim
     assert {model.resolved.origins[f"model.{key}"] for key in ("model_dim", "ff_dim", "dropout")} == {"budget"}
     assert steps_of(run) == list(range(1, STEPS + 1))
 
@@ -175,7 +175,7 @@ def test_where_not_one_step_of_the_usual_model_fits_a_smaller_one_is_tried(
     given = {**recipe(), "model": {"num_heads": 2}}
     run = train(given, run=tmp_path / "run", data=tiny_run, budget=f"{SECONDS}s")
     assert steps_of(run) == list(range(1, STEPS + 1))
-    assert load_model(run).model.config.model_dim < size_for(42).model_dim
+    assert load_model(run).network.config.model_dim < size_for(42).model_dim
 
 
 @pytest.mark.usefixtures("slow_machine")

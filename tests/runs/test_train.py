@@ -302,7 +302,7 @@ def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_r
         data=tiny_run,
         overrides=[advice[2]],
     )
-    weights = [load_model(find_model(folder)).model.state_dict() for folder in (run / "checkpoints/step-2", followed)]
+    weights = [load_model(find_model(folder)).network.state_dict() for folder in (run / "checkpoints/step-2", followed)]
     torch.testing.assert_close(weights[1], weights[0])
 
 
@@ -571,7 +571,7 @@ def test_a_run_from_another_model_begins_where_that_one_ended(tiny_run: Path, tm
         key: best[key] for key in best if key.startswith("valid")
     }
     ours, theirs = load_model(find_model(run)), load_model(find_model(other))
-    assert ours.source_tokenizer.model == theirs.source_tokenizer.model
+    assert ours.vocabularies["source"].model == theirs.vocabularies["source"].model
     assert ours.recipe.model.dropout == 0.3 and ours.recipe.model.ff_dim == 16
     assert ours.resolved.origins["model.ff_dim"] == "init"
     again = Watcher()
@@ -603,7 +603,7 @@ def test_positions_without_weights_may_be_exchanged_for_others_without(tiny_run:
     assert says in watcher.messages
     assert (model.recipe.model.positions, model.resolved.origins["model.positions"]) == ("sinusoidal", "recipe")
     assert model.recipe.model.ff_dim == before.recipe.model.ff_dim
-    assert all(torch.equal(a, b) for a, b in zip(model.model.parameters(), before.model.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(model.network.parameters(), before.network.parameters(), strict=True))
 
     learned = recipe(model={"positions": "learned"}, training=begun)
     with pytest.raises(RecipeError, match=r"model.positions = learned +the model .* has rotary"):
@@ -646,7 +646,7 @@ def test_a_vocabulary_that_a_corpus_made_smaller_is_inherited_from_run_to_run(ti
         begun = {"epochs": 1, "init": str(run)}
         run = train(recipe(tokenizer=asked, training=begun), run=tmp_path / str(generation), data=tiny_run)
     model = load_model(find_model(run))
-    assert model.source_tokenizer.vocab_size < 5000
+    assert model.vocabularies["source"].vocab_size < 5000
     assert model.resolved.origins["tokenizer.source_size"] == "corpus instead of 5000"
     taught = {"epochs": 1, "teachers": [str(run)]}
     train(recipe(tokenizer=asked, training=taught), run=tmp_path / "taught", data=tiny_run)
@@ -787,7 +787,7 @@ def test_pairs_over_the_longest_length_are_counted_and_left_out(tiny_run: Path, 
 
 def targets(model: TranslationModel, folder: Path) -> list[list[int]]:
     lines = (folder / "train.tsv").read_text(encoding="utf-8").splitlines()[1:]
-    return model.target_tokenizer.encode([line.split("\t")[1] for line in lines])
+    return model.vocabularies["target"].encode([line.split("\t")[1] for line in lines])
 
 
 def test_moved_data_are_the_same_data(tiny_run: Path, tmp_path: Path, trained: Trained) -> None:

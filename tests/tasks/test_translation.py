@@ -21,11 +21,11 @@ def test_validation_takes_the_sources_that_translation_takes_and_no_others(
     random_model: TranslationModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "我有一个苹果。"
-    pieces = len(random_model.source_tokenizer.encode([text])[0])
+    pieces = len(random_model.vocabularies["source"].encode([text])[0])
     pairs = ParallelText([text], [("I have an apple.",)], {})
     for module in (translator, translation):
         monkeypatch.setattr(module, "LONGEST_SOURCE", pieces)
-    assert TranslationTask(random_model, pairs, seed=1).evaluate(random_model.model).metrics["valid_loss"] > 0
+    assert TranslationTask(random_model, pairs, seed=1).evaluate(random_model.network).metrics["valid_loss"] > 0
     for module in (translator, translation):
         monkeypatch.setattr(module, "LONGEST_SOURCE", pieces - 1)
     with pytest.raises(CorpusError, match=f"has a source of {pieces} pieces; at most {pieces - 1}"):
@@ -35,9 +35,9 @@ def test_validation_takes_the_sources_that_translation_takes_and_no_others(
 def test_a_model_whose_loss_is_no_number_translates_nothing_and_is_measured_all_the_same(
     random_model: TranslationModel,
 ) -> None:
-    torch.nn.init.constant_(random_model.model.source_embedding.weight, math.nan)
+    torch.nn.init.constant_(random_model.network.source_embedding.weight, math.nan)
     pairs = ParallelText(["我有一个苹果。"], [("I have an apple.",)], {})
-    found = TranslationTask(random_model, pairs, seed=1).evaluate(random_model.model)
+    found = TranslationTask(random_model, pairs, seed=1).evaluate(random_model.network)
     assert math.isnan(found.metrics["valid_loss"]) and found.metrics["valid_bleu"] == 0
     assert found.samples[0]["hypothesis"] == ""
 
@@ -60,7 +60,7 @@ def test_a_batch_that_is_filled_up_to_a_round_shape_has_the_same_loss_and_gradie
     tiny_run: Path, r_drop: float
 ) -> None:
     loaded = load_model(find_model(tiny_run / "run"))
-    model = loaded.model.train()
+    model = loaded.network.train()
     for module in model.modules():
         if isinstance(module, Dropout):
             module.probability = 0.0

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from weft.errors import UsageError
-from weft.folders.model_folder import TranslationModel, build_transformer, find_model, load_model
+from weft.folders.model_folder import Learned, TranslationModel, build_transformer, find_model, load_model
 from weft.text.kinds import pieces_of
 from weft.text.vocabulary import BEGIN_ID
 from weft.translating.alternatives import complete, find_beginnings, which_begin_words
@@ -49,10 +49,10 @@ def test_where_a_translation_may_end_that_is_an_alternative_without_a_word(trans
     found = translator.alternatives(TEXT, "I have one apples.", 5)
     (ended,) = [one for one in found if not one.word]
     assert ended.text == "I have one apples."
-    state = translator.model.model.start(torch.from_numpy(encode_sources(translator.model, [TEXT])[0]).long()[None])
+    state = translator.model.network.start(torch.from_numpy(encode_sources(translator.model, [TEXT])[0]).long()[None])
     total = 0.0
     with torch.inference_mode():
-        ids = [BEGIN_ID, *translator.model.target_tokenizer.encode([ended.text])[0]]
+        ids = [BEGIN_ID, *translator.model.vocabularies["target"].encode([ended.text])[0]]
         for token, following in zip(ids, [*ids[1:], 3], strict=True):
             total += float(state.step(torch.tensor([token]))[0, following])
     assert ended.log_prob == pytest.approx(total, abs=1e-3)
@@ -92,7 +92,7 @@ def test_behind_a_beginning_that_leaves_few_positions_words_are_as_long_as_these
     random_model: TranslationModel,
 ) -> None:
     model = with_positions(random_model, 16)
-    translator, encode = Translator(model), model.target_tokenizer.encode
+    translator, encode = Translator(model), model.vocabularies["target"].encode
     lengths = set()
     for letters in range(1, 16):
         prefix = "I" + "s" * letters
@@ -110,12 +110,11 @@ def with_positions(of: TranslationModel, number: int) -> TranslationModel:
     """The same with so many learned positions, and random weights again."""
     model = of.recipe.model.model_copy(update={"positions": "learned", "max_positions": number})
     recipe = of.recipe.model_copy(update={"model": model})
-    sizes = of.source_tokenizer.vocab_size, of.target_tokenizer.vocab_size
-    return TranslationModel(
+    sizes = of.vocabularies["source"].vocab_size, of.vocabularies["target"].vocab_size
+    return Learned(
         type(of.resolved)(recipe, of.resolved.origins),
         build_transformer(recipe, *sizes).eval(),
-        of.source_tokenizer,
-        of.target_tokenizer,
+        of.vocabularies,
     )
 
 
@@ -146,7 +145,7 @@ def test_a_text_without_a_visible_character_has_none(translator: Translator) -> 
 
 
 def test_pieces_begin_words_where_a_space_or_a_sign_does(translator: Translator) -> None:
-    pieces = pieces_of(translator.model.target_tokenizer, "bpe")
+    pieces = pieces_of(translator.model.vocabularies["target"], "bpe")
     begins = dict(zip(pieces, which_begin_words(translator), strict=True))
     assert begins["▁I"] and begins["."] and not begins["s"]
     assert not any(begins[special] for special in ("<pad>", "<s>", "</s>"))
@@ -156,11 +155,10 @@ def test_of_chinese_the_words_are_those_that_one_reads(random_model: Translation
     pytest.importorskip("rjieba")
     model = random_model
     data = model.recipe.data.model_copy(update={"source": "en", "target": "zh"})
-    turned = TranslationModel(
+    turned = Learned(
         type(model.resolved)(model.recipe.model_copy(update={"data": data}), model.resolved.origins),
-        model.model,
-        model.target_tokenizer,
-        model.source_tokenizer,
+        model.network,
+        {"source": model.vocabularies["target"], "target": model.vocabularies["source"]},
     )
     found = Translator(turned).alternatives("I have one apple.", "我有", 5, max_length_extra=9)
     assert len({one.word for one in found}) == len(found) > 1

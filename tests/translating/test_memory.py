@@ -91,7 +91,7 @@ def test_of_many_sentences_hardly_one_has_to_be_compared(monkeypatch: pytest.Mon
 
 
 def test_exact_is_what_the_model_reads_as_the_same(random_model: TranslationModel) -> None:
-    memory = TranslationMemory(PAIRS, ("zh", "en"), random_model.source_tokenizer.normalize)
+    memory = TranslationMemory(PAIRS, ("zh", "en"), random_model.vocabularies["source"].normalize)
     assert [match.target for match in memory.exact(" 書包\u3000")] == ["bag", "satchel"]
     assert memory.exact("书") == [] == memory.exact("")
     assert memory.similar("書包")[0] == Match("书包", "bag", 1.0)
@@ -125,7 +125,7 @@ def test_of_two_translations_the_first_counts_so_their_order_makes_another_memor
 
 
 def test_a_memory_can_be_sent_to_another_process(random_model: TranslationModel) -> None:
-    memory = TranslationMemory(PAIRS, ("zh", "en"), random_model.source_tokenizer.normalize)
+    memory = TranslationMemory(PAIRS, ("zh", "en"), random_model.vocabularies["source"].normalize)
     assert pickle.loads(pickle.dumps(memory)).exact("書包") == memory.exact("书包")  # noqa: S301 (our own)
 
 
@@ -186,7 +186,7 @@ def test_what_is_no_memory_for_a_model_is_refused(pairs: Remembered, message: st
 
 def test_what_the_memory_holds_is_translated_as_there_and_all_else_as_ever(random_model: TranslationModel) -> None:
     translator = Translator(random_model)
-    memory = TranslationMemory(PAIRS, ("zh", "en"), random_model.source_tokenizer.normalize)
+    memory = TranslationMemory(PAIRS, ("zh", "en"), random_model.vocabularies["source"].normalize)
     texts = ["我有一个苹果。", "你好。", "書包"]
     found = translator.translate(texts, memory=memory)
     assert found == [
@@ -208,7 +208,7 @@ def test_of_a_passage_the_whole_counts_before_its_sentences(random_model: Transl
     translator = Translator(random_model)
     whole = "我来了。书包。"
     pairs = [(whole, "I came. The bag."), ("书包。", "The bag.")]
-    memory = TranslationMemory(pairs, ("zh", "en"), random_model.source_tokenizer.normalize)
+    memory = TranslationMemory(pairs, ("zh", "en"), random_model.vocabularies["source"].normalize)
     passages = PassageTranslator(translator, "always", memory=memory)
     assert passages.translate([whole])[0].text == "I came. The bag."
     assert passages.translate(["你好。书包。"])[0].text.endswith(" The bag.")

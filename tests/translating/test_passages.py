@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.errors import UsageError
-from weft.folders.model_folder import TranslationModel
+from weft.folders.model_folder import Learned
 from weft.text.markup import take_apart
 from weft.translating.passages import LONGEST_WHOLE, PassageTranslator
 from weft.translating.translator import Translation, Translator, load_translator
@@ -39,7 +39,7 @@ def into(target: str, echo: Echo) -> Echo:
     recipe = resolved.recipe.model_copy(update={"data": data})
     model = echo.model
     changed = type(resolved)(recipe, *[getattr(resolved, name) for name in list(vars(resolved))[1:]])
-    return Echo(TranslationModel(changed, model.model, model.source_tokenizer, model.target_tokenizer))
+    return Echo(Learned(changed, model.network, model.vocabularies))
 
 
 def texts_of(found: list[Translation]) -> list[str]:
@@ -124,7 +124,7 @@ def test_text_longer_than_the_model_reads_is_cut_and_counted(echo: Echo, split: 
     asked = echo.asked
     assert texts_of(found) == [" ".join(asked[: len(asked) // 2]), "我", " ".join(asked[: len(asked) // 2])]
     assert all(part.endswith("，") for part in asked if part != "我")
-    assert max(map(len, echo.model.source_tokenizer.encode(asked))) <= passages.longest
+    assert max(map(len, echo.model.vocabularies["source"].encode(asked))) <= passages.longest
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_endless_text_of_any_kind_is_answered_in_time(echo: Echo, unit: str, kee
     (found,) = passages.translate([unit * (10_000 // len(unit))])
     assert time.process_time() - began < 5
     assert found.source == unit * (10_000 // len(unit))
-    assert max(map(len, echo.model.source_tokenizer.encode(echo.asked)), default=0) <= passages.longest
+    assert max(map(len, echo.model.vocabularies["source"].encode(echo.asked)), default=0) <= passages.longest
 
 
 # Markup

@@ -99,12 +99,12 @@ def test_between_two_parts_the_model_computes_as_before(wordy_model: Translation
     translator = Translator(wordy_model)
     stream = translator.stream(TEXTS[1], method="greedy", precision="bf16")
     next(stream)
-    assert wordy_model.model.compute_dtype == torch.float32 and not torch.is_inference_mode_enabled()
+    assert wordy_model.network.compute_dtype == torch.float32 and not torch.is_inference_mode_enabled()
 
 
 def test_a_sentence_of_the_memory_and_an_empty_one_are_given_at_once(random_model: TranslationModel) -> None:
     translator = Translator(random_model)
-    memory = TranslationMemory([("书包", "schoolbag")], ("zh", "en"), random_model.source_tokenizer.normalize)
+    memory = TranslationMemory([("书包", "schoolbag")], ("zh", "en"), random_model.vocabularies["source"].normalize)
     assert list(translator.stream("書包 ", memory=memory)) == ["schoolbag"]
     assert list(translator.stream(" \t")) == []
 

@@ -21,7 +21,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from weft.errors import UsageError
-from weft.folders.model_folder import TranslationModel, build_transformer, load_model
+from weft.folders.model_folder import Learned, TranslationModel, build_transformer, load_model
 from weft.text.kinds import train_tokenizer
 from weft.translating.glossary import Glossary
 from weft.translating.translator import (
@@ -316,11 +316,13 @@ def test_a_model_of_characters_writes_a_phrase_as_a_word_wherever_it_stands(rand
     recipe = random_model.recipe.model_copy(
         update={"tokenizer": random_model.recipe.tokenizer.model_copy(update={"kind": "characters"})}
     )
-    sizes = random_model.source_tokenizer.vocab_size, tokenizer.vocab_size
+    sizes = random_model.vocabularies["source"].vocab_size, tokenizer.vocab_size
     torch.manual_seed(3)  # other weights may write <pad> behind the phrase, which nobody sees and which ends a word
     model = build_transformer(recipe, *sizes).eval()
     resolved = type(random_model.resolved)(recipe, random_model.resolved.origins)
-    translator = Translator(TranslationModel(resolved, model, random_model.source_tokenizer, tokenizer))
+    translator = Translator(
+        Learned(resolved, model, {"source": random_model.vocabularies["source"], "target": tokenizer})
+    )
     texts = ["他在学校。", "你好。", "我的猫。"]
     for prefix in ("", "acat", "cat", "a cata", "a cat"):
         found = translator.translate(texts, phrases=[["cat"]] * 3, prefixes=[prefix] * 3, max_length_extra=20)
@@ -360,7 +362,7 @@ def test_bf16_translates_nearly_as_fp32(tiny_run: Path) -> None:
     translator = load_translator(tiny_run / "run")
     texts = ["他在学校。", "你好。", "我的猫在学校。"]
     exact, rounded = (translator.translate(texts, precision=precision) for precision in ("fp32", "bf16"))
-    assert translator.model.model.compute_dtype == torch.float32
+    assert translator.model.network.compute_dtype == torch.float32
     for one, other in zip(exact, rounded, strict=True):
         assert one.log_prob == pytest.approx(other.log_prob, abs=0.3)
     assert exact != rounded
@@ -404,11 +406,11 @@ def test_the_precision_is_that_of_the_settings_whatever_the_program_around_has_c
 def test_nothing_is_dropped_of_a_translation_while_the_model_is_trained(random_model: TranslationModel) -> None:
     translator = Translator(random_model)
     expected = translator.translate(["我有两个苹果。"])
-    random_model.model.train()
-    random_model.model.encoder_norm.eval()
+    random_model.network.train()
+    random_model.network.encoder_norm.eval()
     assert translator.translate(["我有两个苹果。"]) == expected
-    assert random_model.model.training and random_model.model.decoder.training
-    assert not random_model.model.encoder_norm.training
+    assert random_model.network.training and random_model.network.decoder.training
+    assert not random_model.network.encoder_norm.training
 
 
 def saved_and_read(translator: Translator) -> Translator:

@@ -160,8 +160,8 @@ def explain(
     refuse_unexplainable(translator, [text], best=best, beam_size=beam_size, target=target, layer=layer)
     model = translator.model
     kind = model.recipe.tokenizer.kind
-    source_vocabulary = pieces_of(model.source_tokenizer, kind)
-    target_vocabulary = pieces_of(model.target_tokenizer, kind)
+    source_vocabulary = pieces_of(model.vocabularies["source"], kind)
+    target_vocabulary = pieces_of(model.vocabularies["target"], kind)
     read = encode_sources(model, [text])
     source = read[0].tolist()
     config = search_settings(translator, beam_size)
@@ -179,11 +179,11 @@ def explain(
     source_pieces, target_pieces = spelled(source, source_vocabulary), spelled(tokens, target_vocabulary)
     source_words, target_words = words_of(model, source_pieces, target_pieces)
     lost: list[list[float]] = []
-    with torch.inference_mode(), computing_in(model.model, torch.float32):
-        distributions, of_heads = read_over(model.model, source, answer.tokens, translator.device, after_step)
+    with torch.inference_mode(), computing_in(model.network, torch.float32):
+        distributions, of_heads = read_over(model.network, source, answer.tokens, translator.device, after_step)
         log_probs = distributions.gather(1, torch.tensor([tokens], device=distributions.device).T)[:, 0]
         if occlusion:
-            lost = occlude(model.model, source, answer.tokens, log_probs, source_words, target_words, after_step)
+            lost = occlude(model.network, source, answer.tokens, log_probs, source_words, target_words, after_step)
     heads = of_heads.cpu().numpy()
     return Explanation(
         source=text,
@@ -239,12 +239,12 @@ def refuse_unexplainable(
         problems.append(f"{what}; explain another, such as --set decoding.method=beam, or give the translation")
     if target is None and config.method == "beam" and config.diverse_groups > 1:
         problems.append("the groups of diverse beam search are no one beam; explain with decoding.diverse_groups = 1")
-    sources = translator.model.source_tokenizer.encode(list(texts))
+    sources = translator.model.vocabularies["source"].encode(list(texts))
     for number, (text, ids) in enumerate(zip(texts, sources, strict=True), start=1):
         if what := unexplainable(ids):
             problems.append(f"text {number} ({shown(text, 20)}) {what}" if ids else f"text {number} {what}")
     if target is not None:
-        ids = translator.model.target_tokenizer.encode([target])
+        ids = translator.model.vocabularies["target"].encode([target])
         if what := unexplainable(ids[0]):
             problems.append(f"the translation that is given {what}")
         else:
@@ -297,7 +297,7 @@ def score_given(
 ) -> Hypothesis:
     """A translation that no search has found, with the log-probability and the score that it would have there: those of
     a search that can write nothing else. What a search forbids has no score, so these rules are left out."""
-    tokens = tuple(translator.model.target_tokenizer.encode([target])[0])
+    tokens = tuple(translator.model.vocabularies["target"].encode([target])[0])
     nothing_else = {
         "method": "greedy" if config.method == "greedy" else "beam",
         **{"beam_size": 1, "diverse_groups": 1, "max_length": len(tokens)},
@@ -361,7 +361,7 @@ def words_of(
 ) -> tuple[tuple[WordRange, ...], tuple[WordRange, ...]]:
     """The words of both sides; a tag before the source, and </s>, are none."""
     kind, data = model.recipe.tokenizer.kind, model.recipe.data
-    tags = len(tag_ids(model.source_tokenizer, data.tag))
+    tags = len(tag_ids(model.vocabularies["source"], data.tag))
     of_source = word_ranges(source_pieces[tags:-1], kind=kind, language=data.source)
     of_target = word_ranges(target_pieces[:-1], kind=kind, language=data.target)
     return tuple(WordRange(word.text, word.first + tags, word.last + tags) for word in of_source), tuple(of_target)

@@ -134,7 +134,7 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
 
     Raises UsageError for unequal numbers of them, for texts that are too long, and for a model that was exported.
     """
-    if translator.model.model.output.weight.is_meta:
+    if translator.model.network.output.weight.is_meta:
         raise UsageError(
             "given translations are scored with weft's own weights, which an export does not have; name the model that "
             "it was made of"
@@ -143,7 +143,7 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
         raise UsageError(f"{len(sources):,} sources and {len(targets):,} translations are not as many")
     if not sources:
         return []
-    tokenizer = translator.model.target_tokenizer
+    tokenizer = translator.model.vocabularies["target"]
     encoded = tokenizer.encode(targets)
     refuse_too_long(encoded)
     refuse_without_positions(translator, encoded)
@@ -152,11 +152,13 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
     read = [encode_sources(member, sources) for member in translator.members]
     with ExitStack() as stack, torch.inference_mode():
         for member in in_one_order(translator.members):
-            stack.enter_context(computing_in(member.model, torch.float32))
+            stack.enter_context(computing_in(member.network, torch.float32))
         for indices in batches(written, read):
             target = torch.from_numpy(written.padded(indices, PADDING_ID)).to(translator.device)
             of_members = [
-                of_given(member.model, torch.from_numpy(own.padded(indices, PADDING_ID)).to(translator.device), target)
+                of_given(
+                    member.network, torch.from_numpy(own.padded(indices, PADDING_ID)).to(translator.device), target
+                )
                 for member, own in zip(translator.members, read, strict=True)
             ]
             mean = torch.stack(of_members).logsumexp(0) - np.log(len(of_members))
@@ -189,7 +191,7 @@ def of_given(
 
 def refuse_without_positions(translator: Translator, encoded: Sequence[Sequence[int]]) -> None:
     """Raise UsageError for the first translation that is longer than the positions that a model has learned."""
-    learned = (member.model.config.longest for member in translator.members)
+    learned = (member.network.config.longest for member in translator.members)
     longest = min((number for number in learned if number is not None), default=None)
     for number, ids in enumerate(encoded, start=1):
         if longest is not None and len(ids) >= longest:  # <s> takes a place

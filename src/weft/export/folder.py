@@ -97,7 +97,7 @@ def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> I
     if engine == "ctranslate2":
         yield from ctranslate2.refusals(model.recipe.model)
     else:
-        yield from onnx.refusals(model.model, precision, longest(model))
+        yield from onnx.refusals(model.network, precision, longest(model))
     yield from decoding_refusals(engine, model.recipe.decoding)
 
 
@@ -110,10 +110,10 @@ def write_export(folder: Path, model: TranslationModel, export: Export) -> None:
     """Write an exported folder's files, all but the card, into an existing folder."""
     if export.engine == "ctranslate2":
         kind = model.recipe.tokenizer.kind
-        pieces = pieces_of(model.source_tokenizer, kind), pieces_of(model.target_tokenizer, kind)
-        ctranslate2.write_ctranslate2(model.model, folder, pieces, export.precision, export.longest)
+        pieces = pieces_of(model.vocabularies["source"], kind), pieces_of(model.vocabularies["target"], kind)
+        ctranslate2.write_ctranslate2(model.network, folder, pieces, export.precision, export.longest)
     else:
-        onnx.write_onnx(model.model, folder, export.precision, export.longest)
+        onnx.write_onnx(model.network, folder, export.precision, export.longest)
     (folder / CONFIG).write_text(render(model.resolved), encoding="utf-8")
     (folder / EXPORT).write_text(json.dumps(export.model_dump(), indent=1) + "\n", encoding="utf-8")
     for name, tokenizer in tokenizer_files(model).items():

@@ -19,6 +19,7 @@ from weft.errors import ModelError, Problem
 from weft.folders.model_folder import (
     EXPORT,
     LARGEST_TEXT_FILE,
+    Learned,
     TranslationModel,
     build_transformer,
     check_manifest,
@@ -63,7 +64,7 @@ def check_exported(folder: Path) -> tuple[Export, TranslationModel]:
     tokenizers = load_tokenizers(folder, resolved.recipe)
     with torch.device("meta"):  # its shape alone
         model = build_transformer(resolved.recipe, *(tokenizer.vocab_size for tokenizer in tokenizers)).eval()
-    return export, TranslationModel(resolved, model, *tokenizers)
+    return export, Learned(resolved, model, dict(zip(("source", "target"), tokenizers, strict=True)))
 
 
 def check_any(folder: Path) -> None:

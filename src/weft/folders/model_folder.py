@@ -15,18 +15,18 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from weft.config import Resolved, parse_rendered, render
+from weft.config import Resolved, Settings, parse_rendered, render
 from weft.errors import ModelError, Problem, RecipeError, UsageError
 from weft.files import sha256
 from weft.folders.recipes import TranslationRecipe
@@ -38,6 +38,8 @@ from weft.text.punctuation import Punctuation
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import PADDING_ID
 from weft.training.run_folder import DIAGNOSIS, LOGS, RunFolder, RunStatus
+
+R = TypeVar("R", bound=Settings)
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, MANIFEST = "config.toml", "model.safetensors", "README.md", "manifest.json"
@@ -66,21 +68,25 @@ HOW_TO_CONVERT = (
 
 
 @dataclass
-class TranslationModel:
-    """Weights, vocabularies and the recipe they belong to."""
+class Learned(Generic[R]):
+    """A network with its weights, the vocabularies that its ids belong to, and the recipe that both were made by."""
 
-    resolved: Resolved[TranslationRecipe]
-    model: Transformer
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
+    resolved: Resolved[R]
+    network: Any
+    """An nn.Module; what else is asked of it depends on the task, as translation asks for a `Seq2Seq`."""
+    vocabularies: Mapping[str, Tokenizer]
+    """By their names in the task's `ModelKind`, such as source and target."""
 
     @property
-    def recipe(self) -> TranslationRecipe:
+    def recipe(self) -> R:
         return self.resolved.recipe
 
     def count_parameters(self) -> int:
         """Trainable numbers; a tied matrix counts once."""
-        return sum(parameter.numel() for parameter in self.model.parameters())
+        return sum(parameter.numel() for parameter in self.network.parameters())
+
+
+TranslationModel = Learned[TranslationRecipe]
 
 
 def build_transformer(recipe: TranslationRecipe, source_vocab_size: int, target_vocab_size: int) -> Transformer:
@@ -96,7 +102,7 @@ def save_model(folder: Path, model: TranslationModel, card: str) -> None:
     Raises UsageError for a recipe that is too long to be read again.
     """
     (folder / CONFIG).write_text(rendered(model.resolved), encoding="utf-8")
-    save_file({name: tensor.contiguous() for name, tensor in stored_weights(model.model).items()}, folder / WEIGHTS)
+    save_file({name: tensor.contiguous() for name, tensor in stored_weights(model.network).items()}, folder / WEIGHTS)
     for name, tokenizer in tokenizer_files(model).items():
         (folder / name).write_bytes(tokenizer.model)
     (folder / CARD).write_text(card, encoding="utf-8")
@@ -126,7 +132,7 @@ def load_model(folder: Path) -> TranslationModel:
     with torch.device("meta"):  # nothing is drawn, so it is quick, and torch's random state stays as it was
         model = build_transformer(resolved.recipe, source_tokenizer.vocab_size, target_tokenizer.vocab_size)
     give_weights(model, folder)
-    return TranslationModel(resolved, model.eval(), source_tokenizer, target_tokenizer)
+    return Learned(resolved, model.eval(), {"source": source_tokenizer, "target": target_tokenizer})
 
 
 LARGE_WEIGHTS = 1 << 30
@@ -218,7 +224,7 @@ def tokenizer_names(recipe: TranslationRecipe) -> tuple[str, str]:
 
 
 def tokenizer_files(model: TranslationModel) -> dict[str, Tokenizer]:
-    tokenizers = model.source_tokenizer, model.target_tokenizer
+    tokenizers = model.vocabularies["source"], model.vocabularies["target"]
     return dict(zip(tokenizer_names(model.recipe), tokenizers, strict=True))
 
 

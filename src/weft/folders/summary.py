@@ -157,7 +157,7 @@ def summarize_exported(name: str, folder: Path) -> ModelSummary:
         folder=folder,
         state=f"exported for {export.engine}, {export.precision}",
         recipe=model.recipe,
-        parameters=sum(parameter.numel() for parameter in model.model.parameters()),
+        parameters=sum(parameter.numel() for parameter in model.network.parameters()),
         size=size_of(folder),
         card=read_card(folder),
     )

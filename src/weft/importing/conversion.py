@@ -23,7 +23,7 @@ from torch import Tensor
 from weft.config import Resolved, resolve
 from weft.data.corpus import TAG
 from weft.errors import ModelError, Problem, RecipeError
-from weft.folders.model_folder import TranslationModel, build_transformer, vocabulary_language
+from weft.folders.model_folder import Learned, TranslationModel, build_transformer, vocabulary_language
 from weft.folders.recipes import TranslationRecipe
 from weft.importing.foreign import Foreign, ForeignVocabulary, problems_of
 from weft.importing.pieces import Arrangement, arrange, kind_of, piece_of, read_model, rewritten
@@ -70,7 +70,7 @@ def convert(foreign: Foreign, folder: Path, languages: tuple[str, str]) -> Trans
     )
     model = build_transformer(recipe, source.vocab_size, target.vocab_size)
     model.load_state_dict(placed(weights, foreign, shape, arrangements))
-    return TranslationModel(resolved, model.eval(), source, target)
+    return Learned(resolved, model.eval(), {"source": source, "target": target})
 
 
 def sides(foreign: Foreign) -> dict[Any, ForeignVocabulary]:

@@ -90,7 +90,7 @@ def summary(model: TranslationModel, foreign: Foreign) -> str:
     recipe = model.recipe
     lines = [
         f"{foreign.framework}: {recipe.data.source} to {recipe.data.target}, {model.count_parameters():,} parameters, "
-        f"{model.source_tokenizer.vocab_size:,} and {model.target_tokenizer.vocab_size:,} pieces"
+        f"{model.vocabularies['source'].vocab_size:,} and {model.vocabularies['target'].vocab_size:,} pieces"
     ]
     if tags := recipe.data.tags:
         some = ", ".join(tags[:5]) + (", ..." if len(tags) > 5 else "")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from weft.config import Resolved, changed
-from weft.folders.model_folder import TranslationModel, build_transformer, find_model, load_weights
+from weft.folders.model_folder import Learned, TranslationModel, build_transformer, find_model, load_weights
 from weft.folders.recipes import TranslationRecipe
 from weft.preparing.preparation import Prepared
 from weft.runtime import choose_device, choose_precision, choose_threads, derive_seed
@@ -22,7 +22,7 @@ def first_model(prepared: Prepared) -> TranslationModel:
     model = build_transformer(resolved.recipe, source.vocab_size, target.vocab_size)
     if resolved.recipe.training.init is not None:
         load_weights(model, find_model(resolved.recipe.training.init))
-    return TranslationModel(resolved, model, source, target)
+    return Learned(resolved, model, {"source": source, "target": target})
 
 
 def with_machine_choices(resolved: Resolved[TranslationRecipe]) -> Resolved[TranslationRecipe]:

@@ -189,7 +189,7 @@ def prepared_for(
 
     Raises RunError where the model has another vocabulary than the corpus of its run.
     """
-    tokenizers = model.source_tokenizer, model.target_tokenizer
+    tokenizers = model.vocabularies["source"], model.vocabularies["target"]
     recipe = with_language_choices(given).recipe
     is_carried = recipe.training.init is not None or bool(recipe.training.teachers)
     depends_on = dependencies(recipe, corpora, (*tokenizers, model.resolved) if is_carried else None)

@@ -41,13 +41,13 @@ def check_teachers(recipe: TranslationRecipe, tokenizers: Sequence[Tokenizer]) -
 
 def load_teachers(student: TranslationModel, listener: Listener) -> list[Transformer]:
     """The teachers of the student's recipe, once checked, in evaluation mode and the precision of its training."""
-    check_teachers(student.recipe, (student.source_tokenizer, student.target_tokenizer))
+    check_teachers(student.recipe, (student.vocabularies["source"], student.vocabularies["target"]))
     teachers: list[Transformer] = []
     for name in student.recipe.training.teachers:
         folder = find_model(name)
         if not read_card(folder):
             listener.on_message(f"the teacher {name} has no {CARD}, so nothing tells what it was trained on")
-        teacher = load_model(folder).model
+        teacher = load_model(folder).network
         teacher.eval().requires_grad_(False)
         teacher.compute_dtype = PRECISIONS[student.recipe.training.precision]
         teachers.append(teacher)

@@ -246,14 +246,14 @@ def made_of(method: str, reader: Reader, texts: Texts, max_ratio: float) -> dict
 def label(translator: Translator, texts: Sequence[str], max_ratio: float) -> tuple[list[tuple[str, str]], Counter[str]]:
     """(text, answer) of each text that has a usable one, and for what reasons the others were left out."""
     longest = translator.longest_text()
-    read = [len(ids) for ids in translator.model.source_tokenizer.encode(texts)]
+    read = [len(ids) for ids in translator.model.vocabularies["source"].encode(texts)]
     reasons = [
         "empty" if is_blank(text) else "too long" if pieces > longest else None
         for text, pieces in zip(texts, read, strict=True)
     ]
     usable = [index for index, reason in enumerate(reasons) if reason is None]
     answers = translator.translate([texts[index] for index in usable])
-    written = [len(ids) for ids in translator.model.target_tokenizer.encode([answer.text for answer in answers])]
+    written = [len(ids) for ids in translator.model.vocabularies["target"].encode([answer.text for answer in answers])]
     pairs = []
     for index, found, pieces in zip(usable, answers, written, strict=True):
         shorter, longer = sorted((read[index], pieces))

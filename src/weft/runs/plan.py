@@ -205,7 +205,7 @@ def plan(
     left = trainer.horizon.total_steps - steps_done
     tokens = target_tokens(batches)
     lengths = [side.lengths[np.concatenate(batches.order(0))] for side in (batches.sources, batches.targets)]
-    counts = model.recipe.model.multiply_adds(model.target_tokenizer.vocab_size, lengths[0], lengths[1] - 1)
+    counts = model.recipe.model.multiply_adds(model.vocabularies["target"].vocab_size, lengths[0], lengths[1] - 1)
     return Plan(
         run=str(run_path),
         pairs=len(batches.sources),
@@ -224,7 +224,7 @@ def plan(
             if trial is None and intervals[0].seconds is not None
             else times_due(intervals[0], left, trial.pace.step if trial else 0.0, done=steps_done)
         ),
-        parameters=parameters_by_part(model.model),
+        parameters=parameters_by_part(model.network),
         multiply_adds=None if counts is None else {part: count / tokens for part, count in counts.items()},
         passes=trainer.config.passes,
         device=trainer.device.type,

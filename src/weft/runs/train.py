@@ -306,7 +306,7 @@ def fitted_steps(
 ) -> Fit:
     """How many steps of the model a budget has time for, by a trial on a copy of it."""
     began, ranks = time.monotonic(), run.ranks
-    on_a_copy = replace(model, model=copy.deepcopy(model.model))
+    on_a_copy = replace(model, model=copy.deepcopy(model.network))
     with trainer_for_a_trial(on_a_copy, store, corpora, Silent(), beside=run.checkpoints, ranks=ranks) as trainer:
         making = time.monotonic() - began  # the run's own trainer will take as long
         is_trained = model.recipe.training.init is not None
@@ -490,9 +490,9 @@ def make_trainer(
             'training.precision = "bf16": weft knows of no bf16 units in this processor, and one without them imitates '
             'them, some twenty times more slowly; "fp32" is what "auto" takes here'
         )
-    model.model.to(device)
-    model.model.compute_dtype = PRECISIONS[recipe.training.precision]
-    model.model.layer_generator = ranks.common
+    model.network.to(device)
+    model.network.compute_dtype = PRECISIONS[recipe.training.precision]
+    model.network.layer_generator = ranks.common
     teachers = ranks.from_first(load_teachers, model, listener)
     batches = replace(training_batches(model, store, listener, teachers), part=ranks.part)
     steps_per_epoch = recipe.training.steps_per_epoch(batches.steps_per_epoch())
@@ -523,7 +523,7 @@ def make_trainer(
     for teacher in teachers:
         teacher.to(device)
     trainer = Trainer(
-        model.model,
+        model.network,
         TranslationTask(model, corpora.valid, seed=recipe.seed, ranks=ranks, teachers=teachers),
         batches,
         recipe.training,
@@ -559,9 +559,9 @@ def training_batches(
     recipe = model.recipe
     noise = None
     if recipe.augmentation.is_noisy:
-        tokenizers = model.source_tokenizer, model.target_tokenizer
-        tags = frozenset(token for part in store.parts for token in tag_ids(model.source_tokenizer, part.tag))
-        positions = [reader.config.longest for reader in (model.model, *teachers)]
+        tokenizers = model.vocabularies["source"], model.vocabularies["target"]
+        tags = frozenset(token for part in store.parts for token in tag_ids(model.vocabularies["source"], part.tag))
+        positions = [reader.config.longest for reader in (model.network, *teachers)]
         noise = PairNoise(
             recipe.augmentation,
             recipe.seed,
@@ -591,8 +591,8 @@ def training_batches(
 def describe_pairs(store: Store, pairs: Sequence[int], model: TranslationModel) -> list[dict[str, Any]]:
     """What a person needs to find pairs again: their files and lines, and what the model sees of both sides."""
     places = [store.origin(pair) for pair in pairs]
-    sources = model.source_tokenizer.decode([store.sources[pair].tolist() for pair in pairs])
-    targets = model.target_tokenizer.decode([store.targets[pair].tolist() for pair in pairs])
+    sources = model.vocabularies["source"].decode([store.sources[pair].tolist() for pair in pairs])
+    targets = model.vocabularies["target"].decode([store.targets[pair].tolist() for pair in pairs])
     return [
         {"file": file, "line": line, "source": source, "target": target}
         for (file, line), source, target in zip(places, sources, targets, strict=True)

@@ -137,9 +137,9 @@ def try_out(trainer: TranslationTrainer, valid: ParallelText, *, seconds: float,
 
     def validation_of(pairs: ParallelText) -> Callable[[], object]:
         task = TranslationTask(model, pairs, seed=model.recipe.seed, ranks=trainer.ranks)
-        return lambda: task.evaluate(model.model)
+        return lambda: task.evaluate(model.network)
 
-    model.model.eval()
+    model.network.eval()
     with torch.inference_mode():
         validation, validated = extrapolated(validation_of, valid, 0.2 * seconds, trainer.ranks)
         last_scores, _ = extrapolated(

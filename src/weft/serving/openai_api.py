@@ -155,8 +155,8 @@ def finish_reason(flags: Collection[str]) -> str:
 
 
 def count_tokens(model: ServedModel, source: str, translations: tuple[str, ...]) -> dict[str, int]:
-    prompt = len(model.translator.model.source_tokenizer.encode([source])[0])
-    completion = sum(map(len, model.translator.model.target_tokenizer.encode(list(translations))))
+    prompt = len(model.translator.model.vocabularies["source"].encode([source])[0])
+    completion = sum(map(len, model.translator.model.vocabularies["target"].encode(list(translations))))
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 

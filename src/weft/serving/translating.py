@@ -244,7 +244,7 @@ def flags_of(source: str, text: str, config: DecodingConfig, translator: Transla
     model = translator.model
     pieces, source_pieces = (
         len(tokenizer.encode([one])[0])
-        for tokenizer, one in ((model.target_tokenizer, text), (model.source_tokenizer, source))
+        for tokenizer, one in ((model.vocabularies["target"], text), (model.vocabularies["source"], source))
     )
     if pieces >= config.max_lengths(torch.tensor([source_pieces])).item():
         flags.add("length")

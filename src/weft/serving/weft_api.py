@@ -108,7 +108,7 @@ async def explain(asked: ExplainRequest, request: Request, service: Current) -> 
     service.check_key(request, asked.api_key)
     model = await model_of(asked, service)
     service.count(model, [asked.q])
-    check_pieces(model.translator.model.target_tokenizer, asked.translation or "", MAX_PIECES)
+    check_pieces(model.translator.model.vocabularies["target"], asked.translation or "", MAX_PIECES)
     settings: dict[str, Any] = {"target": asked.translation or None, "beam_size": asked.beam_size}
 
     def work(after_step: Callable[[], None]) -> dict[str, Any]:
@@ -128,8 +128,8 @@ async def alternatives(asked: AlternativesRequest, request: Request, service: Cu
     model = await model_of(asked, service)
     service.count(model, [asked.q])
     translator, config = model.translator, model.translator.decoding
-    pieces = check_pieces(translator.model.source_tokenizer, asked.q, MAX_PIECES_WITH_ALTERNATIVES)
-    pieces += check_pieces(translator.model.target_tokenizer, asked.prefix, MAX_PIECES_WITH_ALTERNATIVES)
+    pieces = check_pieces(translator.model.vocabularies["source"], asked.q, MAX_PIECES_WITH_ALTERNATIVES)
+    pieces += check_pieces(translator.model.vocabularies["target"], asked.prefix, MAX_PIECES_WITH_ALTERNATIVES)
     try:
         prefix, beginnings = await call(
             model, partial(find_beginnings, translator, asked.q, asked.prefix, asked.best, config)

@@ -54,8 +54,8 @@ class TranslationTask:
         self.valid = valid
         self.valid_batches = pair_batches(
             valid,
-            model.source_tokenizer,
-            model.target_tokenizer,
+            model.vocabularies["source"],
+            model.vocabularies["target"],
             batch_tokens=4096,
             seed=seed,
             tag=model.recipe.data.tag,
@@ -69,10 +69,10 @@ class TranslationTask:
     def can_be_recorded(self) -> bool:
         """Whether the loss is the same operations for all batches of one shape: no layer is left out by chance. (With
         teachers it might be; nobody has tried.)"""
-        return not self.teachers and self.translator.model.model.is_replayable
+        return not self.teachers and self.translator.model.network.is_replayable
 
     def filled_up(self, batch: Batch) -> Batch:
-        return batch.filled_up(PADDING_ID, self.translator.model.model.config.longest)
+        return batch.filled_up(PADDING_ID, self.translator.model.network.config.longest)
 
     def loss(self, model: Transformer, batch: Batch) -> Loss:
         """Cross-entropy of every target token given those before it, and what the recipe sets beside it: z-loss, a
@@ -211,7 +211,7 @@ def refuse_too_long_pairs(model: TranslationModel, batches: PairBatches, pairs: 
     Of training pairs those have been left out.
     """
     lengths = np.maximum(batches.sources.lengths, batches.targets.lengths - 1)  # </s> is not read by the decoder
-    longest, tags = model.recipe.model.longest, tag_ids(model.source_tokenizer, model.recipe.data.tag)
+    longest, tags = model.recipe.model.longest, tag_ids(model.vocabularies["source"], model.recipe.data.tag)
     problems = []
     pieces = batches.sources.lengths - 1 - len(tags)  # without </s>
     for index in np.flatnonzero((lengths > (longest or math.inf)) | (pieces > LONGEST_SOURCE)).tolist():

@@ -68,7 +68,7 @@ def find_beginnings(
             f'alternatives are a matter of greedy and beam search, found decoding.method = "{config.method}"'
         )
     check_strings([prefix], "prefix")
-    (prefix_ids,) = translator.model.target_tokenizer.encode([prefix])
+    (prefix_ids,) = translator.model.vocabularies["target"].encode([prefix])
     refuse_too_long([prefix_ids])
     if encode_sources(translator.model, [text]).lengths[0] <= 1:
         return prefix_ids, []
@@ -159,4 +159,4 @@ def which_begin_words(translator: Translator) -> list[bool]:
         goes_on = text[0].isalnum() or text[0] in APOSTROPHES
         return not goes_on or KINDS[kind].whole_words or bool(IS_HAN.match(text))
 
-    return [begins(piece) for piece in pieces_of(translator.model.target_tokenizer, kind)]
+    return [begins(piece) for piece in pieces_of(translator.model.vocabularies["target"], kind)]

@@ -90,7 +90,7 @@ class ExportedTranslator(Translator):
         refuse_decoding(export.engine, self.decoding, folder)
         threads = min(torch.get_num_threads(), choose_threads())
         self.engine = ENGINES[export.engine](folder, threads=threads)
-        sizes = model.source_tokenizer.vocab_size, model.target_tokenizer.vocab_size
+        sizes = model.vocabularies["source"].vocab_size, model.vocabularies["target"].vocab_size
         if self.engine.vocab_sizes != sizes:
             what = f"has vocabularies of {self.engine.vocab_sizes} pieces, the tokenizers have {sizes}"
             raise ModelError(folder, [Problem("the engine", what)])

@@ -204,7 +204,7 @@ class PassageTranslator:
         return self._count([text])[0] <= self.longest
 
     def _count(self, texts: Sequence[str]) -> list[int]:
-        return [len(ids) for ids in self.translator.model.source_tokenizer.encode(texts)]
+        return [len(ids) for ids in self.translator.model.vocabularies["source"].encode(texts)]
 
     def _together(self, text: str, passage: Passage, found: Iterator[Translation]) -> Translation:
         translations: list[Translation] = []
@@ -234,7 +234,7 @@ class PassageTranslator:
     def _tie_terms(self, source: str, translation: str, glossary: Glossary, attention: CharacterAttention) -> None:
         """A term of the source and its translation look at one another alone: for them nobody has to ask the model, to
         which the term may be noise."""
-        read = folded(self.translator.model.source_tokenizer.normalize(source))
+        read = folded(self.translator.model.vocabularies["source"].normalize(source))
         if len(read) != len(source):
             return
         for begin, end, term in self.translator.as_read(glossary).places_in(read):

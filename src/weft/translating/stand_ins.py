@@ -109,7 +109,7 @@ def put_stand_ins(
 
 
 def nats_a_piece(translator: Translator, translation: Translation) -> float:
-    (pieces,) = translator.model.target_tokenizer.encode([translation.text])
+    (pieces,) = translator.model.vocabularies["target"].encode([translation.text])
     return -translation.log_prob / (len(pieces) + 1)  # </s> counts
 
 
@@ -126,7 +126,7 @@ def known_words(
 
 
 def readable_variants(translator: Translator, text: str, glossary: Glossary) -> list[Variant]:
-    read = translator.model.source_tokenizer.normalize(text)
+    read = translator.model.vocabularies["source"].normalize(text)
     variants = variants_of(read, translator.as_read(glossary), translator.stand_ins)
     are_short = translator.can_read([variant.text for variant in variants])
     return [variant for variant, is_short in zip(variants, are_short, strict=True) if is_short]

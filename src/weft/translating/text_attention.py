@@ -39,13 +39,13 @@ def attention_between(
     """
     model, kind = translator.model, translator.model.recipe.tokenizer.kind
     source_vocabulary, target_vocabulary = (
-        pieces_of(tokenizer, kind) for tokenizer in (model.source_tokenizer, model.target_tokenizer)
+        pieces_of(tokenizer, kind) for tokenizer in (model.vocabularies["source"], model.vocabularies["target"])
     )
-    tags = len(tag_ids(model.source_tokenizer, model.recipe.data.tag))
+    tags = len(tag_ids(model.vocabularies["source"], model.recipe.data.tag))
     for first in range(0, len(pairs), TEXTS_AT_ONCE):
         some = pairs[first : first + TEXTS_AT_ONCE]
         read = encode_sources(model, [source for source, _ in some])
-        written = model.target_tokenizer.encode([translation for _, translation in some])
+        written = model.vocabularies["target"].encode([translation for _, translation in some])
         found = piece_attention(translator, read, written, after_step) if translator.tells_attention else {}
         for number, (source, translation) in enumerate(some):
             if number not in found:
@@ -67,7 +67,7 @@ def piece_attention(
 ) -> dict[int, Float[np.ndarray, "target source"]]:
     """Of each piece of these translations, at the step that writes it, by the number of the text; by the plain form of
     the steps, which keeps the weights of all heads."""
-    model, places = translator.model.model, translator.longest_sentence() or math.inf
+    model, places = translator.model.network, translator.longest_sentence() or math.inf
     found = {}
     with torch.inference_mode(), computing_in(model, torch.float32):
         for batch in batches_by_length(read, TOKENS_AT_ONCE, 1):

@@ -110,7 +110,7 @@ class Translator:
         refuse_strangers(self.members)
         self.device = device or choose_device()
         for member in self.members:
-            member.model.to(self.device).eval()
+            member.network.to(self.device).eval()
         self.decoding = model.recipe.decoding
 
     @property
@@ -242,7 +242,7 @@ class Translator:
         """Raise UsageError where these settings cannot promise its terms, or with all terms that cannot be written:
         before hours of translation end at the first sentence that holds one."""
         self._refuse_terms(changed_decoding(self.decoding, decoding))
-        strange = glossary.unspellable(self.model.target_tokenizer)
+        strange = glossary.unspellable(self.model.vocabularies["target"])
         if strange:
             listed = "".join(f"\n  {term!r}" for term in strange[:SHOWN_TERMS])
             more = f"\n  and {len(strange) - SHOWN_TERMS:,} more" if len(strange) > SHOWN_TERMS else ""
@@ -255,17 +255,17 @@ class Translator:
 
     def as_memory(self, memory: Remembered) -> TranslationMemory:
         """A dict of sentences, or what a file holds, to look up this model's texts in; made once for many calls."""
-        return as_memory(memory, self.languages, self.model.source_tokenizer.normalize)
+        return as_memory(memory, self.languages, self.model.vocabularies["source"].normalize)
 
     def terms_of(self, text: str, glossary: Glossary) -> list[Term]:
         """The terms whose translations have to appear in that of this text."""
-        return self.as_read(glossary).found_in(self.model.source_tokenizer.normalize(text))
+        return self.as_read(glossary).found_in(self.model.vocabularies["source"].normalize(text))
 
     def as_read(self, glossary: Glossary) -> Glossary:
         """The glossary for normalized texts."""
         given, normalized = self._last_glossary or (None, glossary)
         if given is not glossary:
-            normalized = glossary.normalized(self.model.source_tokenizer.normalize)
+            normalized = glossary.normalized(self.model.vocabularies["source"].normalize)
             self._last_glossary = glossary, normalized
         return normalized
 
@@ -274,7 +274,7 @@ class Translator:
 
     def longest_sentence(self) -> int | None:
         """The most tokens of a sentence, <s> or </s> counted, that all members have places for; None: any number."""
-        places = [member.model.config.longest for member in self.members]
+        places = [member.network.config.longest for member in self.members]
         return min((number for number in places if number is not None), default=None)
 
     def longest_text(self) -> int:
@@ -289,9 +289,9 @@ class Translator:
         places = self.longest_sentence()
         fits = [True] * len(texts)
         for member in self.members:
-            around = len(tag_ids(member.source_tokenizer, member.recipe.data.tag)) + 1  # </s>
+            around = len(tag_ids(member.vocabularies["source"], member.recipe.data.tag)) + 1  # </s>
             most = LONGEST_SOURCE if places is None else min(LONGEST_SOURCE, places - around)
-            encoded = member.source_tokenizer.encode(texts)
+            encoded = member.vocabularies["source"].encode(texts)
             fits = [fit and len(ids) <= most for fit, ids in zip(fits, encoded, strict=True)]
         return fits
 
@@ -302,7 +302,7 @@ class Translator:
         packed anew at every call.)
         """
         for member in self.members:
-            member.model.repack()
+            member.network.repack()
 
     def searches_at_once(self) -> int:
         """How many batches are translated at a time."""
@@ -336,12 +336,12 @@ class Translator:
     def joins(self) -> Joins:
         """Where a word goes on from one target piece to the next: no demanded term is a part of one."""
         recipe = self.model.recipe
-        return joins_of(self.model.target_tokenizer, recipe.tokenizer.kind, recipe.data.target)
+        return joins_of(self.model.vocabularies["target"], recipe.tokenizer.kind, recipe.data.target)
 
     @cached_property
     def space(self) -> Phrase:
         """The pieces of the space that is written before a demanded term."""
-        return space_of(self.model.target_tokenizer, self.model.recipe.data.target)
+        return space_of(self.model.vocabularies["target"], self.model.recipe.data.target)
 
     @cached_property
     def stand_ins(self) -> list[tuple[str, str]]:
@@ -349,7 +349,9 @@ class Translator:
         from weft.translating.stand_ins import known_words  # which needs this module
 
         data = self.model.recipe.data
-        return known_words((data.source, data.target), self.model.source_tokenizer, self.model.target_tokenizer)
+        return known_words(
+            (data.source, data.target), self.model.vocabularies["source"], self.model.vocabularies["target"]
+        )
 
     @contextmanager
     def _computing(self, config: DecodingConfig) -> Iterator[None]:
@@ -357,7 +359,7 @@ class Translator:
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode())
             for member in in_one_order(self.members):
-                stack.enter_context(computing_in(member.model, precision_of(config, self.device)))
+                stack.enter_context(computing_in(member.network, precision_of(config, self.device)))
             yield
 
     def _remembered(self, texts: Sequence[str], memory: Remembered | None) -> list[list[Translation]]:
@@ -374,7 +376,7 @@ class Translator:
         prefixes: Sequence[str],
         phrases: Sequence[Sequence[str]] = (),
     ) -> "Demands":
-        tokenizer, language = self.model.target_tokenizer, self.model.recipe.data.target
+        tokenizer, language = self.model.vocabularies["target"], self.model.recipe.data.target
         constraints: list[list[Constraint]] = [[] for _ in texts]
         for of_text, wanted in zip(constraints, phrases or [()] * len(texts), strict=True):
             of_text += [constraint_of([phrase], tokenizer, language) for phrase in wanted]
@@ -414,7 +416,7 @@ class Translator:
         """What answers the steps of a search with so many rows a text, and how many pieces it can write, if not any
         number."""
         states = [
-            member.model.start(torch.from_numpy(sources.padded(indices, PADDING_ID)).to(self.device), rows)
+            member.network.start(torch.from_numpy(sources.padded(indices, PADDING_ID)).to(self.device), rows)
             for member, sources in zip(self.members, read, strict=True)
         ]
         longest = self.longest_sentence()
@@ -439,7 +441,7 @@ class Translator:
 
     def _text(self, tokens: Sequence[int]) -> str:
         """Normalized, since a model may also write the bytes of a line end or a control character."""
-        return normalize(self.model.target_tokenizer.decode([tokens])[0])
+        return normalize(self.model.vocabularies["target"].decode([tokens])[0])
 
 
 @dataclass(frozen=True)
@@ -491,9 +493,9 @@ def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
 
     Raises UsageError where a text is too long.
     """
-    encoded = model.source_tokenizer.encode(texts)
+    encoded = model.vocabularies["source"].encode(texts)
     refuse_too_long(encoded)
-    tag = tag_ids(model.source_tokenizer, model.recipe.data.tag)
+    tag = tag_ids(model.vocabularies["source"], model.recipe.data.tag)
     return Sentences(
         [
             [*tag, *ids, END_ID] if ids and not is_blank(text) else [END_ID]
@@ -525,7 +527,7 @@ def refuse_strangers(members: Sequence[TranslationModel]) -> None:
             ours, theirs = getattr(first.recipe.data, side), getattr(other.recipe.data, side)
             if ours != theirs:
                 problems.append(Problem(f"model {number}", f"has the {side} language {theirs}, the first has {ours}"))
-        if first.target_tokenizer.model != other.target_tokenizer.model:
+        if first.vocabularies["target"].model != other.vocabularies["target"].model:
             what = (
                 "has another target vocabulary than the first; train both on the same pairs with the same [tokenizer], "
                 "or one from the other by training.init"
@@ -643,4 +645,4 @@ def computing_in(model: Transformer, dtype: torch.dtype) -> Iterator[None]:
 
 def in_one_order(members: Sequence[TranslationModel]) -> list[TranslationModel]:
     """The same for all that compute with several of these: else two threads might wait for each other."""
-    return sorted(members, key=lambda member: id(member.model))
+    return sorted(members, key=lambda member: id(member.network))
