@@ -36,7 +36,8 @@ from weft.preparing.first_model import first_model
 from weft.preparing.preparation import prepare
 from weft.runs.train import Silent, trainer_for_a_trial
 from weft.runtime import choose_threads, keep_memory_pages, keep_programs
-from weft.training.losses import Loss, cross_entropy
+from weft.training.losses import cross_entropy
+from weft.training.task import Loss
 
 LINES = RESULTS / "parts.jsonl"
 WARMUP, STEPS, ROUNDS = 3, 8, 5

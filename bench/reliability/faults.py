@@ -11,10 +11,10 @@ from weft.models.transformer import Transformer
 from weft.preparing.corpora import find_recipe, read_all
 from weft.runs.train import Silent, begin, go_on, run_so_far
 from weft.runs.trial import TranslationTrainer
-from weft.training.losses import Loss
 from weft.training.progress import Progress
 from weft.training.run_folder import RunFolder
 from weft.training.signals import StopRequest
+from weft.training.task import Loss
 
 Spoiler = Callable[[TranslationTrainer, Batch, Callable[[], Loss]], Loss]
 """Is given the trainer, a batch, and what computes the loss of it."""

@@ -21,7 +21,7 @@ from bench.reliability.record import options_of, record
 from weft.data.batching import Batch
 from weft.errors import WeftError
 from weft.runs.trial import TranslationTrainer
-from weft.training.losses import Loss
+from weft.training.task import Loss
 
 NAME = "R5"
 DOES = {

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 
 from weft.data.batching import Batch
 from weft.runs.trial import TranslationTrainer
-from weft.training.losses import Loss
+from weft.training.task import Loss
 
 NAME = "R5, memory"
 DOES = {

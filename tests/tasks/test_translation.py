@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from weft.data.batching import Batch
 from weft.data.corpus import ParallelText
 from weft.errors import CorpusError
 from weft.folders.model_folder import TranslationModel, find_model, load_model
+from weft.folders.recipes import TranslationTrainingConfig
 from weft.layers.dropout import Dropout
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.tasks import translation
@@ -75,7 +77,12 @@ def test_a_batch_that_is_filled_up_to_a_round_shape_has_the_same_loss_and_gradie
         losses.append(task.loss(model, one))
         losses[-1].total.backward()
         slopes.append([p.grad for p in model.parameters()])
-    assert [loss.tokens for loss in losses] == [5, 5]
+    assert [loss.count for loss in losses] == [5, 5]
     torch.testing.assert_close(losses[1].total, losses[0].total)
-    torch.testing.assert_close(losses[1].nll, losses[0].nll)
+    torch.testing.assert_close(losses[1].sums["nll"], losses[0].sums["nll"])
     torch.testing.assert_close(slopes[1], slopes[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_recipe_can_select_by_every_metric_of_the_task_and_by_no_other() -> None:
+    choices = get_args(TranslationTrainingConfig.model_fields["select_by"].annotation)
+    assert choices == tuple(metric.name for metric in TranslationTask.metrics)

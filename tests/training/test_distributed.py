@@ -32,10 +32,10 @@ from weft.errors import (
 from weft.training import distributed
 from weft.training.config import TrainingConfig
 from weft.training.distributed import ALONE, Ranks, buckets, join, joined
-from weft.training.losses import Loss
+from weft.training.metric import Metric
 from weft.training.run_folder import RunFolder
 from weft.training.signals import stop_on_signal
-from weft.training.task import Evaluation
+from weft.training.task import Evaluation, Loss
 from weft.training.trainer import Trainer
 
 ROWS = (5, 1, 4, 3)
@@ -81,6 +81,9 @@ class Rows:
 class Fit:
     """Fits a number; at a step something may happen to this process alone."""
 
+    metrics = (Metric("loss", "min", "loss"),)
+    counts = "rows"
+
     def __init__(self, ranks: Ranks, mishap: str = "", at: int = 0) -> None:
         self.ranks, self.mishap, self.at, self.calls = ranks, mishap, at, 0
 
@@ -94,7 +97,7 @@ class Fit:
         total = (model(batch) - 3).square().sum()
         if happens and self.mishap == "nan":
             total = total * float("nan")
-        return Loss(total=total, nll=total.detach(), correct=torch.tensor(0.0), tokens=len(batch))
+        return Loss(total, len(batch), {"squares": total.detach()})
 
     def evaluate(self, model: nn.Module) -> Evaluation:
         return Evaluation(metrics={"valid_loss": float((model(torch.ones(1, 5)) - 3).square())})
@@ -134,7 +137,7 @@ RANDOM: Settings = {"dropout": 0.3, "skipped": 0.3, "optimizer": "adamw"}
 
 
 def make_trainer(folder: Path, ranks: Ranks, settings: Settings) -> Trainer[nn.Module, Tensor]:
-    chosen = {"epochs": 3, "log_every": 1, "select_by": "loss", "optimizer": "sgd", "learning_rate": 0.02, **settings}
+    chosen = {"epochs": 3, "log_every": 1, "optimizer": "sgd", "learning_rate": 0.02, **settings}
     dropout, skipped = chosen.pop("dropout", 0.0), chosen.pop("skipped", 0.0)
     task = Fit(ranks, chosen.pop("mishap", ""), chosen.pop("at", 0))
     torch.manual_seed(7)
@@ -154,10 +157,10 @@ def make_trainer(folder: Path, ranks: Ranks, settings: Settings) -> Trainer[nn.M
         run=run,
         write_model=write_model,
         read_weights=lambda folder: ranks.from_first(load_file, folder / "weights.safetensors"),
-        describe_batch=lambda batch: [{"first": round(row[0].item(), 4)} for row in batch],
+        describe_batch=lambda batch: {"pairs": [{"first": round(row[0].item(), 4)} for row in batch]},
         listener=Quiet(),
         seed=1,
-        model_dim=5,
+        width=5,
         device=torch.device("cpu"),
         identity={},
         ranks=ranks,
@@ -179,7 +182,7 @@ def last(run: Path) -> Path:
 
 def logged(run: Path, name: str = "metrics.jsonl") -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in (run / name).read_text(encoding="utf-8").splitlines()]
-    return [{k: v for k, v in row.items() if k not in ("seconds", "target_tokens_per_second")} for row in rows]
+    return [{k: v for k, v in row.items() if k not in ("seconds", "rows_per_second")} for row in rows]
 
 
 # What each of the two processes does
@@ -208,8 +211,8 @@ def talk(ranks: Ranks) -> dict[str, Any]:
     }
     found["first"] = ranks.as_first(f"of {ranks.rank}")
     found["largest"] = ranks.largest(ranks.rank, -ranks.rank)
-    rows = [(torch.tensor(1.5), 0.25, 2), (float(ranks.rank), torch.tensor(2.0**-40), 1 << 40)]
-    found["sums"] = [[float(x) for x in row] for row in ranks.add_up(rows)]
+    sums, counts = ranks.add_up([(torch.tensor(1.5), 0.25), (float(ranks.rank), torch.tensor(2.0**-40))], [2, 1 << 40])
+    found["sums"] = [[float(x) for x in (*row, count)] for row, count in zip(sums, counts, strict=True)]
     for items in ([], ["a"], ["a", "b", "c", "d", "e"]):
         found[f"together {len(items)}"] = ranks.together([item.upper() for item in ranks.dealt_out(items)])
     distributed.BUCKET = 3

@@ -40,7 +40,7 @@ def with_gradients(
         found = blocked_cross_entropy(hidden, weight, labels, smoothing, z_loss)
     else:
         found = cross_entropy(hidden @ weight.to(hidden.dtype).T, labels, smoothing, z_loss)
-    (found.total / found.tokens).backward()
+    (found.total / found.count).backward()
     assert hidden.grad is not None and weight.grad is not None
     return found, hidden.grad, weight.grad
 
@@ -49,9 +49,9 @@ def test_one_token_by_hand() -> None:
     # p = (1/2, 1/4, 1/4); with smoothing 0.3 the target is (0.8, 0.1, 0.1).
     logits = torch.tensor([[math.log(2), 0.0, 0.0]])
     loss = cross_entropy(logits, torch.tensor([0]), 0.3)
-    assert float(loss.nll) == pytest.approx(math.log(2))
+    assert float(loss.sums["nll"]) == pytest.approx(math.log(2))
     assert float(loss.total) == pytest.approx(0.8 * math.log(2) + 0.2 * math.log(4))
-    assert (loss.correct, loss.tokens) == (1, 1)
+    assert (loss.sums["correct"], loss.count) == (1, 1)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
@@ -65,9 +65,13 @@ def test_the_definition_the_blocks_and_torch_agree_in_values_and_gradients(token
 
     for loss in (whole, blocked):
         torch.testing.assert_close(loss.total, oracle.expand_as(loss.total), rtol=1e-5, atol=1e-4)
-        assert float(loss.nll) == pytest.approx(float(plain), rel=1e-5)
-        assert loss.tokens == tokens
-    assert int(whole.correct) == int(blocked.correct) == int(((hidden @ weight.T).argmax(1) == labels).sum())
+        assert float(loss.sums["nll"]) == pytest.approx(float(plain), rel=1e-5)
+        assert loss.count == tokens
+    assert (
+        int(whole.sums["correct"])
+        == int(blocked.sums["correct"])
+        == int(((hidden @ weight.T).argmax(1) == labels).sum())
+    )
     torch.testing.assert_close(blocked_hidden, whole_hidden, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(blocked_weight, whole_weight, rtol=1e-4, atol=1e-6)
 
@@ -141,7 +145,7 @@ def test_without_gradients_the_blocks_give_the_same_loss() -> None:
     hidden, weight, labels = inputs(BLOCK + 3)
     with torch.inference_mode():
         inferred = blocked_cross_entropy(hidden, weight, labels, 0.0)
-    assert inferred.nll == with_gradients("blocked", hidden, weight, labels, 0.0)[0].nll
+    assert inferred.sums["nll"] == with_gradients("blocked", hidden, weight, labels, 0.0)[0].sums["nll"]
 
 
 # Guided by a second pass (R-Drop) and by teachers (distillation)
@@ -189,7 +193,7 @@ def guided(
             teacher_share=share,
             temperature=temperature,
         )
-    (found.total / found.tokens).backward()
+    (found.total / found.count).backward()
     assert hidden.grad is not None and weight.grad is not None
     return found, hidden.grad, weight.grad
 
@@ -211,8 +215,8 @@ def test_the_guided_loss_in_blocks_is_its_definition_in_values_and_gradients(
     whole, *whole_gradients = guided("whole", passes, weight, labels, smoothing, z_loss, GUIDES[name])
     blocked, *blocked_gradients = guided("blocked", passes, weight, labels, smoothing, z_loss, GUIDES[name])
     torch.testing.assert_close(blocked.total, whole.total, rtol=1e-5, atol=1e-4)
-    assert float(blocked.nll) == pytest.approx(float(whole.nll), rel=1e-5)
-    assert (float(blocked.correct), blocked.tokens) == (float(whole.correct), tokens)
+    assert float(blocked.sums["nll"]) == pytest.approx(float(whole.sums["nll"]), rel=1e-5)
+    assert (float(blocked.sums["correct"]), blocked.count) == (float(whole.sums["correct"]), tokens)
     torch.testing.assert_close(blocked_gradients, whole_gradients, rtol=1e-4, atol=1e-6)
 
 
@@ -239,7 +243,8 @@ def test_one_pass_without_a_guide_is_plain_cross_entropy() -> None:
     plain, *gradients = with_gradients("blocked", hidden, weight, labels, 0.1, 0.02)
     found, *others = guided("blocked", hidden[None], weight, labels, 0.1, 0.02, {})
     assert float(found.total.detach()) == pytest.approx(float(plain.total.detach()), rel=1e-6)
-    assert float(found.nll) == pytest.approx(float(plain.nll), rel=1e-6) and found.correct == plain.correct
+    assert float(found.sums["nll"]) == pytest.approx(float(plain.sums["nll"]), rel=1e-6)
+    assert found.sums["correct"] == plain.sums["correct"]
     torch.testing.assert_close(others[0][0], gradients[0], rtol=1e-4, atol=1e-7)
     torch.testing.assert_close(others[1], gradients[1], rtol=1e-4, atol=1e-7)
 
@@ -328,8 +333,12 @@ def test_rows_that_are_no_tokens_add_nothing_to_loss_and_gradients(
     count = int(is_token.sum())
     alone, of_hidden, of_weight = found(passes[:, is_token], labels[is_token], None)
     filled, *gradients = found(passes, labels.masked_fill(~is_token, IGNORED), count)
-    assert (filled.tokens, float(filled.correct)) == (alone.tokens, float(alone.correct)) == (count, filled.correct)
-    for one, other in ((filled.total, alone.total), (filled.nll, alone.nll)):
+    assert (
+        (filled.count, float(filled.sums["correct"]))
+        == (alone.count, float(alone.sums["correct"]))
+        == (count, filled.sums["correct"])
+    )
+    for one, other in ((filled.total, alone.total), (filled.sums["nll"], alone.sums["nll"])):
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-4)
     torch.testing.assert_close(gradients[0][:, is_token], of_hidden, rtol=1e-5, atol=1e-6)
     assert not gradients[0][:, ~is_token].any()

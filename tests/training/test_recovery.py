@@ -77,7 +77,7 @@ def test_the_level_is_the_mean_over_fifty_updates_and_the_lowest_of_them() -> No
     means = [sum(losses[place : place + JUDGED_OVER]) / JUDGED_OVER for place in range(0, 4 * JUDGED_OVER, JUDGED_OVER)]
     level = level_of(losses)
     assert level.newest == pytest.approx(means[-1]) and level.lowest == pytest.approx(min(means))
-    assert level.updates == 3 and float(level.nll) == pytest.approx(7 * sum(losses[-3:]))
+    assert level.updates == 3 and float(level.total) == pytest.approx(7 * sum(losses[-3:]))
 
 
 def test_a_level_that_is_read_on_the_way_ends_the_same_bit_for_bit() -> None:

@@ -21,7 +21,7 @@ from weft.training.schedules import (
     onecycle,
 )
 
-HORIZON = Horizon(total_steps=1000, warmup_steps=100, model_dim=512)
+HORIZON = Horizon(total_steps=1000, warmup_steps=100, width=512)
 
 
 def test_one_cycle_begins_at_a_25th_peaks_at_the_end_of_warm_up_and_ends_at_a_10000th() -> None:
@@ -54,7 +54,7 @@ def test_one_cycle_is_torchs_with_a_step_0_before_the_first_update() -> None:
 
 
 def test_noam_is_equation_3_at_three_steps() -> None:
-    horizon = Horizon(total_steps=100_000, warmup_steps=4000, model_dim=512)
+    horizon = Horizon(total_steps=100_000, warmup_steps=4000, width=512)
     root = 512**-0.5
     assert noam(1, 1.0, horizon) == pytest.approx(root * 4000**-1.5)
     assert noam(4000, 1.0, horizon) == pytest.approx(root * 4000**-0.5)  # 0.0007, the peak
@@ -62,7 +62,7 @@ def test_noam_is_equation_3_at_three_steps() -> None:
 
 
 def test_inverse_square_root_is_noam_named_by_its_peak() -> None:
-    factor = 3.0 * (HORIZON.model_dim * HORIZON.warmup_steps) ** 0.5
+    factor = 3.0 * (HORIZON.width * HORIZON.warmup_steps) ** 0.5
     for step in range(1, 1001):
         assert inverse_sqrt(step, 3.0, HORIZON) == pytest.approx(noam(step, factor, HORIZON))
     assert [inverse_sqrt(step, 3.0, HORIZON) for step in (50, 100, 400, 900)] == pytest.approx([1.5, 3.0, 1.5, 1.0])
@@ -94,7 +94,7 @@ def test_linear_and_cosine_rise_in_a_line_and_fall_as_torchs_do(
 
 
 def test_half_way_down_half_of_the_rate_is_left() -> None:
-    horizon = Horizon(total_steps=10, warmup_steps=1, model_dim=8)
+    horizon = Horizon(total_steps=10, warmup_steps=1, width=8)
     assert [linear(step, 1.0, horizon) for step in (1, 6, 10)] == pytest.approx([1.0, 0.5, 0.1])
     assert [cosine(step, 1.0, horizon) for step in (1, 6)] == pytest.approx([1.0, 0.5])
 
@@ -106,14 +106,14 @@ def test_constant_rises_in_a_line_and_stays() -> None:
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize(("total", "warmup"), [(1, 1), (2, 1), (3, 10), (10, 10)])
 def test_the_shortest_runs_have_a_positive_rate_at_every_step(name: str, total: int, warmup: int) -> None:
-    horizon = Horizon(total_steps=total, warmup_steps=warmup, model_dim=16)
+    horizon = Horizon(total_steps=total, warmup_steps=warmup, width=16)
     assert all(0 < SCHEDULES[name](step, 1.0, horizon) <= 1 for step in range(1, total + 1))
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize("warmup", [4, 45, 46, 60])
 def test_beyond_the_end_of_a_run_no_rate_is_negative_or_rises_again(name: str, warmup: int) -> None:
-    horizon = Horizon(total_steps=45, warmup_steps=warmup, model_dim=16)
+    horizon = Horizon(total_steps=45, warmup_steps=warmup, width=16)
     rates = [SCHEDULES[name](step, 1.0, horizon) for step in range(max(45, warmup), 400)]
     assert min(rates) >= 0 and rates == sorted(rates, reverse=True)
 
@@ -122,12 +122,12 @@ def test_beyond_the_end_of_a_run_no_rate_is_negative_or_rises_again(name: str, w
     ("warmup", "steps"), [(0.08, 160), (0.5, 1000), (1, 1), (400, 400), (0, 1), (0.0001, 1), (1e9, 1_000_000_000)]
 )
 def test_warm_up_is_a_share_of_all_steps_below_1_and_a_number_of_steps_from_there_on(warmup: float, steps: int) -> None:
-    horizon = TrainingConfig(epochs=20, warmup=warmup).horizon(steps_per_epoch=100, model_dim=256)
-    assert horizon == Horizon(total_steps=2000, warmup_steps=steps, model_dim=256)
+    horizon = TrainingConfig(epochs=20, warmup=warmup).horizon(steps_per_epoch=100, width=256)
+    assert horizon == Horizon(total_steps=2000, warmup_steps=steps, width=256)
 
 
 def test_the_final_share_of_a_recipe_reaches_its_schedule() -> None:
-    assert TrainingConfig(schedule="linear", final_share=0.2).horizon(100, model_dim=256).final_share == 0.2
+    assert TrainingConfig(schedule="linear", final_share=0.2).horizon(100, width=256).final_share == 0.2
 
 
 def test_a_recipe_can_choose_every_schedule_and_no_other() -> None:

@@ -15,9 +15,19 @@ from weft.models.kinds import Seq2SeqSettings
 from weft.text.tokenizer_config import TokenizerConfig
 from weft.text.vocabulary import MASK
 from weft.training.config import TrainingConfig
+from weft.training.loss_config import GuidedLossConfig
 
 OF_THE_MACHINE = {"training.precision", "training.threads"}
 """Keys that the machine decides where the recipe leaves them to it: anew when a run goes on, perhaps on another one."""
+
+
+class TranslationTrainingConfig(TrainingConfig, GuidedLossConfig):
+    """The table [training] of a translation recipe."""
+
+    select_by: Literal[  # pyright: ignore[reportIncompatibleVariableOverride] (settings are frozen)
+        "bleu", "accuracy", "loss", "chrf", "ter", "exact_match", "bleu_1", "bleu_2", "bleu_3", "bleu_4"
+    ] = "bleu"
+    """The validation metric that chooses the best weights and stops early."""
 
 
 class TranslationRecipe(Settings):
@@ -35,7 +45,7 @@ class TranslationRecipe(Settings):
     """What noise training pairs get."""
     model: Seq2SeqSettings = Seq2SeqSettings()
     """What the model looks like."""
-    training: TrainingConfig = TrainingConfig()
+    training: TranslationTrainingConfig = TranslationTrainingConfig()
     """How it is trained."""
     decoding: DecodingConfig = DecodingConfig()
     """How it translates, unless told otherwise."""

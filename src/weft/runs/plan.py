@@ -226,7 +226,7 @@ def plan(
         ),
         parameters=parameters_by_part(model.network),
         multiply_adds=None if counts is None else {part: count / tokens for part, count in counts.items()},
-        passes=trainer.config.passes,
+        passes=model.recipe.training.passes,
         device=trainer.device.type,
         memory=memory,
         trial=trial,

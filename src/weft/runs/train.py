@@ -517,8 +517,8 @@ def make_trainer(
     def write_model(folder: Path, progress: Progress) -> None:
         save_model(folder, model, card_of(model, trainer.identity, progress.step, progress, []))
 
-    def describe_batch(batch: Batch) -> list[dict[str, Any]]:
-        return [] if batch.pairs is None else describe_pairs(store, batch.pairs.tolist(), model)
+    def describe_batch(batch: Batch) -> dict[str, list[Any]]:
+        return {"pairs": [] if batch.pairs is None else describe_pairs(store, batch.pairs.tolist(), model)}
 
     for teacher in teachers:
         teacher.to(device)
@@ -533,7 +533,7 @@ def make_trainer(
         describe_batch=describe_batch,
         listener=listener,
         seed=recipe.seed,
-        model_dim=recipe.model.width,
+        width=recipe.model.width,
         device=device,
         identity={
             "recipe": render(given),

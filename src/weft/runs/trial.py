@@ -171,11 +171,11 @@ def try_steps(trainer: TranslationTrainer, batches: PairBatches, seconds: float)
     least = math.ceil(LEAST_STEPS / at_once)
 
     def steps_until(end: float) -> tuple[int, float, int]:
-        begin, step, tokens = time.monotonic(), progress.step, progress.window.tokens
+        begin, step, tokens = time.monotonic(), progress.step, progress.window.count
         while progress.step < step + least or trainer.ranks.as_first(time.monotonic() < end):
             trainer.update(*itertools.islice(given, at_once))
             trainer.advance(at_once)
-        return progress.step - step, time.monotonic() - begin, progress.window.tokens - tokens
+        return progress.step - step, time.monotonic() - begin, progress.window.count - tokens
 
     now = time.monotonic()
     steps_until(now + WARM_UP * seconds)

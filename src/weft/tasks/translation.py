@@ -19,11 +19,12 @@ from weft.errors import CorpusError, Problem
 from weft.folders.model_folder import TranslationModel
 from weft.metrics.references import reference_sets
 from weft.models.transformer import Transformer
+from weft.tasks.metrics import METRICS
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import PADDING_ID
 from weft.training.distributed import ALONE, Ranks
-from weft.training.losses import IGNORED, Loss, Teaching, blocked_cross_entropy, blocked_guided_cross_entropy
-from weft.training.task import Evaluation
+from weft.training.losses import IGNORED, Teaching, blocked_cross_entropy, blocked_guided_cross_entropy
+from weft.training.task import Evaluation, Loss
 from weft.translating.translator import LONGEST_SOURCE, Translator, computing_in
 
 SAMPLES_SHOWN = 4
@@ -31,6 +32,9 @@ SAMPLES_SHOWN = 4
 
 class TranslationTask:
     """The loss of a batch of pairs, and loss, token accuracy, BLEU and samples on held-out pairs."""
+
+    metrics = METRICS["translation"]
+    counts = "target_tokens"
 
     def __init__(
         self,
@@ -79,8 +83,10 @@ class TranslationTask:
         second pass with other dropout (R-Drop), teachers."""
         assert len(self.teachers) == len(self.training.teachers)
         if self.training.r_drop or self.teachers:
-            return self._guided_loss(model, batch)
-        return self._loss(model, batch, self.training.label_smoothing, self.training.z_loss)
+            loss = self._guided_loss(model, batch)
+        else:
+            loss = self._loss(model, batch, self.training.label_smoothing, self.training.z_loss)
+        return replace(loss, sums={"nll": loss.sums["nll"]})  # accuracy is of interest on held-out pairs alone
 
     def _loss(self, model: Transformer, batch: Batch, smoothing: float, z_loss: float = 0.0) -> Loss:
         hidden, labels = states_and_labels(model, batch)
@@ -123,14 +129,14 @@ class TranslationTask:
             losses = [
                 self._loss(model, batch.to(self.translator.device), 0.0) for batch in self.valid_batches.in_order()
             ]
-        sums = self.ranks.add_up([(loss.nll, loss.correct, loss.tokens) for loss in losses], patiently=True)
-        tokens = sum(count for _, _, count in sums)
-        loss = sum(float(nll) for nll, _, _ in sums) / tokens
+        rows = [[loss.sums["nll"], loss.sums["correct"]] for loss in losses]
+        sums, counts = self.ranks.add_up(rows, [loss.count for loss in losses], patiently=True)
+        loss = sum(float(nll) for nll, _ in sums) / sum(counts)
         hypotheses = self._hypotheses() if math.isfinite(loss) else [""] * len(self.valid)
         references = reference_sets(self.valid.references)
         metrics = {
             "valid_loss": loss,
-            "valid_accuracy": sum(float(correct) for _, correct, _ in sums) / tokens,
+            "valid_accuracy": sum(float(correct) for _, correct in sums) / sum(counts),
             "valid_bleu": sacre_bleu(hypotheses, references, self.target_language).value,
         }
         if (wanted := f"valid_{self.training.select_by}") not in metrics:

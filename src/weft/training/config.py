@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -13,19 +13,17 @@ from weft.training.schedules import SCHEDULE_KEYS, Horizon
 
 INTERVAL = re.compile(r"(\d{1,9}(?:\.\d+)?) ?(steps?|epochs?|m|h)")
 
-SELECTABLE: dict[str, Literal["max", "min"]] = {
-    **{"bleu": "max", "accuracy": "max", "loss": "min"},
-    **{"chrf": "max", "ter": "min", "exact_match": "max"},
-    **{"bleu_1": "max", "bleu_2": "max", "bleu_3": "max", "bleu_4": "max"},
-}
-"""Which way each metric improves that a run can be led by: the choices of `select_by`, each a task's valid_NAME."""
-
 MOST_EPOCHS = 100_000
 
 DecayRate = Annotated[float, Field(ge=0, lt=1)]
 
 
-class TrainingConfig(Settings):
+class UpdateConfig(Settings):
+    """How the batches of an update are made and how it moves the weights; the first keys of [training].
+
+    What a task's loss can be told follows them, in a subclass (loss_config.py); TrainingConfig ends the table.
+    """
+
     RETIRED: ClassVar = {"parallel": "each process holds the whole model; remove the line"}
 
     batch_tokens: int | None = Field(default=None, ge=16, le=10_000_000)
@@ -77,18 +75,47 @@ class TrainingConfig(Settings):
     """How often patience may be lost in plateau-trials: each time but the last, training goes back to the best."""
     clip_norm: float = Field(default=1.0, gt=0)
     """Longest gradient; a longer one is scaled down to it (inf: none is)."""
-    label_smoothing: float = Field(default=0.1, ge=0, lt=1)
-    """Share of the probability that is spread over the whole vocabulary."""
-    z_loss: float = Field(default=0.0, ge=0, le=10)
-    """Weight of the squared logarithm of the sum of exp(logits), which keeps logits from drifting away (0: none)."""
-    r_drop: float = Field(default=0.0, ge=0, le=1000)
-    """Weight of the divergence between two passes over each batch with different dropout (0: one pass)."""
-    teachers: tuple[str, ...] = ()
-    """Model or run folders whose word-by-word distributions, averaged, the model learns from beside the references."""
-    distill_weight: float = Field(default=0.5, gt=0, le=1)
-    """Share of the loss that comes from the teachers."""
-    distill_temperature: float = Field(default=1.0, gt=0, le=1000)
-    """What logits are divided by, the teachers' and the model's, where the model learns from teachers."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _some_batch_size(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("batch_tokens") is None and values.get("batch_sentences") is None:
+            return {**values, "batch_tokens": 4096}
+        return values
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if problems := [*self.misfits()]:
+            raise FieldProblems(problems)
+        return self
+
+    def misfits(self) -> Iterator[FieldProblem]:
+        """What does not fit together. Subclasses add theirs, so that all of it is reported at once."""
+        yield from self._idle_keys()
+        yield from self._clashes()
+
+    def _idle_keys(self) -> Iterator[FieldProblem]:
+        """What was set and would do nothing. A default, as a resolved recipe spells it out, counts as not set."""
+        for choice, keys in (("optimizer", OPTIMIZER_KEYS), ("schedule", SCHEDULE_KEYS)):
+            chosen = getattr(self, choice)
+            for key, users in keys.items():
+                if chosen not in users and getattr(self, key) != type(self).model_fields[key].default:
+                    given = "" if choice in self.model_fields_set else f"; name one of them as the {choice}"
+                    yield FieldProblem(key, f'is not used by {choice} = "{chosen}" but by {", ".join(users)}{given}')
+
+    def _clashes(self) -> Iterator[FieldProblem]:
+        if self.batch_tokens is not None and self.batch_sentences is not None:
+            yield FieldProblem("batch_sentences", "is given beside batch_tokens; give one of them")
+        if self.nesterov and self.momentum == 0:
+            yield FieldProblem("nesterov", "looks ahead along a momentum, which is 0")
+        if self.schedule in SCHEDULE_KEYS["min_learning_rate"] and self.min_learning_rate > self.learning_rate:
+            given = "" if "learning_rate" in self.model_fields_set else ", its default; give both"
+            yield FieldProblem("min_learning_rate", f"is above learning_rate = {self.learning_rate:g}{given}")
+
+
+class TrainingConfig(UpdateConfig):
+    """The table [training]."""
+
     ema_decay: float = Field(default=0.0, ge=0, lt=1)
     """What a moving average of the weights keeps of itself at an update; it is validated and saved (0: no average)."""
     average_last: int = Field(default=0, ge=0)
@@ -105,10 +132,8 @@ class TrainingConfig(Settings):
     """Time between validations, such as "200 steps" or 200, "1 epoch", "5m"; the last step is always validated."""
     checkpoint_every: str | None = None
     """Time between checkpoints, in the same words; every validation writes one anyway."""
-    select_by: Literal[
-        "bleu", "accuracy", "loss", "chrf", "ter", "exact_match", "bleu_1", "bleu_2", "bleu_3", "bleu_4"
-    ] = "bleu"
-    """The validation metric that chooses the best weights and stops early."""
+    select_by: str | None = None
+    """The validation metric that chooses the best weights and stops early; left out: the task's first."""
     patience: int | None = Field(default=None, ge=1)
     """Validations in a row without improvement before training stops; left out: never."""
     keep_within: float | None = Field(default=None, ge=0, lt=1)
@@ -122,51 +147,15 @@ class TrainingConfig(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _some_batch_size(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("batch_tokens") is None and values.get("batch_sentences") is None:
-            return {**values, "batch_tokens": 4096}
-        return values
-
-    @model_validator(mode="before")
-    @classmethod
     def _some_length(cls, values: Any) -> Any:
         if isinstance(values, dict) and values.get("epochs") is None and values.get("steps") is None:
             return {**values, "epochs": 20}
         return values
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> "TrainingConfig":
-        if problems := [*self._idle_keys(), *self._clashes()]:
-            raise FieldProblems(problems)
-        return self
-
-    def _idle_keys(self) -> Iterator[FieldProblem]:
-        """What was set and would do nothing. A default, as a resolved recipe spells it out, counts as not set."""
-        for choice, keys in (("optimizer", OPTIMIZER_KEYS), ("schedule", SCHEDULE_KEYS)):
-            chosen = getattr(self, choice)
-            for key, users in keys.items():
-                if chosen not in users and getattr(self, key) != type(self).model_fields[key].default:
-                    given = "" if choice in self.model_fields_set else f"; name one of them as the {choice}"
-                    yield FieldProblem(key, f'is not used by {choice} = "{chosen}" but by {", ".join(users)}{given}')
-        for key in ("distill_weight", "distill_temperature"):
-            if not self.teachers and getattr(self, key) != type(self).model_fields[key].default:
-                yield FieldProblem(key, "is only used with teachers")
-
-    def _clashes(self) -> Iterator[FieldProblem]:
-        if self.batch_tokens is not None and self.batch_sentences is not None:
-            yield FieldProblem("batch_sentences", "is given beside batch_tokens; give one of them")
-        if self.nesterov and self.momentum == 0:
-            yield FieldProblem("nesterov", "looks ahead along a momentum, which is 0")
-        if self.schedule in SCHEDULE_KEYS["min_learning_rate"] and self.min_learning_rate > self.learning_rate:
-            given = "" if "learning_rate" in self.model_fields_set else ", its default; give both"
-            yield FieldProblem("min_learning_rate", f"is above learning_rate = {self.learning_rate:g}{given}")
+    def misfits(self) -> Iterator[FieldProblem]:
+        yield from super().misfits()
         if self.schedule == "plateau-trials" and self.patience is None:
             yield FieldProblem("patience", 'is needed by schedule = "plateau-trials"; losing it ends a trial')
-        for key in ("z_loss", "label_smoothing"):
-            is_set = getattr(self, key) not in (0.0, type(self).model_fields[key].default)
-            if is_set and self.teachers and self.distill_weight == 1:
-                what = "belongs to the loss against the labels, of which distill_weight = 1 leaves none"
-                yield FieldProblem(key, what)
         given = [key for key in ("ema_decay", "average_last", "average_best") if getattr(self, key)]
         for key in given[1:]:
             yield FieldProblem(key, f"is given beside {given[0]}; give one of them")
@@ -187,21 +176,16 @@ class TrainingConfig(Settings):
             raise ValueError('expected a time such as "200 steps", "1 epoch" or "5m"')
         return text
 
-    @property
-    def passes(self) -> int:
-        """Of the model over a batch in an update."""
-        return 2 if self.r_drop else 1
-
     def steps_per_epoch(self, batches_per_epoch: int) -> int:
         """Updates; the last one of an epoch is made from the batches that are left."""
         return math.ceil(batches_per_epoch / self.accumulate)
 
-    def horizon(self, steps_per_epoch: int, model_dim: int) -> Horizon:
-        """Steps in all and of warm-up, for the schedule."""
+    def horizon(self, steps_per_epoch: int, width: int) -> Horizon:
+        """Steps in all and of warm-up, for the schedule of a model of this width."""
         ends = self.steps, self.epochs and self.epochs * steps_per_epoch
         total = min(end for end in ends if end is not None)
         warmup = self.warmup * total if self.warmup < 1 else self.warmup
-        return Horizon(total, max(1, round(warmup)), model_dim=model_dim, final_share=self.final_share)
+        return Horizon(total, max(1, round(warmup)), width=width, final_share=self.final_share)
 
     def exhausted(self, validations_since_best: int, trials_lost: int) -> Literal["patience", "trials"] | None:
         """What a run has no more of, so that it ends before its last step."""

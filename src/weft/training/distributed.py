@@ -217,20 +217,19 @@ class Ranks:
         return found.tolist()
 
     def add_up(
-        self, rows: Sequence[tuple[float | Tensor, float | Tensor, int]], *, patiently: bool = False
-    ) -> list[tuple[Any, Any, int]]:
-        """Rows of two sums and a count, each added up over all ranks in fp64.
+        self, rows: Sequence[Sequence[float | Tensor]], counts: Sequence[int], *, patiently: bool = False
+    ) -> tuple[list[list[Any]], list[int]]:
+        """Rows of sums, equally many in each, and a count for each row, all added up over the ranks; sums in fp64.
 
         The sums stay on their device. The counts travel apart, so that no step waits for an accelerator to count.
-        `patiently` is for what ranks may take longer for than others.
+        `patiently` is for work that may take some ranks much longer than others.
         """
         if self.size == 1:
-            return list(rows)
-        sums = torch.stack([torch.as_tensor(x).double() for *pair, _ in rows for x in pair])
-        counts = torch.tensor([count for *_, count in rows])
-        for tensor in (sums, counts):
+            return [list(row) for row in rows], list(counts)
+        sums, total = torch.stack([torch.as_tensor(x).double() for row in rows for x in row]), torch.tensor(counts)
+        for tensor in (sums, total):
             dist.all_reduce(tensor, group=None if patiently else self.prompt)
-        return [(sums[2 * i], sums[2 * i + 1], count) for i, count in enumerate(counts.tolist())]
+        return [list(row) for row in sums.unflatten(0, (len(rows), -1))], total.tolist()
 
     def add_up_in_place(self, tensors: Sequence[Tensor]) -> None:
         """Make each of these fp32 tensors, which have the same shapes everywhere, the sum over all ranks."""

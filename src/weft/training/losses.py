@@ -1,4 +1,7 @@
-"""What is minimized, and what is counted beside it.
+"""Losses of models that predict tokens: what is minimized, and two sums that are logged with it.
+
+    nll       the negative log-likelihood in nats, without smoothing and penalties
+    correct   tokens above which the model ranks no other
 
 Cross-entropy over the vocabulary stands here twice. `cross_entropy` is the definition, on logits.
 `blocked_cross_entropy` starts one product earlier, at the hidden vectors, and works through them in blocks: the
@@ -19,22 +22,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
 from weft.layers.fast.packed_linear import PackedLinear
-
-
-@dataclass(frozen=True)
-class Loss:
-    """Sums over the target tokens of a batch; divide by `tokens` for the mean.
-
-    `total` is minimized (label-smoothed) and carries the gradient; `nll` is the plain negative log-likelihood in
-    nats; `correct` counts tokens above which the model ranks no other. Both stay where they are: counting waits for
-    nothing.
-    """
-
-    total: Float[Tensor, ""]
-    nll: Float[Tensor, ""]
-    correct: Float[Tensor, ""]
-    tokens: int
-
+from weft.training.task import Loss
 
 IGNORED = -100
 """The label of a row that is no token: what fills a batch up to a round shape (torch's ignore_index)."""
@@ -57,7 +45,7 @@ def cross_entropy(
     if z_loss:
         total = total + z_loss * torch.logsumexp(logits.float(), -1).square().sum()
     correct = (logits.gather(1, labels[:, None]) == logits.amax(1, keepdim=True)).sum().float()
-    return Loss(total=total, nll=nll.detach(), correct=correct, tokens=len(labels))
+    return Loss(total, len(labels), {"nll": nll.detach(), "correct": correct})
 
 
 def guided_cross_entropy(
@@ -84,8 +72,8 @@ def guided_cross_entropy(
         total = (1 - teacher_share) * total + teacher_share * taught
     if r_drop:
         total = total + r_drop / 2 * divergence(*logits)
-    nll, correct = mean_of([loss.nll for loss in losses]), mean_of([loss.correct for loss in losses])
-    return Loss(total=total, nll=nll, correct=correct, tokens=len(labels))
+    sums = {name: mean_of([loss.sums[name] for loss in losses]) for name in ("nll", "correct")}
+    return Loss(total, len(labels), sums)
 
 
 def divergence(one: Float[Tensor, "tokens vocab"], other: Float[Tensor, "tokens vocab"]) -> Float[Tensor, ""]:
@@ -125,7 +113,7 @@ def blocked_cross_entropy(
     Where `tokens` is given, so many of the labels are tokens, the others IGNORED: their rows add nothing.
     """
     total, nll, correct = BlockedCrossEntropy.apply(hidden, weight, labels, smoothing, z_loss, tokens is not None)
-    return Loss(total=total, nll=nll, correct=correct, tokens=len(labels) if tokens is None else tokens)
+    return Loss(total, len(labels) if tokens is None else tokens, {"nll": nll, "correct": correct})
 
 
 @dataclass(frozen=True)
@@ -313,7 +301,7 @@ def blocked_guided_cross_entropy(
     total, nll, correct = BlockedGuidedCrossEntropy.apply(
         hidden, weight, labels, smoothing, z_loss, r_drop, teaching, tokens is not None
     )
-    return Loss(total=total, nll=nll, correct=correct, tokens=len(labels) if tokens is None else tokens)
+    return Loss(total, len(labels) if tokens is None else tokens, {"nll": nll, "correct": correct})
 
 
 class BlockedGuidedCrossEntropy(torch.autograd.Function):

@@ -6,39 +6,50 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.training.losses import Loss
 from weft.training.recovery import LossLevel
+from weft.training.task import Loss
+
+LOSS = "loss"
+"""The name of the minimized sum, in a Window and in metrics.jsonl."""
 
 
 @dataclass
 class Window:
-    """Sums over the steps since the last line of metrics.jsonl."""
+    """Sums over some updates: the loss under LOSS, and those of the task under its own names."""
 
-    loss: float | Tensor = 0.0
-    nll: float | Tensor = 0.0
-    tokens: int = 0
+    sums: dict[str, float | Tensor] = field(default_factory=lambda: {LOSS: 0.0})
+    count: int = 0
     seconds: float = 0.0
 
     def add(self, loss: Loss) -> None:
-        """Add up in fp64 where the loss is: to look at a number of an accelerator is to wait for it."""
-        self.loss = self.loss + loss.total.detach().double()
-        self.nll = self.nll + loss.nll.double()
-        self.tokens += loss.tokens
+        """Add up in fp64, on the loss's own device: reading a number from an accelerator would wait for it."""
+        self.include(Window({LOSS: loss.total.detach().double(), **{k: v.double() for k, v in loss.sums.items()}}))
+        self.count += loss.count
 
     def include(self, other: "Window") -> None:
-        self.loss, self.nll = self.loss + other.loss, self.nll + other.nll
-        self.tokens += other.tokens
+        for name, value in other.sums.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+        self.count += other.count
 
-    def mean_loss(self) -> float:
-        """NaN where every update was left out."""
-        return float(self.loss) / self.tokens if self.tokens else math.nan
+    @property
+    def plain_loss(self) -> float | Tensor:
+        """The first of the task's sums, which is the loss without regularization; the loss where there are none."""
+        return next((value for name, value in self.sums.items() if name != LOSS), self.sums[LOSS])
 
-    def mean_nll(self) -> float:
-        return float(self.nll) / self.tokens if self.tokens else math.nan
+    def mean(self, name: str) -> float:
+        """NaN where every update was skipped."""
+        return float(self.sums[name]) / self.count if self.count else math.nan
+
+    def means(self) -> dict[str, float]:
+        return {name: self.mean(name) for name in self.sums}
+
+    def emptied(self) -> "Window":
+        """A window of no updates, which names the same sums."""
+        return Window(dict.fromkeys(self.sums, 0.0))
 
     def read(self) -> None:
-        """Make plain numbers of the sums."""
-        self.loss, self.nll = float(self.loss), float(self.nll)
+        """Turn the sums into Python numbers."""
+        self.sums = {name: float(value) for name, value in self.sums.items()}
 
 
 @dataclass
@@ -78,5 +89,9 @@ class Progress:
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> "Progress":
         kept = [(step, value) for step, value in state["kept"]]
-        sums = {"window": Window(**state["window"]), "level": LossLevel(**state["level"])}
-        return cls(**{**state, "kept": kept, **sums})
+        window, level = dict(state["window"]), dict(state["level"])
+        if "tokens" in window:  # a checkpoint of the time when there were these two sums and no others
+            sums = {LOSS: window.pop("loss"), "nll": window.pop("nll")}
+            window |= {"sums": sums, "count": window.pop("tokens")}
+            level |= {"total": level.pop("nll"), "count": level.pop("tokens")}
+        return cls(**{**state, "kept": kept, "window": Window(**window), "level": LossLevel(**level)})

@@ -20,10 +20,9 @@ from torch import Tensor, nn
 from weft.errors import is_out_of_memory
 from weft.training.compilation import compile_layers
 from weft.training.distributed import Ranks
-from weft.training.losses import Loss
 from weft.training.optimizers import Both
 from weft.training.replica import Replica
-from weft.training.task import BatchOfRows, RecordableTask, Task
+from weft.training.task import BatchOfRows, Loss, RecordableTask, Task
 
 Model = TypeVar("Model", bound=nn.Module)
 Batch = TypeVar("Batch", bound=BatchOfRows)
@@ -71,7 +70,7 @@ class Recording:
     given: Any
     """The batch that it computes."""
     sums: Tensor
-    """Its total loss, nll and correct tokens."""
+    """The total of its loss, then the loss's other sums."""
     buffers: list[Tensor]
     """Of the model, such as tables of positions: a longer one may take the place of one that the graph reads."""
 
@@ -95,6 +94,8 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
         self.rate = torch.zeros((), device=device)
         self.fits = True
         """Whether there is memory for recordings."""
+        self.names: tuple[str, ...] = ()
+        """The names of a loss's sums, known once a batch was computed; a recording is made later."""
         self.replayed_in_a_row = 0
         self.recordings: dict[Hashable, Recording | None] = {}
         """None where a batch of this shape was computed, but not recorded."""
@@ -163,13 +164,15 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
             shape = tuple(tensor.shape for tensor in filled.tensors())
             if (recording := self.recording_of(shape, filled)) is None:
                 self.replayed_in_a_row = 0
-                return super().backward(filled)
+                loss = super().backward(filled)
+                self.names = tuple(loss.sums)
+                return loss
             self.replayed_in_a_row += 1
             for place, tensor in zip(recording.given.tensors(), filled.tensors(), strict=True):
                 place.copy_(tensor)
             recording.graph.replay()
-            total, nll, correct = recording.sums.clone()
-            return Loss(total=total, nll=nll, correct=correct, tokens=filled.tokens)
+            total, *sums = recording.sums.clone()
+            return Loss(total, filled.tokens, dict(zip(self.names, sums, strict=True)))
 
     def recording_of(self, shape: Hashable, batch: Any) -> Recording | None:
         """That of the shape, which is made at its second batch."""
@@ -188,12 +191,12 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
         return self.recordings.get(shape)
 
     def record(self, batch: Any) -> Recording:
-        given, sums = batch.to(self.device), torch.zeros(3, device=self.device)
+        given, sums = batch.to(self.device), torch.zeros(1 + len(self.names), device=self.device)
 
         def passes() -> None:
             loss = self.task.loss(self.model, given)
             loss.total.backward()
-            sums.copy_(torch.stack([loss.total.detach(), loss.nll, loss.correct]))
+            sums.copy_(torch.stack([loss.total.detach(), *loss.sums.values()]))
 
         return Recording(self.recorded(passes, "passes"), given, sums, list(self.model.buffers()))
 

@@ -38,7 +38,7 @@ def naming_lack_of_memory() -> Iterator[None]:
 
 @dataclass
 class LossLevel:
-    """The training loss in nats a token, as a mean over JUDGED_OVER updates: the newest mean, the lowest so far, and
+    """The training loss per prediction, as a mean over JUDGED_OVER updates: the newest mean, the lowest so far, and
     the lowest since a validation last found nothing wrong with a higher one.
 
     Why it takes more than a validation loss to tell that a run diverges: that one also rises when a model learns its
@@ -46,23 +46,23 @@ class LossLevel:
     level, when the learning rate of a trained model is raised anew, while the validation loss rises little.
     """
 
-    nll: float | Tensor = 0.0
-    tokens: int = 0
+    total: float | Tensor = 0.0
+    count: int = 0
     updates: int = 0
     newest: float | None = None
     lowest: float | None = None
     accepted: float | None = None
 
-    def add(self, nll: float | Tensor, tokens: int) -> None:
+    def add(self, total: float | Tensor, count: int) -> None:
         """One more update; its loss stays on its device until fifty of them are looked at."""
-        self.nll = self.nll + nll
-        self.tokens += tokens
+        self.total = self.total + total
+        self.count += count
         self.updates += 1
         if self.updates == JUDGED_OVER:
-            self.newest = float(self.nll) / self.tokens
+            self.newest = float(self.total) / self.count
             self.lowest = self.newest if self.lowest is None else min(self.lowest, self.newest)
             self.accepted = self.newest if self.accepted is None else min(self.accepted, self.newest)
-            self.nll, self.tokens, self.updates = 0.0, 0, 0
+            self.total, self.count, self.updates = 0.0, 0, 0
 
     def has_risen(self, by: float) -> bool:
         """Whether the newest mean lies more than so many nats above the lowest one."""
@@ -82,7 +82,7 @@ class LossLevel:
 
     def read(self) -> None:
         """Make a plain number of the sum."""
-        self.nll = float(self.nll)
+        self.total = float(self.total)
 
 
 def is_much_worse(valid_loss: float, best_loss: float | None, by: float) -> bool:

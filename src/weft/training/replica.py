@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from weft.training.distributed import Ranks
-from weft.training.losses import Loss
 from weft.training.run_folder import restore_optimizer
-from weft.training.task import BatchOfRows, Task
+from weft.training.task import BatchOfRows, Loss, Task
 
 Model = TypeVar("Model", bound=nn.Module)
 Batch = TypeVar("Batch", bound=BatchOfRows)

@@ -18,7 +18,7 @@ class Horizon:
 
     total_steps: int
     warmup_steps: int
-    model_dim: int
+    width: int
     final_share: float = 0.0
 
 
@@ -36,8 +36,8 @@ def onecycle(step: int, peak: float, horizon: Horizon) -> float:
 
 
 def noam(step: int, factor: float, horizon: Horizon) -> float:
-    """factor * model_dim^-0.5 * min(step^-0.5, step * warmup^-1.5) (Vaswani et al. 2017, equation 3)."""
-    return factor * horizon.model_dim**-0.5 * min(step**-0.5, step * max(1, horizon.warmup_steps) ** -1.5)
+    """factor * width^-0.5 * min(step^-0.5, step * warmup^-1.5) (Vaswani et al. 2017, equation 3)."""
+    return factor * horizon.width**-0.5 * min(step**-0.5, step * max(1, horizon.warmup_steps) ** -1.5)
 
 
 def inverse_sqrt(step: int, peak: float, horizon: Horizon) -> float:

@@ -1,13 +1,14 @@
-"""What the Trainer asks of others: a task that knows what is good, batches, and somebody who watches."""
+"""What the Trainer asks of others: a task that says what to minimize and to measure, batches, and a listener."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
-from weft.training.losses import Loss
+from weft.training.metric import Metric
 
 Model = TypeVar("Model", bound=nn.Module, contravariant=True)
 GivenBatch = TypeVar("GivenBatch", contravariant=True)
@@ -15,8 +16,21 @@ MadeBatch = TypeVar("MadeBatch", covariant=True)
 
 
 @dataclass(frozen=True)
+class Loss:
+    """Sums over the predictions of a batch. All tensors stay on their device: to read one is to wait for it."""
+
+    total: Float[Tensor, ""]
+    """What is minimized; it carries the gradient."""
+    count: int
+    """Predictions (tokens, words, pixels) that were summed over; divide by it for means."""
+    sums: Mapping[str, Float[Tensor, ""]] = field(default_factory=dict)
+    """Further sums by name, without gradient, whose means are logged beside the loss. The first, if any, is the loss
+    without regularization, by which the Trainer tells whether a run diverges."""
+
+
+@dataclass(frozen=True)
 class Evaluation:
-    """What a validation found: metrics by name (valid_loss, ...), and samples for people to look at."""
+    """What a validation found: metrics as valid_NAME, and samples for people to look at."""
 
     metrics: dict[str, float]
     samples: list[dict[str, str]] = field(default_factory=list)
@@ -24,6 +38,18 @@ class Evaluation:
 
 @runtime_checkable
 class Task(Protocol[Model, GivenBatch]):
+    """What is learned: the loss of a batch, and how good a model is."""
+
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        """What `evaluate` can measure; the first chooses the best weights where the recipe names no other."""
+        ...
+
+    @property
+    def counts(self) -> str:
+        """What the `count` of a loss is of, such as "target_tokens"; the speed is logged as COUNTS_per_second."""
+        ...
+
     def loss(self, model: Model, batch: GivenBatch) -> Loss:
         """The loss of one batch; its `total` carries the gradient."""
         ...

@@ -24,10 +24,10 @@ from weft.errors import MemoryRanOut, RunError, WeftError, is_out_of_memory
 from weft.runtime import PRECISIONS, choose_precision, derive_seed
 from weft.training.ahead import made_ahead
 from weft.training.averaging import Weights, follow, holding, mean, put, weights_of
-from weft.training.config import SELECTABLE, Interval, TrainingConfig
+from weft.training.config import Interval, TrainingConfig
 from weft.training.distributed import ALONE, Ranks
 from weft.training.optimizers import make_optimizer
-from weft.training.progress import Progress, Window
+from weft.training.progress import LOSS, Progress, Window
 from weft.training.recording import make_replica
 from weft.training.recovery import (
     FALLBACK_FACTOR,
@@ -43,6 +43,7 @@ from weft.training.run_folder import (
     weights_in,
 )
 from weft.training.schedules import SCHEDULES
+from weft.training.selection import find_metric
 from weft.training.signals import StopRequest
 from weft.training.task import Batches, BatchOfRows, Evaluation, Listener, Task
 
@@ -63,25 +64,29 @@ class Trainer(Generic[Model, Batch]):
         run: RunFolder,
         write_model: Callable[[Path, Progress], None],
         read_weights: Callable[[Path], Weights],
-        describe_batch: Callable[[Batch], list[dict[str, Any]]],
+        describe_batch: Callable[[Batch], dict[str, list[Any]]],
         listener: Listener,
         seed: int,
-        model_dim: int,
+        width: int,
         device: torch.device,
         identity: dict[str, Any],
         ranks: Ranks = ALONE,
     ) -> None:
         """`write_model(folder, progress)` writes a complete model folder, of which `read_weights(folder)` gives the
-        parameters by name; `describe_batch` tells a person what is in a batch that was left out, a JSON object a row;
-        `identity` is kept in every checkpoint. Where there are several `ranks`, each has its part of every batch, and
-        `run`, `read_weights` and `task.evaluate` give all of them the same."""
+        parameters by name. `describe_batch` shows a person what is in a batch that was skipped: lists of JSON values,
+        by the keys that they get in skipped.jsonl. `identity` is kept in every checkpoint.
+
+        With several `ranks` each has its part of every batch, and `run`, `read_weights` and `task.evaluate` give all
+        of them the same.
+        """
         self.model, self.task, self.batches, self.config = model, task, batches, config
         self.run, self.write_model, self.read_weights = run, write_model, read_weights
         self.describe_batch, self.listener = describe_batch, listener
         self.seed, self.device, self.identity, self.ranks = seed, device, identity, ranks
         self.batches_per_epoch = batches.steps_per_epoch()
         self.steps_per_epoch = config.steps_per_epoch(self.batches_per_epoch)
-        self.horizon = config.horizon(self.steps_per_epoch, model_dim)
+        self.metric = find_metric(task.metrics, config.select_by)
+        self.horizon = config.horizon(self.steps_per_epoch, width)
         self.validation_interval = Interval(config.validate_every, self.steps_per_epoch)
         self.checkpoint_interval = Interval(config.checkpoint_every or config.validate_every, self.steps_per_epoch)
         self.replica = make_replica(
@@ -155,13 +160,12 @@ class Trainer(Generic[Model, Batch]):
         progress, step = self.progress, self.progress.step + 1
         rate = progress.rate_scale * SCHEDULES[self.config.schedule](step, self.config.learning_rate, self.horizon)
         self.model.train()
-        rows = [(mine.loss, mine.nll, mine.tokens) for mine in self.gradients(batches)]
-        sums = [Window(*row) for row in self.ranks.add_up(rows)]
+        sums = self.add_up(self.gradients(batches))
         whole = Window()
-        for mine in sums:
-            whole.include(mine)
-        self.learning_rate, self.grad_norm = rate, self.clip(whole.tokens)
-        checked = torch.as_tensor(whole.loss).isfinite() & self.grad_norm.isfinite()
+        for window in sums:
+            whole.include(window)
+        self.learning_rate, self.grad_norm = rate, self.clip(whole.count)
+        checked = torch.as_tensor(whole.sums[LOSS]).isfinite() & self.grad_norm.isfinite()
         if not bool(checked):  # the one number of a step that an accelerator is waited for
             return self.skip(batches, sums)
         self.replica.step(self.optimizer, rate)
@@ -169,7 +173,13 @@ class Trainer(Generic[Model, Batch]):
             follow(self.average, self.model, decay=self.config.ema_decay, step=step)
         progress.skipped_in_a_row = 0
         progress.window.include(whole)
-        progress.level.add(whole.nll, whole.tokens)
+        progress.level.add(whole.plain_loss, whole.count)
+
+    def add_up(self, windows: Sequence[Window]) -> list[Window]:
+        """The sums of all ranks for each batch."""
+        rows, counts = self.ranks.add_up([[*w.sums.values()] for w in windows], [w.count for w in windows])
+        names = windows[0].sums
+        return [Window(dict(zip(names, row, strict=True)), count) for row, count in zip(rows, counts, strict=True)]
 
     def gradients(self, batches: Sequence[Batch]) -> list[Window]:
         """Leave those of the summed loss of the batches, and return what each of these adds up to.
@@ -213,12 +223,12 @@ class Trainer(Generic[Model, Batch]):
             "are added up to that of the whole"
         )
 
-    def clip(self, tokens: int) -> Tensor:
-        """Make the gradients of the summed loss those of its mean over the tokens, no longer than clip_norm, in one
-        pass over them; the length that they had before they were shortened."""
+    def clip(self, count: int) -> Tensor:
+        """Scale the gradients of the summed loss to those of its mean over `count` predictions, and clip their norm to
+        clip_norm, in one pass over them. Returns the norm before clipping."""
         gradients = self.replica.gradients()
-        norm = nn.utils.get_total_norm(gradients) / tokens
-        scale = (self.config.clip_norm / (norm + 1e-6)).clamp(max=1.0) / tokens
+        norm = nn.utils.get_total_norm(gradients) / count
+        scale = (self.config.clip_norm / (norm + 1e-6)).clamp(max=1.0) / count
         torch._foreach_mul_(gradients, scale)  # pyright: ignore[reportPrivateImportUsage]
         return norm
 
@@ -228,7 +238,8 @@ class Trainer(Generic[Model, Batch]):
         progress, step, file = self.progress, self.progress.step + 1, self.run.path / SKIPPED
         progress.skipped += 1
         progress.skipped_in_a_row += 1
-        losses = [mine.mean_loss() for mine in sums]
+        losses = [window.mean(LOSS) for window in sums]
+        progress.window.include(sums[0].emptied())  # whose names it logs, even if no update follows
         bad = [place for place, loss in enumerate(losses) if not math.isfinite(loss)]
         for place in bad or range(len(batches)):
             row = {
@@ -237,7 +248,7 @@ class Trainer(Generic[Model, Batch]):
                 "batch": progress.batch + place + 1,
                 "loss": losses[place],
                 "grad_norm": float(self.grad_norm),
-                "pairs": self.ranks.together(self.describe_batch(batches[place])),
+                **{key: self.ranks.together(rows) for key, rows in self.describe_batch(batches[place]).items()},
             }
             self.run.append(SKIPPED, row)
         self.listener.on_message(
@@ -247,7 +258,7 @@ class Trainer(Generic[Model, Batch]):
         if progress.skipped_in_a_row >= self.config.most_skipped:
             raise WeftError(
                 f"the loss or the gradient was infinite or NaN in {progress.skipped_in_a_row} updates in a row, the "
-                f"last at step {step:,}; the last checkpoint is intact. Look at the pairs in "
+                f"last at step {step:,}; the last checkpoint is intact. Look at the batches in "
                 f"{file}; where they are fine, a new run needs a lower "
                 'training.learning_rate or training.precision = "fp32", and this one goes on with a larger '
                 "training.most_skipped"
@@ -298,17 +309,16 @@ class Trainer(Generic[Model, Batch]):
         row = {
             "step": progress.step,
             "epoch": round(progress.step / self.steps_per_epoch, 4),
-            "loss": window.mean_loss(),
-            "nll": window.mean_nll(),
+            **window.means(),
             "learning_rate": self.learning_rate,
             "grad_norm": float(self.grad_norm),
             "skipped": progress.skipped,
-            "target_tokens_per_second": round(window.tokens / max(window.seconds, 1e-9), 1),
+            f"{self.task.counts}_per_second": round(window.count / max(window.seconds, 1e-9), 1),
             "seconds": round(progress.seconds, 3),
         }
         self.run.append("metrics.jsonl", row)
         self.listener.on_log(row, self.horizon.total_steps)
-        progress.window = Window()
+        progress.window = window.emptied()
 
     def validate(self, *, is_due: bool) -> None:
         """Measure the model on held-out data, remember whether it is the best so far, and draw the consequences.
@@ -338,7 +348,7 @@ class Trainer(Generic[Model, Batch]):
         lost = f" ({progress.trials_lost + 1} of {config.trials})" if config.schedule == "plateau-trials" else ""
         bad = progress.validations_since_best
         self.listener.on_message(
-            f"patience is lost{lost}: no better {config.select_by} in {bad} validation{'s' if bad != 1 else ''}; "
+            f"patience is lost{lost}: no better {self.metric.name} in {bad} validation{'s' if bad != 1 else ''}; "
             f"training ends at step {progress.step:,} of {total:,}"
         )
 
@@ -364,17 +374,13 @@ class Trainer(Generic[Model, Batch]):
         with holding(weights, self.model), torch.inference_mode():
             evaluation = self.task.evaluate(self.model)
         self.tick()
-        metric = f"valid_{self.config.select_by}"
-        if metric not in evaluation.metrics:
-            there = ", ".join(evaluation.metrics)
-            raise WeftError(f"training.select_by goes by {metric}, which this task does not measure; it has {there}")
-        return evaluation, evaluation.metrics[metric]
+        return evaluation, evaluation.metrics[self.metric.key]
 
     def is_better(self, value: float) -> bool:
         best, loss = self.progress.best_value, self.progress.best_loss
         if best is None or math.isnan(best) or (loss is not None and math.isnan(loss)):
             return True
-        return value > best if SELECTABLE[self.config.select_by] == "max" else value < best
+        return value > best if self.metric.better == "max" else value < best
 
     def report(self, evaluation: Evaluation, is_best: bool, note: dict[str, Any] | None = None) -> None:
         progress = self.progress
@@ -458,7 +464,7 @@ class Trainer(Generic[Model, Batch]):
 
     def in_mean(self, validated: list[tuple[int, float]]) -> list[int]:
         """The checkpoints that `average_last` or `average_best` would take now, by their steps."""
-        is_max = SELECTABLE[self.config.select_by] == "max"
+        is_max = self.metric.better == "max"
         ranked = sorted((entry for entry in validated if not math.isnan(entry[1])), key=lambda e: e[1], reverse=is_max)
         last = validated[max(0, len(validated) - self.config.average_last) :]
         return sorted(step for step, _ in ranked[: self.config.average_best] or last)
@@ -476,7 +482,7 @@ class Trainer(Generic[Model, Batch]):
         outcome = "is better and becomes the model" if is_best else "is not better and is dropped"
         self.listener.on_message(
             f"the mean of the weights of steps {listed} {outcome}: "
-            f"{self.config.select_by} {value:.4g}, the best so far {progress.best_value:.4g}"
+            f"{self.metric.name} {value:.4g}, the best so far {progress.best_value:.4g}"
         )
         if is_best:
             self.note_best(evaluation, value)
