@@ -28,23 +28,20 @@ def test_the_last_user_message_is_translated(app: Any) -> None:
     assert completion["usage"]["total_tokens"] > 0
 
 
-def test_a_stream_has_a_chunk_per_sentence_and_an_end(app: Any) -> None:
-    messages = [{"role": "user", "content": "一。二。\n三。"}]
-    answer = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "messages": messages, "stream": True})
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    events = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line]
-    assert events[-1] == "[DONE]"
-    chunks = [json.loads(event) for event in events[:-1]]
-    assert [one["choices"][0]["delta"].get("content") for one in chunks] == ["一。", " 二。", "\n三。", None]
-    assert [one["choices"][0]["delta"].get("role") for one in chunks] == ["assistant", None, None, None]
-    assert chunks[-1]["choices"][0]["finish_reason"] == "length"  # an echo in the target's pieces is as long as may be
-
-
 def chunks_of(app: Any, content: str, **asked: Any) -> list[dict[str, Any]]:
     body = {**CHAT, "messages": [{"role": "user", "content": content}], "stream": True, **asked}
-    *events, end, _ = ask(app, "POST", "/v1/chat/completions", json=body).text.split("\n\n")
+    answer = ask(app, "POST", "/v1/chat/completions", json=body)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    *events, end, _ = answer.text.split("\n\n")
     assert end == "data: [DONE]"
     return [json.loads(event.removeprefix("data: ")) for event in events]
+
+
+def test_a_stream_has_a_chunk_per_sentence_and_an_end(app: Any) -> None:
+    choices = [chunk["choices"][0] for chunk in chunks_of(app, "一。二。\n三。")]
+    assert [one["delta"].get("content") for one in choices] == ["一。", " 二。", "\n三。", None]
+    assert [one["delta"].get("role") for one in choices] == ["assistant", None, None, None]
+    assert choices[-1]["finish_reason"] == "length"  # an echo in the target's pieces is as long as may be
 
 
 def test_a_stream_reports_usage_if_asked(app: Any) -> None:

@@ -28,6 +28,7 @@ from weft.serving.keys import Keys, line_for
 from weft.serving.server import Lifecycle, is_idle
 
 KEYS = Keys((bytes.fromhex(line_for("k", "")),))
+HELLO = {"q": "hello", "source": "zh", "target": "en"}
 
 
 def test_libretranslates_client_from_the_package_index_works_unchanged(make_service: MakeService) -> None:
@@ -134,45 +135,28 @@ def test_models_are_changed_under_load_and_no_request_is_lost(make_service: Make
     assert echo_of(service) is not first and first.calls
 
 
-def test_a_request_to_a_full_queue_is_refused_at_once(make_service: MakeService) -> None:
+def test_a_full_queue_refuses_the_next_at_once_and_answers_what_needs_no_model(make_service: MakeService) -> None:
     service = make_service(queue=4)
     gate = echo_of(service).gate
     gate.clear()
-    with serving(service) as (address, _), ThreadPoolExecutor(12) as clients:
-        asked = [clients.submit(ask_many, address, 1) for _ in range(12)]
-        try:
-            wait_until(lambda: sum(answer.done() for answer in asked) == 8)
-            refused = [answer for answer in asked if answer.done()]
-        finally:
-            gate.set()
-        assert [answer.result()[0][1] for answer in refused] == [503] * 8
-        assert [answer.result() for answer in asked if answer not in refused] == [[("text 0 0", "TEXT 0 0")]] * 4
-    metrics = service.state.metrics.export().decode()
-    assert 'weft_refused_total{why="503"} 8.0' in metrics
-    assert 'weft_requests_total{route="none",status="503"} 8.0' in metrics
-
-
-def test_a_full_server_answers_what_needs_no_model_and_keeps_the_connection_of_the_refused(
-    make_service: MakeService,
-) -> None:
-    service = make_service(queue=1)
-    gate = echo_of(service).gate
-    gate.clear()
-    asked = {"q": "hello", "source": "zh", "target": "en"}
-    with serving(service) as (address, server), ThreadPoolExecutor(1) as clients, httpx.Client(timeout=20) as client:
-        first = clients.submit(ask_many, address, 1)
+    with serving(service) as (address, server), ThreadPoolExecutor(4) as clients, httpx.Client() as client:
+        asked = [clients.submit(ask_many, address, 1) for _ in range(4)]
         try:
             wait_until(lambda: service.state.is_full)
-            assert client.post(f"{address}/translate", json=asked).status_code == 503
+            refused = [client.post(f"{address}/translate", json=HELLO) for _ in range(8)]
             connections = set(server.server_state.connections)
             assert client.post(f"{address}/detect", json={"q": "hello"}).status_code == 200
             assert client.get(f"{address}/health").status_code == 200
             assert set(server.server_state.connections) == connections
         finally:
             gate.set()
-        assert first.result() == [("text 0 0", "TEXT 0 0")]
+        assert [answer.status_code for answer in refused] == [503] * 8
+        assert [answer.result() for answer in asked] == [[("text 0 0", "TEXT 0 0")]] * 4
         wait_until(lambda: not service.state.in_flight)
-        assert client.post(f"{address}/translate", json=asked).json() == {"translatedText": "HELLO"}
+        assert client.post(f"{address}/translate", json=HELLO).json() == {"translatedText": "HELLO"}
+    metrics = service.state.metrics.export().decode()
+    assert 'weft_refused_total{why="503"} 8.0' in metrics
+    assert 'weft_requests_total{route="none",status="503"} 8.0' in metrics
 
 
 def test_one_connection_more_than_may_be_open_is_refused(make_service: MakeService) -> None:

@@ -5,7 +5,6 @@ Translations are kept in memory for some minutes under an unguessable name, neve
 
 import secrets
 import time
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Form, UploadFile
@@ -37,36 +36,26 @@ class TranslatedFile(BaseModel):
     translatedFileUrl: str
 
 
-@dataclass(frozen=True)
-class StoredFile:
-    data: bytes
-    suffix: str
-    expires: float
-
-
 class FileStore:
     """Translated files until they are downloaded or expire; when it is full the oldest are dropped."""
 
     def __init__(self, max_bytes: int = MAX_KEPT_BYTES) -> None:
         self.max_bytes = max_bytes
-        self.files: dict[str, StoredFile] = {}
+        self.files: dict[str, tuple[float, bytes]] = {}
+        """When each file expires, and its content; oldest first."""
 
     def put(self, data: bytes, suffix: str) -> str:
         """Store a file; returns its name."""
-        self._drop_expired()
-        while self.files and sum(len(file.data) for file in self.files.values()) + len(data) > self.max_bytes:
-            del self.files[next(iter(self.files))]
         name = secrets.token_urlsafe(24) + suffix
-        self.files[name] = StoredFile(data, suffix, time.monotonic() + KEPT_SECONDS)
+        self.files[name] = (time.monotonic() + KEPT_SECONDS, data)
+        while len(self.files) > 1 and sum(len(content) for _, content in self.files.values()) > self.max_bytes:
+            del self.files[next(iter(self.files))]
         return name
 
-    def get(self, name: str) -> StoredFile | None:
-        self._drop_expired()
-        return self.files.get(name)
-
-    def _drop_expired(self) -> None:
+    def get(self, name: str) -> bytes | None:
         now = time.monotonic()
-        self.files = {name: file for name, file in self.files.items() if file.expires >= now}
+        self.files = {name: file for name, file in self.files.items() if file[0] >= now}
+        return self.files[name][1] if name in self.files else None
 
 
 @router.post(
@@ -96,8 +85,9 @@ async def translate_file(
     responses={200: {"content": {"application/octet-stream": {}}}, **refusals(404, 421)},
 )
 async def download_file(name: str, request: Request) -> Response:
-    file: StoredFile | None = request.app.state.files.get(name)
-    if file is None:
+    data: bytes | None = request.app.state.files.get(name)
+    if data is None:
         raise Refused(404, "there is no such file; a translated file is kept for some minutes")
-    headers = {"Content-Disposition": f'attachment; filename="translated{file.suffix}"'}
-    return Response(file.data, media_type=MEDIA_TYPES[file.suffix], headers=headers)
+    suffix = suffix_of(name)
+    headers = {"Content-Disposition": f'attachment; filename="translated{suffix}"'}
+    return Response(data, media_type=MEDIA_TYPES[suffix], headers=headers)

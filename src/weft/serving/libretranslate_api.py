@@ -14,14 +14,21 @@ from starlette.requests import Request
 from weft.serving.detection import Detection
 from weft.serving.documents import FORMATS
 from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, or_form
-from weft.serving.requests import AtMost, Current, Glossary, KeyedRequest, Route, Text, TranslationRequest, terms_of
+from weft.serving.requests import (
+    AtMost,
+    Current,
+    Glossary,
+    KeyedRequest,
+    Route,
+    ShortText,
+    TranslationRequest,
+    terms_of,
+)
 from weft.serving.service import AUTO, Service, named
 from weft.serving.translating import TranslatedText, TranslationOptions
 from weft.text.language import code_of
 
 router = APIRouter(route_class=Route)
-
-ShortText = Annotated[Text, AtMost("characters")]
 
 
 class TranslateRequest(TranslationRequest):

@@ -84,9 +84,6 @@ class Models:
     def __iter__(self) -> Iterator[ServedModel]:
         return iter(self.loaded.values())
 
-    def named(self, name: str) -> ServedModel | None:
-        return self.loaded.get(name)
-
     def between(self, source: str, target: str) -> ServedModel | None:
         """The model of a direction; languages are codes such as zh, zh-CN or zh-Hans."""
         name = self.directions.get((code_of(source), code_of(target)))

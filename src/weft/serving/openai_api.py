@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
 from weft.serving.models import ServedModel
 from weft.serving.openapi import OPENAI_WITH_BODY, refusals
 from weft.serving.refusals import OpenAIProblem, Refused, body_of
-from weft.serving.requests import AtMost, Current, Route, Text, serving
+from weft.serving.requests import AtMost, Current, Route, ShortText, StrictModel, serving
 from weft.serving.service import Service
 from weft.serving.streams import Streamed, begin_stream
 from weft.serving.translating import TranslationOptions
@@ -30,25 +30,19 @@ STARTED = int(time.time())
 
 router = APIRouter(prefix="/v1", route_class=Route)
 
-ShortText = Annotated[Text, AtMost("characters")]
 
-
-class Strict(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-
-class TextPart(Strict):
+class TextPart(StrictModel):
     type: Literal["text"]
     text: ShortText
 
 
-class ChatMessage(Strict):
+class ChatMessage(StrictModel):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Any = None
     """A text or a list of text parts in the last user message; ignored in others."""
 
 
-class UserMessage(Strict):
+class UserMessage(StrictModel):
     content: ShortText | Annotated[list[TextPart], Field(min_length=1), AtMost("texts")]
 
     @model_validator(mode="after")
@@ -63,12 +57,12 @@ class UserMessage(Strict):
         return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
 
 
-class StreamOptions(Strict):
+class StreamOptions(StrictModel):
     include_usage: bool | None = None
     """Whether an additional chunk reports the tokens."""
 
 
-class ChatRequest(Strict):
+class ChatRequest(StrictModel):
     model: Annotated[str, Field(max_length=200)]
     messages: Annotated[list[ChatMessage], Field(min_length=1), AtMost("texts")]
     n: Annotated[int, Field(ge=1), AtMost("alternatives", extra=1)] | None = None
@@ -144,7 +138,7 @@ async def complete(asked: ChatRequest, request: Request, service: Current) -> Ch
 
 
 def model_named(name: str, service: Service) -> ServedModel:
-    model = service.models.named(name)
+    model = service.models.loaded.get(name)
     if model is None:
         raise Refused(404, f"there is no model {name[:100]}; there are {', '.join(service.models.loaded)}")
     return model

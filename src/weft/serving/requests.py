@@ -141,14 +141,19 @@ def check_not_blank(text: str) -> str:
 
 
 Text = Annotated[str, StringConstraints(min_length=0)]  # any constraint makes pydantic refuse lone surrogates
+ShortText = Annotated[Text, AtMost("characters")]
 Key = Annotated[str, StringConstraints(max_length=500)]
 Term = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(check_not_blank)]
 Glossary = Annotated[dict[Term, Term], AtMost("terms")]
 
 
-class KeyedRequest(BaseModel):
+class StrictModel(BaseModel):
+    """Takes JSON values as they are: "5" is not a number."""
+
     model_config = ConfigDict(strict=True)
 
+
+class KeyedRequest(StrictModel):
     api_key: Key = ""
     """For clients that send the key in the body."""
 

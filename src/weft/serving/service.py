@@ -79,7 +79,7 @@ class Service:
         """The model for a direction; None if source and target are the same. Raises Refused if there is none."""
         if code_of(source) == code_of(target):
             return None
-        model = self.models.named(name) if name else self.models.between(source, target)
+        model = self.models.loaded.get(name) if name else self.models.between(source, target)
         if model is not None and model.direction == (code_of(source), code_of(target)):
             return model
         if name:
