@@ -1,8 +1,8 @@
-"""V3: four times as much as the server can do; is the excess refused at once, and the rest served as well as before?
+"""V3: four times the load that the server can serve; is the excess refused at once, and the rest served as before?
 
-`python -m bench.serving.v3_overload`. What it can do is measured first, by as many clients as fit into the house,
-each of which waits for its answer; then requests come at a fixed rate, whether the others are answered or not. Both
-begin with a full house.
+`python -m bench.serving.v3_overload`. The capacity is measured first, by as many clients as the queue has slots, each
+of which waits for its answer; then requests are sent at a fixed rate, whether others have been answered or not. Both
+begin with a full queue.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from weft.serving.limits import Limits
 
 SENTENCES = texts(2048)
 FILLING_SECONDS = 1.0
-"""In which the house has taken in as many as it has places."""
+"""Time for the queue to fill."""
 NAME = "V3"
 DOES = {
     "en": "requests at {factor} times the rate that it can serve, {rounds} times {duration} s, {queue} places",
@@ -36,7 +36,7 @@ def main() -> None:
         rounds=(3, "of both parts in turn, since what a machine can do changes; figures are medians"),
         seconds=(20.0, "how long each part takes"),
         factor=(4.0, "how many times the rate that it can serve"),
-        queue=(Limits().queue, "requests in the house"),
+        queue=(Limits().queue, "slots of the queue"),
     )
     began = time.monotonic()
     with serving(options.model, "--max-queue", str(options.queue)) as served:
@@ -91,8 +91,8 @@ async def best_rate(served: Served, clients: int, seconds: float) -> float:
 
 
 async def overload(served: Served, queue: int, seconds: float, rate: float) -> tuple[list[Reply | None], float]:
-    """The replies to as many requests as the house has places, and then so many a second, None for a lost one; and the
-    time from the first request to the last reply."""
+    """The replies to requests that fill the queue and then come at `rate` a second, None for a lost one; and the time from
+    the first request to the last reply."""
     idle: list[Client] = []
 
     async def ask_once(number: int) -> Reply | None:
