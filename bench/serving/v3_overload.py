@@ -91,8 +91,8 @@ async def best_rate(served: Served, clients: int, seconds: float) -> float:
 
 
 async def overload(served: Served, queue: int, seconds: float, rate: float) -> tuple[list[Reply | None], float]:
-    """The replies to requests that fill the queue and then come at `rate` a second, None for a lost one; and the seconds
-    from the first request to the last reply."""
+    """The replies to requests that fill the queue and then come at `rate` a second, None for a lost one; and how many
+    seconds it took from the first request to the last reply."""
     idle: list[Client] = []
 
     async def ask_once(number: int) -> Reply | None:

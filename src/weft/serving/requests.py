@@ -110,7 +110,8 @@ class LanguageCode(ServerBound):
     @property
     def pattern(self) -> str:
         codes = "|".join(code for code in self.choices if code != AUTO)
-        return f"{AUTO}|" * (self.role == "source") + f"({codes})([-_][A-Za-z0-9]{{1,8}}){{0,3}}"
+        pattern = f"({codes})([-_][A-Za-z0-9]{{1,8}}){{0,3}}"
+        return f"{AUTO}|{pattern}" if self.role == "source" else pattern
 
     def check(self, value: Any) -> Any:
         if isinstance(value, str) and fullmatch(self.pattern, value) is None:
@@ -268,4 +269,5 @@ def explain(problem: Any) -> str:
         return f"missing {where} parameter"
     if problem["type"] in ("missing", "model_attributes_type") and not where:
         return "the body is not a JSON object"
-    return ": ".join([where] * bool(where) + [problem["msg"].removeprefix("Value error, ")])
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message
