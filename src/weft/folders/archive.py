@@ -1,8 +1,7 @@
-"""A model as one file: a .zip of exactly the files of a model folder, made here; or made by anybody, and taken apart.
+"""A model as one file: a .zip of exactly the files of a model folder.
 
-Nothing that an archive says about itself is believed: names, kinds and sizes are checked before anything is written,
-and what comes out is counted while it comes. It is written beside its place, checked as a model, and then gets its name
-in one step. Knows no network.
+Nothing that an archive says about itself is trusted: names and sizes are checked before anything is written. The files
+are unpacked into a staged folder, which is checked as a model and then renamed into place.
 """
 
 import shutil
@@ -34,24 +33,21 @@ from weft.training.run_folder import commit_folder
 LARGEST_MODEL = 8 << 30
 """Bytes of all files together."""
 MOST_GROWTH = 100
-"""How many times its packed size a file may take. Text shrinks to a tenth, weights hardly at all."""
+"""The largest ratio of a file's size to its packed size. Text shrinks to a tenth, weights hardly at all."""
 LARGEST_DIRECTORY = 1 << 20
-"""Bytes of the table of contents, which is read as a whole; that of the most files takes 40 KiB."""
+"""Bytes of the table of contents, which is read as a whole; 200 files take 40 KiB."""
 ENDLESS_CARD = f"is larger than {LARGEST_CARD >> 20} MiB; a card has a page or two, and a line for each file"
-CHUNK = 1 << 20
 TIME = (1980, 1, 1, 0, 0, 0)
-ENCRYPTED = 0x1 | 0x40 | 0x2000
-DOS_FOLDER = 0x10
 
 
 def pack(name: str | Path, archive: Path) -> Path:
-    """Write the model that `name` means into a .zip and return the folder it was taken from.
+    """Write the model `name` into a .zip and return the folder it was taken from.
 
-    The bytes follow from the files alone: sorted, not compressed (weights hardly shrink), no times, no owners. Raises
+    The bytes depend on the files alone: sorted, not compressed (weights hardly shrink), no times, no owners. Raises
     ModelError for a model that would not load.
     """
     if archive.suffix != ".zip":
-        raise UsageError(f"{archive} is no name for an archive; give a name that ends with .zip")
+        raise UsageError(f"{archive} is not a name for an archive; give a name that ends with .zip")
     folder = find_model(name)
     check_model(folder)
     files = [folder / file for file in model_files(folder)]
@@ -72,11 +68,11 @@ def add(zipped: zipfile.ZipFile, file: Path) -> None:
     member.external_attr = (stat.S_IFREG | 0o644) << 16
     member.file_size = file.stat().st_size  # from which zipfile chooses the width of its fields
     with open(file, "rb") as source, zipped.open(member, "w") as target:
-        shutil.copyfileobj(source, target, CHUNK)
+        shutil.copyfileobj(source, target)
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Make a new model folder of a .zip, or nothing at all; raises ModelError with what is wrong in the archive."""
+    """Make a new model folder from a .zip, or nothing at all; raises ModelError with what is wrong in the archive."""
     refuse_existing_folder(folder)
     if not archive.is_file():
         raise UsageError(f"there is no archive {archive}")
@@ -84,15 +80,15 @@ def unpack(archive: Path, folder: Path) -> None:
         with BoundedReader(archive) as file:
             with named_errors(archive):
                 zipped = zipfile.ZipFile(file)
-            members = check_members(zipped, archive)
-            commit_folder(folder, lambda staged: extract(zipped, members, archive, staged))
+            check_members(zipped.infolist(), archive)
+            commit_folder(folder, lambda staged: extract(zipped, archive, staged))
     except OSError as error:
         raise WeftError(f"{folder} could not be made from {archive}: {error.strerror}") from error
 
 
 @contextmanager
 def named_errors(archive: Path) -> Iterator[None]:
-    """ModelError for the many errors with which zipfile says that an archive is none, or is damaged."""
+    """Raise ModelError for the errors that zipfile raises for a damaged, encrypted or foreign file."""
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
@@ -100,10 +96,7 @@ def named_errors(archive: Path) -> Iterator[None]:
 
 
 class BoundedReader(FileIO):
-    """A file of which no more is read at once than the largest table of contents takes.
-
-    zipfile believes what an archive says about the size of that table.
-    """
+    """A file that refuses reads larger than LARGEST_DIRECTORY: zipfile reads a table of contents of any size."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > LARGEST_DIRECTORY:
@@ -111,9 +104,8 @@ class BoundedReader(FileIO):
         return super().read(size)
 
 
-def check_members(zipped: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
-    """The members, where all of them could be files of a model; raises ModelError with everything that is wrong."""
-    members = zipped.infolist()
+def check_members(members: list[zipfile.ZipInfo], archive: Path) -> None:
+    """Raise ModelError with everything that is wrong with the table of contents."""
     if len(members) > MOST_FILES:
         raise ModelError(
             archive, [Problem("the archive", f"holds {len(members):,} files; a model has at most {MOST_FILES}")]
@@ -123,29 +115,24 @@ def check_members(zipped: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInf
         problems.append(Problem("the archive", f"would take {size:,} bytes, more than {LARGEST_MODEL:,}"))
     if sum(member.compress_size for member in members) > archive_size:
         problems.append(Problem("the archive", "has less in it than it says: its files overlap, or are cut short"))
-    problems += [
-        Problem(member.orig_filename, what) for member in members for what in member_problems(member, archive_size)
-    ]
-    names = [member.orig_filename.casefold() for member in members]
-    problems += [
-        Problem(member.orig_filename, "has the name of another file, but for upper and lower case at most")
-        for place, member in enumerate(members)
-        if names[place] in names[:place]
-    ]
+    names: set[str] = set()
+    for member in members:
+        name = member.orig_filename
+        problems += [Problem(name, what) for what in member_problems(member, archive_size)]
+        if name.casefold() in names:
+            problems.append(Problem(name, "has the name of another file, except perhaps for upper and lower case"))
+        names.add(name.casefold())
     if problems:
         raise ModelError(archive, problems)
-    return members
 
 
 def member_problems(member: zipfile.ZipInfo, archive_size: int) -> list[str]:
     """What is wrong with one member, as far as the table of contents tells."""
     problems = []
     if not PLAIN_NAME.fullmatch(member.orig_filename):
-        problems.append("leads out of the folder, into another, or is no plain name")
-    if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG) or member.external_attr & DOS_FOLDER:
+        problems.append("leads out of the folder or into another, or is not a plain name")
+    if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
         problems.append("is a link, a device or a folder, not a plain file")
-    if member.flag_bits & ENCRYPTED:
-        problems.append("is encrypted")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         problems.append("is compressed in a way that weft does not read; use deflate, or none")
     if not 0 <= member.header_offset < archive_size:
@@ -159,20 +146,22 @@ def member_problems(member: zipfile.ZipInfo, archive_size: int) -> list[str]:
     return problems
 
 
-def extract(zipped: zipfile.ZipFile, members: list[zipfile.ZipInfo], archive: Path, staged: Path) -> None:
-    """Write the members into an empty folder; raises ModelError where they turn out to be no whole model."""
+def extract(zipped: zipfile.ZipFile, archive: Path, staged: Path) -> None:
+    """Write the members into an empty folder; raises ModelError if they are not a complete model."""
     with named_errors(archive):
-        for member in members:
-            written = 0
-            with zipped.open(member) as source, open(staged / member.orig_filename, "xb") as target:
-                while written <= member.file_size and (chunk := source.read(CHUNK)):
-                    written += target.write(chunk)
-            if written != member.file_size:
-                raise ModelError(archive, [Problem(member.orig_filename, "is not as large as the archive says")])
+        zipped.extractall(staged)  # never more of a file than its size in the table of contents
+    sizes = {member.orig_filename: member.file_size for member in zipped.infolist()}
+    problems = [
+        Problem(name, "is not as large as the archive says")
+        for name, size in sizes.items()
+        if (staged / name).stat().st_size != size
+    ]
     try:
-        strangers = {member.orig_filename for member in members} - {*check_manifest(staged), MANIFEST, CARD}
-        if strangers:
-            raise ModelError(archive, [Problem(name, "is no file of this model") for name in sorted(strangers)])
+        if not problems:
+            strangers = sizes.keys() - {*check_manifest(staged), MANIFEST, CARD}
+            problems = [Problem(name, "is not a file of this model") for name in sorted(strangers)]
+        if problems:
+            raise ModelError(archive, problems)
         check_model(staged)
-    except ModelError as error:  # the folder beside, which it names, is gone when this is read
+    except ModelError as error:  # the staged folder, which it names, does not exist any more when it is read
         raise ModelError(archive, error.problems) from None
