@@ -45,7 +45,7 @@ def test_a_translation_killed_at_random_moments_ends_byte_for_byte_like_one_left
         assert done < LINES and not (tmp_path / "out.txt").exists(), f"kill {kill} came too late"
     said: list[str] = []
     translate_file(passages, model, source, tmp_path / "out.txt", say=said.append)
-    assert said == [f"going on behind line {done:,}"]
+    assert said == [f"continuing after line {done:,}"]
     assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "whole.txt", "out.txt"}
 

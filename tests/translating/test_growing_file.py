@@ -160,7 +160,9 @@ def test_a_finished_file_is_left_alone(tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_not_gone_on_with(tmp_path: Path, chunks: int) -> None:
     grow(tmp_path / "bt.tsv", chunks=chunks)
     before = names(tmp_path)
-    with pytest.raises(UsageError, match=r"was begun otherwise:\n  method: was 'test', is 'other'\nundo the change"):
+    with pytest.raises(
+        UsageError, match=r"was begun with other settings:\n  method: was 'test', is 'other'\nundo the change"
+    ):
         grow(tmp_path / "bt.tsv", made_of={**MADE_OF, "method": "other"})
     assert names(tmp_path) == before
 
@@ -169,11 +171,14 @@ def test_a_file_of_something_else_is_not_gone_on_with(tmp_path: Path, chunks: in
     ("existing", "says"),
     [
         ({"bt.tsv": "mine"}, "bt.tsv exists, and nothing says how it was made; name another file"),
-        ({"bt.tsv.json": "{}"}, "bt.tsv.json is in the way"),
-        ({"bt.tsv.json": "[1]"}, "bt.tsv.json is in the way"),
-        ({"bt.tsv.json": "{"}, "bt.tsv.json is in the way"),
-        ({"bt.tsv.json": '{"made_of": {}, "state": {}, "bytes": "1", "finished": false}'}, "bt.tsv.json is in the way"),
-        ({"bt.tsv.json": '{"made_of": {}, "state": {}, "bytes": 1, "finished": true}'}, "bt.tsv.json is in the way"),
+        ({"bt.tsv.json": "{}"}, "bt.tsv.json does not say how"),
+        ({"bt.tsv.json": "[1]"}, "bt.tsv.json does not say how"),
+        ({"bt.tsv.json": "{"}, "bt.tsv.json does not say how"),
+        (
+            {"bt.tsv.json": '{"made_of": {}, "state": {}, "bytes": "1", "finished": false}'},
+            "bt.tsv.json does not say how",
+        ),
+        ({"bt.tsv.json": '{"made_of": {}, "state": {}, "bytes": 1, "finished": true}'}, "bt.tsv.json does not say how"),
     ],
 )
 def test_what_is_not_its_own_is_never_replaced(tmp_path: Path, existing: dict[str, str], says: str) -> None:
@@ -216,7 +221,7 @@ def test_a_full_disk_is_one_clear_error_and_the_same_work_goes_on(tmp_path: Path
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     file = GrowingFile(path, MADE_OF)
     try:
-        with pytest.raises(WeftError, match=r"written: File too large; the same command goes on"), file.opened():
+        with pytest.raises(WeftError, match=r"written: File too large; the same command continues"), file.opened():
             file.append(CHUNKS[0], {"chunks": 1})
             resource.setrlimit(resource.RLIMIT_FSIZE, (len(CHUNKS[0]) + 3, before[1]))
             file.append(CHUNKS[1], {"chunks": 2})

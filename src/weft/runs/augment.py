@@ -164,8 +164,8 @@ def write_pairs(
 ) -> Made:
     """Write a TSV whose header names the languages, and beside it OUTPUT.json, which says what it was made of.
 
-    Raises UsageError where the texts are what a model was validated on, or the output was begun otherwise; Stopped
-    when a signal asks for it; WeftError where nothing is left.
+    Raises UsageError where the texts are what a model was validated on, or the output was begun with other settings;
+    Stopped when a signal asks for it; WeftError if no pair is left.
     """
     refuse_held_out(reader, texts)
     if output.suffix != ".tsv":
@@ -182,7 +182,7 @@ def write_pairs(
             return made
         made = Made(**file.state) if file.state else Made(0, 0, {})
         if made.texts:
-            say(f"going on behind text {made.texts:,} of {len(texts.texts):,}")
+            say(f"continuing after text {made.texts:,} of {len(texts.texts):,}")
         warn_of_another_language(texts, languages.source, say)
         pace = Pace(made.texts, len(texts.texts), say)
         while made.texts < len(texts.texts):
@@ -193,7 +193,7 @@ def write_pairs(
             made = Made(made.texts + len(chunk), made.pairs + len(pairs), dict(Counter(made.left_out) + left_out))
             file.append(content, vars(made))
             pace.tell(made.texts)
-            stop.honor(f"stopped behind text {made.texts:,} of {len(texts.texts):,}")
+            stop.honor(f"stopped after text {made.texts:,} of {len(texts.texts):,}")
         if not made.pairs:
             file.give_up()
             raise WeftError(f"{texts.file} gave {made}; is it {languages.source} text, and is the model any good?")

@@ -1,13 +1,13 @@
-"""Translating lines: of a stream as they come, and of a file of any size, going on where a killed process left off.
+"""Translating lines: of a stream as they come, and of a file of any size, resumed where a killed process left off.
 
-While a file is translated, a GrowingFile (growing_file.py) keeps what is done beside the output:
+While a file is translated, a GrowingFile (growing_file.py) keeps what is done next to the output:
 
     .new.en.partial.unfinished   the translations so far
     new.en.partial.json          what they were made with, and how far the input is read
-    new.en                       appears in one step when all lines are done; then the two others are gone
+    new.en                       appears in one step when all lines are done; the two others are removed
 
-The input is known by the digest of the part that was read, so it may grow meanwhile, or be mended behind that place.
-Memory holds a block of lines, over a cluster some blocks, whatever the size of the file.
+The input is identified by the digest of the part that was read, so it may grow meanwhile, or be corrected after that
+part. Memory holds one block of lines (over a cluster, a few), whatever the size of the file.
 """
 
 import gzip
@@ -30,7 +30,6 @@ from weft.files import (
     READ_AT_ONCE,
     arriving_lines,
     decode_lines,
-    open_bytes,
     open_to_write,
     reporting_read_errors,
     sha256,
@@ -48,7 +47,7 @@ from weft.translating.translator import Translation, Translator
 
 LINES_AT_ONCE = 1024
 BYTES_AT_ONCE = 2**20
-"""Lines, or bytes of them, after which a block ends: what a killed process loses at most."""
+"""Lines, or bytes of them, after which a block ends: the most that a killed process loses."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Block:
-    """Some lines, and the place behind them."""
+    """Some lines, and the place after them."""
 
     texts: list[str]
     place: Place
@@ -70,19 +69,19 @@ class Block:
 
 @dataclass(frozen=True)
 class Form:
-    """What is written of a text: a line with its translation, unless something else is asked for."""
+    """What is written for each text: by default a line with its translation."""
 
     as_json: bool = False
-    """An object a line."""
+    """Write a JSON object per line."""
     best: int | None = None
-    """Up to so many translations: a line each with the number of the text and the score before it, or in the object."""
+    """Write up to this many translations: each on a line with the text's number and its score, or in the object."""
     least_similarity: float | None = None
-    """In the object also what the memory has that is so similar."""
+    """Also write, in the object, what the memory has of at least this similarity."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What was made of a block: lines to write, and how many texts had to be cut where no sentence ends."""
+    """The answer to a block: lines to write, and how many texts were cut where no sentence ends."""
 
     written: str
     place: Place
@@ -91,7 +90,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Progress:
-    """Lines that are done, and how many of all bytes of the file (as it lies on disk) were read for them."""
+    """Lines that are done, and how many of all bytes of the file (as stored on disk) were read for them."""
 
     lines: int
     bytes: int
@@ -111,13 +110,13 @@ def translate_file(
     say: Callable[[str], None] = lambda message: None,
     tell: Callable[[Progress], None] = lambda progress: None,
 ) -> Place:
-    """Translate a text file line by line into another; either may end with .gz. Where a call with the same settings was
-    stopped, this one goes on, and with `restart` begins anew.
+    """Translate a text file line by line into another; either name may end with .gz. Resumes where a call with the same
+    settings was stopped, or begins anew with `restart`.
 
-    `model` is the folder that the translator was loaded from, with `others` where it is an ensemble. Over a `cluster`
-    (data/cluster.py) blocks are translated at the same time, to the same texts. Raises CorpusError for a line that
-    cannot be read, UsageError where what lies beside the output was made otherwise, RunError where another process is
-    at it, Stopped when a signal asks for it.
+    `model` is the folder that the translator was loaded from, `others` the other members of an ensemble. With
+    `cluster` (data/cluster.py) blocks are translated in parallel, to the same texts. Raises CorpusError for a line that
+    cannot be read, UsageError if the unfinished output was made with other settings, RunError if another process
+    writes it, Stopped when a signal asks for it.
     """
     output = output.resolve()  # of a link, what it points to is written
     settings = made_of(passages, (model, *others), form)
@@ -125,39 +124,27 @@ def translate_file(
     remedy = "begin anew: --restart"
     file = GrowingFile(output.with_name(f"{output.name}.partial"), settings, names, remedy=remedy)
     with stop_on_signal() as stop, file.opened(anew=restart):
-        if file.gone is not None and output.exists():
-            digest, state = file.gone
-            if sha256_unzipped(output) == digest and sha256_unzipped(source) == Place(**state).sha256:
-                file.manifest.unlink()  # which a process that was killed had left to do
-                return Place(**state)
         place = Place(**file.state) if file.state else Place()
-        if file.is_finished:
-            with opened(source) as (_, lines):
-                read_again(lines, place, source, output)
-                if lines.read(1):
-                    say(f"{source} has grown behind line {place.lines:,}, where its translation was done; run it again")
-        else:
-            if place.lines:
-                say(f"going on behind line {place.lines:,}")
-            with opened(source) as (raw, lines), answering(passages, form, cluster=cluster) as answers:
-                place, digest = read_again(lines, place, source, output)
-                has_said = False
-                for done in answers(blocks(lines, source, place, digest)):
-                    file.append(done.written, asdict(done.place))
-                    place = done.place
-                    if done.cut_texts and not has_said:
-                        say(about_cuts(passages))
-                        has_said = True
-                    tell(Progress(place.lines, raw.tell(), os.fstat(raw.fileno()).st_size))
-                    return_memory_pages()
-                    stop.honor(f"stopped behind line {place.lines:,}")
-            file.finish()
+        if place.lines:
+            say(f"continuing after line {place.lines:,}")
+        with opened(source) as (raw, lines), answering(passages, form, cluster=cluster) as answers:
+            place, digest = read_again(lines, place, source, output)
+            has_said = False
+            for done in answers(blocks(lines, source, place, digest)):
+                file.append(done.written, asdict(done.place))
+                place = done.place
+                if done.cut_texts and not has_said:
+                    say(about_cuts(passages))
+                    has_said = True
+                tell(Progress(place.lines, raw.tell(), os.fstat(raw.fileno()).st_size))
+                return_memory_pages()
+                stop.honor(f"stopped after line {place.lines:,}")
         put_into_place(file, output)
     return place
 
 
 def made_of(passages: PassageTranslator, models: Sequence[Path], form: Form) -> dict[str, Any]:
-    """All that the translations follow from, but for the text. Models are known by their manifests."""
+    """Everything that the translations depend on except the text. Models are identified by their manifests."""
     translator = passages.translator
     return {
         "model": "+".join(sha256(model / MANIFEST) for model in models),
@@ -182,40 +169,33 @@ def about_cuts(passages: PassageTranslator) -> str:
 
 
 def put_into_place(file: GrowingFile, output: Path) -> None:
-    """Give what is finished the output's name, zipped where that asks for it."""
+    """Give the complete translations the output's name, gzipped if that asks for it."""
+    written = file.complete()
     try:
         if output.suffix == ".gz":
             staged = output.with_name(f".{output.name}.partial.gz")
             try:
-                with open(file.path, "rb") as text, open_to_write(staged) as zipped:
+                with open(written, "rb") as text, open_to_write(staged) as zipped:
                     shutil.copyfileobj(text, zipped)
                 sync(staged)
                 os.replace(staged, output)
             finally:
                 staged.unlink(missing_ok=True)
-            file.path.unlink()
+            written.unlink()
         else:
-            os.replace(file.path, output)
+            os.replace(written, output)
         sync(output.parent)
-        file.manifest.unlink()
+        file.manifest.unlink(missing_ok=True)  # there is none for an empty input
     except OSError as error:
-        raise WeftError(f"{output} could not be written: {error.strerror}; the same command goes on") from error
+        raise WeftError(f"{output} could not be written: {error.strerror}; the same command continues") from error
 
 
 # Reading
 
 
-def sha256_unzipped(path: Path) -> str:
-    digest = hashlib.sha256()
-    with reporting_read_errors(path), open_bytes(path) as file:
-        while read := file.read(READ_AT_ONCE):
-            digest.update(read)
-    return digest.hexdigest()
-
-
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[BufferedReader, BufferedIOBase]]:
-    """The file as it lies on disk, and as it is read: unzipped where its name ends with .gz."""
+    """The file as stored on disk, and as it is read: unzipped if its name ends with .gz."""
     with reporting_read_errors(path):
         raw = open(path, "rb")  # noqa: SIM115 (closed below; what goes wrong meanwhile is not about this file)
     with raw:
@@ -223,8 +203,8 @@ def opened(path: Path) -> Iterator[tuple[BufferedReader, BufferedIOBase]]:
 
 
 def read_again(file: BufferedIOBase, place: Place, source: Path, output: Path) -> tuple[Place, "hashlib._Hash"]:
-    """Read up to the place, and return it with the digest so far; raises UsageError where something else lies there
-    now. A last line that had no line end may have got one."""
+    """Read up to the place, and return it with the digest so far; raises UsageError if the text there has changed. A
+    last line that had no line end may have got one."""
     digest = hashlib.sha256()
     left, last = place.bytes, b"\n"
     with reporting_read_errors(source):
@@ -251,8 +231,8 @@ def blocks(
 ) -> Iterator[Block]:
     """The lines of a binary file from a place on, in blocks; `source` is its name in errors.
 
-    `as_they_come`: a block also ends where the next line is not there yet, so that nobody waits for it. Raises
-    CorpusError for a line that is not UTF-8 or too long, and where the file cannot be read on.
+    With `as_they_come`, a block also ends when the next line has not arrived yet. Raises CorpusError for a line that
+    is not UTF-8 or too long, and if reading fails.
     """
     name, place, digest = source or Path("the input"), place or Place(), digest or hashlib.sha256()
     block: list[bytes] = []
@@ -272,7 +252,7 @@ def blocks(
 
 
 def as_block(lines: list[bytes], name: Path, place: Place, digest: "hashlib._Hash") -> Block:
-    """The lines that follow a place, decoded; a line that cannot be is an error, since leaving it out would shift the
+    """The lines after a place, decoded; one that cannot be decoded is an error, since skipping it would shift the
     rest."""
     problems: list[Problem] = []
     numbered = decode_lines((line.removesuffix(b"\n") for line in lines), problems, place.lines + 1)
@@ -292,7 +272,7 @@ def as_block(lines: list[bytes], name: Path, place: Place, digest: "hashlib._Has
 def answering(
     passages: PassageTranslator, form: Form, *, cluster: bool
 ) -> Iterator[Callable[[Iterator[Block]], Iterator[Done]]]:
-    """What turns blocks into answers, in order: this process, or a cluster."""
+    """A function from blocks to their answers, in order: computed in this process, or on a cluster."""
     if not cluster:
         yield partial(map, partial(answer, passages, form=form))
         return
@@ -313,7 +293,7 @@ def answer(passages: PassageTranslator, block: Block, form: Form) -> Done:
 
 
 def as_lines(number: int, found: Sequence[Translation], passages: PassageTranslator, form: Form) -> Iterator[str]:
-    """What is written of the translations of a text: for each of them one line, whatever line ends are in it, or one
+    """The lines written for the translations of a text: one for each of them, without the line ends in it, or one
     object for all."""
     if form.as_json:
         yield json.dumps(as_object(found, passages, form), ensure_ascii=False)
@@ -324,7 +304,7 @@ def as_lines(number: int, found: Sequence[Translation], passages: PassageTransla
 
 
 def as_object(found: Sequence[Translation], passages: PassageTranslator, form: Form) -> dict[str, Any]:
-    """The best translation, and under keys of their own all of them and what the memory has, if asked for."""
+    """The best translation; if asked for, also all of them and what the memory has, under keys of their own."""
     written: dict[str, Any] = dict(vars(found[0]))
     if form.best is not None:
         written["best"] = [{"text": one.text, "score": one.score, "log_prob": one.log_prob} for one in found]
@@ -340,10 +320,10 @@ Files = tuple[tuple[str, bytes], ...]
 
 @dataclass(frozen=True)
 class ElsewhereWork:
-    """Answers blocks on a machine that has weft and nothing of the user's: the files of the model come along."""
+    """Answers blocks on a machine that has weft and none of the user's files: those of the model are sent along."""
 
     models: tuple[Files, ...]
-    """Of each member of the ensemble, the files of its folder."""
+    """For each member of the ensemble, the files of its folder."""
     split: Split
     keeps_markup: bool
     glossary: Glossary | None
@@ -353,7 +333,7 @@ class ElsewhereWork:
 
     @staticmethod
     def of(passages: PassageTranslator, form: Form) -> "ElsewhereWork":
-        """Raises UsageError where the translator computes with another engine, which knows only files."""
+        """Raises UsageError if the translator computes with another engine, which only reads files."""
         if type(passages.translator) is not Translator:
             raise UsageError("--cluster computes with weft's own engine; name a model that was not exported")
         return ElsewhereWork(

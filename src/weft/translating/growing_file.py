@@ -1,11 +1,10 @@
-"""A text file that takes hours to make: it grows chunk by chunk, and is gone on with where it was left.
+"""A text file that takes hours to make: it grows chunk by chunk, and resumes where a killed process left it.
 
     .bt.tsv.unfinished   the chunks so far; becomes bt.tsv in one step when all are written
-    bt.tsv.json          what the file is made of, how far it is, and its sha256 when it is whole
-    .bt.tsv.lock         held while a process is at it
+    bt.tsv.json          what the file is made of, how far it is, and its sha256 when it is complete
+    .bt.tsv.lock         held while a process writes
 
-A chunk counts from the moment that bt.tsv.json says so; whatever a killed process wrote behind that is cut off. Nothing
-here knows what the text means.
+A chunk counts from the moment that bt.tsv.json says so; whatever a killed process wrote after that is cut off.
 """
 
 import io
@@ -24,10 +23,10 @@ from weft.version import __version__
 
 @dataclass
 class GrowingFile:
-    """`made_of` holds all that the content follows from; a file that was made of something else is left alone.
+    """`made_of` holds everything that the content depends on; a file made of something else is left alone.
 
-    `names` only helps people to see where that came from. `state` is what the maker said with the last chunk, and empty
-    before the first. `remedy` is what to do, beside undoing the change, where it was made of something else.
+    `names` tells people where it came from. `state` is what the maker passed with the last chunk, and empty before the
+    first. `remedy` is what to do, other than undoing the change, if the file was made of something else.
     """
 
     path: Path
@@ -35,9 +34,6 @@ class GrowingFile:
     names: dict[str, Any] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
     is_finished: bool = False
-    gone: tuple[str, dict[str, Any]] | None = None
-    """Sha256 and state of a file that was finished and is not where it was: its maker has moved it, or somebody else
-    has. It is made again unless the maker knows better."""
     remedy: str = "name another file"
 
     def __post_init__(self) -> None:
@@ -48,15 +44,15 @@ class GrowingFile:
 
     @contextmanager
     def opened(self, *, anew: bool = False) -> Iterator[None]:
-        """Keep every other process out, and find out how far the file is, also whether it `is_finished`.
+        """Keep every other process out, and find out how far the file is and whether it `is_finished`.
 
-        What was made before is lost where it is to begin `anew`. Raises UsageError where it was made of something else
-        or by something else, RunError where another is writing.
+        With `anew`, what was made before is discarded. Raises UsageError if the file was made of something else or by
+        something else, RunError if another process is writing it.
         """
         with self._locked(), self._unfinished() as self._file:
             try:
                 remove_abandoned(self.manifest)
-                if anew and self._read_manifest() is not None:  # without one it is somebody else's file
+                if anew and self._read_manifest() is not None:  # without one it is another program's file
                     self.manifest.unlink()
                     self.path.unlink(missing_ok=True)
                 self._find_state()
@@ -66,7 +62,7 @@ class GrowingFile:
                     self.unfinished.unlink()
 
     def append(self, text: str, state: dict[str, Any]) -> None:
-        """Write a chunk, for good. The file is cut where it was left, so a chunk that failed can be written again."""
+        """Write a chunk to disk. What a chunk that failed has left is overwritten, so it can be written again."""
         try:
             self._file.truncate(self._bytes)
             self._file.seek(self._bytes)
@@ -75,29 +71,38 @@ class GrowingFile:
                 left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise WeftError(f"{self.path} could not be written: {error.strerror}; the same command goes on") from error
+            raise self._not_written(error) from error
         self._bytes, self.state = self._file.tell(), state
         self._write_manifest()
 
     def finish(self) -> None:
-        """Give the file its name."""
+        """Give the file its name; the manifest stays next to it."""
+        self.complete()
         try:
-            self._file.truncate(self._bytes)
             digest = sha256(self.unfinished)
         except OSError as error:
-            raise WeftError(f"{self.path} could not be written: {error.strerror}; the same command goes on") from error
+            raise self._not_written(error) from error
         self.is_finished = True
         self._write_manifest(sha256=digest)
         self._put_into_place()
 
+    def complete(self) -> Path:
+        """The unfinished file, with exactly the chunks that count: for a maker that puts it into place itself."""
+        try:
+            self._file.truncate(self._bytes)
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._not_written(error) from error
+        return self.unfinished
+
     def give_up(self) -> None:
-        """Leave nothing behind of what nobody would go on with, so that its name is free."""
+        """Remove what was written, so that the name is free again."""
         remove_staged(self.manifest)
         remove_staged(self.unfinished)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """By a file of its own, since the unfinished one loses its name while its maker is still at work."""
+        """A lock on a file of its own, since the unfinished one is renamed while its maker still works."""
         try:
             lock = open(self.lock, "ab")  # noqa: SIM115 (held open as long as the lock is)
         except OSError as error:
@@ -111,7 +116,7 @@ class GrowingFile:
                     f"{self.path} cannot be written: its file system has no locks ({error.strerror}); name a file on "
                     "another one"
                 ) from None
-            if not is_alone:  # or who was in has just left
+            if not is_alone:  # or the other has just finished
                 raise RunError(f"another process is writing {self.path}; wait for it, or name another file")
             try:
                 yield
@@ -120,7 +125,7 @@ class GrowingFile:
 
     @contextmanager
     def _unfinished(self) -> Iterator[io.FileIO]:
-        """Without a buffer: closing the file would try again to write what a full disk did not take."""
+        """The unfinished file, without a buffer: closing it would try again to write what a full disk refused."""
         try:
             file = open(self.unfinished, "ab", buffering=0)  # noqa: SIM115 (closed by the next line but one)
         except OSError as error:
@@ -147,7 +152,6 @@ class GrowingFile:
             return
         if self.path.exists():
             raise UsageError(f"{self.path} exists and is not what {self.manifest} is about; name another file")
-        self.gone = (known["sha256"], known["state"]) if known["finished"] else None
         is_left = not known["finished"] and written >= known["bytes"]
         self._bytes, self.state = (known["bytes"], known["state"]) if is_left else (0, {})
 
@@ -162,7 +166,7 @@ class GrowingFile:
             return None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             pass
-        raise UsageError(f"{self.manifest} is in the way: it does not say how {self.path} was made; name another file")
+        raise UsageError(f"{self.manifest} does not say how {self.path} was made; name another file")
 
     def _refuse_another(self, made_of: dict[str, Any]) -> None:
         changes = [
@@ -172,7 +176,7 @@ class GrowingFile:
         ]
         if changes:
             listed = "\n".join(changes)
-            raise UsageError(f"{self.path} was begun otherwise:\n{listed}\nundo the change, or {self.remedy}")
+            raise UsageError(f"{self.path} was begun with other settings:\n{listed}\nundo the change, or {self.remedy}")
 
     def _write_manifest(self, **more: Any) -> None:
         known = {
@@ -191,4 +195,7 @@ class GrowingFile:
             os.replace(self.unfinished, self.path)
             sync(self.path.parent)
         except OSError as error:
-            raise WeftError(f"{self.path} could not be written: {error.strerror}; the same command goes on") from error
+            raise self._not_written(error) from error
+
+    def _not_written(self, error: OSError) -> WeftError:
+        return WeftError(f"{self.path} could not be written: {error.strerror}; the same command continues")
