@@ -4,17 +4,21 @@ import gzip
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from weft.cli.translate import load_as_found
 from weft.cli.translate import translate as translate_sentences
+from weft.folders.model_folder import load_model
 from weft.training.run_folder import RunStatus
+from weft.translating import translator
+from weft.translating.exported import load_for
 from weft.translating.memory import LEAST
 
 Weft = Callable[..., tuple[int, str, str]]
@@ -159,25 +163,21 @@ def test_a_file_has_its_name_only_when_its_content_is_on_the_disk(
 
 
 def test_best_weights_that_a_run_replaces_while_they_are_read_are_read_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, distinct_model: Path
 ) -> None:
     def best_is(step: int) -> None:
-        (tmp_path / "checkpoints" / f"step-{step}").mkdir(parents=True)
+        shutil.copytree(distinct_model, tmp_path / "checkpoints" / f"step-{step}")
         (tmp_path / "run.json").write_text(RunStatus(last=step, best=step).to_json(), encoding="utf-8")
 
-    asked: list[tuple[object, ...]] = []
-
-    def load(*of: object, **_: object) -> str:
-        asked.append(of)
-        if len(asked) == 1:
+    def load(folder: Path) -> Any:
+        if folder.name == "step-1":
             best_is(2)
-        return f"translator {len(asked)}"
+            shutil.rmtree(folder)
+        return load_model(folder)
 
     best_is(1)
-    monkeypatch.setattr("weft.translating.exported.load_for", load)
-    loaded = load_as_found([str(tmp_path)], (), None)
-    assert loaded == ("translator 2", [tmp_path / "checkpoints/step-2"])
-    assert asked == [(str(tmp_path), (), None)] * 2  # by the name of the run, which stays
+    monkeypatch.setattr(translator, "load_model", load)
+    assert load_for(tmp_path).folders == (tmp_path / "checkpoints" / "step-2",)
 
 
 def test_a_file_keeps_its_old_content_until_all_is_translated(

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from weft.translating.files import Block, Form
     from weft.translating.memory import TranslationMemory
     from weft.translating.passages import PassageTranslator
-    from weft.translating.translator import Translator
 
 Sentences = Annotated[list[str] | None, Argument(help="Sentences to translate.")]
 Split = Annotated[
@@ -155,11 +154,13 @@ def translate(
     if is_bulk:  # oneDNN would cache what it compiles for a thousand shapes, a gigabyte; few of them come again
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     with without_collections():
+        from weft.translating.exported import load_for
         from weft.translating.files import Form
         from weft.translating.memory import LEAST
         from weft.translating.passages import PassageTranslator
 
-    translator, folders = load_as_found(models or [], overrides or (), engine)
+    first, *others = models or []
+    translator = load_for(first, overrides or (), engine, others=others)
     if text is not None and alternatives_after is not None:
         sentence, prefix = read_arguments([text[0], alternatives_after])
         found = translator.alternatives(sentence, prefix, best or 5)
@@ -173,7 +174,7 @@ def translate(
     if text is not None and (begin is not None or phrases):
         write(output_file, begun_or_with_phrases(passages, text, begin, phrases or [], form, similarity=similarity))
     elif is_bulk and input_file is not None and output_file is not None:
-        translate_bulk(passages, folders, input_file, output_file, form, restart=restart, cluster=cluster)
+        translate_bulk(passages, translator.folders, input_file, output_file, form, restart=restart, cluster=cluster)
     else:
         streams = is_typed(text, input_file) if stream is None else stream
         streams &= output_file is None and form == Form()
@@ -207,19 +208,6 @@ def translate_bulk(
             tell=lambda done: display.on_progress(input_file.name, done.bytes, done.all_bytes, done.lines),
         )
     echo(f"{output_file}: {place.lines:,} lines", err=True)
-
-
-def load_as_found(models: list[str], overrides: Sequence[str], engine: Engine) -> "tuple[Translator, list[Path]]":
-    """A translator of these models and the folders that it was loaded from, also where a run that trains replaces its
-    best weights meanwhile."""
-    from weft.folders.model_folder import find_model
-    from weft.translating.exported import load_for
-
-    while True:
-        folders = [find_model(model) for model in models]
-        translator = load_for(models[0], overrides, engine, others=models[1:])
-        if folders == [find_model(model) for model in models]:
-            return translator, folders
 
 
 def read_arguments(texts: list[str]) -> list[str]:

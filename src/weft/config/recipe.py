@@ -274,11 +274,9 @@ def _with_tables(document: Mapping[str, Any], model: type[Settings]) -> dict[str
     """Add required tables that are missing as empty ones, so that the keys missing in them are reported."""
     complete = dict(document)
     for name, field in model.model_fields.items():
-        if form := form_of(field.annotation, complete.get(name)):
-            if field.is_required():
-                complete.setdefault(name, {})
-            if isinstance(complete.get(name), Mapping):
-                complete[name] = _with_tables(complete[name], form)
+        value = complete.get(name, {} if field.is_required() else None)
+        if isinstance(value, Mapping) and (form := form_of(field.annotation, value)):
+            complete[name] = _with_tables(value, form)
     return complete
 
 

@@ -24,7 +24,6 @@ from weft.folders.model_folder import (
     build_transformer,
     check_manifest,
     check_model,
-    find_model,
     load_tokenizers,
     read_config,
     tokenizer_names,
@@ -46,9 +45,8 @@ class Export(Settings):
     """The most tokens of a sentence on either side, <s> or </s> counted."""
 
 
-def engine_of(name: str | Path) -> Literal["native"] | Engine:
-    """What the folder that `name` means was made for."""
-    folder = find_model(name)
+def engine_of(folder: Path) -> Literal["native"] | Engine:
+    """The engine that a model folder was made for."""
     return read_export(folder).engine if (folder / EXPORT).exists() else "native"
 
 

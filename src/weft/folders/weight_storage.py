@@ -5,7 +5,7 @@ fp32 all the same. `NAME` in int8 stands beside `NAME.scale`, fp32, of as many n
 no rows (biases, the weights of norms) stays in fp16 there.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -44,21 +44,18 @@ def stored(weights: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]
 def restored(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights, fp32, that stand in these; what is stored in fp32 comes back as it is."""
     in_int8 = {name for name, tensor in weights.items() if tensor.dtype == torch.int8}
+    scales = {name + SCALE for name in in_int8}
     return {
         name: tensor * weights[name + SCALE][:, None] if name in in_int8 else tensor.float()
         for name, tensor in weights.items()
-        if not is_scale(name, in_int8)
+        if name not in scales
     }
 
 
 def weights_in(header: Header) -> Header:
     """The weights of a file without the scales that go with them."""
-    in_int8 = {name for name, (_, dtype) in header.items() if dtype == "I8"}
-    return {name: found for name, found in header.items() if not is_scale(name, in_int8)}
-
-
-def is_scale(name: str, in_int8: Collection[str]) -> bool:
-    return name.endswith(SCALE) and name.removesuffix(SCALE) in in_int8
+    scales = {name + SCALE for name, (_, dtype) in header.items() if dtype == "I8"}
+    return {name: found for name, found in header.items() if name not in scales}
 
 
 def storage_problems(header: Header) -> list[Problem]:

@@ -50,19 +50,21 @@ def load_for(
     With `others` an ensemble. Raises UsageError where a folder was made for another engine, and all that
     `load_translator` raises.
     """
-    folder, made_for = find_model(name), engine_of(name)
+    folders = {each: find_model(each) for each in (name, *others)}
+    engines = {each: engine_of(folder) for each, folder in folders.items()}
+    made_for = engines[name]
     if engine not in (None, made_for):
         if made_for == "native":
             how = f"export it first: weft export --model {name} --to {engine} --output FOLDER"
             raise UsageError(f"{name} is a model for weft's own engine; {how}")
         raise UsageError(f"{name} was exported for {made_for}; for {engine} start from the model that it was made of")
-    exported = {other: engine_of(other) for other in (name, *others) if engine_of(other) != "native"}
+    exported = {each: its for each, its in engines.items() if its != "native"}
     if others and exported:
-        listed = ", ".join(f"{other} was exported for {its}" for other, its in exported.items())
+        listed = ", ".join(f"{each} was exported for {its}" for each, its in exported.items())
         raise UsageError(f"an ensemble is searched by weft's own engine; {listed}")
     if made_for == "native":
         return load_translator(name, overrides, others=others)
-    return load_exported(folder, overrides)
+    return load_exported(folders[name], overrides)
 
 
 def load_exported(folder: Path, overrides: Sequence[str] = ()) -> "ExportedTranslator":
@@ -72,7 +74,8 @@ def load_exported(folder: Path, overrides: Sequence[str] = ()) -> "ExportedTrans
     engine's library, and RecipeError for settings that the engine cannot follow.
     """
     export, model = check_exported(folder)
-    model.resolved = override(model.resolved, overrides, f"the recipe of {folder}", CHANGEABLE)
+    if overrides:
+        model.resolved = override(model.resolved, overrides, f"the recipe of {folder}", CHANGEABLE)
     return ExportedTranslator(folder, export, model)
 
 
@@ -86,7 +89,7 @@ class ExportedTranslator(Translator):
         self.model, self.members = model, (model,)
         self.device = torch.device("cpu")
         self.decoding = model.recipe.decoding
-        self.folder, self.export = folder, export
+        self.folder, self.export, self.folders = folder, export, (folder,)
         refuse_decoding(export.engine, self.decoding, folder)
         threads = min(torch.get_num_threads(), choose_threads())
         self.engine = ENGINES[export.engine](folder, threads=threads)

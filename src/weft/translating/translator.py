@@ -98,6 +98,8 @@ class Translator:
 
     tells_attention = True
     """Whether the models are at hand that know where a translation looks in its text."""
+    folders: tuple[Path, ...] = ()
+    """The model folders that the members were read from, where they were."""
     _last_glossary: tuple[Glossary, Glossary] | None = None
     """One that was asked for, and as it reads where texts are normalized."""
 
@@ -472,20 +474,25 @@ def load_translator(
     torch.set_num_threads(min(torch.get_num_threads(), choose_threads()))
     keep_memory_pages()
     use_one_thread_after_fork()
-    model, *members = (load_best(each, overrides) for each in (name, *others))
-    return Translator(model, others=members)
+    loaded = [load_best(each, overrides) for each in (name, *others)]
+    first, *members = (model for model, _ in loaded)
+    translator = Translator(first, others=members)
+    translator.folders = tuple(folder for _, folder in loaded)
+    return translator
 
 
-def load_best(name: str | Path, overrides: Sequence[str]) -> TranslationModel:
-    """One of its models; raises the same."""
+def load_best(name: str | Path, overrides: Sequence[str]) -> tuple[TranslationModel, Path]:
+    """A model and the folder it was read from; raises as load_translator does."""
+    folder = find_model(name)
     try:
-        model = load_model(find_model(name))
+        model = load_model(folder)
     except (FileNotFoundError, ModelError):
-        if not (Path(name) / "run.json").is_file():
+        if (newer := find_model(name)) == folder:
             raise
-        model = load_model(find_model(name))  # a run that trains may just have replaced its best weights
-    model.resolved = override(model.resolved, overrides, f"the recipe of {name}", CHANGEABLE)
-    return model
+        folder, model = newer, load_model(newer)  # a run that trains has just replaced its best weights
+    if overrides:
+        model.resolved = override(model.resolved, overrides, f"the recipe of {name}", CHANGEABLE)
+    return model, folder
 
 
 def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
