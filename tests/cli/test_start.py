@@ -1,8 +1,7 @@
-"""Before it trains the command starts anew with a setting that glibc reads only then; once, and for that alone. And no
-command looks for garbage in what it imports."""
+"""Before it trains the command starts anew with a setting that glibc reads only then; once, and only for
+that."""
 
 import contextlib
-import gc
 import os
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli import loading, main, start
+from weft.cli import main, start
 
 pytestmark = pytest.mark.skipif(not start.is_glibc(), reason="the C library is not glibc")
 SETTING = "glibc.malloc.tcache_count=0"
@@ -84,24 +83,3 @@ def test_the_new_program_is_the_same_process_with_the_same_arguments(tmp_path: P
     ) as process:
         said, _ = process.communicate(timeout=60)
     assert said == f"{process.pid} {SETTING} train ä b.toml\n"
-
-
-def test_nothing_is_collected_while_torch_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "torch")
-    frozen = gc.get_freeze_count()
-    try:
-        with loading.without_collections():
-            assert not gc.isenabled()
-        assert gc.isenabled() and gc.get_freeze_count() > frozen
-    finally:
-        gc.unfreeze()
-
-
-def test_where_torch_is_there_already_collections_go_on() -> None:
-    import torch
-
-    assert torch.__name__ in sys.modules
-    frozen = gc.get_freeze_count()
-    with loading.without_collections():
-        assert gc.isenabled()
-    assert gc.get_freeze_count() == frozen

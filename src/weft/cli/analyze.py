@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Context, Exit, Option, echo
 
 from weft.cli.lines import open_input, read_texts
+from weft.cli.loading import require_task
 from weft.cli.options import DecodingOverrides, Html, InputFile, JsonLines, OneModel, only_model
 from weft.cli.outputs import STDOUT, refuse_place
 from weft.cli.rules import SENTENCES_OR_FILE, check_options
@@ -63,6 +64,7 @@ def analyze(
     from weft.evaluating.explanation import LongTranslationError, explain, refuse_unexplainable
     from weft.translating.exported import load_for
 
+    require_task([model], "analyze")
     translator = load_for(model, overrides or ())
     with open_input(text, input_file) as lines:
         texts = read_texts(lines, input_file)

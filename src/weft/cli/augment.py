@@ -5,6 +5,7 @@ from typing import Annotated
 
 from typer import Option, Typer, echo
 
+from weft.cli.loading import require_task
 from weft.cli.options import A_MODEL
 
 app = Typer(no_args_is_help=True, help="Make training pairs with a model; the same command continues after a stop.")
@@ -41,6 +42,7 @@ def back_translate(
     """Turn text of the target language into pairs, with a model that translates from target to source."""
     from weft.runs import augment
 
+    require_task([model], "augment")
     augment.back_translate(
         model, input_file, output, column=column, max_ratio=max_ratio, overrides=overrides or (), say=say
     )
@@ -59,6 +61,7 @@ def self_train(
     """Turn text of the source language into pairs, with a model that translates from source to target."""
     from weft.runs import augment
 
+    require_task([model], "augment")
     augment.self_train(
         model, input_file, output, column=column, max_ratio=max_ratio, overrides=overrides or (), say=say
     )
@@ -77,6 +80,7 @@ def distill(
     """Replace the targets of a corpus by the translations of teachers, for a student to learn from."""
     from weft.runs import augment
 
+    require_task(model, "augment")
     augment.distill(model, data, output, max_ratio=max_ratio, overrides=overrides or (), say=say)
 
 

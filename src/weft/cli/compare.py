@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Context, Option
 
 from weft.cli.evaluate import check_confidence
+from weft.cli.loading import require_task
 from weft.cli.options import (
     Comet,
     HasHeader,
@@ -106,6 +107,7 @@ def compare(
     from weft.metrics.translation import bleu_metric
 
     refuse_unusable(comet)
+    require_task((name for name in names if not Path(name).is_file()), "compare")
     translators = load_models(names, overrides or [])
     config = pairs_config(names, translators, str(data), source, target, columns, header)
     bleu_metric(config.target, None)  # raises before hours of translation

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Context, Exit, Option, echo
 
+from weft.cli.loading import require_task
 from weft.cli.options import Comet, Engine, Ensemble, Html, JsonFile, Latex, Markdown
 from weft.cli.outputs import STDOUT, give_results, refuse_places
 from weft.cli.rules import MODEL_NEEDED, Rule, check_options
@@ -89,6 +90,7 @@ def evaluate(
 
     refuse_unusable(comet)
     first, *others = models or []
+    require_task([first, *others], "evaluate")
     translator = load_for(first, overrides or (), engine, others=others)
     bleu_metric(translator.model.recipe.data.target, None)  # raises before hours of translation
     named = None if methods is None else parse_methods(methods, translator.model.resolved)

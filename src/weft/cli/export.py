@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from typer import Option, echo
 
+from weft.cli.loading import require_task
 from weft.cli.options import OneModel, only_model
 
 To = Annotated[Literal["ctranslate2", "onnx"], Option("--to", help="The engine that will run the model.")]
@@ -39,6 +40,7 @@ def export(
 ) -> None:
     """Write a model for another engine, and compare the translations of both."""
     model = only_model(models, "export")
+    require_task([model], "export")
     from weft.export.folder import export_model
 
     export_model(

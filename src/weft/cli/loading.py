@@ -1,9 +1,11 @@
-"""What verbs do before they use a model: import torch quickly."""
+"""What verbs do before they load a model: import torch quickly, and refuse models of another task."""
 
 import gc
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+from weft.errors import UsageError
 
 
 @contextmanager
@@ -19,3 +21,17 @@ def without_collections() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def require_task(models: Iterable[str], verb: str, task: str = "translation") -> None:
+    """Raise UsageError for a model that was trained for another task than the one that `verb` is for."""
+    from weft.config.toml import read_toml
+    from weft.folders.model_folder import CONFIG, find_model
+
+    for name in models:
+        found = task
+        config = find_model(name) / CONFIG
+        with suppress(OSError, ValueError):  # loading the model reports what is wrong with the file
+            found = str(read_toml(config.read_text(encoding="utf-8")).get("task", task))
+        if found != task:
+            raise UsageError(f"weft {verb} needs a model for {task}; {name} is one for {found}")

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from typer import Context, Option
 
+from weft.cli.loading import require_task
 from weft.cli.options import JsonFile, OneModel, only_model
 from weft.cli.outputs import give_results, refuse_places
 from weft.cli.rules import Rule, check_options
@@ -99,6 +100,7 @@ def score_by_model(
     from weft.evaluating.forced import score_pairs
     from weft.translating.exported import load_for
 
+    require_task([model], "score")
     translator = load_for(model, overrides)
     found = score_pairs(translator, read_corpora([str(data)], translator.model.recipe.data, Path()))
     rows = (output, lambda: "".join("\t".join(row) + "\n" for row in found.rows()))

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from typer import BadParameter, Context, Option, echo
 
-from weft.cli.loading import without_collections
+from weft.cli.loading import require_task, without_collections
 from weft.cli.options import A_MODEL, DecodingOverrides, Engine, finite
 from weft.cli.rules import Rule, check_options
 from weft.errors import MissingExtraError, UsageError
@@ -195,6 +195,7 @@ def serve(
         from weft.serving.models import Models, Source
         from weft.serving.service import Service
 
+    require_task(models or (), "serve")
     names = frozenset(name.lower() for name in allow_host or ())
     hosts = (names | LOOPBACK_NAMES) if names or not is_public else None
     keys = Keys() if api_keys is None else read_keys(api_keys)

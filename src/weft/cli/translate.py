@@ -12,7 +12,7 @@ from typer import Argument, Context, Option, echo
 
 from weft.cli.displays import choose_display
 from weft.cli.lines import open_input, open_output, read_texts
-from weft.cli.loading import without_collections
+from weft.cli.loading import require_task, without_collections
 from weft.cli.options import DecodingOverrides, Engine, Ensemble, InputFile, JsonLines, OutputFile
 from weft.cli.outputs import STDOUT, refuse_place
 from weft.cli.rules import MODEL_NEEDED, SENTENCES_OR_FILE, Rule, check_options
@@ -160,6 +160,7 @@ def translate(
         from weft.translating.passages import PassageTranslator
 
     first, *others = models or []
+    require_task([first, *others], "translate")
     translator = load_for(first, overrides or (), engine, others=others)
     if text is not None and alternatives_after is not None:
         sentence, prefix = read_arguments([text[0], alternatives_after])

@@ -1,0 +1,57 @@
+"""Before a model is loaded: models of another task are refused by name, and imports are not slowed by collections."""
+
+import gc
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from weft.cli import loading
+
+Weft = Callable[..., tuple[int, str, str]]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("translate", "--model", "lm", "你好"),
+        ("analyze", "--model", "lm", "你好"),
+        ("evaluate", "--model", "lm", "--data", "p.tsv"),
+        ("score", "--model", "lm", "--data", "p.tsv"),
+        ("compare", "lm", "zh-en", "--data", "p.tsv"),
+        ("export", "--model", "lm", "--to", "onnx", "--output", "out"),
+        ("serve", "--model", "lm"),
+        ("augment", "self-train", "--model", "lm", "--input", "p.txt", "--output", "o.tsv"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_model_of_another_task_is_refused_by_name(
+    weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = Path(shutil.copytree(tiny_run / "run", "lm")) / "config.toml"
+    config.write_text(config.read_text(encoding="utf-8").replace('"translation"', '"language-model"', 1), "utf-8")
+    said = f"weft: weft {arguments[0]} needs a model for translation; lm is one for language-model\n"
+    assert weft(*arguments) == (2, "", said)
+
+
+def test_nothing_is_collected_while_torch_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(loading.sys.modules, "torch")
+    frozen = gc.get_freeze_count()
+    try:
+        with loading.without_collections():
+            assert not gc.isenabled()
+        assert gc.isenabled() and gc.get_freeze_count() > frozen
+    finally:
+        gc.unfreeze()
+
+
+def test_where_torch_is_there_already_collections_go_on() -> None:
+    import torch
+
+    assert torch.__name__ in loading.sys.modules
+    frozen = gc.get_freeze_count()
+    with loading.without_collections():
+        assert gc.isenabled()
+    assert gc.get_freeze_count() == frozen
