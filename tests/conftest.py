@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 if TYPE_CHECKING:
-    from weft.folders.model_folder import Learned, TranslationModel
+    from weft.folders.model_folder import TranslationModel
 
 SOURCES = Path(__file__).parents[1] / "src"
 # A module without such annotations has types alone, which `make check` proves; checking them took a third of the time.
@@ -106,7 +106,7 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     Random weights and the vocabularies of tiny_run. It reads its source closely, and bytes are improbable.
     """
     from weft.config import changed
-    from weft.folders.model_folder import build_transformer, find_model, load_model, save_model
+    from weft.folders.model_folder import Learned, build_transformer, find_model, load_model, save_model
     from weft.text.kinds import pieces_of
     from weft.text.word_ranges import BYTE
 
@@ -138,7 +138,7 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def random_model(tiny_run: Path) -> "TranslationModel":
     """2+2 layers, 64 wide, random weights, the vocabularies of tiny_run."""
     from weft.config import resolve
-    from weft.folders.model_folder import build_transformer, find_model, load_model
+    from weft.folders.model_folder import Learned, build_transformer, find_model, load_model
     from weft.folders.recipes import TranslationRecipe
 
     trained = load_model(find_model(tiny_run / "run"))
