@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ import pytest
 from weft.data import starter
 
 BUDGET = 30.0
-PAIRS = 3_000
-"""Of the starter corpus; so few that most of the budget is left for training, on a busy machine too."""
+PAIRS = 1_000
+"""Training pairs, so few that most of the budget is left for training, on a busy machine too."""
 
 RECIPE = """\
 [data]
@@ -41,7 +42,9 @@ method = "greedy"
 
 
 @pytest.mark.timeout(180)
-def test_a_run_with_a_budget_uses_it_and_says_how_it_came_out(tmp_path: Path) -> None:
+def test_a_run_with_a_budget_uses_it_and_says_how_it_came_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weft: Callable[..., tuple[int, str, str]]
+) -> None:
     starter.write(tmp_path)
     for name, kept in (("train.tsv", PAIRS), ("valid.tsv", 100)):
         lines = (tmp_path / name).read_text(encoding="utf-8").splitlines(keepends=True)
@@ -56,9 +59,10 @@ def test_a_run_with_a_budget_uses_it_and_says_how_it_came_out(tmp_path: Path) ->
 
     recorded = json.loads((tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     assert recorded["budget_seconds"] == BUDGET
-    assert 0.3 * BUDGET < recorded["used_seconds"] < passed < 3 * BUDGET  # what else the machine does is not known here
+    assert 0.3 * BUDGET < recorded["used_seconds"] < passed < 3 * BUDGET  # the machine may be busy with other work
     recipe = (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
     assert f"steps = {recorded['step']}  # measured\n" in recipe
 
-    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert again.returncode == 0 and "is finished" in again.stderr
+    monkeypatch.chdir(tmp_path)
+    exit_code, _, error = weft(*command[3:])
+    assert exit_code == 0 and "is finished" in error
