@@ -134,28 +134,44 @@ def once(words: Sequence[str]) -> set[str]:
     return {word for word, count in Counter(words).items() if count == 1}
 
 
-def best_divisions(attention: Float[np.ndarray, "words source_words"]) -> Int[np.ndarray, " source_places"]:
+def best_divisions(attention: Float[np.ndarray, "words source_words"]) -> Int[np.ndarray, "leanings source_places"]:
     """For each place of the source the place of the translation that divides it best: the words before it attend most
-    to what is before, those after it to what is after. Between equals, and for words without attention, the proportion
-    of the words decides."""
-    rows, columns = ((attention.max(axis, initial=0) < 1).nonzero()[0] for axis in (1, 0))
-    votes = attention.copy()
-    if len(rows) and len(columns):
-        votes[rows, columns[((np.arange(len(rows)) + 0.5) * len(columns) / len(rows)).astype(int)]] += PROPORTION
+    to what is before, those after it to what is after.
+
+    Words without attention attend in proportion to their place. One that is divided itself belongs to what follows for
+    a mark that leans to the left (0), to what it is more of (1), or to what is before for one that leans to the right
+    (2), so that an element keeps a word.
+    """
+    votes = attention + PROPORTION * in_proportion(attention)
     before = np.cumsum(np.pad(votes, ((0, 0), (1, 0))), axis=1)
     gains = 2 * before - votes.sum(1, keepdims=True)
-    return np.cumsum(np.pad(gains, ((1, 0), (0, 0))), axis=0).argmax(0)
+    leanings = PROPORTION * np.array([-0.999, 0, 0.999])[:, None, None]
+    return np.cumsum(np.pad(gains + leanings, ((0, 0), (1, 0), (0, 0))), axis=1).argmax(1)
+
+
+def in_proportion(attention: Float[np.ndarray, "words source_words"]) -> Float[np.ndarray, "words source_words"]:
+    """How much of each word covers each word of the source, if those that are certain of none divide the text alike."""
+    found = np.zeros(attention.shape)
+    rows, columns = ((attention.max(axis, initial=0) < 1).nonzero()[0] for axis in (1, 0))
+    theirs, ours = (np.linspace(0, len(rows), len(of) + 1) for of in (rows, columns))
+    overlap = np.minimum(theirs[1:, None], ours[1:]) - np.maximum(theirs[:-1, None], ours[:-1])
+    found[np.ix_(rows, columns)] = np.maximum(overlap, 0)
+    return found
 
 
 def places_of(
-    marks: Sequence[Mark], ours: Words, divisions: Int[np.ndarray, " source_places"], spans: Sequence[tuple[int, int]]
+    marks: Sequence[Mark],
+    ours: Words,
+    divisions: Int[np.ndarray, "leanings source_places"],
+    spans: Sequence[tuple[int, int]],
 ) -> Iterator[int]:
     """The place of each mark on its own, never before that of the mark before it, and never within a span."""
     last = 0
     for mark in marks:
         before = bisect_right(ours.ends, mark.place)
         is_inside_word = before < len(ours) and ours.starts[before] < mark.place
-        place = int(divisions[before + (is_inside_word and mark.is_closing)])
+        leaning = 2 if mark.is_closing else 0 if mark.leans else 1
+        place = int(divisions[leaning, before + (is_inside_word and mark.is_closing)])
         for begin, end in spans:
             if begin < place < end:
                 place = end if mark.is_closing else begin
