@@ -1,6 +1,6 @@
 """The attention between texts and their translations, by which tags are put back (text/mark_placement.py).
 
-pieces      the mean over all heads of all layers, which finds more right words than any single head (bench/alignment.py)
+pieces      the mean over all heads of all layers, which finds more right words than any one (bench/alignment.py)
 words       the mean over the pieces of a target word, the sum over those of a source word; without this step, fewer
             Chinese words are found (bench/markup.py: 189 of 344 instead of 256)
 characters  each gives the attention of its word, and shares what its word receives
