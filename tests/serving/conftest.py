@@ -16,13 +16,17 @@ from weft.serving import models
 from weft.serving.admission import App, ServerState
 from weft.serving.app import make_app
 from weft.serving.detection import Detector
-from weft.serving.keys import Keys
+from weft.serving.keys import Keys, line_for
 from weft.serving.limits import Limits
 from weft.serving.metrics import Metrics
 from weft.serving.models import Models, Source
 from weft.serving.server import Address, bound_port, make_server
 from weft.serving.service import Service
 from weft.translating.translator import Translation, Translator, load_translator
+
+KEY = "weft-secret"
+KEYS = Keys((bytes.fromhex(line_for(KEY, "")),))
+HELLO = {"q": "hello", "source": "zh", "target": "en"}
 
 
 class Echo(Translator):

@@ -5,19 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.serving.conftest import MakeService, ask
+from tests.serving.conftest import HELLO, KEY, KEYS, MakeService, ask
 
 from weft.errors import UsageError
 from weft.serving.admission import Admission, ServerState
 from weft.serving.app import POLICIES, make_app
-from weft.serving.keys import Keys, line_for
+from weft.serving.keys import Keys
 from weft.serving.limits import Limits
 from weft.serving.metrics import Metrics
 from weft.serving.service import Service
-
-KEY = "weft-secret"
-KEYS = Keys((bytes.fromhex(line_for(KEY, "")),))
-HELLO = {"q": "你好", "source": "zh", "target": "en"}
 
 
 class Wire:

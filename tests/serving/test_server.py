@@ -20,22 +20,18 @@ from unittest.mock import Mock
 
 import httpx
 import pytest
-from tests.serving.conftest import MakeService, echo_of, serving, wait_until
+from tests.serving.conftest import HELLO, KEY, KEYS, MakeService, echo_of, serving, wait_until
 
 from weft.errors import UsageError
 from weft.serving import models
-from weft.serving.keys import Keys, line_for
 from weft.serving.server import Lifecycle, is_idle
-
-KEYS = Keys((bytes.fromhex(line_for("k", "")),))
-HELLO = {"q": "hello", "source": "zh", "target": "en"}
 
 
 def test_libretranslates_client_from_the_package_index_works_unchanged(make_service: MakeService) -> None:
     from libretranslatepy import LibreTranslateAPI
 
     with serving(make_service(KEYS)) as (address, _):
-        client = LibreTranslateAPI(address, api_key="k")
+        client = LibreTranslateAPI(address, api_key=KEY)
         assert client.translate("hello, you & me", "zh", "en") == "HELLO, YOU & ME"
         assert client.detect("Hello, my friend")[0]["language"] == "en"
         assert [language["code"] for language in client.languages()] == ["en", "zh"]
@@ -48,7 +44,7 @@ def test_libretranslates_client_from_the_package_index_works_unchanged(make_serv
 def test_openais_client_works_unchanged(make_service: MakeService) -> None:
     import openai
 
-    with serving(make_service(KEYS)) as (address, _), openai.OpenAI(base_url=f"{address}/v1", api_key="k") as client:
+    with serving(make_service(KEYS)) as (address, _), openai.OpenAI(base_url=f"{address}/v1", api_key=KEY) as client:
         assert [model.id for model in client.models.list()] == ["run"]
         completion = client.chat.completions.create(model="run", messages=[{"role": "user", "content": "hello"}])
         assert completion.choices[0].message.content == "HELLO"
@@ -118,7 +114,7 @@ def test_models_are_changed_under_load_and_no_request_is_lost(make_service: Make
     def ask() -> None:
         with httpx.Client(base_url=address, timeout=30) as client:
             for number in range(40):
-                body = {"q": [f"a {number}", f"b {number}"], "source": "zh", "target": "en", "api_key": "k"}
+                body = {"q": [f"a {number}", f"b {number}"], "source": "zh", "target": "en", "api_key": KEY}
                 found.append((body["q"], client.post("/translate", json=body).json().get("translatedText")))
 
     with serving(service) as (address, _), httpx.Client(base_url=address, timeout=30) as client:
@@ -126,7 +122,9 @@ def test_models_are_changed_under_load_and_no_request_is_lost(make_service: Make
         for thread in threads:
             thread.start()
         wait_until(lambda: bool(first.calls))
-        reloads = [client.post("/weft/reload", headers={"Authorization": "Bearer k"}).status_code for _ in range(5)]
+        reloads = [
+            client.post("/weft/reload", headers={"Authorization": f"Bearer {KEY}"}).status_code for _ in range(5)
+        ]
         for thread in threads:
             thread.join()
     assert reloads == [200] * 5

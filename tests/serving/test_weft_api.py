@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serving.conftest import MakeService, ask, echo_of
+from tests.serving.conftest import KEY, KEYS, MakeService, ask, echo_of
 
 from weft.errors import UsageError
 from weft.serving import models, weft_api
 from weft.serving.app import make_app
 from weft.serving.batching import Worker
 from weft.serving.detection import Detector
-from weft.serving.keys import Keys, line_for
 from weft.serving.models import Models, Source, ids_of
 from weft.serving.service import Service
 from weft.serving.weft_api import reload_models
@@ -148,10 +147,10 @@ def test_an_explanation_has_a_row_of_attention_for_each_target_piece(real_app: A
 def test_a_reload_needs_a_key(make_service: MakeService) -> None:
     refused = ask(make_app(make_service()), "POST", "/weft/reload")
     assert (refused.status_code, "kill -HUP" in refused.json()["error"]) == (403, True)
-    service = make_service(Keys((bytes.fromhex(line_for("k", "")),)))
+    service = make_service(KEYS)
     before = echo_of(service)
     assert ask(make_app(service), "POST", "/weft/reload").status_code == 401
-    answer = ask(make_app(service), "POST", "/weft/reload", headers={"Authorization": "Bearer k"})
+    answer = ask(make_app(service), "POST", "/weft/reload", headers={"Authorization": f"Bearer {KEY}"})
     assert (answer.status_code, answer.json()) == (200, {"status": "reloaded"})
     assert echo_of(service) is not before
 
@@ -159,7 +158,7 @@ def test_a_reload_needs_a_key(make_service: MakeService) -> None:
 def test_if_new_models_fail_to_load_the_old_ones_stay(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = make_service(Keys((bytes.fromhex(line_for("k", "")),)))
+    service = make_service(KEYS)
     before = echo_of(service)
 
     def fail(*arguments: Any) -> Any:
@@ -167,10 +166,10 @@ def test_if_new_models_fail_to_load_the_old_ones_stay(
 
     monkeypatch.setattr(models, "load_for", fail)
     app = make_app(service)
-    answer = ask(app, "POST", "/weft/reload", headers={"Authorization": "Bearer k"})
+    answer = ask(app, "POST", "/weft/reload", headers={"Authorization": f"Bearer {KEY}"})
     assert (answer.status_code, answer.json()) == (409, {"error": "there is no model"})
     assert echo_of(service) is before
-    assert ask(app, "POST", "/translate", json={**TEXT, "api_key": "k"}).status_code == 200
+    assert ask(app, "POST", "/translate", json={**TEXT, "api_key": KEY}).status_code == 200
 
 
 def test_new_models_loaded_before_one_that_fails_are_freed(
