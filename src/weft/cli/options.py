@@ -31,7 +31,16 @@ Comet = Annotated[Path | None, Option("--comet", help="Also score with this chec
 
 # Recipes and runs
 
-RecipeFile = Annotated[Path, Argument(help="The recipe, a TOML file.")]
+
+def readable(recipe: Path) -> Path:
+    """A callback that raises the error for a recipe that cannot be read before anything heavy is imported."""
+    from weft.config.recipe import parse_toml, read_text
+
+    parse_toml(read_text(recipe), recipe)
+    return recipe
+
+
+RecipeFile = Annotated[Path, Argument(callback=readable, help="The recipe, a TOML file.")]
 RunFolder = Annotated[Path | None, Option("--run", help="The run folder; by default runs/ and the recipe's name.")]
 DataRoot = Annotated[
     Path | None,

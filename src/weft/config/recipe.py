@@ -59,7 +59,7 @@ def read_recipe(
     not suit another machine. So are retired keys whose origin is "default". Raises UsageError if the file does not
     exist, and RecipeError with all problems of its content and of the overrides.
     """
-    text = _read_text(Path(path))
+    text = read_text(Path(path))
     document = parse_toml(text, path)
     if of_the_machine:
         document = _without_measured(document, text, of_the_machine)
@@ -161,7 +161,7 @@ def choose_recipe_model(
     Raises what `read_recipe` raises, and RecipeError, with a near match, for an unknown task.
     """
     subject = "the recipe" if isinstance(recipe, Mapping) else recipe
-    document = recipe if isinstance(recipe, Mapping) else parse_toml(_read_text(Path(recipe)), recipe)
+    document = recipe if isinstance(recipe, Mapping) else parse_toml(read_text(Path(recipe)), recipe)
     task = document.get("task", "translation")
     where = _with_brief("task", task)
     for override in _parse_overrides(overrides)[0]:
@@ -363,7 +363,8 @@ def _with_brief(key: str, value: Any) -> str:
     return f"{key} = {written}" if len(written) <= 40 else key
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a recipe; raises UsageError for a path that is not a file, with a near match if there is one."""
     try:
         if path.is_dir():
             raise UsageError(f"{path} is a folder; a recipe is a TOML file")
