@@ -8,8 +8,6 @@ import fcntl
 import gzip
 import hashlib
 import json
-import os
-import pickle
 import shutil
 import struct
 import subprocess
@@ -231,11 +229,6 @@ def unequal_text_files(place: Place) -> None:
     place.write("a.en", "one\n")
 
 
-def folder_for_a_corpus(place: Place) -> None:
-    (place / "train.tsv").unlink()
-    (place / "train.tsv").mkdir()
-
-
 CORPORA = [
     Case(
         "no such corpus",
@@ -246,36 +239,12 @@ CORPORA = [
     Case(
         "no such data root", (*TRAIN, "--data", "nowhere"), 1, ("train.tsv", "valid.tsv", "does not exist (looked in")
     ),
-    Case("a folder for a corpus", TRAIN, 1, ("train.tsv", "is a folder, not a file"), folder_for_a_corpus),
-    Case("an empty file", TRAIN, 1, ("train.tsv", "the file is empty"), corpus("")),
-    Case("only a header", TRAIN, 1, ("train.tsv", "holds no sentence pair"), corpus("zh\ten\n")),
     Case(
         "commas in place of tabs",
         TRAIN,
         1,
         ("train.tsv: line 1", "has no tab: zh,en", "tabs, not by commas"),
         corpus("zh,en\n一,one\n"),
-    ),
-    Case(
-        "no column of that name",
-        TRAIN,
-        1,
-        ("train.tsv: line 1", "no column `en`", "the header names: zh, english", "data.columns"),
-        corpus("zh\tenglish\n一\tone\n"),
-    ),
-    Case(
-        "a line with another number of columns",
-        TRAIN,
-        1,
-        ("train.tsv: line 3", "has 1 columns where the header has 2"),
-        corpus("zh\ten\n一\tone\n二\n"),
-    ),
-    Case(
-        "an empty side",
-        TRAIN,
-        1,
-        ("train.tsv: line 3", "the target side is empty", 'data.empty_sides = "drop"'),
-        corpus("zh\ten\n一\tone\n二\t \n"),
     ),
     Case(
         "corpus not UTF-8",
@@ -299,31 +268,10 @@ CORPORA = [
         corpus(gzip.compress(b"zh\ten\n")[:-4], "a.tsv.gz"),
     ),
     Case(
-        "text named as an archive",
-        train_on("'a.tsv.gz'"),
-        1,
-        ("a.tsv.gz", "cannot be read"),
-        corpus("zh\ten\n一\tone\n", "a.tsv.gz"),
-    ),
-    Case(
-        "broken JSONL",
-        train_on("'a.jsonl'"),
-        1,
-        ("a.jsonl: line 2", "is no JSON object"),
-        corpus('{"zh": "一", "en": "one"}\n{"zh": "二"\n', "a.jsonl"),
-    ),
-    Case(
         "every pair too long",
         (*TRAIN, "--set", "data.max_length=1"),
         1,
         ("every training pair is longer than data.max_length = 1 pieces",),
-    ),
-    Case(
-        "nothing but controls on a side",
-        TRAIN,
-        1,
-        ("train.tsv", "line 2  the source side is empty"),
-        corpus("zh\ten\n\x00\tone\n"),
     ),
     Case(
         "a broken file among those to validate on",
@@ -370,18 +318,6 @@ def other_shapes(place: Place) -> None:
     place.seal()
 
 
-class Payload:
-    """What a pickle would run when it is opened."""
-
-    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
-        return os.system, ("touch owned",)
-
-
-def link_in_the_folder(place: Place) -> None:
-    (place / "model/config.toml").unlink()
-    (place / "model/config.toml").symlink_to("/etc/hostname")
-
-
 def outside(place: Place) -> None:
     files = json.loads((place / "model/manifest.json").read_text(encoding="utf-8"))["files"]
     manifest(files={**files, "../tiny.toml": hashlib.sha256((place / "tiny.toml").read_bytes()).hexdigest()})(place)
@@ -414,20 +350,6 @@ MODELS = [
         damaged("model.safetensors", one_byte_changed),
     ),
     Case(
-        "one bit of a tokenizer flipped",
-        TRANSLATE,
-        1,
-        ("tokenizer.source.model", ALTERED),
-        damaged("tokenizer.source.model", one_byte_changed),
-    ),
-    Case(
-        "weights cut short",
-        TRANSLATE,
-        1,
-        ("model.safetensors", ALTERED),
-        damaged("model.safetensors", lambda content: content[:-100]),
-    ),
-    Case(
         "weights cut short under a true manifest",
         TRANSLATE,
         1,
@@ -440,13 +362,6 @@ MODELS = [
         1,
         ("model.safetensors", "cannot be read"),
         damaged("model.safetensors", lambda content: struct.pack("<Q", 2**62) + content[8:], sealed=True),
-    ),
-    Case(
-        "a pickle for weights",
-        TRANSLATE,
-        1,
-        ("model.safetensors", "cannot be read"),
-        damaged("model.safetensors", lambda _: pickle.dumps(Payload()), sealed=True),
     ),
     Case(
         "weights of other shapes",
@@ -490,7 +405,6 @@ MODELS = [
         ("tokenizer.source_script", "is still `auto`"),
         config('source_script = "simplified"', 'source_script = "auto"'),
     ),
-    Case("a link in the folder", TRANSLATE, 1, ("config.toml", "is a link or no plain file"), link_in_the_folder),
     Case("a newer format", TRANSLATE, 1, ("manifest.json", "names format 2", "reads format 1"), manifest(format=2)),
     Case("a file outside the folder", TRANSLATE, 1, ("../tiny.toml", "leads out of the folder"), outside),
     Case(
