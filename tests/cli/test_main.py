@@ -117,7 +117,7 @@ def test_a_wrong_command_exits_with_2(weft: Weft, command: tuple[str, ...]) -> N
 def test_a_reader_that_has_gone_away_is_no_defect() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "weft", "config", "schema"]
+    command = [sys.executable, "-m", "weft", "corpus", "list", "--json"]
     answer = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert (answer.returncode, answer.stderr) == (1, b"")
@@ -196,7 +196,7 @@ def outcome(*arguments: str, stdout: int | None = None, buffered: bool = True, b
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
 @pytest.mark.parametrize("buffered", [True, False], ids=["buffered", "PYTHONUNBUFFERED"])
-@pytest.mark.parametrize("arguments", [("config", "schema"), ("--version",)], ids=" ".join)
+@pytest.mark.parametrize("arguments", [("corpus", "list", "--json"), ("--version",)], ids=" ".join)
 def test_a_full_disk_behind_stdout_is_one_message_and_exit_code_1(arguments: tuple[str, ...], buffered: bool) -> None:
     with open("/dev/full", "wb") as full:
         found = outcome(*arguments, stdout=full.fileno(), buffered=buffered)
