@@ -32,8 +32,9 @@ def test_a_model_of_another_task_is_refused_by_name(
     monkeypatch.chdir(tmp_path)
     config = Path(shutil.copytree(tiny_run / "run", "lm")) / "config.toml"
     config.write_text(config.read_text(encoding="utf-8").replace('"translation"', '"language-model"', 1), "utf-8")
-    said = f"weft: weft {arguments[0]} needs a model for translation; lm is one for language-model\n"
-    assert weft(*arguments) == (2, "", said)
+    code, out, error = weft(*arguments)
+    assert (code, out) == (2, "")
+    assert f"weft {arguments[0]} needs a model for translation; lm is one for language-model" in error
 
 
 def test_nothing_is_collected_while_torch_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:

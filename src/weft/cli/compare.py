@@ -107,7 +107,6 @@ def compare(
     from weft.metrics.translation import bleu_metric
 
     refuse_unusable(comet)
-    require_task((name for name in names if not Path(name).is_file()), "compare")
     translators = load_models(names, overrides or [])
     config = pairs_config(names, translators, str(data), source, target, columns, header)
     bleu_metric(config.target, None)  # raises before hours of translation
@@ -148,7 +147,9 @@ def load_models(names: Sequence[str], overrides: list[str]) -> list["Translator 
     problems: list[Problem] = []
     for name in names:
         try:
-            found.append(None if Path(name).is_file() else load_translator(name, overrides))
+            if is_model := not Path(name).is_file():
+                require_task([name], "compare")
+            found.append(load_translator(name, overrides) if is_model else None)
         except UsageError as error:
             problems.append(Problem(name, str(error)))
     if problems:
