@@ -24,8 +24,7 @@ from weft.training.config import Interval, TrainingConfig
 from weft.training.loss_config import GuidedLossConfig
 from weft.training.metric import Metric
 from weft.training.optimizers import Both
-from weft.training.progress import Progress, Window
-from weft.training.recovery import LossLevel
+from weft.training.progress import LossLevel, Progress, Window
 from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.signals import stop_on_signal
 from weft.training.task import Evaluation, Loss
@@ -416,7 +415,7 @@ def test_an_update_whose_loss_or_gradient_is_no_number_moves_nothing(tmp_path: P
     assert trainer.progress.window == window
     assert trainer.progress.skipped == 1
     assert watched(trainer).messages == [
-        f"step 1 is left out, since its {'gradient' if where == 'gradient' else 'loss'} is infinite or NaN; "
+        f"step 1 is skipped, since its {'gradient' if where == 'gradient' else 'loss'} is infinite or NaN; "
         f"what was in it is in {tmp_path / 'skipped.jsonl'}"
     ]
 
@@ -645,7 +644,7 @@ def test_a_validation_without_memory_is_one_clear_error(tmp_path: Path) -> None:
 @pytest.fixture
 def judged_by_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The training loss is looked at once an epoch and not every fifty updates."""
-    monkeypatch.setattr("weft.training.recovery.JUDGED_OVER", STEPS_PER_EPOCH)
+    monkeypatch.setattr("weft.training.progress.JUDGED_OVER", STEPS_PER_EPOCH)
 
 
 def diverging(nll: list[float], valid: list[float], validated: int = 0) -> Fit:
@@ -1048,7 +1047,7 @@ def test_a_trial_goes_back_to_a_mean_where_that_is_the_best(tmp_path: Path) -> N
     longer.restore(step)
     trained_on = weights(longer)
     longer.progress.validations_since_best = 1
-    longer.go_back_when_lost()
+    longer.restore_best_after_lost_patience()
     best = longer.read_weights(longer.run.checkpoint(step))
     assert all(torch.equal(best[name], weight) for name, weight in longer.model.named_parameters())
     assert not same(weights(longer), trained_on)

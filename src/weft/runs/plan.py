@@ -43,7 +43,7 @@ from weft.runs.train import (
 from weft.runs.trial import TranslationTrainer, Trial, run_seconds, target_tokens, times_due, try_out
 from weft.runtime import keep_memory_pages, keep_programs
 from weft.training.recording import Recorded
-from weft.training.recovery import naming_lack_of_memory
+from weft.training.rescue import explaining_out_of_memory
 from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors
 from weft.training.task import Listener
 
@@ -167,7 +167,7 @@ class Plan:
         ]
 
 
-@naming_lack_of_memory()
+@explaining_out_of_memory()
 def plan(
     recipe: str | Path | Mapping[str, Any],
     *,

@@ -79,7 +79,7 @@ from weft.training.averaging import Weights
 from weft.training.config import TrainingConfig
 from weft.training.distributed import ALONE, Ranks, joined
 from weft.training.progress import Progress
-from weft.training.recovery import naming_lack_of_memory
+from weft.training.rescue import explaining_out_of_memory
 from weft.training.run_folder import DIAGNOSIS, RunFolder, RunStatus
 from weft.training.signals import StopRequest, stop_on_signal
 from weft.training.task import Listener
@@ -153,7 +153,7 @@ def as_if_alone() -> Iterator[None]:
         yield
 
 
-@naming_lack_of_memory()
+@explaining_out_of_memory()
 def train_translation(
     resolved: Resolved[TranslationRecipe],
     *,

@@ -7,15 +7,13 @@ import re
 import pytest
 import torch
 
-from weft.errors import WeftError
-from weft.training.recovery import (
+from weft.errors import WeftError, is_out_of_memory
+from weft.training.progress import JUDGED_OVER, LossLevel
+from weft.training.rescue import (
     FALLBACK_FACTOR,
-    JUDGED_OVER,
     MOST_FALLBACKS,
-    LossLevel,
+    explaining_out_of_memory,
     is_much_worse,
-    is_out_of_memory,
-    naming_lack_of_memory,
 )
 
 # Memory
@@ -50,13 +48,13 @@ def test_so_is_what_it_says_elsewhere(error: Exception) -> None:
 )
 def test_other_errors_are_others(error: Exception) -> None:
     assert not is_out_of_memory(error)
-    with pytest.raises(type(error), match=re.escape(str(error))), naming_lack_of_memory():
+    with pytest.raises(type(error), match=re.escape(str(error))), explaining_out_of_memory():
         raise error
 
 
 def test_memory_that_nothing_helps_against_is_one_clear_error() -> None:
     said = "memory ran out where smaller training batches do not help"
-    with pytest.raises(WeftError, match=said), naming_lack_of_memory():
+    with pytest.raises(WeftError, match=said), explaining_out_of_memory():
         raise MemoryError
 
 
