@@ -70,7 +70,7 @@ def stop_once(folder: Path, number: signal.Signals, to_group: bool, figures: dic
             raise SystemExit(f"{number.name} did not stop the run in {LONGEST_RUN:.0f} s") from None
     figures["slowest"] = max(figures["slowest"], round(time.monotonic() - began, 2))
     figures["signals"] += 1
-    message = re.search(r"weft: stopped at step (\d+) and saved; the same command goes on from here\n\Z", said)
+    message = re.search(r"weft: stopped at step (\d+) and saved; the same command continues from here\n\Z", said)
     is_saved = message is not None and last_step(run) == int(message[1])
     figures["stopped"] += is_training and is_saved and running.returncode == 3 and not is_alive(running.pid)
     figures["most_steps"] = max(figures["most_steps"], last_step(run) - steps)

@@ -239,6 +239,6 @@ def test_a_signal_leaves_nothing_of_a_file_that_was_begun(tmp_path: Path) -> Non
         assert process.wait(30) == 3
         assert (
             process.stderr is not None
-            and "so nothing was written; the same command begins anew" in process.stderr.read()
+            and "so nothing was written; the same command starts over" in process.stderr.read()
         )
     assert not [*tmp_path.iterdir()]

@@ -152,7 +152,7 @@ RECIPES = [
             *("must be at most 96", 'training.epochs = "ten"', "expected a whole number", "did you mean `onecycle`?"),
             *(
                 "training.validate_every",
-                'expected a time such as "200 steps"',
+                'expected an interval such as "200 steps"',
                 "training.betas",
                 "must be less than 1",
             ),
@@ -180,7 +180,7 @@ RECIPES = [
         "two batch sizes",
         TRAIN,
         2,
-        ("training.batch_sentences", "is given beside batch_tokens; give one of them"),
+        ("training.batch_sentences", "conflicts with batch_tokens; give one of them"),
         recipe("epochs = 1", "epochs = 1\nbatch_tokens = 99"),
     ),
     Case(

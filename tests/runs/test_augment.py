@@ -245,7 +245,7 @@ def test_a_signal_stops_it_behind_the_chunk_and_the_same_call_goes_on(model: Pat
             os.kill(os.getpid(), signal.SIGTERM)
 
     output = text.with_name("st.tsv")
-    with pytest.raises(Stopped, match="stopped after text 6 of 16; the same command goes on from here"):
+    with pytest.raises(Stopped, match="stopped after text 6 of 16; the same command continues from here"):
         self_train(model, text, output, max_ratio=99, say=say)
     said.clear()
     assert self_train(model, text, output, max_ratio=99, say=said.append).pairs == 16

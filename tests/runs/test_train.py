@@ -146,7 +146,7 @@ def test_a_run_that_was_stopped_ends_bit_for_bit_like_one_that_was_not(
     given, run = recipe(training={"validate_every": "3 steps"}), tmp_path / "run"
     uninterrupted = trained(given, name="uninterrupted")
     for step in stops:
-        with pytest.raises(Stopped, match=f"stopped at step {step} and saved; the same command goes on from here"):
+        with pytest.raises(Stopped, match=f"stopped at step {step} and saved; the same command continues from here"):
             train(given, run=run, data=tiny_run, listener=Watcher(signal_at=step))
         assert status(run).last == step and not status(run).finished
         assert not (run / "model.safetensors").exists()
@@ -172,7 +172,7 @@ def test_a_signal_stops_the_command_with_exit_code_3_and_the_command_goes_on(tin
         out, error = process.communicate(timeout=60)
     last = status(run).last
     assert (process.returncode, out) == (3, "")
-    assert error.endswith(f"weft: stopped at step {last} and saved; the same command goes on from here\n")
+    assert error.endswith(f"weft: stopped at step {last} and saved; the same command continues from here\n")
     assert "Traceback" not in error
 
     watcher = Watcher(signal_at=last + 1)

@@ -313,7 +313,7 @@ def test_all_processes_end_with_the_same_weights_bit_for_bit(together: Path, nam
 def test_a_signal_to_one_process_stops_all_at_one_step_and_they_go_on_bit_for_bit(
     together: Path, found: list[dict[str, Any]]
 ) -> None:
-    assert {each["stopped"] for each in found} == {"stopped at step 6 and saved; the same command goes on from here"}
+    assert {each["stopped"] for each in found} == {"stopped at step 6 and saved; the same command continues from here"}
     straight, stopped = together / "straight", together / "stopped"
     for file in ("weights.safetensors", "training.safetensors"):
         assert (last(straight) / file).read_bytes() == (last(stopped) / file).read_bytes()

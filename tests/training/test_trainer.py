@@ -1216,7 +1216,7 @@ def test_an_interval_in_time_counts_from_the_last_validation(tmp_path: Path, mon
 
 @pytest.mark.parametrize("text", ["0 steps", "0.0m", "5", "soon", "-1 epoch", "1 epoch ", "5 minutes", "1e3 steps", ""])
 def test_other_words_are_no_interval(text: str) -> None:
-    with pytest.raises(ValidationError, match="expected a time such as"):
+    with pytest.raises(ValidationError, match="expected an interval such as"):
         TrainingConfig(validate_every=text)
 
 
@@ -1224,40 +1224,43 @@ def test_other_words_are_no_interval(text: str) -> None:
 def test_a_bare_whole_number_is_an_interval_in_steps(key: str) -> None:
     assert getattr(TrainingConfig.model_validate({key: 50}), key) == "50 steps"
     for value in (0, -3):
-        with pytest.raises(ValidationError, match="expected a time such as"):
+        with pytest.raises(ValidationError, match="expected an interval such as"):
             TrainingConfig.model_validate({key: value})
 
 
 def test_one_way_to_say_the_batch_size() -> None:
     assert TrainingConfig().batch_tokens == 4096
     assert TrainingConfig(batch_sentences=32).batch_tokens is None
-    with pytest.raises(ValidationError, match="is given beside batch_tokens"):
+    with pytest.raises(ValidationError, match="conflicts with batch_tokens"):
         TrainingConfig(batch_tokens=100, batch_sentences=32)
 
 
 @pytest.mark.parametrize(
     ("settings", "problems"),
     [
-        ({"nesterov": True}, {"nesterov": 'is not used by optimizer = "adamw" but by sgd; name one of them'}),
-        ({"optimizer": "sgd", "epsilon": 1e-6}, {"epsilon": 'by optimizer = "sgd" but by adam, adamw, muon'}),
+        ({"nesterov": True}, {"nesterov": 'has no effect with optimizer = "adamw", only with sgd; name one of them'}),
+        ({"optimizer": "sgd", "epsilon": 1e-6}, {"epsilon": 'with optimizer = "sgd", only with adam, adamw, muon'}),
         (
             {"momentum": 0.9, "final_share": 0.1, "trials": 3},
-            {"momentum": "by sgd, muon", "final_share": "by cosine, linear", "trials": "by plateau-trials"},
+            {"momentum": "with sgd, muon", "final_share": "with cosine, linear", "trials": "with plateau-trials"},
         ),
-        ({"optimizer": "sgd", "nesterov": True, "momentum": 0.0}, {"nesterov": "which is 0"}),
+        ({"optimizer": "sgd", "nesterov": True, "momentum": 0.0}, {"nesterov": "above 0"}),
         ({"schedule": "plateau", "learning_rate": 1e-6}, {"min_learning_rate": "is above learning_rate = 1e-06"}),
         ({"schedule": "plateau", "min_learning_rate": 1e-2}, {"min_learning_rate": "= 0.001, its default; give both"}),
-        ({"schedule": "plateau-trials"}, {"patience": "is needed"}),
-        ({"teachers": ("a",), "distill_weight": 1.0, "z_loss": 1e-4}, {"z_loss": "distill_weight = 1 leaves none"}),
+        ({"schedule": "plateau-trials"}, {"patience": "is required"}),
+        (
+            {"teachers": ("a",), "distill_weight": 1.0, "z_loss": 1e-4},
+            {"z_loss": "has no effect with distill_weight = 1"},
+        ),
         (
             {"teachers": ("a",), "distill_weight": 1.0, "label_smoothing": 0.2},
-            {"label_smoothing": "distill_weight = 1 leaves none"},
+            {"label_smoothing": "has no effect with distill_weight = 1"},
         ),
         ({"average_last": 1}, {"average_last": "must be 0 or at least 2"}),
-        ({"average_last": 2, "average_best": 2}, {"average_best": "is given beside average_last"}),
+        ({"average_last": 2, "average_best": 2}, {"average_best": "conflicts with average_last"}),
         (
             {"ema_decay": 0.9, "average_last": 2, "average_best": 2},
-            {"average_last": "beside ema_decay", "average_best": "beside ema_decay"},
+            {"average_last": "with ema_decay", "average_best": "with ema_decay"},
         ),
     ],
     ids=str,

@@ -239,7 +239,7 @@ def test_of_a_link_what_it_points_to_is_written(
 def test_a_signal_stops_it_where_it_can_go_on(
     passages: PassageTranslator, model: Path, place: Path, expected: str
 ) -> None:
-    with pytest.raises(Stopped, match="stopped after line 3; the same command goes on from here") as stopped:
+    with pytest.raises(Stopped, match="stopped after line 3; the same command continues from here") as stopped:
         translate_file(
             passages,
             model,

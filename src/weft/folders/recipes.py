@@ -27,7 +27,7 @@ class TranslationTrainingConfig(TrainingConfig, GuidedLossConfig):
     select_by: Literal[  # pyright: ignore[reportIncompatibleVariableOverride] (settings are frozen)
         "bleu", "accuracy", "loss", "chrf", "ter", "exact_match", "bleu_1", "bleu_2", "bleu_3", "bleu_4"
     ] = "bleu"
-    """The validation metric that chooses the best weights and stops early."""
+    """Validation metric for choosing the best weights and for early stopping."""
 
 
 class TranslationRecipe(Settings):

@@ -1,4 +1,4 @@
-"""The keys of [training] that belong to a loss (losses.py); a task inherits those of its own."""
+"""The keys of [training] that configure a loss (losses.py); a task inherits those of its own loss."""
 
 from collections.abc import Iterator
 
@@ -12,22 +12,23 @@ class TokenLossConfig(UpdateConfig):
     """Cross-entropy over a vocabulary."""
 
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
-    """Share of the probability that is spread over the whole vocabulary."""
+    """Share of the probability spread evenly over the vocabulary."""
     z_loss: float = Field(default=0.0, ge=0, le=10)
-    """Weight of the squared logarithm of the sum of exp(logits), which keeps logits from drifting away (0: none)."""
+    """Weight of the squared log-sum-exp of the logits, which keeps them from drifting. 0: off."""
 
 
 class GuidedLossConfig(TokenLossConfig):
     """Cross-entropy that is guided by more than the labels: by a second pass over the batch, by teachers."""
 
     r_drop: float = Field(default=0.0, ge=0, le=1000)
-    """Weight of the divergence between two passes over each batch with different dropout (0: one pass)."""
+    """Weight of the divergence between two passes with different dropout (R-Drop). 0: one pass."""
     teachers: tuple[str, ...] = ()
-    """Model or run folders whose word-by-word distributions, averaged, the model learns from beside the references."""
+    """Model or run folders whose averaged word-level distributions the model learns from, in addition to the
+    references."""
     distill_weight: float = Field(default=0.5, gt=0, le=1)
     """Share of the loss that comes from the teachers."""
     distill_temperature: float = Field(default=1.0, gt=0, le=1000)
-    """What logits are divided by, the teachers' and the model's, where the model learns from teachers."""
+    """Temperature that divides the logits of teachers and model in distillation."""
 
     @property
     def passes(self) -> int:
@@ -38,9 +39,9 @@ class GuidedLossConfig(TokenLossConfig):
         yield from super().misfits()
         for key in ("distill_weight", "distill_temperature"):
             if not self.teachers and getattr(self, key) != type(self).model_fields[key].default:
-                yield FieldProblem(key, "is only used with teachers")
+                yield FieldProblem(key, "has no effect without teachers")
         for key in ("z_loss", "label_smoothing"):
             is_set = getattr(self, key) not in (0.0, type(self).model_fields[key].default)
             if is_set and self.teachers and self.distill_weight == 1:
-                what = "belongs to the loss against the labels, of which distill_weight = 1 leaves none"
+                what = "has no effect with distill_weight = 1, which leaves out the loss against the labels"
                 yield FieldProblem(key, what)

@@ -16,7 +16,7 @@ class StopRequest:
     def honor(self, what_happened: str) -> None:
         """Raise Stopped where a signal has asked for it; called where all that matters is on disk."""
         if self.requested:
-            raise Stopped(f"{what_happened}; the same command goes on from here")
+            raise Stopped(f"{what_happened}; the same command continues from here")
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def stopped_by_signal(what_happened: str) -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         for one in previous:
             signal.signal(one, signal.SIG_IGN)
-        raise Stopped(f"{what_happened}; the same command begins anew")
+        raise Stopped(f"{what_happened}; the same command starts over")
 
     previous = caught_by(stop)
     try:
