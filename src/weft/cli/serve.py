@@ -195,10 +195,10 @@ def serve(
         from weft.serving.models import Models, Source
         from weft.serving.service import Service
 
-    require_task(models or (), "serve")
     names = frozenset(name.lower() for name in allow_host or ())
     hosts = (names | LOOPBACK_NAMES) if names or not is_public else None
     keys = Keys() if api_keys is None else read_keys(api_keys)
+    require_task(models or (), "serve")
     state = ServerState(limits, Metrics(), keys, hosts)
     sources = [Source(folder, engine, tuple(overrides or ())) for folder in models or ()]
     served = Models(sources, state.metrics.observe_batch)
