@@ -81,13 +81,12 @@ def _results(run: Run) -> str:
             for data, (evaluation, score) in signed.items()
         )
         return f'<div class="results">\n{results}\n</div>'
-    metric = _leading_metric(run)
-    best = _best_validation(run, metric)
-    if metric is None or best is None:
+    if (best := _best_validation(run)) is None:
         return '<p class="note">No score yet: the run has not been validated.</p>'
+    metric, line = best
     return _result(
-        number(best[metric.key], metric.form),
-        f"best {text(metric.title)} at validation, {_moment(best)}",
+        number(line[metric.key], metric.form),
+        f"best {text(metric.title)} at validation, {_moment(line)}",
         "Measured while training; <code>weft evaluate</code> prints a score with its signature.",
     )
 
@@ -103,19 +102,17 @@ def _facts(run: Run) -> str:
     speeds = finite(line.get(f"{unit}_per_second") for line in run.steps)
     seconds = finite(line.get("seconds") for line in lines)
     parameters = [evaluation["parameters"] for evaluation in run.evaluations if evaluation.get("parameters")]
-    metric = _leading_metric(run)
-    best = _best_validation(run, metric) if run.evaluations else None
     facts = [
         ("Steps", count(largest(lines, "step")), ""),
         ("Epochs", number(largest(lines, "epoch"), ".1f"), ""),
         ("Wall time", duration(max(seconds)) if seconds else "", ""),
         ("Speed", count(statistics.median(speeds)) if speeds else "", f"{spaced(unit)} per second, median"),
         ("Parameters", count(parameters[-1]) if parameters else "", ""),
-        (f"Best {text(metric.title)} at validation", number(best[metric.key], metric.form), _moment(best))
-        if best and metric
-        else ("", "", ""),
         ("Weights kept from", _step_of(run.state.get("best")), ""),
     ]
+    if run.evaluations and (best := _best_validation(run)):  # without evaluations it stands above
+        metric, line = best
+        facts.append((f"Best {text(metric.title)} at validation", number(line[metric.key], metric.form), _moment(line)))
     items = "\n".join(
         f"<div><dt>{name}</dt><dd>{value}{f'<small>{more}</small>' if more else ''}</dd></div>"
         for name, value, more in facts
@@ -141,19 +138,15 @@ def _metrics(run: Run) -> list[Metric]:
     return [*known, *(Metric(name, "min" if "loss" in name else "max", name) for name in names)]
 
 
-def _leading_metric(run: Run) -> Metric | None:
-    """The metric by which the run chooses its best weights."""
-    metrics = _metrics(run)
+def _best_validation(run: Run) -> tuple[Metric, Line] | None:
+    """The metric by which the run chooses its weights, and the validation that is the best by it."""
     chosen = run.setting("training", "select_by")
-    return next((metric for metric in metrics if metric.name == chosen), metrics[0] if metrics else None)
-
-
-def _best_validation(run: Run, metric: Metric | None) -> Line | None:
-    if metric is None:
+    metric = min(_metrics(run), key=lambda metric: metric.name != chosen, default=None)
+    scored = [line for line in run.validations if metric is not None and finite([line.get(metric.key)])]
+    if metric is None or not scored:
         return None
-    sign = 1 if metric.better == "max" else -1
-    scored = [line for line in run.validations if finite([line.get(metric.key)])]
-    return max(scored, key=lambda line: sign * line[metric.key], default=None)
+    choose = max if metric.better == "max" else min
+    return metric, choose(scored, key=lambda line: line[metric.key])
 
 
 # The sections
