@@ -131,8 +131,10 @@ def test_the_metrics_of_any_task_have_curves_and_the_one_that_leads_stands_at_th
         {"step": step, "epoch": step / 1000, "valid_loss": 9 / step, "valid_perplexity": 90 / step} for step in (1, 2)
     ]
     write_lines(run / "metrics.jsonl", [{"step": 1, "loss": 2.0, "characters_per_second": 70.0}, *rows])
+    write_lines(run / "samples.jsonl", [{"step": step, "samples": [{"text": "to be"}]} for step in (1, 2)])
     written = page(run)
     assert "best perplexity at validation, step 2" in seen(written) and "Validation perplexity" in written
+    assert '<td dir="auto" data-label="Text">to be</td>' in written and "How samples changed" not in written
     assert "characters per second" in written and "BLEU" not in written and "smoothed" not in seen(written)
 
 

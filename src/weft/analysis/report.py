@@ -292,18 +292,17 @@ def samples(run: Run) -> str | None:
         return None
     newest = run.samples[-1]
     source, target = _languages(run)
-    columns = [
-        ("Source", source, "", lambda sample: text(sample.get("source"))),
-        ("Reference", target, ' class="reference"', lambda sample: text(sample.get("reference"))),
-        ("Output", target, "", _output),
-    ]
+    names = list(dict.fromkeys(name for sample in newest.get("samples", []) for name in sample))
+
+    def cell(name: str, sample: Line) -> str:
+        look = source if name == "source" else target
+        kind = ' class="reference"' if name == "reference" else ""
+        return f'<td{look} data-label="{text(name.capitalize())}"{kind}>{_output(sample, name)}</td>'
+
     rows = "\n".join(
-        "<tr>"
-        + "".join(f'<td{look} data-label="{head}"{kind}>{cell(sample)}</td>' for head, look, kind, cell in columns)
-        + "</tr>"
-        for sample in newest.get("samples", [])
+        f"<tr>{''.join(cell(name, sample) for name in names)}</tr>" for sample in newest.get("samples", [])
     )
-    heads = "".join(f"<th>{head}</th>" for head, *_ in columns)
+    heads = "".join(f"<th>{text(name.capitalize())}</th>" for name in names)
     return f"""<table class="samples">
 <caption>The sample sentences of the run at its newest validation, {_moment(newest)}.</caption>
 <thead><tr>{heads}</tr></thead>
@@ -319,6 +318,8 @@ def progress(run: Run) -> str | None:
     history: dict[tuple[str, str], list[tuple[Line, Line]]] = {}
     for validation in run.samples:
         for sample in validation.get("samples", []):
+            if "hypothesis" not in sample:
+                continue
             key = (sample.get("source", ""), sample.get("reference", ""))
             history.setdefault(key, []).append((validation, sample))
     changes = {
@@ -435,8 +436,8 @@ def recipe(run: Run) -> str | None:
 # Cells
 
 
-def _output(sample: Line) -> str:
-    return text(sample.get("hypothesis")) or '<span class="missing" lang="en">empty</span>'
+def _output(sample: Line, name: str = "hypothesis") -> str:
+    return text(sample.get(name)) or '<span class="missing" lang="en">empty</span>'
 
 
 def _signature(score: Line) -> str:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 PLAIN_EVERY = 10.0
 """Seconds between two plain lines about the same work."""
+MARKS = {"reference": "= ", "hypothesis": "> "}
+STYLES = {"reference": "dim", "hypothesis": "cyan"}
+"""How the parts of a sample are told apart."""
 
 
 @contextmanager
@@ -49,7 +52,7 @@ class PlainDisplay:
     def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None:
         self.on_message(describe_validation(row, is_best))
         for sample in samples:
-            self.on_message(f"    {sample['source']}\n    = {sample['reference']}\n    > {sample['hypothesis']}")
+            self.on_message("\n".join(f"    {MARKS.get(name, '')}{text}" for name, text in sample.items()))
 
     def on_progress(self, name: str, done: int, total: int | None, lines: int | None = None) -> None:
         """Bytes of a file that are done, of `total` where that is known, and how many lines they are."""
@@ -107,9 +110,7 @@ class LiveDisplay:
         self.console.print(describe_validation(row, is_best), style="bold" if is_best else "", highlight=False)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for sample in samples:
-            table.add_row(
-                Text(sample["source"]), Text(sample["reference"], style="dim"), Text(sample["hypothesis"], style="cyan")
-            )
+            table.add_row(*(Text(text, style=STYLES.get(name, "")) for name, text in sample.items()))
         self.console.print(table)
 
     def on_progress(self, name: str, done: int, total: int | None, lines: int | None = None) -> None:
