@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from weft.serving.documents import Inline, Original, read_document
+from weft.serving.document_parts import Inline, Original
+from weft.serving.documents import read_document
 from weft.serving.refusals import Refused
 
 
@@ -299,6 +300,22 @@ def test_html_that_is_no_text_and_front_matter_stay_but_not_what_follows(content
     document = read_document("a.md", content.encode())
     assert document.texts == texts
     assert document.write(texts).decode() == content
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("<div>\na <b>a</b>\n\n</div>\na", "<div>\nA <b>A</b>\n\n</div>\nA"),
+        ("> <p title='x'>\n> a & a\n> </p>\n>\n> a", "> <p title='x'>\n> A &amp; A\n> </p>\n>\n> A"),
+        ("- <details>\n  <summary>a</summary>\n\n  a", "- <details>\n  <summary>A</summary>\n\n  A"),
+    ],
+)
+def test_blocks_of_html_are_read_as_html(content: str, expected: str) -> None:
+    assert written("a.md", content) == expected
+
+
+def test_emphasis_may_end_between_punctuation_and_a_letter() -> None:
+    assert read_document("a.md", "**注意：**请坐".encode()).texts == ["<x00>注意：</x00>请坐"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.serving.conftest import MakeService
 
 import weft
 from weft.serving import service
-from weft.serving.documents import Document
+from weft.serving.document_parts import Document
 from weft.serving.html_document import read_html, slices_of
 from weft.serving.translating import TranslationOptions
 from weft.translating.passages import PassageTranslator

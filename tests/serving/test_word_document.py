@@ -17,8 +17,9 @@ import pytest
 from docx.opc.packuri import PackURI
 from docx.opc.part import Part
 
-from weft.serving.documents import MOST_XML, read_document, unpacked_size
+from weft.serving.documents import read_document, unpacked_size
 from weft.serving.refusals import Refused
+from weft.serving.word_document import MOST_XML
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ A request passes these modules from top to bottom, its response comes back up:
     requests.py               fields of requests and their bounds, forms; refusals.py: responses to refused requests
     openapi.py                what /openapi.json adds to FastAPI's description
     service.py                what the routes share: which model answers, whose key is valid
-    documents.py              .txt, .md and .srt as texts; html_document.py and word_document.py the others
+    documents.py              files as texts: .txt and .srt; markdown_, html_ and word_document.py read the others
     translating.py            splits texts into sentences, translates them, joins the translations
     models.py                 the models, and replacing them without losing a request
     batching.py               sentences of all requests in batches; one thread for each model

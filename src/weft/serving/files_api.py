@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from weft.serving.documents import FORMATS, MEDIA_TYPES, read_document, suffix_of, unpacked_size, words_of
+from weft.serving.document_parts import words_of
+from weft.serving.documents import FORMATS, MEDIA_TYPES, read_document, suffix_of, unpacked_size
 from weft.serving.openapi import WITH_BODY, refusals
 from weft.serving.refusals import Refused
 from weft.serving.requests import MULTIPART, Current, Key, LanguageCode, Route

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.serving.documents import Document, Inline, Original
+from weft.serving.document_parts import Document, Inline, Original, document_of
 from weft.text.markup import BLOCK_NAMES, VOID
 
 RAW = frozenset(
@@ -39,46 +39,40 @@ class Slice:
 
 
 def read_html(page: str) -> Document:
-    runs: list[str | Inline] = []
+    return document_of(html_parts(page))
+
+
+def html_parts(page: str) -> list[str | Inline]:
+    """Cut a page, or a piece of one, into what stays and texts to translate."""
+    parts: list[str | Inline] = []
     for run in runs_of(slices_of(page)):
         text = "".join(piece.raw for piece in run if piece.kind == "text").strip()
         if any(character.isalnum() for character in html.unescape(text)):
-            runs += spaced(run)
+            parts.append(HtmlInline.of(items_of(run)))
         else:
-            runs.append("".join(piece.raw for piece in run))
-    texts = [run.text for run in runs if isinstance(run, Inline)]
-
-    def write(translations: Sequence[str]) -> bytes:
-        each = iter(translations)
-        return "".join(run if isinstance(run, str) else filled(run, next(each)) for run in runs).encode()
-
-    return Document(texts, write)
+            parts.append("".join(piece.raw for piece in run))
+    return parts
 
 
-def filled(run: Inline, translation: str) -> str:
-    return "".join(
-        html.escape(item, quote=False) if isinstance(item, str) else item.text for item in run.restore(translation)
-    )
+class HtmlInline(Inline):
+    def write(self, translation: str) -> str:
+        """Return the translation with its own characters escaped, so that none of them can begin a tag."""
+        return "".join(
+            html.escape(item, quote=False) if isinstance(item, str) else item.text for item in self.restore(translation)
+        )
 
 
-WHITE_SPACE = re.compile(r"[ \t\n\f\r]+")
-"""What HTML takes for one space; a no-break space stays one."""
+SPACES = " \t\n\f\r"
+"""Characters that HTML takes for one space, together; a no-break space stays one."""
 
 
-def spaced(run: Sequence[Slice]) -> list[str | Inline]:
-    """A run as a text between the white space around it; white space inside it is what it means, a space."""
-    items = [
-        WHITE_SPACE.sub(" ", html.unescape(piece.raw))
+def items_of(run: Sequence[Slice]) -> list[str | Original]:
+    return [
+        re.sub(f"[{SPACES}]+", " ", html.unescape(piece.raw))
         if piece.kind == "text"
         else Original(piece.raw, role_of(piece), piece.name)
         for piece in run
     ]
-    before = after = ""
-    if isinstance(items[0], str) and WHITE_SPACE.fullmatch(run[0].raw[:1]):
-        before, items[0] = " ", items[0].lstrip(" ")
-    if isinstance(items[-1], str) and WHITE_SPACE.fullmatch(run[-1].raw[-1:]):
-        after, items[-1] = " ", items[-1].rstrip(" ")
-    return [before, Inline.of(items), after]
 
 
 def role_of(piece: Slice) -> Literal["begin", "end", "word", "point"]:
@@ -94,6 +88,11 @@ def runs_of(slices: Sequence[Slice]) -> list[list[Slice]]:
         is_declaration = piece.raw.startswith(("<!", "<?")) and not is_comment(piece)
         if BLOCKS.fullmatch(piece.name) is not None or is_declaration:
             runs += [[piece], []]
+        elif piece.kind == "text":
+            words = piece.raw.strip(SPACES)
+            begin = piece.raw.index(words)
+            cut = piece.raw[:begin], words, piece.raw[begin + len(words) :]
+            runs[-1] += [Slice(raw, "text") for raw in cut if raw]
         else:
             runs[-1].append(piece)
     return [part for run in runs for part in without_comments_around(run) if part]

@@ -1,308 +1,328 @@
-"""Markdown as texts to translate and the same Markdown again.
+"""Reads Markdown: which of a file is text to translate, and the same file with translations.
 
-Code, link targets, escaped signs and front matter stay, and so do the marks of headings, lists, quotations, tables and
-emphasis, and what indents a block: it says to which item of a list the block belongs. The lines of a paragraph are one
-text, and one line again. A link whose label is its target gets that as a target of its own, since the label is
-translated.
+markdown-it-py finds the blocks, and the syntax within their text: CommonMark 0.31 with tables, strikethrough and
+footnotes. The rest of the file stays byte for byte: code, link targets, escaped characters, front matter, indentation
+and the marks of headings, lists, quotations and tables. The lines of a paragraph become one text and one line. A link
+whose label is also its target is written with the target spelled out, since the label is translated.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from typing import TypeGuard
+from collections import ChainMap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby, pairwise
+from types import SimpleNamespace
+from typing import Any, Literal, NamedTuple, TypeGuard
 
-from weft.serving.documents import Document, Hole, Inline, Original, around, lines_of, with_holes
+from markdown_it import MarkdownIt, helpers
+from markdown_it.common.utils import normalizeReference
+from markdown_it.helpers import parseLinkDestination
+from markdown_it.parser_inline import ParserInline
+from markdown_it.rules_inline import StateInline, image, link
+from markdown_it.rules_inline.state_inline import Scanned
+from markdown_it.token import Token
+from mdit_py_plugins.footnote import footnote_plugin
+
+from weft.serving.document_parts import Document, Inline, Original, document_of, lines_of, without_outer_spaces
+from weft.serving.html_document import html_parts
 from weft.text.chinese import HAN
 from weft.text.japanese import KANA
-from weft.text.markup import TAG_OR_COMMENT
 
-QUOTES = re.compile(r"(?:\s{0,3}>\s?)*")
-ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])(?:\s{1,4}(?!\s)|\s|$)")
-"""The mark of an item of a list, and what stands between it and its text."""
-NOTE = r"\[\^[^\[\]\s]+\]"
-BEFORE = re.compile(
-    r"(?:\s*(?:(?P<heading>#{1,6})(?:\s+|$)|>\s?|[-*+](?:\s+|$)(?:\[[ xX]\]\s+)?|\d{1,9}[.)](?:\s+|$)"
-    rf"|(?P<note>{NOTE}:)))*\s*"
-)
-"""What of a block comes before its text."""
-BEHIND_HEADING = re.compile(r"(?:^|(?<=\s))#+\s*$")
-FENCE = re.compile(r"(`{3,})[^`]*$|~{3,}")
-HTML_BLOCK = re.compile(
-    r" {0,3}(?:<(?P<tag>pre|script|style|textarea)(?=[\s>]|$)"
-    r"|(?P<comment><!--)|(?P<instruction><\?)|(?P<data><!\[CDATA\[))",
-    re.IGNORECASE,
-)
-"""What begins HTML that is not read as Markdown (CommonMark 0.31, section 4.6, kinds 1 to 3 and 5)."""
-ENDS_OF_HTML = {"tag": "</{}>", "comment": "-->", "instruction": "?>", "data": "]]>"}
-RULE = re.compile(r"\s*(?:[-=*_|:+]\s*){2,}")
-"""Rules, and lines between the head and the body of a table."""
-TITLE = r"(?:\"[^\"]*\"|'[^']*'|\([^()]*\))"
-DEFINITION = re.compile(rf"\s*\[(?!\^)(?P<label>[^\[\]]+)\]:\s*(?:<[^<>]*>|[^\s<]\S*)(?:\s+{TITLE})?\s*")
-"""Of the target of links."""
-BELOW_HEAD = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?\s*|\s*\|\s*:?-+:?\s*\|\s*")
-"""The line between the head and the body of a table."""
+FRONT_MATTER = ("---", "+++")
+DEEPEST_BLOCK, DEEPEST_SPAN = 100, 4
+"""Levels of nested lists and quotations, and of nested links. The parser's time grows with the second."""
+HEADING = re.compile(r"[^#]*#{1,6}\s*")
+CONTAINERS = re.compile(r"\s*(?:(?:>|(?:[-*+]|\d{1,9}[.)])(?=\s))\s*)*")
+"""The marks of quotations and list items before a row of a table."""
+ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:\s+|$)")
+TASK = re.compile(r"\[[ xX]\]\s+")
+NOTE = re.compile(r"\[\^[^\[\]\s]+\]")
+LABEL = re.compile(r"\[([^\[\]\n]+)\]")
+LINE_END = re.compile(r"(?<![ \t])[ \t]*+\n[ \t]*")
 WITHIN_CHINESE = re.compile(r"(?<=[{0}])\n(?=[{0}])".format(f"{HAN}{KANA}・゠\u3001-\u303f\uff01-\uff60"))
 """The end of a line where no space belongs."""
-FRONT_MATTER = ("---", "+++")
-UNDERLINE_OR_RULE = re.compile(r"\s*(?:(?:=+|-+)\s*|(?:\*\s*){3,}|(?:_\s*){3,})")
-"""What ends a paragraph that goes on."""
-BORDER = re.compile(r"(?<!\\)\|")
-CODE_INDENT = 4
-"""Columns further than the block that it stands in, where no paragraph goes on."""
 
 
 def read_markdown(text: str) -> Document:
     lines = lines_of(text)
-    rows = rows_of_tables([without_quotes(line) for line, _ in lines])
-    reader = Reader()
     fence = lines[0][0].strip() if lines else ""
-    if fence in FRONT_MATTER and any(closes(line, fence) for line, _ in lines[1:]):
-        reader.closing = fence
-    for number, (line, end) in enumerate(lines):
-        if not reader.goes_on_with_code(line, end, is_first=number == 0):
-            reader.read(line, end, is_row=number in rows)
-    reader.finish()
-    return with_holes([inline_of(part[0], reader.labels) if isinstance(part, tuple) else part for part in reader.parts])
+    closing = (number for number, (line, _) in enumerate(lines[1:], 2) if line.rstrip() == fence)
+    first = next(closing, 0) if fence in FRONT_MATTER else 0
+    front_matter = "".join(line + end for line, end in lines[:first])
+    return document_of([front_matter, *parts_of(lines[first:])])
 
 
-def without_quotes(line: str) -> str:
-    quotes = QUOTES.match(line)
-    return line[quotes.end() :] if quotes else line
-
-
-def rows_of_tables(lines: Sequence[str]) -> set[int]:
-    """The lines of tables: the one above each line of dashes, and those below up to an empty one."""
-    rows: set[int] = set()
-    for number, line in enumerate(lines):
-        if number and BELOW_HEAD.fullmatch(line) and BORDER.search(lines[number - 1]):
-            rows |= {number - 1, number}
-        elif number - 1 in rows and number - 2 in rows and line.strip():
-            rows.add(number)
-    return rows
-
-
-@dataclass
-class Reader:
-    """Where a file has been read to."""
-
-    parts: list[str | Hole] = field(default_factory=list)
-    labels: set[str] = field(default_factory=set)
-    """What targets of links are defined for, folded."""
-    paragraph: list[tuple[str, str]] = field(default_factory=list)
-    """Lines of the paragraph that goes on, each with what ends it."""
-    depth: int = 0
-    """How many quotations the last block stands in."""
-    items: list[int] = field(default_factory=list)
-    """The columns, counted from the innermost quotation, at which the text of the open items of lists stands."""
-    closing: str | None = None
-    """What ends the code, or the front matter, that goes on."""
-    is_quoted: bool = False
-    """Whether the code stands in a quotation."""
-    html_end: str | None = None
-    """What ends the HTML that goes on."""
-    is_broken: bool = False
-    """Whether a hard line break has ended a text within a paragraph."""
-
-    def goes_on_with_code(self, line: str, end: str, *, is_first: bool) -> bool:
-        if self.html_end is not None and not self.leaves_container(line):
-            self.keep_html(line, end)
-            return True
-        self.html_end = None
-        if self.is_quoted and not line.lstrip().startswith(">"):
-            self.closing = None  # code ends where its quotation does
-        if self.closing is None:
-            return False
-        self.parts += [line, end]
-        if not is_first and closes(line.lstrip("> \t") if self.is_quoted else line, self.closing):
-            self.closing = None
-        return True
-
-    def leaves_container(self, line: str) -> bool:
-        """Whether a line ends the quotation or the item of a list that HTML stands in, and the HTML with it."""
-        if self.is_quoted and not line.lstrip().startswith(">"):
-            return True
-        columns = line.expandtabs(CODE_INDENT)
-        indent = len(columns) - len(columns.lstrip())
-        return not self.is_quoted and bool(self.items) and bool(columns.strip()) and indent < self.items[-1]
-
-    def keep_html(self, line: str, end: str) -> None:
-        """Keep a line up to the end of the HTML; what follows there is text."""
-        assert self.html_end is not None
-        found = re.search(re.escape(self.html_end), line, re.IGNORECASE)
-        if found is None:
-            self.parts += [line, end]
-            return
-        self.html_end = None
-        self.parts += [line[: found.end()], *around(line[found.end() :]), end]
-
-    def read(self, line: str, end: str, *, is_row: bool = False) -> None:
-        quotes = QUOTES.match(line)
-        assert quotes is not None  # it may be empty
-        inner = line[quotes.end() :]
-        if not inner.strip():
-            self.finish()
-            self.parts += [line, end]
-            return
-        html = HTML_BLOCK.match(inner)
-        if html is not None and html.lastgroup is not None:
-            self.finish()
-            self.enter(inner, quotes[0].count(">"), is_note=False)
-            self.is_quoted = ">" in quotes[0]
-            self.html_end = ENDS_OF_HTML[html.lastgroup].format((html["tag"] or "").lower())
-            self.keep_html(line, end)
-            return
-        before = BEFORE.match(inner)
-        assert before is not None
-        fence = FENCE.match(inner, before.end())
-        cells = masked(inner)
-        depth = quotes[0].count(">")
-        if depth > self.depth:
-            self.finish()  # no paragraph goes on in a quotation that begins
-        goes_on = (bool(self.paragraph) or self.is_broken) and not before[0].strip()
-        is_code = not goes_on and self.enter(inner, depth, is_note=before["note"] is not None)
-        definition = None if goes_on or is_code else DEFINITION.fullmatch(cells)
-        if definition is not None:
-            self.labels.add(folded(inner[slice(*definition.span("label"))]))
-        if definition or is_code or (not goes_on and RULE.fullmatch(inner)) or UNDERLINE_OR_RULE.fullmatch(inner):
-            self.finish()
-            self.parts += [line, end]
-        elif fence is not None and before["heading"] is None:
-            self.finish()
-            self.closing, self.is_quoted = fence[1] or fence[0], depth > 0 or ">" in before[0]
-            self.parts += [line, end]
-        elif cells.count("|") > 1 or (is_row and "|" in cells):
-            self.finish()
-            self.parts.append(quotes[0])
-            begin = 0
-            for found in BORDER.finditer(cells):
-                self.parts += [*around(inner[begin : found.start()]), "|"]
-                begin = found.end()
-            self.parts += [*around(inner[begin:]), end]
-        elif goes_on and self.paragraph:
-            self.paragraph.append((inner, end))
-            self.finish_at_break()
+def parts_of(lines: Sequence[tuple[str, str]]) -> Iterator[str | Inline]:
+    parser = MarkdownIt("commonmark", {"maxNesting": DEEPEST_BLOCK})
+    parser.inline = SpanParser()
+    # A link is looked for again from within each that could hold it: 40,000 times "![a](" took four times as long.
+    cached: Any = SimpleNamespace(**{**vars(helpers), "parseLinkDestination": lru_cache(parseLinkDestination)})
+    parser.helpers = cached
+    parser.enable("table").use(footnote_plugin, inline=False, move_to_end=False)
+    parser.inline.ruler.at("footnote_ref", note)  # its own takes the square of the number of unfinished notes
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    env: dict[str, Any] = {"references": {}}
+    source = "\n".join(line for line, _ in lines)
+    if "][" in source:
+        parser.inline.ruler.after("image", "undefined_reference", undefined_reference)
+    tokens = parser.parse(source, env)
+    parser.options["maxNesting"] = DEEPEST_SPAN
+    done = 0
+    for opening, token in zip([None, *tokens], tokens, strict=False):
+        if token.type not in ("inline", "tr_open", "html_block") or not token.map or token.map[0] < done:
+            continue  # cells are read with their row
+        begin, end = token.map
+        yield "".join(line + ending for line, ending in lines[done:begin])
+        done = end
+        if token.type == "html_block":
+            yield from html_block_parts(token.content, lines[begin:end])
+        elif token.type == "tr_open":
+            yield from row_parts(*lines[begin], parser, env)
         else:
-            self.finish()
-            self.parts.append(quotes[0] + before[0])
-            text = inner[before.end() :]
-            if before["heading"] is not None:
-                words = BEHIND_HEADING.sub("", text)
-                self.parts += [*around(words), text[len(words) :], end]
-                return
-            self.paragraph = [(text, end)]
-            self.finish_at_break()
+            is_heading = opening is not None and opening.markup.startswith("#")
+            cut = [
+                cut_line(line, words.strip(), end, is_heading=is_heading)
+                for (line, end), words in zip(lines[begin:end], token.content.split("\n"), strict=False)
+            ]
+            for group in between_items(cut):
+                yield from text_parts(group, parser, env)
+    yield "".join(line + ending for line, ending in lines[done:])
 
-    def enter(self, inner: str, depth: int, *, is_note: bool) -> bool:
-        """Leave the quotations and the items of lists that a block is not in, and enter those that it begins. Whether
-        it is code by what indents it."""
-        columns = inner.expandtabs(CODE_INDENT)
-        indent = len(columns) - len(columns.lstrip())
-        if depth != self.depth:
-            self.depth, self.items = depth, []
-        while self.items and indent < self.items[-1]:
-            self.items.pop()
-        if not (self.paragraph or self.is_broken) and indent - (self.items[-1] if self.items else 0) >= CODE_INDENT:
-            return True
-        place = 0
-        while (item := ITEM.match(columns, place)) is not None:
-            place = item.end()
-            self.items.append(place)
-        if is_note:
-            self.items.append(indent + CODE_INDENT)
+
+# Blocks
+
+
+class Line(NamedTuple):
+    before: str
+    words: str
+    after: str
+
+
+def cut_line(line: str, words: str, end: str, *, is_heading: bool) -> Line:
+    """Cut a line of a block, of which the parser tells the words, into what comes before, in and after its text."""
+    if not is_heading:
+        place = len(line.rstrip()) - len(words)
+        return Line(line[:place], line[place:], end)
+    found = HEADING.match(line)
+    place = found.end() if found else 0
+    return Line(line[:place], line[place : place + len(words)], line[place + len(words) :] + end)
+
+
+def between_items(lines: Sequence[Line]) -> Iterator[list[Line]]:
+    """Split a paragraph where a line begins like a list item, though it is indented too far or numbered too high to be
+    one; such marks, and boxes to tick, are not part of the text."""
+    group: list[Line] = []
+    for line in lines:
+        item = ITEM.match(line.words) if group else None
+        task = TASK.match(line.words, item.end() if item else 0)
+        place = task.end() if task else item.end() if item else 0
+        if item and group:
+            yield group
+            group = []
+        group.append(Line(line.before + line.words[:place], line.words[place:], line.after))
+    yield group
+
+
+def text_parts(lines: Sequence[Line], parser: MarkdownIt, env: dict[str, Any]) -> Iterator[str | Inline]:
+    """The parts of some lines of one paragraph or heading; a hard line break ends a text, as <br> does."""
+    breaks = [line.after + following.before for line, following in pairwise(lines)]
+    yield lines[0].before
+    yield from between_breaks(items_of("\n".join(line.words for line in lines), breaks, parser, env))
+    yield lines[-1].after
+
+
+def row_parts(line: str, end: str, parser: MarkdownIt, env: dict[str, Any]) -> Iterator[str | Inline]:
+    """The cells of a row of a table. A border in code is not one, though GitHub takes it for one."""
+    containers = CONTAINERS.match(line)
+    begin = containers.end() if containers else 0
+    yield line[:begin]
+    items: list[str | Original | Break] = []
+    for item in items_of(line[begin:], (), parser, env):
+        cells = item.split("|") if isinstance(item, str) else [item]
+        items += [part for cell in cells for part in (Break("|"), cell)][1:]
+    yield from between_breaks(items)
+    yield end
+
+
+def html_block_parts(content: str, lines: Sequence[tuple[str, str]]) -> Iterator[str | Inline]:
+    """The parts of a block of HTML, of which the parser tells the content without the marks of its containers. These
+    are written for each line as they are for the last."""
+    words = content.rstrip("\n").split("\n")
+    parts = html_parts("\n".join(words))
+    if not any(isinstance(part, Inline) for part in parts):
+        yield "".join(line + end for line, end in lines)
+        return
+    (first, first_end), (last, last_end) = lines[0], lines[len(words) - 1]
+    between = first_end + last.removesuffix(words[-1])
+    yield first.removesuffix(words[0])
+    yield from (part.replace("\n", between) if isinstance(part, str) else part for part in parts)
+    yield last_end + "".join(line + end for line, end in lines[len(words) :])
+
+
+# Within a text
+
+
+@dataclass(frozen=True)
+class Break:
+    """The end of one text and the begin of another in the same block, and what is written there."""
+
+    text: str
+
+
+def between_breaks(items: Sequence[str | Original | Break]) -> Iterator[str | Inline]:
+    for is_break, group in groupby(items, lambda item: isinstance(item, Break)):
+        if is_break:
+            yield from (item.text for item in group if isinstance(item, Break))
+        else:
+            yield from without_outer_spaces([item for item in group if not isinstance(item, Break)], MarkdownInline)
+
+
+def items_of(
+    source: str, breaks: Sequence[str], parser: MarkdownIt, env: dict[str, Any]
+) -> list[str | Original | Break]:
+    """Cut a text into words and syntax; `breaks` are what is written for the ends of its lines where they are kept."""
+    items: list[str | Original | Break] = []
+    place, counted, line, words, depth = 0, 0, 0, "", 0
+    for token in parser.inline.parse(source, parser, env, []):
+        kind = kind_of(token)
+        if kind is None:
+            continue
+        begin, end = place_of(token)
+        line += source.count("\n", counted, begin)
+        counted = begin
+        words += source[place:begin]
+        place, mark = end, source[begin:end]
+        depth += token.nesting if token.type.startswith("link") else 0
+        if kind == "break" and depth:
+            words += "\n"
+            continue
+        items.append(joined(words))
+        words = ""
+        if kind == "break":
+            items.append(Break(mark.rstrip() + breaks[line]))
+        elif token.type == "link_close" and mark in ("]", "][]"):
+            items.append(Original(f"][{joined(token.meta['label'])}]", "end"))
+        else:
+            items.append(Original(joined(mark), kind))
+    words += source[place:]
+    is_open = words.endswith("\\")
+    return [*items, joined(words.removesuffix("\\")), *([Break("\\")] if is_open else [])]
+
+
+def joined(text: str) -> str:
+    """Join lines, with a space where their language has one."""
+    return WITHIN_CHINESE.sub("", LINE_END.sub("\n", text)).replace("\n", " ")
+
+
+WORDS = ("code_inline", "image", "footnote_ref")
+
+
+def kind_of(token: Token) -> Literal["begin", "end", "word", "break"] | None:
+    """What a token is within a text; None if it is part of the text."""
+    if not token.meta or token.type == "text":
+        return None
+    if token.type in WORDS or token.markup == "autolink" or token.info == "escape":
+        return "word"
+    if token.type == "hardbreak":
+        return "break"
+    return "begin" if token.nesting == 1 else "end" if token.nesting == -1 else None
+
+
+def place_of(token: Token) -> tuple[int, int]:
+    begin, end = token.meta["place"]
+    if token.type == "strong_open":
+        return begin - 1, end  # of its two signs the token has the place of the inner one
+    return (begin, end + 1) if token.type == "strong_close" else (begin, end)
+
+
+class SpanParser(ParserInline):
+    """markdown-it-py's parser of what stands within a block; its tokens get their places in the source."""
+
+    def parse(self, src: str, md: MarkdownIt, env: Any, tokens: list[Token]) -> list[Token]:
+        state = SpanState(src, md, env, tokens)
+        self.tokenize(state)
+        for rule in self.ruler2.getRules(""):
+            rule(state)
+        return state.tokens
+
+    def tokenize(self, state: StateInline) -> None:
+        rules = self.ruler.getRules("")
+        is_deep = state.level >= state.md.options["maxNesting"]
+        while state.pos < state.posMax:
+            begin, known = state.pos, len(state.tokens)
+            if is_deep or not any(rule(state, False) for rule in rules):
+                state.append_pending(state.src[begin])
+                state.pos += 1
+            elif len(state.tokens) > known:
+                set_places(state, begin, state.tokens[known:])
+        if state.pending:
+            state.pushPending()
+
+
+def set_places(state: StateInline, begin: int, tokens: Sequence[Token]) -> None:
+    """Tell the tokens that one rule has written from `begin` on where their syntax stands."""
+    last, end = tokens[-1], state.pos
+    if last.type == "text":  # signs of emphasis, one or two a token
+        for token in reversed(tokens):
+            place = end - len(token.content)
+            token.meta = {"place": (place, end)}
+            end = place
+            if end == begin:
+                break
+    elif last.type == "link_close" and last.markup != "autolink":
+        label_end = state.md.helpers.parseLinkLabel(state, begin, True)
+        opening = next(token for token in tokens if token.type == "link_open")
+        opening.meta = {"place": (begin, begin + 1)}
+        last.meta = {"place": (label_end, end), "label": state.src[begin + 1 : label_end]}
+    else:
+        last.meta = {**last.meta, "place": (begin, end)}
+
+
+class SpanState(StateInline):
+    def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:
+        """Whether emphasis may begin and end at these signs. Punctuation does not matter, unlike in CommonMark, where
+        **注意：**请 is not emphasis."""
+        end = start + super().scanDelims(start, canSplitWord).length
+        before = self.src[start - 1 : start]
+        behind = self.src[end] if end < self.posMax else ""
+        return Scanned(
+            bool(behind.strip()) and (canSplitWord or not before.isalnum()),
+            bool(before.strip()) and (canSplitWord or not behind.isalnum()),
+            end - start,
+        )
+
+
+def note(state: StateInline, silent: bool) -> bool:
+    """A rule for the mark of a footnote, defined or not."""
+    found = NOTE.match(state.src, state.pos, state.posMax)
+    if found is None:
         return False
-
-    def finish_at_break(self) -> None:
-        """A hard line break ends a text, as <br> does; the paragraph goes on with another one."""
-        line = self.paragraph[-1][0] if self.paragraph else ""
-        is_break = line.endswith("  ") or (len(line) - len(line.rstrip("\\"))) % 2 == 1
-        if is_break and not has_open_span(self.paragraph):
-            self.finish()
-            self.is_broken = True
-
-    def finish(self) -> None:
-        self.is_broken = False
-        if self.paragraph:
-            last, end = self.paragraph.pop()
-            words = last.removesuffix("\\").rstrip()
-            text = "\n".join([*(line.strip() for line, _ in self.paragraph), words.lstrip()])
-            text = WITHIN_CHINESE.sub("", text).replace("\n", " ")
-            self.parts += [*around(text), last[len(words) :], end]
-            self.paragraph = []
+    if not silent:
+        state.push("footnote_ref", "", 0)
+    state.pos = found.end()
+    return True
 
 
-def has_open_span(paragraph: Sequence[tuple[str, str]]) -> bool:
-    """Whether a link or code has begun in the last of these lines, and not ended."""
-    text = masked("\n".join(line for line, _ in paragraph[-LINES_OF_SPAN:]))
-    return text.rfind("[") > text.rfind("]") or "`" in text
-
-
-LINES_OF_SPAN = 12
-"""Lines before a line break in which a link or code that goes on behind it is looked for."""
-
-
-def closes(line: str, closing: str) -> bool:
-    return line.strip().startswith(closing) and not line.strip().strip(closing[0])
-
-
-# What stands within a text
-
-TARGET = (
-    r"(?:\(\s*+(?:<[^<>\n]*>|(?!<)[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)"
-    rf"(?:\s++{TITLE})?\s*+\)|\[[^\[\]\n]*\])"
-)
-IMAGE = rf"!\[[^\[\]\n]*(?:\[[^\[\]\n]*\][^\[\]\n]*)*\]{TARGET}"
-LABEL = rf"[^\[\]\n]*(?:(?:{IMAGE}|\[[^\[\]\n]*\](?![(\[]))[^\[\]\n]*)*"
-SPANS = re.compile(
-    rf"(?P<kept>\0+|{NOTE}|{IMAGE})"
-    rf"|\[(?P<label>{LABEL})\](?P<to>{TARGET})?"
-    r"|(?P<marks>~~|\*+|_+)"
-)
-"""In a text that is masked: what stays as it is, notes and images among it; links; and signs of emphasis."""
-TICKS = re.compile(r"`+")
-ESCAPED = re.compile(r"\\(?:[\\`*_\[\]<>|#~()\"'$+=-]|(?<=\d\\)\.)")
-"""A sign that would be a mark within a text or where it begins."""
-AUTOLINK = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*>|<[^\s<>@]+@[^\s<>@]+>")
-
-
-def masked(text: str) -> str:
-    """The text with a zero character for every character of code in it, of escaped signs and of addresses in pointed
-    brackets; as long as the text.
-
-    Code begins at a run of backticks and ends at the next run of the same length, which is looked up, not searched for:
-    a text may have as many runs as characters.
-    """
-    runs = [found.span() for found in TICKS.finditer(text)]
-    closing: list[int | None] = [None] * len(runs)
-    next_of_length: dict[int, int] = {}
-    for number in range(len(runs) - 1, -1, -1):
-        begin, end = runs[number]
-        closing[number] = next_of_length.get(end - begin)
-        next_of_length[end - begin] = number
-    written = []
-    place = number = 0
-    while number < len(runs):
-        last = closing[number]
-        if last is not None:
-            begin, end = runs[number][0], runs[last][1]
-            written += [text[place:begin], "\0" * (end - begin)]
-            place, number = end, last
-        number += 1
-    mask = "".join([*written, text[place:]])
-    for pattern in (AUTOLINK, ESCAPED):
-        mask = pattern.sub(lambda found: "\0" * len(found[0]), mask)
-    return mask
-
-
-def folded(label: str) -> str:
-    """What the labels of links are compared by."""
-    return " ".join(label.casefold().split())
+def undefined_reference(state: StateInline, silent: bool) -> bool:
+    """A rule for [text][label] and ![text][label] where the label may be defined in another file, or by a plugin."""
+    begin = state.src.find("[", state.pos, state.pos + 2)
+    rule = link if begin == state.pos else image
+    end = state.md.helpers.parseLinkLabel(state, begin, rule is link) if begin >= 0 else -1
+    label = LABEL.match(state.src, end + 1) if end >= 0 else None
+    if label is None:
+        return False
+    references = state.env["references"]
+    state.env["references"] = ChainMap({normalizeReference(label[1]): {"href": "#", "title": ""}}, references)
+    is_found = rule(state, silent)
+    state.env["references"] = references
+    return is_found
 
 
 class MarkdownInline(Inline):
     def restore(self, translation: str) -> list[str | Original]:
-        """As of any text. But within a word `_` is no mark, and Chinese has no spaces between words: where one comes to
-        stand beside a letter, all of them give way to `*`."""
+        """Put the originals back, with `*` for `_` where a mark came to stand in a word: there `_` is not a mark, and
+        Chinese has no spaces between words."""
         restored = super().restore(translation)
         if not any(stands_in_word(restored, number) for number in range(1, len(restored), 2)):
             return restored
@@ -313,74 +333,9 @@ def stands_in_word(restored: Sequence[str | Original], number: int) -> bool:
     mark = restored[number]
     if not is_underscore(mark):
         return False
-    beside = restored[number - 1] if mark.kind == "begin" else restored[number + 1]
-    return isinstance(beside, str) and (beside[-1:] if mark.kind == "begin" else beside[:1]).isalnum()
+    neighbor = restored[number - 1] if mark.kind == "begin" else restored[number + 1]
+    return isinstance(neighbor, str) and (neighbor[-1:] if mark.kind == "begin" else neighbor[:1]).isalnum()
 
 
 def is_underscore(item: str | Original) -> TypeGuard[Original]:
     return isinstance(item, Original) and item.text in ("_", "__")
-
-
-def inline_of(text: str, labels: Set[str]) -> Inline:
-    mask = TAG_OR_COMMENT.sub(lambda tag: "\1" * len(tag[0]), masked(text))  # no sign in a tag is a mark
-    return MarkdownInline.of(items_of(text, mask, labels))
-
-
-def items_of(text: str, mask: str, labels: Set[str]) -> list[str | Original]:
-    items: list[str | Original] = []
-    begin = 0
-    opened: dict[str, list[int]] = defaultdict(list)
-    """Which items are marks that nothing has closed yet."""
-    for found in SPANS.finditer(mask):
-        items.append(text[begin : found.start()])
-        begin = found.end()
-        whole = text[found.start() : begin]
-        if found["kept"]:
-            items.append(Original(whole, "word"))
-        elif found["marks"]:
-            may_open, may_close = flanks(mask, *found.span())
-            for mark in single_marks(whole, opened if may_close else {}):
-                if may_close and opened[mark]:
-                    close(mark, items, opened)
-                    continue
-                if may_open:
-                    opened[mark].append(len(items))
-                items.append(mark)  # text, unless something closes it
-        else:
-            label = slice(*found.span("label"))
-            before, to = Original("[", "begin"), Original(text[label.stop : begin], "end")
-            if not found["to"] and folded(text[label]) not in labels:
-                before, to = "[", "]"
-            elif found["to"] in (None, "[]"):
-                to = Original(f"][{text[label]}]", "end")
-            items += [before, *items_of(text[label], mask[label], labels), to]
-    return [*items, text[begin:]]
-
-
-def flanks(mask: str, begin: int, end: int) -> tuple[bool, bool]:
-    """Whether emphasis may begin, and may end, at these signs. Within a word it does at `*` alone (CommonMark 0.31,
-    section 6.2)."""
-    before, behind = mask[begin - 1 : begin], mask[end : end + 1]
-    may_open, may_close = bool(behind.strip()), bool(before.strip())
-    if mask[begin] == "_":
-        return may_open and not before.isalnum(), may_close and not behind.isalnum()
-    return may_open, may_close
-
-
-def single_marks(run: str, opened: Mapping[str, Sequence[int]]) -> Iterator[str]:
-    """A run of signs as marks of one or two. Of three or more those come first that were opened last."""
-    left = len(run)
-    while left:
-        fitting = [mark for mark in (run[0] * 2, run[0]) if left > 2 and opened.get(mark)]
-        mark = max(fitting, key=lambda mark: opened[mark][-1], default=run[0] * min(left, 2))
-        yield mark
-        left -= len(mark)
-
-
-def close(mark: str, items: list[str | Original], opened: Mapping[str, list[int]]) -> None:
-    number = opened[mark].pop()
-    items[number] = Original(mark, "begin")
-    items.append(Original(mark, "end"))
-    for others in opened.values():  # what was opened within stays text
-        while others and others[-1] > number:
-            others.pop()

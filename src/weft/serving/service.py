@@ -14,7 +14,7 @@ from weft.errors import WeftError
 from weft.serving.admission import ServerState
 from weft.serving.capacity import Capacity
 from weft.serving.detection import Detection, Detector
-from weft.serving.documents import Document, words_of
+from weft.serving.document_parts import Document, words_of
 from weft.serving.html_document import read_html
 from weft.serving.models import Models, ServedModel
 from weft.serving.refusals import Refused, busy, wrong_key

@@ -20,12 +20,13 @@ from itertools import chain
 from typing import Any
 
 from weft.errors import MissingExtraError
-from weft.serving.documents import MOST_XML, Document, Inline, Original
+from weft.serving.document_parts import Document, Inline, Original
 from weft.serving.refusals import Refused
 
-MOST_FILES, MOST_BYTES, MOST_TAGS = 2000, 64 << 20, 500_000
-"""Inside the archive, unpacked. XML has bounds of its own, since its tree takes many times its bytes: one in bytes, and
-one on the number of its tags and attributes together."""
+MOST_FILES, MOST_BYTES = 2000, 64 << 20
+"""Bounds of the unpacked archive."""
+MOST_XML, MOST_TAGS = 8 << 20, 500_000
+"""Bounds of its XML, in bytes and in tags and attributes together, since the tree takes many times their memory."""
 CHUNK = 1 << 16
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Word writes no other, and Python unpacks others without a bound."""
@@ -93,6 +94,16 @@ def read_word(data: bytes) -> Document:
         return with_stories(data, stories, lxml.etree)
 
     return Document([paragraph.inline.text for paragraph in paragraphs], write)
+
+
+def unpacked_text_size(data: bytes) -> int:
+    """Estimate the bytes of text in a document from the archive's directory: XML is about a quarter text."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(max(0, file.file_size) for file in archive.infolist() if file.filename.endswith(".xml"))
+            return min(size, MOST_XML) // 4
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
+        return len(data)  # reading it will raise
 
 
 def stories_of(data: bytes, etree: Any) -> dict[str, Any]:
