@@ -180,5 +180,5 @@ def test_the_server_answers_others_while_a_page_is_written(
     serving = make_service()
     model = serving.model_between("zh", "en")
     answers = asyncio.run(serving.translate(model, ["a", "b"], TranslationOptions(best=2), form="html"))
-    assert [answer.places for answer in answers] == [("A", "A'"), ("B", "B'")]
+    assert [answer.ranked for answer in answers] == [("A", "A'"), ("B", "B'")]
     assert len(threads) == 4 and threading.main_thread() not in threads
