@@ -11,15 +11,8 @@ import torch
 from torch import Tensor
 
 from weft.decoding.beam import beam_search
-from weft.decoding.constraints import (
-    Constraint,
-    Demands,
-    Joins,
-    Phrase,
-    Standing,
-    constrained_beam_search,
-    overlap,
-)
+from weft.decoding.constraints import PhraseConstraints, Standing, constrained_beam_search, overlap
+from weft.decoding.demands import NO_JOINS, Constraint, Demands, Joins, Phrase
 from weft.decoding.length import Scoring
 from weft.decoding.rules import MinimumLength, Ruled
 from weft.decoding.search import DecodingConfig, search
@@ -66,12 +59,20 @@ def meets(tokens: tuple[int, ...], constraints: Sequence[Constraint]) -> bool:
 
 
 def searched(
-    constraints: Sequence[Sequence[Constraint]], *, beam_size: int, vocab_size: int, most: int = 9, **settings
+    constraints: Sequence[Sequence[Constraint]],
+    *,
+    beam_size: int,
+    vocab_size: int,
+    most: int = 9,
+    joins: Joins = NO_JOINS,
+    prefixes=(),
+    **settings,
 ) -> list[list[Hypothesis]]:
     sentences = range(len(constraints))
     lengths = torch.full((len(sentences),), most), torch.arange(len(sentences))
     steps = RandomSteps(sentences, beam_size, vocab_size)
-    return constrained_beam_search(steps, *lengths, constraints, beam_size=beam_size, **IDS, **settings)
+    demands = Demands(prefixes, constraints, joins)
+    return constrained_beam_search(steps, *lengths, demands, beam_size=beam_size, **IDS, **settings)
 
 
 BEFORE_1 = Joins(earlier=frozenset(range(9)), later=frozenset({1}))
@@ -144,7 +145,7 @@ def test_the_best_of_all_sequences_in_which_the_phrase_goes_on_with_no_word_befo
 def test_behind_a_phrase_that_ends_no_word_anything_may_follow() -> None:
     """Such as C++: a sign is at its end, so no letter goes on with its word."""
     joins = Joins(earlier=frozenset({0}), later=frozenset({1}))
-    demands = Demands([((0, 3),), ((3, 0),)], joins)
+    demands = PhraseConstraints([((0, 3),), ((3, 0),)], joins)
     assert not demands.after((0, 3), frozenset()).is_closed and demands.after((3, 0), frozenset()).is_closed
     assert demands.after((0, 3), frozenset(), following=1).met == {0}
     assert demands.after((3, 0), frozenset(), following=1).met == frozenset()
@@ -160,7 +161,7 @@ def test_a_longer_word_in_a_given_beginning_does_not_meet_the_phrase_that_it_beg
 
 
 def test_where_a_space_is_a_piece_a_phrase_begins_behind_one_or_at_the_beginning() -> None:
-    demands = Demands([((5, 3, 4),)], Joins(frozenset({3, 4}), frozenset({3, 4})), space=(5,))
+    demands = PhraseConstraints([((5, 3, 4),)], Joins(frozenset({3, 4}), frozenset({3, 4})), space=(5,))
     assert demands.at_first.wanted == {3, 5} and demands.at_first.owed == 2
     assert demands.after((3, 4), frozenset()).met == {0}
     assert demands.after((4, 3, 4), frozenset()).met == frozenset()
@@ -215,11 +216,17 @@ def test_a_piece_that_the_model_holds_impossible_is_written_where_it_is_demanded
             return answer
 
     (found,) = constrained_beam_search(
-        Never([0], 2, 5), torch.tensor([4]), torch.tensor([1]), [[((3,),)]], beam_size=2, **IDS
+        Never([0], 2, 5), torch.tensor([4]), torch.tensor([1]), Demands(constraints=[[((3,),)]]), beam_size=2, **IDS
     )
     assert found[0].tokens.count(3) == 1
     (found,) = constrained_beam_search(
-        Never([0], 2, 5), torch.tensor([4]), torch.tensor([1]), [[((4,),)]], beam_size=2, best=2, **IDS
+        Never([0], 2, 5),
+        torch.tensor([4]),
+        torch.tensor([1]),
+        Demands(constraints=[[((4,),)]]),
+        beam_size=2,
+        best=2,
+        **IDS,
     )
     assert all(3 not in hypothesis.tokens for hypothesis in found)
 
@@ -231,7 +238,7 @@ def test_no_hypothesis_ends_before_its_least_length(sentence: int) -> None:
         steps,
         torch.tensor([30]),
         torch.tensor([5]),
-        [[((3, 4, 5),)]],
+        Demands(constraints=[[((3, 4, 5),)]]),
         beam_size=2,
         best=2,
         stopping="first-k",
@@ -246,7 +253,8 @@ def test_an_answer_does_not_depend_on_the_batch() -> None:
     def answers(places: list[int]) -> list[list[Hypothesis]]:
         steps = RandomSteps(places, 3, 7)
         lengths = torch.full((len(places),), 8), torch.tensor(places)
-        return constrained_beam_search(steps, *lengths, [constraints[i] for i in places], beam_size=3, best=3, **IDS)
+        demands = Demands(constraints=constraints).of(places)
+        return constrained_beam_search(steps, *lengths, demands, beam_size=3, best=3, **IDS)
 
     alone = [answers([place])[0] for place in range(4)]
     for places in ([0, 1, 2, 3], [3, 1], [2, 2, 0]):
@@ -264,7 +272,7 @@ def test_without_constraints_the_answer_is_beam_searchs() -> None:
 
 
 def test_standing_by_hand() -> None:
-    demands = Demands([((3, 4, 5),), ((4, 4), (6,))])
+    demands = PhraseConstraints([((3, 4, 5),), ((4, 4), (6,))])
     assert (demands.at_first.owed, demands.at_first.wanted) == (4, {3, 4, 6})
     begun = demands.after((3, 4), frozenset())
     assert (begun.met, begun.owed, begun.wanted) == (frozenset(), 2, {3, 4, 5, 6})  # 5 and one of the other
@@ -275,8 +283,10 @@ def test_standing_by_hand() -> None:
     assert (lost.met, lost.owed) == (frozenset(), 3)
 
 
-def standing_by_looking_at_all(demands: Demands, tokens: Phrase, met: frozenset[int], apart: bool) -> Standing:
-    """The plain form of `Demands.after`, which leaves out what the newest piece cannot change."""
+def standing_by_looking_at_all(
+    demands: PhraseConstraints, tokens: Phrase, met: frozenset[int], apart: bool
+) -> Standing:
+    """The plain form of `PhraseConstraints.after`, which leaves out what the newest piece cannot change."""
     joins = demands.joins
 
     def is_inside(written: int) -> bool:
@@ -315,7 +325,7 @@ def test_a_standing_is_that_of_looking_at_all_phrases() -> None:
 
     for _ in range(2000):
         constraints = [tuple(drawn(4) for _ in range(draw.randint(1, 3))) for _ in range(draw.randint(1, 4))]
-        demands = Demands(constraints, Joins(*(frozenset(draw.sample(range(3, 9), 3)) for _ in range(2))))
+        demands = PhraseConstraints(constraints, Joins(*(frozenset(draw.sample(range(3, 9), 3)) for _ in range(2))))
         met = frozenset(number for number in range(len(constraints)) if draw.random() < 0.3)
         for tokens, apart in itertools.product([(), drawn(3), drawn(9), drawn(9)], [True, False]):
             found = demands.after(tokens, met, apart=apart)
@@ -342,28 +352,26 @@ def test_the_overlap_is_what_of_the_phrase_is_written_last(tokens, phrase, expec
 )
 def test_a_search_that_cannot_promise_phrases_refuses_them(settings: dict) -> None:
     config = DecodingConfig(**settings)
-    with pytest.raises(UsageError, match="phrases that have to appear"):
+    with pytest.raises(UsageError, match="terms and phrases need"):
         search(
             RandomSteps([0], config.rows_per_sentence, 5),
             torch.tensor([2]),
             config,
-            constraints=[[((3,),)]],
+            demands=Demands(constraints=[[((3,),)]]),
             seeds=[1],
             **IDS,
         )
 
 
-@pytest.mark.parametrize("demand", [{"constraints": [[((3, 4, 5),)]]}, {"prefixes": [(3, 4, 5)]}])
-def test_more_than_the_model_can_write_is_refused(demand: dict[str, Any]) -> None:
+@pytest.mark.parametrize("demand", [Demands(constraints=[[((3, 4, 5),)]]), Demands([(3, 4, 5)])])
+def test_more_than_the_model_can_write_is_refused(demand: Demands) -> None:
     with pytest.raises(UsageError, match="3 pieces, more than the 2 that the model can write"):
-        search(RandomSteps([0], 3, 7), torch.tensor([2]), DecodingConfig(), longest=2, **demand, **IDS)
+        search(RandomSteps([0], 3, 7), torch.tensor([2]), DecodingConfig(), longest=2, demands=demand, **IDS)
 
 
 def test_settings_and_rules_hold_beside_constraints() -> None:
     config = DecodingConfig(beam_size=4, min_length=5, max_length_ratio=0, max_length_extra=7)
-    (found,) = search(
-        RandomSteps([0], 4, 7), torch.tensor([2]), config, constraints=[[((5, 5),)]], prefixes=[(6,)], **IDS
-    )
+    (found,) = search(RandomSteps([0], 4, 7), torch.tensor([2]), config, demands=Demands([(6,)], [[((5, 5),)]]), **IDS)
     assert found[0].tokens[0] == 6 and contains(found[0].tokens, (5, 5)) and 5 <= len(found[0].tokens) <= 7
 
 
@@ -376,8 +384,7 @@ def test_a_beginning_stays_where_phrases_are_owed_too_and_both_have_room(beam_si
         RandomSteps(range(4), beam_size, 7),
         torch.ones(4, dtype=torch.long),
         config,
-        constraints=constraints,
-        prefixes=prefixes,
+        demands=Demands(prefixes, constraints),
         **IDS,
     )
     for hypotheses, prefix, of_sentence in zip(found, prefixes, constraints, strict=True):
@@ -393,6 +400,6 @@ def test_behind_a_beginning_a_wide_beam_finds_the_best_that_meets_the_constraint
     expected = max(fitting, key=lambda tokens: model_sum(0, tokens, 4))
     config = DecodingConfig(beam_size=64, length_penalty="none", max_length_ratio=0, max_length_extra=most)
     (found,) = search(
-        RandomSteps([0], 64, 4), torch.tensor([1]), config, constraints=[constraints], prefixes=[prefix], **IDS
+        RandomSteps([0], 64, 4), torch.tensor([1]), config, demands=Demands([prefix], [constraints]), **IDS
     )
     assert found[0].tokens == expected

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from weft.decoding.demands import Demands
 from weft.decoding.rules import MinimumLength, NoRepeatedNgram, Prefix, RepetitionPenalty, Rule, Ruled
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis
@@ -94,7 +95,7 @@ def test_what_is_forbidden_changes_no_log_probability_of_the_rest(settings: dict
 @pytest.mark.parametrize("settings", CONFIGS)
 def test_all_hypotheses_begin_with_their_prefix_and_count_it_at_the_models_price(settings: dict, rule: dict) -> None:
     prefixes = [(), (6,), (5, 5, 5), (3, 4), (6, 6, 6, 6, 6, 6, 6, 6, 6), (4,)]
-    found = answers({**settings, **rule}, prefixes=prefixes)
+    found = answers({**settings, **rule}, demands=Demands(prefixes))
     for sentence, (prefix, hypothesis) in enumerate(zip(prefixes, found, strict=True)):
         assert hypothesis.tokens[: len(prefix)] == prefix
         assert hypothesis.log_prob == pytest.approx(model_sum(sentence, hypothesis.tokens), rel=1e-5)
@@ -103,7 +104,7 @@ def test_all_hypotheses_begin_with_their_prefix_and_count_it_at_the_models_price
 @pytest.mark.parametrize("penalty", ["none", "average"])
 def test_a_demanded_phrase_that_a_rule_forbids_costs_what_the_model_says(penalty: str) -> None:
     settings = {"method": "beam", "beam_size": 4, "no_repeat_ngram": 1, "length_penalty": penalty}
-    found = answers(settings, constraints=[[((6, 6),)]] * 6)
+    found = answers(settings, demands=Demands(constraints=[[((6, 6),)]] * 6))
     for sentence, hypothesis in enumerate(found):
         assert (6, 6) in itertools.pairwise(hypothesis.tokens)
         assert hypothesis.log_prob == pytest.approx(model_sum(sentence, hypothesis.tokens), rel=1e-5)
@@ -112,7 +113,7 @@ def test_a_demanded_phrase_that_a_rule_forbids_costs_what_the_model_says(penalty
 
 
 def test_a_prefix_by_hand_is_followed_by_what_the_model_likes_after_it() -> None:
-    (found,) = answers({"method": "greedy"}, [0], prefixes=[(6, 5)])
+    (found,) = answers({"method": "greedy"}, [0], demands=Demands([(6, 5)]))
     expected: tuple[int, ...] = (6, 5)
     while len(expected) < 8:
         answer = RandomSteps.answer(0, expected)
@@ -174,7 +175,7 @@ def test_rules_follow_their_sentence_when_others_leave_the_batch(settings: dict)
                 begin_id=BEGIN_ID,
                 end_id=END_ID,
                 seeds=[7 + place for place in places] if config.method == "sample" else [],
-                prefixes=[prefixes[place] for place in places],
+                demands=Demands(prefixes).of(places),
             )
         ]
 
@@ -196,9 +197,9 @@ def test_several_rules_hold_at_once_in_their_order() -> None:
     ("settings", "said"),
     [
         ({"beam_size": 3, "diverse_groups": 2}, "must divide beam_size = 3"),
-        ({"patience": 2.0}, 'is for stopping = "first-k"'),
+        ({"patience": 2.0}, 'needs stopping = "first-k"'),
         ({"min_length": 9, "max_length": 8}, "is above max_length = 8"),
-        ({"beam_size": 4, "diverse_groups": 2, "coverage_penalty": 0.2}, "is not for diverse beam search"),
+        ({"beam_size": 4, "diverse_groups": 2, "coverage_penalty": 0.2}, "does not work with diverse beam search"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(settings: dict, said: str) -> None:

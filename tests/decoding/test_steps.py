@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from weft.decoding.demands import Demands
 from weft.decoding.search import DecodingConfig, search, search_steps
 from weft.decoding.step import Hypothesis, shared_beginning
 
@@ -90,7 +91,7 @@ def test_in_greedy_search_every_piece_is_certain_as_soon_as_it_is_written() -> N
 
 @pytest.mark.parametrize("settings", [GREEDY, BEAM, SAMPLE], ids=["greedy", "beam", "sample"])
 def test_a_demanded_prefix_is_certain_piece_by_piece(settings: dict[str, Any]) -> None:
-    seen, _ = watched(settings, 1, prefixes=[[5, 6, 5]] * SENTENCES)
+    seen, _ = watched(settings, 1, demands=Demands([[5, 6, 5]] * SENTENCES))
     assert [beginnings[:3] for beginnings in seen] == [[(5,), (5, 6), (5, 6, 5)]] * SENTENCES
 
 
@@ -106,7 +107,7 @@ def test_step_by_step_the_answers_are_those_of_one_go(settings: dict[str, Any]) 
     ids=["greedy", "beam", "sample", "diverse", "constrained"],
 )
 def test_a_search_that_is_left_asks_the_model_nothing_more(settings: dict[str, Any], constraints: Any) -> None:
-    steps, arguments = steps_of(settings, 2, constraints=constraints)
+    steps, arguments = steps_of(settings, 2, demands=Demands(constraints=constraints))
     searching = search_steps(**arguments)
     next(searching)
     next(searching)

@@ -42,7 +42,7 @@ def beam_steps(
     where the model answers NaN.
     """
     best = min(best, beam_size)
-    enough = patience * beam_size
+    wanted = patience * beam_size
     beams = Beams.begin(max_lengths, source_lengths, beam_size, begin_id)
     if coverage is not None:
         beams.coverage = coverage.at_first(beam_size)
@@ -52,7 +52,7 @@ def beam_steps(
         if coverage is not None:
             beams.coverage = beams.coverage + coverage.newest(beam_size)
         extended, parent = extend(beams, log_probs, end_id, scoring, coverage)
-        is_done = is_settled(extended, stopping, best, enough, scoring)
+        is_done = is_settled(extended, stopping, best, wanted, scoring)
         for index in is_done.nonzero().squeeze(1).tolist():
             found[int(extended.sentence[index])] = extended.finished_hypotheses(index, best)
         still_open = (~is_done).nonzero().squeeze(1)
@@ -168,8 +168,8 @@ def extend(
     rank, place = rank.masked_fill(ends, -torch.inf).topk(beam_size, dim=1)
     log_prob = rank if handicap is None else log_prob.masked_fill(ends, -torch.inf).gather(1, place)
     parent, token = parent.gather(1, place), token.gather(1, place)
-    beams.written = torch.cat([of_parents(beams.written, parent), token[:, :, None]], dim=2)
-    beams.coverage = of_parents(beams.coverage, parent)
+    beams.written = torch.cat([gather_beams(beams.written, parent), token[:, :, None]], dim=2)
+    beams.coverage = gather_beams(beams.coverage, parent)
     beams.newest, beams.log_prob = token, log_prob
     return beams, parent
 
@@ -190,28 +190,28 @@ def keep_finished(
     length = torch.full_like(parent, time)
     score = scoring(log_prob, length + 1, beams.source_length[:, None])  # </s> counts
     if coverage is not None:
-        score = score + coverage.score(of_parents(beams.coverage, parent))
-    ended = of_parents(beams.written, parent)
+        score = score + coverage.score(gather_beams(beams.coverage, parent))
+    ended = gather_beams(beams.written, parent)
     padding = (0, time - beams.finished.size(2))
 
     beams.finished_score, place = torch.cat([beams.finished_score, score], dim=1).topk(beam_size, dim=1)
     beams.finished_log_prob = torch.cat([beams.finished_log_prob, log_prob], dim=1).gather(1, place)
     beams.finished_length = torch.cat([beams.finished_length, length], dim=1).gather(1, place)
     everything = torch.cat([torch.nn.functional.pad(beams.finished, padding), ended], dim=1)
-    beams.finished = of_parents(everything, place)
+    beams.finished = gather_beams(everything, place)
     beams.finished_count = beams.finished_count + has_ended.sum(1)
     return beams
 
 
-def of_parents(
+def gather_beams(
     x: Shaped[Tensor, "sentences beam rest"], parent: Int[Tensor, "sentences new_beam"]
 ) -> Shaped[Tensor, "sentences new_beam rest"]:
-    """What the places in `parent` hold."""
+    """Select, for each new beam, the entry of the beam it came from."""
     return x.gather(1, parent[:, :, None].expand(-1, -1, x.size(2)))
 
 
 def is_settled(
-    beams: Beams, stopping: Stopping, best: int, enough: float, scoring: Scoring
+    beams: Beams, stopping: Stopping, best: int, wanted: float, scoring: Scoring
 ) -> Bool[Tensor, " sentences"]:
     """True where no open hypothesis can change the answer, or where by `first-k` enough are finished.
 
@@ -219,6 +219,6 @@ def is_settled(
     """
     nothing_open = (beams.log_prob == -torch.inf).all(1)
     if stopping == "first-k":
-        return nothing_open | (beams.finished_count >= enough)
+        return nothing_open | (beams.finished_count >= wanted)
     bound = scoring(beams.log_prob.amax(1), beams.max_length + 1, beams.source_length)
     return nothing_open | (beams.finished_score[:, best - 1] >= bound)

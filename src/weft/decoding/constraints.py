@@ -14,7 +14,7 @@ Python over what is compared.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -23,34 +23,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from weft.decoding.beam import Stopping
+from weft.decoding.demands import NO_JOINS, Constraint, Demands, Joins, Phrase
 from weft.decoding.length import PLAIN_SUM, Scoring
 from weft.decoding.step import LEAST, Hypothesis, Searching, StepFunction, refuse_nan, to_the_end
-
-Phrase = tuple[int, ...]
-Constraint = tuple[Phrase, ...]
-"""Phrases of which one has to appear, none of them empty."""
-
-
-@dataclass(frozen=True)
-class Joins:
-    """Where a word goes on from one piece to the next: at each of `later` right behind one of `earlier`."""
-
-    earlier: Set[int] = frozenset()
-    later: Set[int] = frozenset()
-
-    def begins_inside(self, tokens: Phrase, start: int) -> bool:
-        """Whether what begins at this place goes on with the word before it."""
-        return start > 0 and tokens[start] in self.later and tokens[start - 1] in self.earlier
-
-
-NO_JOINS = Joins()
 
 
 def constrained_beam_steps(
     step_function: StepFunction,
     max_lengths: Int[Tensor, " sentences"],
     source_lengths: Int[Tensor, " sentences"],
-    constraints: Sequence[Sequence[Constraint]],
+    demands: Demands,
     *,
     beam_size: int,
     begin_id: int,
@@ -59,29 +41,29 @@ def constrained_beam_steps(
     stopping: Stopping = "exact",
     patience: float = 1.0,
     best: int = 1,
-    prefixes: Sequence[Sequence[int]] = (),
-    joins: Joins = NO_JOINS,
-    space: Phrase = (),
     priced: Callable[[], Float[Tensor, "rows vocab"]] | None = None,
 ) -> Searching[list[list[Hypothesis]]]:
-    """As `beam_search`, with the constraints of each sentence met by all its hypotheses, behind the prefix that they
-    begin with where prefixes are given. No word goes on (`joins`) behind a phrase right where it meets a constraint,
-    unless another phrase begins there, nor into one, unless the maximum length leaves no room for anything else. Where
-    a `space` is a piece by itself, phrases begin with it, and it counts as written before the first piece. Where rules
-    have forbidden pieces in the step function's newest answer, `priced` gives it without that: the price of a demanded
-    one.
+    """Beam search (beam.py) whose hypotheses begin with the prefix of their sentence and meet all its constraints.
 
-    Raises ValueError where a maximum length leaves no room for both.
+    The word that a phrase ends with does not continue (`Joins`) where the phrase meets a constraint, unless another
+    phrase begins there; nor does a word continue into a phrase, unless the maximum length leaves no room for anything
+    else. Where the space is a piece by itself, phrases begin with it, and it counts as written before the first piece.
+    Where rules have forbidden pieces in the step function's newest answer, `priced` returns it before they did: what a
+    demanded piece costs.
+
+    Raises ValueError where a maximum length leaves no room for the demands.
     """
-    given = zip(
-        max_lengths.tolist(), source_lengths.tolist(), constraints, prefixes or [()] * len(constraints), strict=True
-    )
+    constraints = demands.constraints
+    prefixes = demands.prefixes or [()] * len(constraints)
+    given = zip(max_lengths.tolist(), source_lengths.tolist(), constraints, prefixes, strict=True)
     beams = [
-        Beam(number, int(most), int(source), Demands(tuple(of_sentence), joins, space), tuple(prefix))
+        Beam(
+            number, int(most), int(source), PhraseConstraints(of_sentence, demands.joins, demands.space), tuple(prefix)
+        )
         for number, (most, source, of_sentence, prefix) in enumerate(given)
     ]
-    for beam in beams:
-        if (needed := len(beam.prefix) + pieces_needed(beam.demands.constraints)) > beam.max_length:
+    for beam, needed in zip(beams, demands.pieces_needed(), strict=True):
+        if needed > beam.max_length:
             raise ValueError(f"{needed} pieces of constraints do not fit into {beam.max_length}")
     found: dict[int, list[Hypothesis]] = {}
     best = min(best, beam_size)
@@ -111,11 +93,6 @@ def constrained_beam_steps(
 constrained_beam_search = to_the_end(constrained_beam_steps)
 
 
-def pieces_needed(constraints: Sequence[Constraint]) -> int:
-    """The room that meets all of them."""
-    return sum(min(map(len, phrases)) for phrases in constraints)
-
-
 @dataclass(frozen=True)
 class Standing:
     """Where a hypothesis stands with the constraints of its sentence."""
@@ -129,7 +106,7 @@ class Standing:
     """Whether the last piece met a constraint, so that its word has to end."""
 
 
-class Demands:
+class PhraseConstraints:
     """The constraints of one sentence.
 
     Of hundreds of phrases only those in which the newest piece stands can be met, or be gone on with, by it; where a
@@ -212,10 +189,12 @@ class Candidate:
 class Beam:
     """The open and the finished hypotheses of one sentence."""
 
-    def __init__(self, sentence: int, max_length: int, source_length: int, demands: Demands, prefix: Phrase) -> None:
+    def __init__(
+        self, sentence: int, max_length: int, source_length: int, constraints: PhraseConstraints, prefix: Phrase
+    ) -> None:
         self.sentence, self.max_length, self.source_length = sentence, max_length, source_length
-        self.demands, self.prefix = demands, prefix
-        self.open = [Open((), 0.0, demands.at_first)]
+        self.constraints, self.prefix = constraints, prefix
+        self.open = [Open((), 0.0, constraints.at_first)]
         self.finished: list[Hypothesis] = []
         self.finished_count = 0
 
@@ -271,9 +250,9 @@ class Beam:
             if candidate.token != end_id:
                 tokens, room = (*before.tokens, candidate.token), self.max_length - len(before.tokens) - 1
                 following = next(iter(self.prefix[len(tokens) :]), None)
-                met, standing = standing.met, self.demands.after(tokens, standing.met, following=following)
+                met, standing = standing.met, self.constraints.after(tokens, standing.met, following=following)
                 if standing.owed > room:
-                    standing = self.demands.after(tokens, met, apart=False, following=following)
+                    standing = self.constraints.after(tokens, met, apart=False, following=following)
                 if standing.owed > room:
                     continue
             elif standing.owed:
@@ -356,5 +335,5 @@ def without_continuations(
     if closed:
         log_probs = log_probs.clone()
         for number, place in closed:
-            log_probs[number, place, list(beams[number].demands.continuing)] = -torch.inf
+            log_probs[number, place, list(beams[number].constraints.continuing)] = -torch.inf
     return log_probs

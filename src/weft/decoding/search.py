@@ -1,7 +1,7 @@
-"""Which search, with which settings: one config, one function, whatever the model."""
+"""Search by settings: one config and one function for every method and every step function."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import zip_longest
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -11,8 +11,9 @@ from torch import Tensor
 
 from weft.config import FieldProblem, FieldProblems, Settings
 from weft.decoding.beam import beam_steps
-from weft.decoding.constraints import NO_JOINS, Constraint, Joins, Phrase, constrained_beam_steps, pieces_needed
+from weft.decoding.constraints import constrained_beam_steps
 from weft.decoding.coverage import Coverage
+from weft.decoding.demands import NO_DEMANDS, Demands
 from weft.decoding.diverse import diverse_beam_steps
 from weft.decoding.greedy import greedy_steps
 from weft.decoding.length import Scoring
@@ -23,71 +24,69 @@ from weft.errors import UsageError
 
 
 def rounded_up(lengths: Int[Tensor, " sentences"], ratio: float) -> Int[Tensor, " sentences"]:
-    """ceil(lengths * ratio); what only the rounding of a product is above a whole number is not rounded up."""
+    """ceil(lengths * ratio), where an excess over a whole number that is only a rounding error does not count."""
     return (lengths.double() * ratio - 1e-9).ceil().long()
 
 
 class DecodingConfig(Settings):
     method: Literal["greedy", "beam", "sample", "mbr"] = "beam"
-    """How a translation is found: the best piece at every step, the best of several hypotheses, pieces by chance, or of
-    several translations the one that most resembles the others (minimum Bayes risk)."""
+    """How to search for a translation: take the best piece at every step (greedy), keep several hypotheses (beam), draw
+    pieces at random (sample), or choose the translation most similar to all others (mbr, minimum Bayes risk)."""
     beam_size: int = Field(default=3, ge=1, le=64)
-    """Hypotheses kept open for each sentence in beam search."""
+    """Hypotheses that beam search keeps open for each sentence."""
     length_penalty: Literal["none", "average", "fixed", "gnmt", "adaptive"] = "adaptive"
-    """What the summed log-probability is divided by: nothing, the length, length^p, GNMT's, or length^p with p from the
-    source."""
+    """Divisor of a hypothesis's log-probability: 1 (none), its length (average), length^p (fixed), GNMT's formula, or
+    length^p with p chosen from the source length (adaptive)."""
     length_power: float = Field(default=1.0, ge=0, le=5)
-    """The power p of `fixed`, the alpha of `gnmt`; no other penalty uses it."""
+    """Exponent p of `fixed` and alpha of `gnmt`; unused by the other penalties."""
     word_reward: float = Field(default=0.0, ge=0, le=10)
-    """Nats that a score gains by every piece, after the division."""
+    """Nats added to the score for every piece, after the division."""
     coverage_penalty: float = Field(default=0.0, ge=0, le=10)
-    """How much a score loses by source pieces that beam search hardly looked at (Wu et al. 2016)."""
+    """Weight of the penalty for source pieces that received little attention (beam search; Wu et al. 2016)."""
     diverse_groups: int = Field(default=1, ge=1, le=64)
-    """Groups of hypotheses that shun each other's pieces (diverse beam search); must divide beam_size."""
+    """Groups of hypotheses that avoid each other's pieces (diverse beam search); must divide beam_size."""
     diversity: float = Field(default=0.5, ge=0, le=100)
-    """Nats that a piece is worth less to a group by each hypothesis of an earlier group that takes it."""
+    """Nats subtracted from a piece in a group for each hypothesis of an earlier group that has just taken it."""
     temperature: float = Field(default=1.0, ge=1e-6, le=100)
-    """In sampling, what log-probabilities are divided by: below 1 probable pieces become more so, above 1 less."""
+    """Divide log-probabilities by this before sampling: below 1 sharpens the distribution, above 1 flattens it."""
     top_k: int | None = Field(default=None, ge=1)
-    """How many of the most probable pieces sampling chooses from; left out: all."""
+    """Sample from this many of the most probable pieces; left out: from all."""
     top_p: float = Field(default=1.0, gt=0, le=1)
-    """Sampling chooses from the fewest most probable pieces that together are so probable; 1: all."""
+    """Nucleus sampling: sample from the smallest set of pieces whose probabilities sum to top_p; 1 keeps all."""
     epsilon: float = Field(default=0.0, ge=0, lt=1)
-    """Sampling leaves out pieces that are less probable than this."""
+    """Never sample a piece whose probability is below this."""
     sampling_seed: int = Field(default=1, ge=0, lt=2**31)
-    """Another number gives other samples; the same one the same, whatever else is translated."""
+    """Seed of the samples. A text's samples depend on this and the text alone, not on what else is translated."""
     mbr_candidates: int = Field(default=32, ge=2, le=1024)
-    """How many samples of a sentence minimum Bayes risk compares."""
+    """Samples of each sentence that minimum Bayes risk compares."""
     mbr_from: Literal["samples", "beam"] = "samples"
-    """What minimum Bayes risk compares: samples, or the beam_size best of beam search."""
+    """Candidates of minimum Bayes risk: samples, or the beam_size best hypotheses of beam search."""
     mbr_utility: Literal["chrf", "bleu"] = "chrf"
-    """By which sentence score minimum Bayes risk compares translations."""
+    """Sentence score by which minimum Bayes risk compares translations."""
     mbr_form: Literal["full", "fast"] = "full"
-    """Whether every candidate is compared with every other, or only the best by a comparison with all at once."""
+    """Compare every candidate with every other (full), or only those that are best against all others at once (fast)."""
     stopping: Literal["exact", "first-k"] = "exact"
-    """Stop when no open hypothesis can still win, or when the first beam_size hypotheses are finished."""
+    """Stop when no open hypothesis can still win (exact), or when beam_size hypotheses are finished (first-k)."""
     patience: float = Field(default=1.0, gt=0, le=10)
-    """With `first-k`, patience * beam_size hypotheses are waited for (Kasai et al. 2022)."""
+    """With `first-k`, stop when patience * beam_size hypotheses are finished (Kasai et al. 2022)."""
     max_length_ratio: float = Field(default=2.0, ge=0, le=20)
-    """A translation has at most max_length_ratio * source pieces + max_length_extra pieces."""
+    """Limit translations to max_length_ratio * source pieces + max_length_extra pieces."""
     max_length_extra: int = Field(default=20, ge=1, le=10_000)
     """See max_length_ratio."""
     max_length: int | None = Field(default=None, ge=1, le=1_000_000)
-    """The most pieces of any translation, unless a given beginning or terms need more; left out: as many as the ratio
-    allows."""
+    """Limit translations to this many pieces, unless a prefix or terms need more; left out: only the ratio limits."""
     min_length_ratio: float = Field(default=0.0, ge=0, le=20)
-    """A translation has at least min_length_ratio * source pieces ..."""
+    """Write at least min_length_ratio * source pieces, as far as the maximum allows."""
     min_length: int = Field(default=0, ge=0, le=1_000_000)
-    """... and at least so many, as far as its maximum allows."""
+    """Write at least this many pieces, as far as the maximum allows."""
     no_repeat_ngram: int = Field(default=0, ge=0, le=100)
-    """No so many pieces in a row are written twice in a translation; 0 allows it."""
+    """Never repeat an n-gram of this many pieces in a translation; 0 turns it off."""
     repetition_penalty: float = Field(default=1.0, ge=1, le=10)
-    """What the log-probability of a piece that was written already is multiplied by."""
+    """Multiply the log-probability of every piece that the translation already contains by this."""
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
-    """What translation computes in; auto: bf16 where the processor has it, else fp32."""
+    """Precision of the computation; auto: bf16 where the processor has it, else fp32."""
     batch_tokens: int = Field(default=4096, ge=1, le=10_000_000)
-    """Source pieces times hypotheses a sentence, of the sentences that are translated together; the answers do not
-    depend on it."""
+    """Size of a batch: source pieces times hypotheses a sentence. The answers do not depend on it."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "DecodingConfig":
@@ -99,37 +98,39 @@ class DecodingConfig(Settings):
         if self.beam_size % self.diverse_groups:
             yield FieldProblem("diverse_groups", f"must divide beam_size = {self.beam_size}")
         if self.diverse_groups > 1 and self.coverage_penalty:
-            yield FieldProblem("coverage_penalty", "is not for diverse beam search; set diverse_groups = 1")
+            yield FieldProblem("coverage_penalty", "does not work with diverse beam search; set diverse_groups = 1")
         if self.patience != 1 and self.stopping == "exact":
-            yield FieldProblem("patience", 'is for stopping = "first-k"; exact search stops when nothing can change')
+            yield FieldProblem("patience", 'needs stopping = "first-k"; exact search stops when nothing can change')
         if self.max_length is not None and self.max_length < self.min_length:
             yield FieldProblem("min_length", f"is above max_length = {self.max_length}")
         if self.method == "mbr" and self.mbr_from == "beam" and self.beam_size < 2:
-            yield FieldProblem("beam_size", 'must be 2 or more where mbr_from = "beam": one candidate is no choice')
+            yield FieldProblem(
+                "beam_size", 'must be at least 2 for mbr_from = "beam", to have candidates to choose from'
+            )
 
     @property
     def rows_per_sentence(self) -> int:
-        """Hypotheses that the step function holds for each sentence."""
+        """Rows that the step function holds for each sentence, to return one answer."""
         return self.rows(1)
 
     def rows(self, best: int) -> int:
-        """The same where so many answers are asked for: by chance each is a hypothesis of its own."""
+        """Rows needed to return `best` answers; when sampling, every sample takes a row."""
         if self.method == "mbr" and self.mbr_from == "samples":
             return self.mbr_candidates
         return {"greedy": 1, "beam": self.beam_size, "sample": best, "mbr": self.beam_size}[self.method]
 
     @property
     def draws(self) -> bool:
-        """Whether hypotheses come by chance."""
+        """Whether hypotheses are sampled."""
         return self.method == "sample" or (self.method == "mbr" and self.mbr_from == "samples")
 
     def max_lengths(self, source_lengths: Int[Tensor, " sentences"]) -> Int[Tensor, " sentences"]:
-        """The most target pieces (without </s>) for sources of these many pieces."""
+        """Most target pieces, </s> not counted, for sources of these lengths."""
         by_ratio = rounded_up(source_lengths, self.max_length_ratio) + self.max_length_extra
         return by_ratio if self.max_length is None else by_ratio.clamp(max=self.max_length)
 
     def min_lengths(self, source_lengths: Int[Tensor, " sentences"]) -> Int[Tensor, " sentences"]:
-        """The fewest target pieces (without </s>) for sources of these many pieces."""
+        """Fewest target pieces, </s> not counted, for sources of these lengths."""
         return rounded_up(source_lengths, self.min_length_ratio).clamp(min=self.min_length)
 
     def scoring(self) -> Scoring:
@@ -149,96 +150,152 @@ def search_steps(
     best: int = 1,
     longest: int | None = None,
     seeds: Sequence[int] = (),
-    prefixes: Sequence[Sequence[int]] = (),
-    constraints: Sequence[Sequence[Constraint]] = (),
-    joins: Joins = NO_JOINS,
-    space: Phrase = (),
+    demands: Demands = NO_DEMANDS,
     observe: Callable[[StepFunction, Tensor], StepFunction] | None = None,
 ) -> Searching[list[list[Hypothesis]]]:
-    """For each sentence its `best` hypotheses, best first: of greedy search one, of beam search at most beam_size. By
-    chance these are samples, one for each of the sentence's `seeds`, and by "mbr" all candidates; mbr.py chooses.
+    """For each sentence its `best` hypotheses, best first: one of greedy search, at most beam_size of beam search.
+    Sampling returns a sample for each of the sentence's `seeds`, and "mbr" all candidates, among which mbr.py chooses.
 
-    `source_lengths` counts pieces without </s>; `step_function` holds config.rows(best) rows a sentence, or one for
-    each of its seeds, and can write `longest` pieces, or any number where it is None. `prefixes`, where they are given,
-    are the pieces that each sentence's hypotheses begin with, and `constraints` the phrases that have to appear in
-    them, which beam search alone can promise; `joins` tell where a word goes on, since phrases are words of their own,
-    and `space` is the one that words have before them where it is a piece by itself.
-    `observe` is given what the search is about to ask, with all rules, and
-    the maximum lengths; what it returns is asked instead (beam_tree.py).
+    `source_lengths` counts pieces without </s>. `step_function` holds config.rows(best) rows a sentence, or one for
+    each of its seeds, and can write `longest` pieces (None: any number). `observe` gets the step function that is about
+    to be searched, with all rules, and the maximum lengths; what it returns is searched instead (beam_tree.py).
+
+    Raises UsageError for demands that cannot be met: those of constraints only beam search can.
     """
-    rows = len(seeds) // max(len(source_lengths), 1) if config.draws else config.rows(best)
-    if config.method == "mbr":
-        best = rows
-    max_lengths = config.max_lengths(source_lengths)
-    demanded = zip_longest(prefixes, constraints, fillvalue=())
-    needed = [len(prefix) + pieces_needed(of_sentence) for prefix, of_sentence in demanded]
-    if longest is not None and max(needed, default=0) > longest:
-        raise UsageError(
-            f"a translation has to begin with and hold {max(needed):,} pieces, more than the {longest:,} that the "
-            "model can write; give a shorter beginning or fewer terms"
-        )
-    if needed:
-        max_lengths = max_lengths.maximum(torch.tensor(needed, device=max_lengths.device))
-    if longest is not None:
-        max_lengths = max_lengths.clamp(max=longest)
-    model = step_function
-    prefix = Prefix(prefixes, source_lengths.device) if any(prefixes) else None
-    rules, ruled = rules_of(config, source_lengths, max_lengths, end_id), None
-    if rules or prefix is not None:
-        step_function = ruled = Ruled(step_function, rules, len(source_lengths), rows, prefix)
-    if observe is not None:
-        step_function = observe(step_function, max_lengths)
-    if any(constraints):
+    if any(demands.constraints):
         refuse_constraints(config)
-    if config.method == "greedy":
-        hypotheses = yield from greedy_steps(step_function, max_lengths, begin_id=begin_id, end_id=end_id)
-        return [[hypothesis] for hypothesis in hypotheses]
-    if config.draws:
-        return (
-            yield from sample_steps(
-                step_function, max_lengths, seeds, begin_id=begin_id, end_id=end_id, truncation=config.truncation()
-            )
-        )
-    beam: dict[str, Any] = {
-        "beam_size": config.beam_size,
-        "begin_id": begin_id,
-        "end_id": end_id,
-        "scoring": config.scoring(),
-        "stopping": config.stopping,
-        "patience": config.patience,
-        "best": best,
-    }
-    if any(constraints):
-        return (
-            yield from constrained_beam_steps(
-                step_function,
-                max_lengths,
-                source_lengths,
-                constraints,
-                prefixes=prefixes,
-                joins=joins,
-                space=space,
-                priced=None if ruled is None else lambda: ruled.priced,
-                **beam,
-            )
-        )
-    if config.diverse_groups > 1:
-        groups, strength = config.diverse_groups, config.diversity
-        beam |= {"groups": groups, "strength": strength}
-        return (yield from diverse_beam_steps(step_function, max_lengths, source_lengths, **beam))
-    coverage = Coverage(config.coverage_penalty, attending(model)) if config.coverage_penalty else None
-    return (yield from beam_steps(step_function, max_lengths, source_lengths, coverage=coverage, **beam))
+    rows = len(seeds) // max(len(source_lengths), 1) if config.draws else config.rows(best)
+    max_lengths = most_pieces(config, source_lengths, demands, longest)
+    asked, ruled = step_function, None
+    prefix = Prefix(demands.prefixes, source_lengths.device) if any(demands.prefixes) else None
+    rules = rules_of(config, source_lengths, max_lengths, end_id)
+    if rules or prefix is not None:
+        asked = ruled = Ruled(step_function, rules, len(source_lengths), rows, prefix)
+    if observe is not None:
+        asked = observe(asked, max_lengths)
+    given = Search(
+        asked,
+        max_lengths,
+        source_lengths,
+        config,
+        begin_id=begin_id,
+        end_id=end_id,
+        best=rows if config.method == "mbr" else best,
+        seeds=seeds,
+        demands=demands,
+        model=step_function,
+        ruled=ruled,
+    )
+    return (yield from METHODS[method_of(config, demands)](given))
 
 
 search = torch.inference_mode()(to_the_end(search_steps))
 
 
+@dataclass(frozen=True)
+class Search:
+    """A search that is ready to begin."""
+
+    step_function: StepFunction
+    """With all rules."""
+    max_lengths: Int[Tensor, " sentences"]
+    source_lengths: Int[Tensor, " sentences"]
+    config: DecodingConfig
+    begin_id: int
+    end_id: int
+    best: int
+    seeds: Sequence[int]
+    demands: Demands
+    model: StepFunction
+    """Without rules."""
+    ruled: Ruled | None
+    """The step function where there are rules."""
+
+    def beam_settings(self) -> dict[str, Any]:
+        """What all forms of beam search take."""
+        return {
+            "beam_size": self.config.beam_size,
+            "begin_id": self.begin_id,
+            "end_id": self.end_id,
+            "scoring": self.config.scoring(),
+            "stopping": self.config.stopping,
+            "patience": self.config.patience,
+            "best": self.best,
+        }
+
+
+def method_of(config: DecodingConfig, demands: Demands) -> str:
+    """The key of METHODS for these settings and demands."""
+    if config.draws:
+        return "sample"
+    if any(demands.constraints):
+        return "constrained beam"
+    if config.method == "greedy":
+        return "greedy"
+    return "diverse beam" if config.diverse_groups > 1 else "beam"
+
+
+def by_greedy(given: Search) -> Searching[list[list[Hypothesis]]]:
+    ids = {"begin_id": given.begin_id, "end_id": given.end_id}
+    hypotheses = yield from greedy_steps(given.step_function, given.max_lengths, **ids)
+    return [[hypothesis] for hypothesis in hypotheses]
+
+
+def by_sampling(given: Search) -> Searching[list[list[Hypothesis]]]:
+    settings: dict[str, Any] = {"begin_id": given.begin_id, "end_id": given.end_id}
+    settings["truncation"] = given.config.truncation()
+    return sample_steps(given.step_function, given.max_lengths, given.seeds, **settings)
+
+
+def by_beam(given: Search) -> Searching[list[list[Hypothesis]]]:
+    penalty = given.config.coverage_penalty
+    coverage = Coverage(penalty, attending(given.model)) if penalty else None
+    lengths = given.max_lengths, given.source_lengths
+    return beam_steps(given.step_function, *lengths, coverage=coverage, **given.beam_settings())
+
+
+def by_diverse_beam(given: Search) -> Searching[list[list[Hypothesis]]]:
+    groups = {"groups": given.config.diverse_groups, "strength": given.config.diversity}
+    lengths = given.max_lengths, given.source_lengths
+    return diverse_beam_steps(given.step_function, *lengths, **groups, **given.beam_settings())
+
+
+def by_constrained_beam(given: Search) -> Searching[list[list[Hypothesis]]]:
+    ruled, lengths = given.ruled, (given.max_lengths, given.source_lengths)
+    priced = None if ruled is None else lambda: ruled.priced
+    settings = given.beam_settings()
+    return constrained_beam_steps(given.step_function, *lengths, given.demands, priced=priced, **settings)
+
+
+METHODS: dict[str, Callable[[Search], Searching[list[list[Hypothesis]]]]] = {
+    "greedy": by_greedy,
+    "sample": by_sampling,
+    "beam": by_beam,
+    "diverse beam": by_diverse_beam,
+    "constrained beam": by_constrained_beam,
+}
+
+
+def most_pieces(
+    config: DecodingConfig, source_lengths: Int[Tensor, " sentences"], demands: Demands, longest: int | None
+) -> Int[Tensor, " sentences"]:
+    """The maximum lengths of the settings, raised to what is demanded; raises UsageError above `longest`."""
+    max_lengths = config.max_lengths(source_lengths)
+    if needed := demands.pieces_needed():
+        if longest is not None and max(needed) > longest:
+            raise UsageError(
+                f"a translation has to begin with and contain {max(needed):,} pieces, more than the {longest:,} that "
+                "the model can write; give a shorter beginning or fewer terms"
+            )
+        max_lengths = max_lengths.maximum(torch.tensor(needed, device=max_lengths.device))
+    return max_lengths if longest is None else max_lengths.clamp(max=longest)
+
+
 def refuse_constraints(config: DecodingConfig) -> None:
-    """Raise UsageError where these settings cannot promise a phrase."""
+    """Raise UsageError unless these settings can guarantee a phrase."""
     if config.method != "beam" or config.diverse_groups > 1 or config.coverage_penalty:
         raise UsageError(
-            'phrases that have to appear are a matter of decoding.method = "beam", with diverse_groups = 1 and '
-            "coverage_penalty = 0"
+            'terms and phrases need decoding.method = "beam", with diverse_groups = 1 and coverage_penalty = 0'
         )
 
 
@@ -248,7 +305,7 @@ def rules_of(
     max_lengths: Int[Tensor, " sentences"],
     end_id: int,
 ) -> list[Rule]:
-    """What the settings forbid, behind what they make dearer."""
+    """The rules of these settings: penalties first, then those that forbid pieces."""
     rules: list[Rule] = []
     if config.repetition_penalty > 1:
         rules.append(RepetitionPenalty(config.repetition_penalty, end_id))

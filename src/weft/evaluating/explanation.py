@@ -22,6 +22,7 @@ from torch import Tensor
 from weft.data.encoding import tag_ids
 from weft.data.sentences import Sentences
 from weft.decoding.beam_tree import BeamRecorder, Node
+from weft.decoding.demands import Demands
 from weft.decoding.search import DecodingConfig, search_steps
 from weft.decoding.step import Hypothesis, StepFunction, refuse_nan, to_the_end
 from weft.errors import UsageError, is_count, shown
@@ -303,7 +304,7 @@ def score_given(
         **{"beam_size": 1, "diverse_groups": 1, "max_length": len(tokens)},
         **{"min_length": 0, "min_length_ratio": 0.0, "no_repeat_ngram": 0},
     }
-    return search_one(translator, read, changed_decoding(config, nothing_else), after_step, prefixes=[tokens])
+    return search_one(translator, read, changed_decoding(config, nothing_else), after_step, demands=Demands([tokens]))
 
 
 def search_one(

@@ -162,14 +162,15 @@ class BeamCache:
         if self.active is not None:
             queries = self.scatter_to_stored(queries)
         of_heads = queries.transpose(1, 2).to(self.dtype, memory_format=torch.contiguous_format)
-        attended, weights = attend_with_bias(of_heads, *key_value, bias)
+        attended, weights = attend_with_bias(of_heads, key_value[0], key_value[1], bias)
         if self.active is not None:
             attended = attended[self.active]
         attended = attended.transpose(1, 2).to(query.dtype, memory_format=torch.contiguous_format)
         return attended.flatten(2).flatten(0, 1), weights
 
     def scatter_to_stored(self, x: Float[Tensor, "sentences ..."]) -> Float[Tensor, "stored ..."]:
-        """x of the active sentences among rows of zeros for the stored ones that are not."""
+        """x of the active sentences, with zeros for the stored ones that are not active."""
+        assert self.active is not None
         return x.new_zeros(self.stored, *x.shape[1:]).index_copy_(0, self.active, x)
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from weft.decoding.demands import Demands
 from weft.decoding.next_words import LONGEST, next_words
 from weft.decoding.rules import Ruled
 from weft.decoding.search import DecodingConfig, rules_of
@@ -23,7 +24,7 @@ from weft.text.sentence_splitting import joins_without_space
 from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.text.word_ranges import BYTE, choose_cutter, text_of
 from weft.text.words import cut_words
-from weft.translating.translator import Demands, Translator, batches_by_length, encode_sources, refuse_too_long
+from weft.translating.translator import Translator, batches_by_length, encode_sources, refuse_too_long
 
 MOST = 64
 """Alternatives that are found at most."""
@@ -132,7 +133,7 @@ def complete(
     if not beginnings:
         return []
     read = [encode_sources(member, [text] * len(beginnings)) for member in translator.members]
-    demands = Demands([[] for _ in beginnings], [list(beginning) for beginning in beginnings])
+    demands = Demands(beginnings)
     with translator._computing(config):
         search = to_the_end(translator._search_steps, after_step)
         batches = batches_by_length(read[0], config.batch_tokens, config.rows(1))

@@ -15,6 +15,7 @@ import torch
 
 from weft.config import override
 from weft.data.sentences import Sentences
+from weft.decoding.demands import Demands
 from weft.decoding.search import DecodingConfig
 from weft.decoding.step import Hypothesis, Searching, StepFunction
 from weft.engines import ctranslate2
@@ -25,7 +26,7 @@ from weft.folders.export import Engine, Export, check_exported, engine_of
 from weft.folders.model_folder import TranslationModel, find_model
 from weft.runtime import choose_threads
 from weft.text.vocabulary import PADDING_ID
-from weft.translating.translator import CHANGEABLE, Demands, Translator, load_translator
+from weft.translating.translator import CHANGEABLE, Translator, load_translator
 
 ENGINES: dict[str, type[CTranslate2Engine] | type[OnnxEngine]] = {"ctranslate2": CTranslate2Engine, "onnx": OnnxEngine}
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.data.corpus import CorpusEntry, Layout, Reading, open_files
-from weft.decoding.constraints import Constraint, Joins, Phrase
+from weft.decoding.demands import Constraint, Joins, Phrase
 from weft.errors import UsageError
 from weft.text.kinds import KINDS, Kind, pieces_of
 from weft.text.language import is_written_without_spaces

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from weft.config import diagnose, override
 from weft.data.encoding import tag_ids
 from weft.data.sentences import Sentences
-from weft.decoding.constraints import NO_JOINS, Constraint, Joins, Phrase
+from weft.decoding.demands import Constraint, Demands, Joins, Phrase
 from weft.decoding.ensemble import Ensemble
 from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
 from weft.decoding.search import DecodingConfig, refuse_constraints, search_steps
@@ -310,9 +310,7 @@ class Translator:
         """How many batches are translated at a time."""
         return min(SEARCHES_AT_ONCE, torch.get_num_threads()) if self.device.type == "cpu" else 1
 
-    def _parts(
-        self, read: Sequence[Sentences], config: DecodingConfig, demands: "Demands"
-    ) -> Generator[str, None, None]:
+    def _parts(self, read: Sequence[Sentences], config: DecodingConfig, demands: Demands) -> Generator[str, None, None]:
         language = self.model.recipe.data.target
         searching = self._search_steps(read, np.array([0]), config, 1, demands)
         given = ""
@@ -377,7 +375,7 @@ class Translator:
         glossary: Glossary | None,
         prefixes: Sequence[str],
         phrases: Sequence[Sequence[str]] = (),
-    ) -> "Demands":
+    ) -> Demands:
         tokenizer, language = self.model.vocabularies["target"], self.model.recipe.data.target
         constraints: list[list[Constraint]] = [[] for _ in texts]
         for of_text, wanted in zip(constraints, phrases or [()] * len(texts), strict=True):
@@ -386,10 +384,13 @@ class Translator:
             for of_text, text in zip(constraints, texts, strict=True):
                 terms = self.terms_of(text, glossary)
                 of_text += [constraint_of(term.targets, tokenizer, language) for term in terms]
-        return Demands(constraints, tokenizer.encode(prefixes) if prefixes else [])
+        encoded = tokenizer.encode(prefixes) if prefixes else []
+        if not any(constraints):
+            return Demands(encoded, constraints)
+        return Demands(encoded, constraints, self.joins, self.space)
 
     def _search_steps(
-        self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: "Demands"
+        self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: Demands
     ) -> Searching[list[list[Hypothesis]]]:
         hypotheses = config.rows(best)
         copies = -(-hypotheses // SAMPLES_TOGETHER) if config.draws else 1
@@ -407,10 +408,7 @@ class Translator:
             best=best,
             longest=longest,
             seeds=seeds,
-            prefixes=[demands.prefixes[index] for index in indices] if demands.prefixes else (),
-            constraints=[demands.constraints[index] for index in indices],
-            joins=self.joins if any(demands.constraints) else NO_JOINS,
-            space=self.space if any(demands.constraints) else (),
+            demands=demands.of(indices),
         )
         return [list(chain(*found[first : first + copies]))[:hypotheses] for first in range(0, len(found), copies)]
 
@@ -444,21 +442,6 @@ class Translator:
     def _text(self, tokens: Sequence[int]) -> str:
         """Normalized, since a model may also write the bytes of a line end or a control character."""
         return normalize(self.model.vocabularies["target"].decode([tokens])[0])
-
-
-@dataclass(frozen=True)
-class Demands:
-    """What the translation of each text has to hold, and what it has to begin with, as ids."""
-
-    constraints: list[list[Constraint]]
-    prefixes: list[list[int]]
-
-    def __bool__(self) -> bool:
-        return any(self.constraints) or any(self.prefixes)
-
-    @property
-    def constrained(self) -> list[bool]:
-        return [bool(of_text) for of_text in self.constraints]
 
 
 def load_translator(
