@@ -234,7 +234,7 @@ def test_all_hypotheses_of_the_beam_are_the_candidates() -> None:
 def test_one_hypothesis_of_a_beam_is_no_choice() -> None:
     with pytest.raises(ValidationError, match="beam_size") as raised:
         DecodingConfig(method="mbr", mbr_from="beam", beam_size=1)
-    assert 'must be 2 or more where mbr_from = "beam"' in str(raised.value)
+    assert 'must be at least 2 for mbr_from = "beam"' in str(raised.value)
     DecodingConfig(method="mbr", beam_size=1)
 
 
