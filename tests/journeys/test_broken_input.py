@@ -374,7 +374,7 @@ MODELS = [
         "noise for a tokenizer",
         TRANSLATE,
         1,
-        ("tokenizer.source.model", "is no SentencePiece model"),
+        ("tokenizer.source.model", "is not a SentencePiece model"),
         damaged("tokenizer.source.model", lambda _: b"\x00\xff" * 100, sealed=True),
     ),
     Case(

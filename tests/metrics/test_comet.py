@@ -57,7 +57,7 @@ def test_a_checkpoint_that_is_none_is_one_clear_error(checkpoint: Path) -> None:
 
 
 def test_a_missing_checkpoint_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no file; name the checkpoint"):
+    with pytest.raises(UsageError, match="is not a file; name the checkpoint"):
         refuse_unusable(tmp_path / "model.ckpt")
 
 
@@ -65,7 +65,7 @@ def test_a_checkpoint_without_its_settings_is_refused(checkpoint: Path, monkeypa
     monkeypatch.chdir(checkpoint.parent)
     refuse_unusable(Path("model.ckpt"))
     (checkpoint.parents[1] / "hparams.yaml").unlink()
-    with pytest.raises(UsageError, match=r"there is no .*hparams\.yaml"):
+    with pytest.raises(UsageError, match=r"hparams\.yaml does not exist"):
         refuse_unusable(Path("model.ckpt"))
 
 

@@ -120,7 +120,7 @@ def test_an_interval_leaves_out_equally_many_at_either_end() -> None:
 def test_the_bootstrap_of_a_coin_has_the_deviation_of_a_binomial() -> None:
     # 100 sentences, half of them right: the share varies by sqrt(0.5 * 0.5 / 100) = 0.05, and 1.96 times that is 0.098.
     right = np.array([[1.0, 1.0], [0.0, 1.0]] * 50)
-    statistics = {"accuracy": Statistics("0..1", "", right, lambda counts: counts[..., 0] / counts[..., 1])}
+    statistics = {"accuracy": Statistics("0..1", "", right, lambda counts: float(counts[0] / counts[1]))}
     low, high = interval(significance.resample(statistics)["accuracy"], 0.95)
     assert low == pytest.approx(0.5 - 0.098, abs=0.015) and high == pytest.approx(0.5 + 0.098, abs=0.015)
 

@@ -126,7 +126,7 @@ def test_one_vocabulary_file_serves_both_sides_where_they_share_it(vocabulary: P
             ModelError,
             r"train.tsv has .* problems(.|\n)*line 2",
         ),
-        ({"kind": "bpe", "source_vocabulary": "vocab.txt"}, RecipeError, r"source_vocabulary.*read for kind"),
+        ({"kind": "bpe", "source_vocabulary": "vocab.txt"}, RecipeError, r"source_vocabulary.*needs kind"),
         (
             {"kind": "wordpiece", "source_vocabulary": "vocab.txt", "source_size": 400},
             RecipeError,
@@ -135,7 +135,7 @@ def test_one_vocabulary_file_serves_both_sides_where_they_share_it(vocabulary: P
         (
             {"kind": "wordpiece", "source_vocabulary": "vocab.txt", "target_vocabulary": "vocab.txt", "shared": True},
             RecipeError,
-            "is source_vocabulary where the vocabulary is shared",
+            "cannot be set if the vocabulary is shared",
         ),
     ],
     ids=["not there", "no vocabulary", "another kind", "another size", "two for one"],

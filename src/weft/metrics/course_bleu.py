@@ -1,4 +1,4 @@
-"""BLEU as the courses count it by hand, and exact match. Knows nothing of the published scores in `translation`.
+"""BLEU as courses compute it by hand, and exact match.
 
 Papineni et al. (2002), "BLEU: a Method for Automatic Evaluation of Machine Translation", over the whole corpus:
 
@@ -7,13 +7,13 @@ Papineni et al. (2002), "BLEU: a Method for Automatic Evaluation of Machine Tran
     BLEU-N = BP * exp(1/N * sum of log p_n for n = 1..N)                                   cumulative, equal weights
 
 c is the length of all hypotheses, r the sum of each sentence's closest reference length, the shorter one on a tie.
-There is no smoothing: where some p_n is zero, or no hypothesis is long enough for an n-gram, BLEU-N is 0.0. Values are
-from 0 to 1.
+There is no smoothing: if some p_n is zero, or no hypothesis is long enough for an n-gram, BLEU-N is 0.0. Values lie in
+0..1.
 
-A unit is a white-space word, with its punctuation and case; in a language without spaces between words, such as Chinese
-or Thai, it is one character, every one that is not white space: each Han character, each punctuation mark, each Latin
-letter and each digit. `ignore_punctuation` takes every character of the Unicode categories P* out of both sides before
-that, so "Taiwan." and "Taiwan" agree.
+A unit is a word between white space, with its punctuation and case; in a language without spaces between words, such as
+Chinese or Thai, it is any character except white space: a Han character, a punctuation mark, a Latin letter or a digit.
+`ignore_punctuation` first removes every character of the Unicode categories P* from both sides, so "Taiwan." and
+"Taiwan" agree.
 """
 
 import math
@@ -42,13 +42,13 @@ class CourseBleu:
 
     @property
     def brevity_penalty(self) -> float:
-        """BP in 0..1; 0.0 where the hypotheses are empty altogether."""
+        """BP in 0..1; 0.0 if all hypotheses are empty."""
         if self.hypothesis_length >= self.reference_length:
             return 1.0
         return math.exp(1 - self.reference_length / self.hypothesis_length) if self.hypothesis_length else 0.0
 
     def precision(self, order: int) -> float:
-        """The modified precision p_n; 0.0 where there is no n-gram of this order."""
+        """The modified precision p_n; 0.0 if the hypotheses have no n-gram of this order."""
         return self.matches[order - 1] / self.totals[order - 1] if self.totals[order - 1] else 0.0
 
     def bleu(self, order: int) -> float:
@@ -73,7 +73,7 @@ class CourseBleu:
 def course_bleu(
     hypotheses: Sequence[str], references: ReferenceSets, language: str, ignore_punctuation: bool = False
 ) -> CourseBleu:
-    """The courses' BLEU of a corpus against reference sets (see `references_by_sentence`, also for the errors)."""
+    """BLEU of a corpus against reference sets; raises as `references_by_sentence`."""
     by_sentence = references_by_sentence(hypotheses, references)
     by_character = is_written_without_spaces(main_language(language))
     matches, totals = [0] * MAX_ORDER, [0] * MAX_ORDER
@@ -102,7 +102,7 @@ def course_bleu(
 
 
 def exact_match(hypotheses: Sequence[str], references: ReferenceSets) -> Score:
-    """The share, in 0..1, of hypotheses that equal one of their references but for white space at the ends."""
+    """The share, in 0..1, of hypotheses that equal one of their references, except for white space at the ends."""
     by_sentence = references_by_sentence(hypotheses, references)
     matches = sum(
         hypothesis.strip() in {line.strip() for line in lines}
@@ -124,7 +124,7 @@ def _ngrams(units: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
 
 
 def _clipped_matches(counts: Counter[tuple[str, ...]], references: Sequence[Counter[tuple[str, ...]]]) -> int:
-    """Each n-gram counts at most as often as in the one reference that has it most often."""
+    """Matches, where each n-gram counts at most as often as in the reference that has it most often."""
     return sum(min(count, max(reference[ngram] for reference in references)) for ngram, count in counts.items())
 
 

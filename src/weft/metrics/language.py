@@ -1,7 +1,4 @@
-"""How a metric reads the code of a language.
-
-Does not look at the text: what is said to be English is scored as English.
-"""
+"""How metrics read language codes. The text itself is not examined."""
 
 import re
 
@@ -13,9 +10,9 @@ _CODE = re.compile(r"([A-Za-z]{2,3})([-_][A-Za-z0-9]+)*")
 
 
 def main_language(code: str) -> str:
-    """The code of the language alone (text/language.py), and `zh` for all that are Chinese: `zh-TW`, `cmn_Hans`, `yue`.
+    """The code of the language alone (text/language.py), and `zh` for all Chinese ones: `zh-TW`, `cmn_Hans`, `yue`.
 
-    A name such as "chinese" is a UsageError: taken for an unknown language, it would be scored by the wrong tokenizer.
+    Raises UsageError for a name such as "chinese": treated as an unknown language, it would get the wrong tokenizer.
     """
     match = _CODE.fullmatch(code)
     if match is None:

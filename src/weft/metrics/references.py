@@ -1,8 +1,8 @@
-"""Brings hypotheses and any number of reference sets together, sentence by sentence. Knows no metric.
+"""Pairs hypotheses with any number of reference sets, sentence by sentence.
 
-References come in sets, as sacreBLEU takes them: `references[k][i]` is the k-th translation of sentence i. Not every
-sentence has to be in every set: None or a string without a visible character says that the set lacks it. Left in as an
-empty reference of length zero, it would lower the reference lengths behind the brevity penalty and the edit rate.
+References come in sets, as in sacreBLEU: `references[k][i]` is the k-th translation of sentence i. A set may lack a
+sentence: None or a string without a visible character says so. Kept as an empty reference of length zero, it would
+lower the reference lengths in the brevity penalty and the edit rate.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ ReferenceSets = Sequence[Sequence[str | None]]
 
 
 def references_by_sentence(hypotheses: Sequence[str], references: ReferenceSets) -> list[tuple[str, ...]]:
-    """For each hypothesis the references that there are, one at least; the order of the sets is kept.
+    """The references of each hypothesis, at least one, in the order of the sets.
 
-    Raises UsageError where there is nothing to compare with, CorpusError listing every set of another length than the
-    hypotheses, and, where the lengths agree, every sentence that no set translates.
+    Raises UsageError without references or hypotheses, CorpusError with every set whose length differs from that of the
+    hypotheses or, if all agree, with every sentence that no set translates.
     """
     if not references:
-        raise UsageError("there are no references to score against; give one set of them at least")
+        raise UsageError("there are no references to score against; give at least one set of them")
     if any(isinstance(reference_set, str) for reference_set in references):
         raise UsageError("references come in sets, one sequence of sentences for each; wrap a single set in a list")
     _check_lengths(hypotheses, references)
@@ -36,12 +36,12 @@ def references_by_sentence(hypotheses: Sequence[str], references: ReferenceSets)
 
 
 def reference_sets(by_sentence: Sequence[tuple[str, ...]]) -> list[list[str]]:
-    """From as many references for each sentence to one set for each place among them."""
+    """The sets of references, from equally many references of each sentence."""
     return [list(column) for column in zip(*by_sentence, strict=True)]
 
 
 def count_references(by_sentence: Sequence[Sequence[str]]) -> str:
-    """The number of references of a sentence as it stands in a signature; `var` where it differs among sentences."""
+    """The number of references per sentence as in a signature: `var` if it differs among sentences."""
     counts = {len(lines) for lines in by_sentence}
     return str(counts.pop()) if len(counts) == 1 else "var"
 

@@ -1,16 +1,16 @@
-"""A score is a number with the signature that says how it was taken. Knows no metric, only how scores are shown."""
+"""Scores with the signatures that say how they were computed, and how they are shown."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 Scale = Literal["0..1", "0..100", "edits in 100 words"]
-"""The courses' scores are shares, sacreBLEU and chrF percentages; TER counts edits: lower is better, no upper bound."""
+"""Scores of the courses are shares, sacreBLEU and chrF percentages; TER counts edits, where lower is better."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a score would lie on other sentences of the kind, with this confidence, and how that was found."""
+    """A confidence interval of a score, and the signature of its method."""
 
     low: float
     high: float
@@ -20,7 +20,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Score:
-    """One number, how it was taken, and the counts behind it."""
+    """One number, how it was computed, and the counts behind it."""
 
     name: str
     value: float
@@ -29,10 +29,10 @@ class Score:
     detail: Mapping[str, object] = field(default_factory=dict)
     interval: Interval | None = None
     remark: str = ""
-    """What of the counts a reader wants to see beside the score, in words."""
+    """A sentence about the counts to show with the score."""
 
     def formatted(self) -> str:
-        """The value with the decimals that are usual on its scale, and its interval: 0.4123, 23.61 [22.4, 24.8]."""
+        """The value with the usual decimals of its scale, and its interval: 0.4123, 23.61 [22.4, 24.8]."""
         decimals = 4 if self.scale == "0..1" else 2
         value = f"{self.value:.{decimals}f}"
         if self.interval is None:
@@ -41,14 +41,14 @@ class Score:
         return f"{value} [{low}, {high}]"
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON: value (unrounded), scale, signature, the counts behind it, and the interval where there is one."""
+        """For JSON: value (unrounded), scale, signature, the counts behind it, and the interval if there is one."""
         found = {"value": self.value, "scale": self.scale, "signature": self.signature, **self.detail}
         return found if self.interval is None else {**found, "interval": vars(self.interval)}
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What was measured on one set of sentences, in the order in which it is shown."""
+    """The scores of one set of sentences, in the order in which they are shown."""
 
     sentences: int
     scores: tuple[Score, ...]
@@ -57,18 +57,18 @@ class Scores:
         return next(score for score in self.scores if score.name == name)
 
     def values(self) -> dict[str, float]:
-        """The bare numbers by name, as `check_requirements` and metrics.jsonl take them."""
+        """The numbers by name, as in metrics.jsonl and for `check_requirements`."""
         return {score.name: score.value for score in self.scores}
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON: every score by its name."""
+        """For JSON: the scores by name."""
         return {
             "sentences": self.sentences,
             "scores": {score.name: score.as_dict() for score in self.scores},
         }
 
     def table(self) -> str:
-        """Plain text for a terminal, one aligned line a score under a headline, and remarks below."""
+        """Plain text for a terminal: a headline, one aligned line per score, and the remarks."""
         rows = [("score", "value", "scale", "signature")]
         rows += [(score.name, score.formatted(), score.scale, score.signature) for score in self.scores]
         names, values, scales = (max(len(row[column]) for row in rows) for column in range(3))

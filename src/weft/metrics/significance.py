@@ -187,7 +187,7 @@ class PairedTest:
     difference: float
     """Score of the other system minus that of the baseline."""
     interval: tuple[float, float]
-    """Of the difference, by the bootstrap."""
+    """Interval of the difference, by the bootstrap."""
     bootstrap_p: float
     randomization_p: float
     """How often chance alone makes a difference at least as large in absolute value. The bootstrap's, taken around the

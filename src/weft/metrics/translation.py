@@ -1,8 +1,8 @@
-"""All scores of a translated set: the published ones through sacrebleu, with the courses' own beside them.
+"""All scores of a translated set: the published ones by sacrebleu, and those of the courses.
 
 sacreBLEU (Post, 2018), chrF (Popović, 2015) and TER (Snover et al., 2006) are computed by the sacrebleu library and
-carry its signatures; their values are percentages as published. The tokenizer of sacreBLEU follows the target language,
-and one that cannot suit the language is refused. Text is scored as it stands: no normalization, no change of script.
+have its signatures; their values are percentages as published. The tokenizer of sacreBLEU depends on the target
+language, and an unsuitable one is refused. Text is scored as it is, without normalization or change of script.
 References come in sets (see `references`).
 """
 
@@ -23,11 +23,11 @@ from weft.metrics.score import Score, Scores
 from weft.text.language import is_written_without_spaces
 
 TOKENIZERS = ("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none")
-"""Those of sacrebleu that need no network; the two with MeCab need a library of their own."""
+"""Tokenizers of sacrebleu that need no network; the two with MeCab need a library."""
 
 _DOWNLOADING = frozenset({"spm", "flores101", "flores200", "spBLEU-1K"})
 _BY_WHITE_SPACE = frozenset({"13a", "intl", "none"})
-"""`zh` parts Han characters, and else goes by white space too."""
+"""Tokenizers that need white space. `zh` does too, except around Han characters."""
 _OWN_TOKENIZER = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 _SPLIT_BY_TERCOM = frozenset({"zh", "ja"})
 
@@ -41,10 +41,10 @@ def score_translations(
 ) -> Scores:
     """bleu_1 .. bleu_4, exact_match (0..1), sacrebleu, chrf (0..100) and ter (edits in 100 words).
 
-    `references[k][i]` is the k-th reference of hypothesis i, None or blank where there is none; `language` is the code
-    of the target language. `ignore_punctuation` concerns the courses' BLEU only, `tokenizer` sacreBLEU only.
-    Raises CorpusError for sets of unequal length and sentences without a reference, UsageError for a language or a
-    tokenizer that cannot be, WeftError where the tokenizer's library is not installed.
+    `references[k][i]` is the k-th reference of hypothesis i, None or blank if there is none; `language` is the code of
+    the target language. `ignore_punctuation` applies to the BLEU of the courses only, `tokenizer` to sacreBLEU only.
+    Raises CorpusError for sets of unequal length and sentences without a reference, UsageError for an invalid language
+    or tokenizer, WeftError if the library of the tokenizer is not installed.
     """
     counts = course_bleu(hypotheses, references, language, ignore_punctuation)
     return Scores(
@@ -62,7 +62,7 @@ def score_translations(
 def sacre_bleu(
     hypotheses: Sequence[str], references: ReferenceSets, language: str, tokenizer: str | None = None
 ) -> Score:
-    """Corpus sacreBLEU in 0..100, with the tokenizer of the language unless another one is named."""
+    """Corpus sacreBLEU in 0..100, by default with the tokenizer of the language."""
     metric = bleu_metric(language, tokenizer)
     result = metric.corpus_score(hypotheses, _sacrebleu_sets(hypotheses, references))
     detail = {
@@ -88,8 +88,8 @@ def chrf(hypotheses: Sequence[str], references: ReferenceSets) -> Score:
 def ter(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> Score:
     """Corpus translation edit rate in edits per 100 words of the references; lower is better.
 
-    In a language without spaces the words are single characters. Those of Chinese and Japanese tercom splits by itself,
-    but only where it also normalizes; those of Thai and the like are split here, which the signature says.
+    In a language without spaces the words are single characters. tercom splits Chinese and Japanese itself, but only
+    when it also normalizes; Thai and the like are split here, as the signature says.
     """
     main = main_language(language)
     splits = main in _SPLIT_BY_TERCOM
@@ -107,9 +107,9 @@ def ter(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> 
 
 @dataclass(frozen=True)
 class SentenceScores:
-    """Scores of single sentences, in 0..100 and in the order of the hypotheses, with the signatures they share.
+    """Scores of single sentences, in 0..100 and in the order of the hypotheses, with their signatures.
 
-    They are for finding good and bad sentences; their mean is not the score of the corpus.
+    They help to find good and bad sentences; their mean is not the score of the corpus.
     """
 
     bleu: tuple[float, ...]
@@ -119,24 +119,24 @@ class SentenceScores:
 
 
 def sentence_scores(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> SentenceScores:
-    """Of each sentence chrF2 and BLEU (sacrebleu's exponential smoothing, orders as far as the sentence goes)."""
+    """chrF2 and BLEU of each sentence (exponential smoothing; orders up to the length of the sentence)."""
     by_sentence = references_by_sentence(hypotheses, references)
     bleu, character = bleu_metric(language, None, of_sentences=True), CHRF()
     pairs = list(zip(hypotheses, by_sentence, strict=True))
     bleu_scores = tuple(bleu.sentence_score(hypothesis, lines).score for hypothesis, lines in pairs)
     chrf_scores = tuple(character.sentence_score(hypothesis, lines).score for hypothesis, lines in pairs)
-    # A metric's signature counts the references of the sentence that it saw last; these speak of all.
+    # The signature of a metric counts the references of its last sentence; these are for all sentences.
     of_all = -1 if len({len(lines) for lines in by_sentence}) > 1 else len(by_sentence[0])
     bleu.num_refs = character.num_refs = of_all
     return SentenceScores(bleu_scores, chrf_scores, bleu.get_signature().format(), character.get_signature().format())
 
 
 def tokenizer_for(language: str, tokenizer: str | None = None) -> str:
-    """The sacreBLEU tokenizer of a target language, or `tokenizer` if it suits: zh, ja-mecab, ko-mecab, char for
-    Thai and others that have no spaces between words, else 13a.
+    """The sacreBLEU tokenizer of a target language, or `tokenizer` if it is suitable: zh, ja-mecab, ko-mecab, char for
+    Thai and others without spaces between words, else 13a.
 
-    UsageError for one that is unknown, that downloads its model, or that looks for white space between the words of a
-    language that has none.
+    Raises UsageError for one that is unknown, that downloads its model, or that needs white space between words in a
+    language without it.
     """
     main = main_language(language)
     own = _OWN_TOKENIZER.get(main, "char" if is_written_without_spaces(main) else "13a")
@@ -144,8 +144,8 @@ def tokenizer_for(language: str, tokenizer: str | None = None) -> str:
         return own
     if tokenizer in _DOWNLOADING:
         raise UsageError(
-            f"the tokenizer {tokenizer} downloads its model when it is used, and weft fetches nothing from the network "
-            f"while it scores; use {own}"
+            f"the tokenizer {tokenizer} downloads its model when it is used, and weft scores without the network; "
+            f"use {own}"
         )
     if tokenizer not in TOKENIZERS:
         raise UsageError(f"there is no tokenizer {tokenizer!r}; choose from {', '.join(TOKENIZERS)}")
@@ -159,10 +159,10 @@ def tokenizer_for(language: str, tokenizer: str | None = None) -> str:
 
 
 def bleu_metric(language: str, tokenizer: str | None, of_sentences: bool = False) -> BLEU:
-    """sacrebleu's BLEU of a target language; raises as `tokenizer_for`, and WeftError without the library it needs."""
+    """BLEU of sacrebleu for a target language; raises as `tokenizer_for`, and WeftError without a required library."""
     name = tokenizer_for(language, tokenizer)
     try:
-        # force: silences the library's advice about detokenizing, which names an option that weft does not have.
+        # force: silences advice about detokenizing, which names an option that weft does not have.
         return BLEU(tokenize=name, effective_order=of_sentences, force=True)
     except RuntimeError as error:
         if not name.endswith("-mecab"):
@@ -175,5 +175,5 @@ def bleu_metric(language: str, tokenizer: str | None, of_sentences: bool = False
 
 
 def _sacrebleu_sets(hypotheses: Sequence[str], references: ReferenceSets) -> list[Sequence[str]]:
-    """The sets as sacrebleu takes them: None (which its annotations leave out) where there is no further reference."""
+    """The sets as sacrebleu takes them: None, despite its annotations, for a missing reference."""
     return cast(list[Sequence[str]], list(zip_longest(*references_by_sentence(hypotheses, references))))

@@ -1,12 +1,12 @@
-"""Sentence chrF and sentence BLEU of many texts with each other, for minimum Bayes risk (decoding/mbr.py).
+"""Sentence chrF and sentence BLEU between many texts, for minimum Bayes risk (decoding/mbr.py).
 
-The values are those of sacrebleu (0..100), which counts the n-grams of a pair anew every time; here those of a text are
-counted once. The second, third, ... occurrence of an n-gram in a text is a feature of its own, so the clipped matches
-of two texts are the features that they share, and those of all pairs a product of matrices of 0 and 1.
+The values are those of sacrebleu (0..100), which counts the n-grams anew for every pair; here they are counted once per
+text. The second, third, ... occurrence of an n-gram in a text is a separate feature, so the clipped matches of two
+texts are the features that they share, and those of all pairs a product of matrices of 0 and 1.
 
-With all references at once the matches are the expected clipped matches, and the lengths the expected lengths; what is
-only approximated is that a score of means is no mean of scores. (Vamvas and Sennrich 2024 and, for BLEU, DeNero et al.
-2009 take the matches with expected counts instead; both agree where no n-gram stands twice in a text.)
+With all references at once the matches are the expected clipped matches, and the lengths the expected lengths; the
+score of these means approximates the mean of the scores. (Vamvas and Sennrich 2024 and, for BLEU, DeNero et al. 2009
+match expected counts instead; both agree if no n-gram occurs twice in a text.)
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ CHRF_BETA = 2
 BLEU_ORDER = 4
 
 FEATURES_AT_ONCE = 4096
-"""Columns of the matrices that are in memory together."""
+"""Columns of the matrices that are in memory at once."""
 
 
 class ChrfUtilities:
@@ -51,21 +51,21 @@ def chrf_of(
 ) -> Float[np.ndarray, "..."]:
     """The F-score of the mean precision and the mean recall over the orders that both sides have; 0 without a match.
 
-    All three are broadcast against each other behind the orders.
+    The three arguments are broadcast against each other after the first axis.
     """
     both = (hypothesis_totals > 0) & (reference_totals > 0)
     orders = np.maximum(both.sum(0), 1)
     precision = np.where(both, matches / np.maximum(hypothesis_totals, 1), 0.0).sum(0) / orders
-    # Of a mean of references the total may lie between 0 and 1.
+    # The mean total of references may lie between 0 and 1.
     recall = np.where(both, matches / np.where(both, reference_totals, 1.0), 0.0).sum(0) / orders
     weighted = CHRF_BETA**2 * precision + recall
     return 100 * (1 + CHRF_BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1.0)
 
 
 class BleuUtilities:
-    """Sentence BLEU (Papineni et al. 2002) up to order 4, or to that of a shorter hypothesis.
+    """Sentence BLEU (Papineni et al. 2002) up to order 4, or the length of a shorter hypothesis.
 
-    Smoothed as sacrebleu does it: the k-th order without a match counts as 1 / 2^k matches. `words_of` cuts a text.
+    Smoothed as in sacrebleu: the k-th order without a match counts as 1 / 2^k matches. `words_of` splits a text.
     """
 
     def __init__(self, texts: Sequence[str], words_of: Callable[[str], list[str]]) -> None:
@@ -103,8 +103,8 @@ def bleu_of(
 
 
 def bleu_utilities(language: str) -> Callable[[Sequence[str]], BleuUtilities]:
-    """BLEU of texts in this language, cut into words as sacreBLEU does it; WeftError where its library is missing."""
-    from weft.metrics.translation import bleu_metric  # sacrebleu, which takes a while: few translations need it
+    """BLEU of texts in this language, tokenized as in sacreBLEU; raises WeftError if a library is missing."""
+    from weft.metrics.translation import bleu_metric  # imports sacrebleu, which takes a while: few translations need it
 
     tokenize = bleu_metric(language, None).tokenizer
     return lambda texts: BleuUtilities(texts, lambda text: tokenize(text.rstrip()).split())
@@ -112,7 +112,7 @@ def bleu_utilities(language: str) -> Callable[[Sequence[str]], BleuUtilities]:
 
 @dataclass(frozen=True)
 class Features:
-    """The n-grams of one order in several texts: which text each stands in, and its number."""
+    """The n-grams of one order in several texts: the text of each, and its number."""
 
     texts: int
     text: Int[np.ndarray, " occurrences"]
@@ -123,21 +123,21 @@ class Features:
         return np.bincount(self.text, minlength=self.texts).astype(float)
 
     def matches(self, hypotheses: Int[np.ndarray, " hypotheses"]) -> Float[np.ndarray, "hypotheses texts"]:
-        """The clipped matches of these texts with all texts."""
+        """The clipped matches between these texts and all texts."""
         shared = np.zeros((len(hypotheses), self.texts))
         for first in range(0, int(self.number.max(initial=-1)) + 1, FEATURES_AT_ONCE):
             here = (self.number >= first) & (self.number < first + FEATURES_AT_ONCE)
             numbers = self.number[here] - first
-            stands_in = np.zeros((self.texts, int(numbers.max()) + 1), dtype=np.float32)  # whose sums are exact
+            stands_in = np.zeros((self.texts, int(numbers.max()) + 1), dtype=np.float32)  # exact for sums of ones
             stands_in[self.text[here], numbers] = 1
             shared += stands_in[hypotheses] @ stands_in.T
         return shared
 
     def expected_matches(self, weights: Float[np.ndarray, " texts"]) -> Float[np.ndarray, " texts"]:
-        """The mean over all texts, by their weights, of the clipped matches of each text with them."""
+        """The weighted mean over all texts of their clipped matches with each text."""
         share = np.bincount(self.number, weights=weights[self.text])
         expected = np.bincount(self.text, weights=share[self.number], minlength=self.texts)
-        return expected.astype(float)  # of no n-gram at all, NumPy sums integers
+        return expected.astype(float)  # without any n-gram, NumPy sums integers
 
 
 def number_features(ngrams_by_text: Iterable[Iterable[str | tuple[str, ...]]]) -> Features:

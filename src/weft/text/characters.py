@@ -1,4 +1,4 @@
-"""Characters as tokens: the most frequent ones by themselves, all others by their UTF-8 bytes, so none is unknown."""
+"""Characters as tokens: the most frequent ones as such, all others as their UTF-8 bytes, so none is unknown."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
 class CharacterTokenizer(VocabularyTokenizer):
-    """Over a vocabulary of characters. A space is written as U+2581."""
+    """A tokenizer over a vocabulary of characters. A space is written as U+2581."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         refuse_one_string(texts, "encode")
@@ -40,7 +40,7 @@ class CharacterTokenizer(VocabularyTokenizer):
 
     @cached_property
     def _bytes(self) -> list[bytes]:
-        """What each id adds to a text in UTF-8."""
+        """The UTF-8 bytes that each id adds to a text."""
         meanings = {**dict.fromkeys(SPECIAL_PIECES, b""), **{piece: bytes([n]) for n, piece in enumerate(BYTES)}}
         meanings |= {SPECIAL_PIECES[UNKNOWN_ID]: UNKNOWN_TEXT.encode(), PIECE_MARK: b" "}
         return [
@@ -57,9 +57,9 @@ def train_characters(
     tags: Sequence[str] = (),
     **forms: Unpack[Forms],
 ) -> tuple[CharacterTokenizer, str | None]:
-    """The most frequent characters of these texts; also a message where they fill less than was asked for.
+    """The most frequent characters of these texts; also returns a message if they are fewer than asked for.
 
-    Raises CorpusError where there is no text at all.
+    Raises CorpusError if there is no text at all.
     """
     counts: Counter[str] = Counter()
     for text in texts:

@@ -1,4 +1,4 @@
-"""Chinese script: Traditional and Simplified are two spellings of one language, and a small model should see one."""
+"""Chinese script. Traditional and Simplified are two spellings of one language, and a small model should see one."""
 
 import re
 from functools import cache
@@ -14,7 +14,7 @@ IS_HAN = re.compile(f"[{HAN}]")
 
 Script = Literal["keep", "simplified", "traditional"]
 
-# Valid in Traditional text too, though OpenCC writes them otherwise there by default.
+# Valid in Traditional text too, although OpenCC replaces them by default.
 IN_BOTH_SCRIPTS = frozenset(
     "吃游床台秘里准干群峰唇伙岩痴皂占夸雇后几只面云系斗丑才冲出向回困家志念愿朱周姜曲术柜板梁涂范余于岳朴征佣郁卧尸"
 )
@@ -26,10 +26,10 @@ def is_chinese(language: str) -> bool:
 
 
 def convert_script(text: str, script: Script) -> str:
-    """The text in one script, converted by OpenCC's phrase tables; text that is no Chinese stays as it is.
+    """The text in one script, converted by OpenCC's phrase tables; text in other languages stays as it is.
 
-    Traditional is as Taiwan writes it; what is Traditional already stays, since those tables are for Simplified text
-    and would take 證明了 for 证明瞭.
+    Traditional is that of Taiwan. Traditional text stays as it is when asked for, since the tables are for Simplified
+    text and would take 證明了 for 证明瞭.
     """
     if script == "keep":
         return text

@@ -1,8 +1,7 @@
 """Natural text from corpora that were published tokenized: spaces before signs, around clitics, between Chinese words.
 
-It undoes what the scripts of Moses and of the Penn Treebank do, and segmentation of Chinese and Japanese. These lose
-what they change, so that the way back goes by what is usual. Text that is natural already stays as it is. Knows nothing
-of weft's own tokenizers.
+Undoes what the scripts of Moses and of the Penn Treebank do, and the segmentation of Chinese and Japanese. The original
+spacing is lost, so the usual one is restored. Natural text stays as it is. weft's own tokenizers are not concerned.
 """
 
 import re
@@ -16,8 +15,8 @@ from weft.text.language import ELIDING, IN_WORDS_OF_CHARACTERS, code_of
 def detokenize(text: str, language: str) -> str:
     """One line, as it would have been written by hand in this language (a code such as en, zh-CN, pt_BR).
 
-    Escapes of Moses (`&apos;`, `@-@`) and of the Treebank (`-LRB-`) are undone in all languages. Where the language is
-    Chinese or Japanese, a line without Chinese or kana follows the rules of English.
+    Escapes of Moses (`&apos;`, `@-@`) and of the Treebank (`-LRB-`) are undone in all languages. In Chinese and
+    Japanese, a line without any Chinese or kana follows the rules of English.
     """
     code = code_of(language)
     if "&" in text or "@ " in text or "##" in text or "B-" in text or "b-" in text:
@@ -56,7 +55,7 @@ def unescape(found: re.Match[str]) -> str:
 
 
 def joined_signs(text: str, code: str) -> str:
-    """Signs and clitics beside the words that they belong to."""
+    """The text with signs and clitics attached to their words."""
     if " " not in text:
         return text
     if "''" in text or "`" in text:
@@ -77,10 +76,10 @@ def joined_signs(text: str, code: str) -> str:
 TREEBANK_QUOTES = re.compile(r"(?<!\S)`` | ''(?!\S)")
 TREEBANK_SINGLE_QUOTES = re.compile(r"(?<!\S)` ((?:[^'`]|'(?=\S))+?) '(?!\S)")
 SPACED_QUOTES = re.compile(r'(?<!\S)" ([^"]+) "(?!\w)')
-# Of a quotation over several lines each has only one end: that outside, or the one that the next word tells.
+# A quotation over several lines has one end in each: at the end of the line, or as the next word tells.
 LONE_QUOTE = re.compile('^" | "$|(?<=[,.!?]) "(?= [a-z])|(?<=[,:] )" (?=[A-Z])')
 APART_CONTRACTION = re.compile(r"(?<=\w) ' (?=(?:s|t|m|d|re|ve|ll)\b(?! '))")
-# After an s it is that of `the dogs' tails`, unless the word is one of these.
+# After an s, the apostrophe is that of `the dogs' tails`, unless the word is one of these.
 NO_PLURAL = (r"\b[aiu]s", r"\b(?:has|his|its|was|yes)", r"\b(?:does|says|this)")
 SPACED_SINGLE_QUOTES = re.compile(
     rf"(?<!\S)(?:(?<!s )|{'|'.join(f'(?<={word} )' for word in NO_PLURAL)})' ((?:[^']|'(?=\S))+?) '(?!\w)"
@@ -98,7 +97,7 @@ ELISIONS = (
     r"(?<=\b[Uu]n['’] )",
     r"(?<=\b[cdjlmnstvCDJLMNSTV]['’] )",
 )
-"""What stands before the space after jusqu', aujourd', dell', un' and l'."""
+"""Look-behinds for the space after jusqu', aujourd', dell', un' and l'."""
 LOW_QUOTING = {
     "bg",
     "bs",
@@ -119,7 +118,7 @@ LOW_QUOTING = {
     "sq",
     "sr",
 }
-"""Languages whose “, if they use it, closes; their ” may do either."""
+"""Languages in which “ closes; ” may open or close."""
 REVERSING = {"de", "da", "sl", "hr", "sr", "bs", "cs", "sk", "hu"}
 """Languages that also write »so«."""
 JOINING_PERCENT = {"en", "zh", "ja", "ko"}
@@ -128,8 +127,8 @@ JOINING_PERCENT = {"en", "zh", "ja", "ko"}
 
 @cache
 def superfluous_space(code: str) -> re.Pattern[str]:
-    """A space that a tokenizer put in, in the language of this code. Each pattern begins with a literal space, which
-    makes the search quick; what stands before it is looked back at from behind it."""
+    """The pattern of a space that a tokenizer inserted, in the language of this code. It begins with a literal space,
+    which makes the search fast; look-behinds see what stands before the space."""
     low = (".,…" if code == "fr" else ".,;:!?…") + "،؛؟۔।॥"
     closes_low = "“" if code in LOW_QUOTING else ""
     opening = "(\\[{‘„¿¡" + ("" if code in LOW_QUOTING else "“") + ("" if code in REVERSING | {"fr"} else "«")
@@ -181,7 +180,7 @@ SPACE_OF_SEGMENTS = re.compile(
 
 
 def joined_words(text: str) -> str:
-    """Without spaces but those between Latin words and numbers."""
+    """The text without spaces, except those between Latin words and numbers."""
     if '"' in text:
         text = SPACED_QUOTES_OF_SEGMENTS.sub(r'"\1"', text)
     return SPACE_OF_SEGMENTS.sub("", text)

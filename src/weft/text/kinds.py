@@ -32,11 +32,11 @@ class TokenizerKind:
     read: Callable[..., Tokenizer]
     """Arguments and result as those of `read_tokenizer`, without the kind."""
     suffix: Literal[".model", ".txt"] = ".txt"
-    """Suffix of its file: a SentencePiece model, or a vocabulary with one token a line."""
+    """Suffix of its file: a SentencePiece model, or a vocabulary with one token per line."""
     spells_bytes: bool = False
     """Whether a character without a piece is spelled in UTF-8 bytes, all 256 of which are in the vocabulary."""
     needs_language: bool = False
-    """Whether the language decides how text is cut into words first."""
+    """Whether text is first split into words, by rules of its language."""
     whole_words: bool = False
     """Whether each piece is a word."""
     continued: str = ""

@@ -1,35 +1,35 @@
-"""Codes of languages: one language has several, and every rule about it knows one of them."""
+"""Language codes: a language may have several; rules about it use one of them."""
 
 
 def code_of(language: str) -> str:
-    """The code of a language without its script and region, of two letters where it has one: zh of zh-CN and cmn_Hans,
-    de of deu and ger, yue of yue."""
+    """The code of a language without script and region, with two letters if it has such a code: zh for zh-CN and
+    cmn_Hans, de for deu and ger, yue for yue."""
     code = language.lower().replace("_", "-").split("-")[0]
     return TWO_LETTERS.get(code, code)
 
 
 def is_one_language(code: str, other: str) -> bool:
-    """Whether both codes mean the same language, be it in another script or region."""
+    """Whether both codes mean the same language, in any script or region."""
     return code_of(code) == code_of(other)
 
 
 def is_written_without_spaces(language: str) -> bool:
-    """Whether no white space divides the words of a language, so that its texts are counted by characters."""
+    """Whether a language has no white space between words, so that its texts are counted in characters."""
     return code_of(language) in WITHOUT_SPACES
 
 
 def is_in_words_of_characters(language: str) -> bool:
-    """Whether a character is a word or half of one, as in Chinese and Japanese, so that it says something alone; where
-    letters spell words that nothing divides, as in Thai, it does not."""
+    """Whether a character is a word or half of one, as in Chinese and Japanese. In Thai, which has no spaces either,
+    letters spell words."""
     return code_of(language) in IN_WORDS_OF_CHARACTERS
 
 
 CHINESE_CODES = frozenset(["zh", "yue", "wuu", "lzh"])
 IN_WORDS_OF_CHARACTERS = CHINESE_CODES | {"ja"}
 WITHOUT_SPACES = IN_WORDS_OF_CHARACTERS | {"th", "lo", "km", "my", "bo", "dz"}
-"""Korean has spaces."""
+"""Languages without spaces between words. Korean has spaces."""
 ELIDING = frozenset(["fr", "it", "ca", "oc"])
-"""Languages with l'amour."""
+"""Languages with elisions, such as l'amour."""
 
 PAIRS = (
     "aar:aa abk:ab afr:af aka:ak alb:sq als:sq amh:am ara:ar arb:ar arg:an arm:hy asm:as ava:av ave:ae aym:ay "
@@ -48,5 +48,5 @@ PAIRS = (
     "tgk:tg tgl:tl tha:th tib:bo tir:ti ton:to tsn:tn tso:ts tuk:tk tur:tr twi:tw uig:ug ukr:uk urd:ur uzb:uz "
     "uzn:uz ven:ve vie:vi vol:vo wel:cy wln:wa wol:wo xho:xh ydd:yi yid:yi yor:yo zha:za zho:zh zsm:ms zul:zu"
 )
-"""Of the codes of ISO 639-2, and of those of ISO 639-3 for the form of a language that corpora are written in."""
+"""Codes of ISO 639-2, and of ISO 639-3 for the form of a language that corpora use, with the code of two letters."""
 TWO_LETTERS = {three: two for three, _, two in (pair.partition(":") for pair in PAIRS.split())}

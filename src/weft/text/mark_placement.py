@@ -23,20 +23,19 @@ from weft.text.markup import TAG, VOID, Mark, is_wide
 from weft.text.words import mark_ranges
 
 LEAST_SHARE, LEAST_OF_PEAK = 0.5, 0.8
-"""Of its attention, a word of an element gives so much to the words of the element in the source; or so much of what
-the word gives that gives the most, where all give less. A run may hold words that give less, if others make up for it.
-"""
+"""A word belongs to an element if it gives this share of its attention to the element's words in the source, or this
+part of the largest such share. A run may hold words with less, if others make up for it."""
 LEAST_PEAK = 0.1
-"""Where no word gives more to an element, nothing says where it belongs."""
+"""If no word gives more than this to an element, its tags are placed on their own."""
 PROPORTION = 0.01
 """The attention that a word is taken to give to the word in its place."""
 MOST_CELLS = 2_000_000
-"""Elements times words of a translation for which this is done."""
+"""The most marks times words of a translation for which elements are placed as such."""
 
 
 @dataclass
 class Element:
-    """Two tags by their numbers among the marks, and what lies between them."""
+    """The numbers of two tags among the marks, and what lies between them."""
 
     opening: int
     closing: int
@@ -44,9 +43,9 @@ class Element:
 
 
 Span = tuple[int, int]
-"""Words, from one to before another."""
+"""The places before the first word and after the last."""
 Node = Element | int
-"""An element, or the number of a mark that is none."""
+"""An element, or the number of any other mark."""
 
 
 def put_back(
@@ -104,7 +103,7 @@ class Words:
 
 @cache
 def word_or_sign() -> re.Pattern[str]:
-    """A vowel of Hindi or Thai is a mark behind its consonant, and part of the word."""
+    """The pattern of a word, a sign or a Chinese character. A vowel sign of Hindi or Thai is part of its word."""
     letters = rf"(?:[^\W{HAN}{KANA}][{mark_ranges()}]*)+"
     return re.compile(rf"[{HAN}{KANA}]|{letters}(?:['’.,:-]{letters})*|[^\w\s]")
 
@@ -193,11 +192,11 @@ def joined_where_they_overlap(spans: Sequence[tuple[int, int]]) -> list[tuple[in
 
 
 DEEPEST = 100
-"""Elements in one another."""
+"""The most levels of nested elements."""
 
 
 def name_of(mark: Mark) -> str | None:
-    """Of the element that a tag opens or closes; None for marks that stand for themselves."""
+    """The name of the element that a tag opens or closes; None for any other mark."""
     if TAG.fullmatch(mark.text) is None or mark.text.endswith("/>"):
         return None
     name = re.split(r"[\s/>]", mark.text.lstrip("</"))[0].lower()
@@ -205,8 +204,8 @@ def name_of(mark: Mark) -> str | None:
 
 
 def elements_of(marks: Sequence[Mark]) -> list[Node] | None:
-    """The marks as elements in one another. None where a tag is not closed, as when its sentence ends before, or closes
-    nothing, or they are too deep: then all have to keep their order."""
+    """The marks as nested elements. None if a tag is not closed, for example because its sentence ends first, or closes
+    nothing, or the nesting is too deep: then all marks keep their order."""
     levels: list[tuple[str, int, list[Node]]] = [("", -1, [])]
     for number, mark in enumerate(marks):
         name = name_of(mark)
@@ -226,27 +225,26 @@ def elements_of(marks: Sequence[Mark]) -> list[Node] | None:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the marks of a text belong in its translation; `alone` is where each would stand by itself."""
+    """Places the marks of a text in its translation; `alone` has the place of each mark on its own."""
 
     marks: Sequence[Mark]
     ours: Words
     theirs: Words
     attention: Float[np.ndarray, "words source_words"]
-    whole: Sequence[tuple[int, int]]
+    whole: Sequence[Span]
     alone: Sequence[int]
 
     def of(self, nodes: Sequence[Node], begin: int, end: int) -> Iterator[tuple[int, int]]:
         """The place of every mark, with its number, in the order in which they are written, between two places."""
         spans = self.spans_of([node for node in nodes if isinstance(node, Element)], begin, end)
-        within: dict[int, Span] = {}
-        for span in spans.values():
-            add_places(within, span)
         placed = []
         for number, node in enumerate(nodes):
             if isinstance(node, Element):
                 first, last = spans[node.opening]
             else:
-                first = last = self.beside(nodes, number, spans, within, begin, end)
+                first = last = self.next_to_element(node, nodes[max(0, number - 1) : number + 2], spans)
+                if first is None:
+                    first = last = clamped(self.alone[node], begin, end, spans.values())
             placed.append((first, last, number, node))
         for first, last, _, node in sorted(placed, key=lambda one: one[:3]):
             if isinstance(node, Element):
@@ -257,29 +255,41 @@ class Places:
                 yield first, node
 
     def spans_of(self, elements: Sequence[Element], begin: int, end: int) -> dict[int, Span]:
-        """The words that each element goes around, by its opening tag. No two share a word, and the one that is surest
-        of its words chooses first."""
+        """The words that each element encloses, by its opening tag. No two elements share a word; the one with the
+        largest share of some word chooses first."""
         shares = {element.opening: self.share(element)[begin:end] for element in elements}
         highest = np.max(list(shares.values()), axis=0, initial=0) if shares else np.zeros(end - begin)
         is_free = np.ones(end - begin, dtype=bool)
         spans: dict[int, Span] = {}
-        within: dict[int, Span] = {}
         for element in sorted(elements, key=lambda one: -shares[one.opening].max(initial=0)):
             share = np.where(shares[element.opening] >= highest, shares[element.opening], 0)
             peak = share.max(initial=0)
             first, last = best_run(share - min(LEAST_SHARE, LEAST_OF_PEAK * peak), is_free)
             if peak < LEAST_PEAK:
                 ends = self.alone[element.opening], self.alone[element.closing]
-                first, last = (clamped(place, begin, end, within) - begin for place in ends)
+                first, last = (clamped(place, begin, end, spans.values()) - begin for place in ends)
                 last = last if is_free[first:last].all() else first
-            if first == last and shares[element.opening][is_free].any():  # it keeps a word, where one is left
+            if first == last and shares[element.opening][is_free].any():  # it keeps a word, if one is left
                 likeliest = begin + int(np.where(is_free, shares[element.opening], 0).argmax())
                 span = next((span for span in self.whole if span[0] <= likeliest < span[1]), (likeliest, likeliest + 1))
                 first, last = span[0] - begin, span[1] - begin
             is_free[first:last] = False
             spans[element.opening] = begin + first, begin + last
-            add_places(within, spans[element.opening])
         return spans
+
+    def next_to_element(self, mark: int, neighbors: Sequence[Node], spans: Mapping[int, Span]) -> int | None:
+        """The place of a mark that touches a neighboring element in the source: at that end of the element."""
+        for element in neighbors:
+            if isinstance(element, Element):
+                tag, place = (
+                    (element.opening, spans[element.opening][0])
+                    if mark < element.opening
+                    else (element.closing, spans[element.opening][1])
+                )
+                ends = (self.marks[tag].place, self.marks[mark].place)
+                if len({bisect_left(self.ours.starts, end) for end in ends}) == 1:  # no word between them
+                    return place
+        return None
 
     def share(self, element: Element) -> Float[np.ndarray, " words"]:
         """The share of each word's attention that the words of the element have. A sign has none, unless the element
@@ -301,48 +311,16 @@ class Places:
         starts, ends = np.array(self.ours.starts, dtype=int), np.array(self.ours.ends, dtype=int)
         return (starts < end) & (ends > begin)
 
-    def beside(
-        self,
-        nodes: Sequence[Node],
-        number: int,
-        spans: Mapping[int, Span],
-        within: Mapping[int, Span],
-        begin: int,
-        end: int,
-    ) -> int:
-        """The place of a mark that is no element: at the element that it touches in the source, if it does."""
-        mark = nodes[number]
-        assert isinstance(mark, int)
-        here = self.marks[mark].place
-        for neighbour in nodes[max(0, number - 1) : number + 2]:
-            if not isinstance(neighbour, Element):
-                continue
-            before, behind = self.marks[neighbour.opening].place, self.marks[neighbour.closing].place
-            if neighbour.opening > mark and self.gap(here, before):
-                return spans[neighbour.opening][0]
-            if neighbour.closing < mark and self.gap(behind, here):
-                return spans[neighbour.opening][1]
-        return clamped(self.alone[mark], begin, end, within)
 
-    def gap(self, begin: int, end: int) -> bool:
-        """Whether no word of the source lies between two of its characters."""
-        return bisect_left(self.ours.starts, begin) == bisect_left(self.ours.starts, end)
-
-
-def add_places(within: dict[int, Span], span: Span) -> None:
-    """Note for the places within a span, not those at its ends, that it is theirs."""
-    within.update(dict.fromkeys(range(span[0] + 1, span[1]), span))
-
-
-def clamped(place: int, begin: int, end: int, within: Mapping[int, Span]) -> int:
-    """A place between two others and within no span."""
+def clamped(place: int, begin: int, end: int, spans: Iterable[Span]) -> int:
+    """The nearest place between two others and inside none of the spans."""
     place = min(max(place, begin), end)
-    first, last = within.get(place, (place, place))
+    first, last = next((span for span in spans if span[0] < place < span[1]), (place, place))
     return first if place - first < last - place else last
 
 
 def best_run(gains: Float[np.ndarray, " words"], is_free: Bool[np.ndarray, " words"]) -> tuple[int, int]:
-    """The free words in a row whose gains sum to the most (Kadane); none where no gain is positive."""
+    """The consecutive free words whose gains have the largest sum (Kadane); an empty run if no gain is positive."""
     best, found = 0.0, (0, 0)
     total, begin = 0.0, 0
     for number, (gain, free) in enumerate(zip(gains.tolist(), is_free.tolist(), strict=True)):
@@ -373,7 +351,7 @@ def written_with(words: Words, marks: Iterable[tuple[int, Mark]]) -> str:
 
 
 def between(left: str, gap: str, right: str, marks: Sequence[Mark]) -> str:
-    """The marks between two words, with the gap that was there, and with spaces around marks that are like words."""
+    """The marks between two words, with the gap there, and with spaces around marks that are like words."""
     number_closing = next((n for n, mark in enumerate(marks) if not mark.is_closing), len(marks))
     written = [*(mark.text for mark in marks[:number_closing]), gap]
     is_apart = bool(gap) or not left or left in OPENING or is_wide(left[-1])

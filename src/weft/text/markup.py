@@ -15,15 +15,15 @@ from weft.text.punctuation import PROTECTED
 
 @dataclass(frozen=True)
 class Mark:
-    """What was taken out of a text, and the place in what is left where it stood."""
+    """What was taken out of a text, and its place in the text that is left."""
 
     text: str
     place: int
 
     @property
     def leans(self) -> bool:
-        """Tags lean on the words that they enclose, comments and signs on those beside them; any other mark stands
-        between words like one of them."""
+        """Whether it has no spaces of its own: tags lean on the words that they enclose, comments and signs on those
+        next to them. Any other mark stands between words like one of them."""
         return TAG_OR_COMMENT.fullmatch(self.text) is not None or kind_of_entity(self.text) in LEANING
 
     @property
@@ -33,7 +33,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a text: a block element's tag, or what lies between two of them, as `text` and the marks in it."""
+    """A part of a text: a tag of a block element, or what lies between two of them, as `text` and the marks in it."""
 
     whole: str
     text: str = ""
@@ -41,7 +41,7 @@ class Part:
 
 
 def take_apart(text: str) -> list[Part]:
-    """The text in parts; what they were as a `whole`, joined, is the text."""
+    """The text in parts, whose `whole`, joined, is the text."""
     parts = []
     begin = 0
     for block in BLOCK.finditer(text):
@@ -69,18 +69,18 @@ BLOCK_NAMES = (
 VOID = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
 )
-"""Elements of HTML that are one tag."""
+"""HTML elements without a closing tag."""
 
 
 def element(kind: str, names: str) -> str:
-    """The pattern of an element of one of these names with all that is in it, but no element of its own name."""
+    """The pattern of an element with one of these names and all its content, except an element of the same name."""
     name = rf"(?P={kind})(?=[\s/>])"
     return rf"<(?P<{kind}>{names}){ATTRIBUTES}>(?:[^<]++|<(?!/?{name}))*+</(?P={kind})\s*>"
 
 
 COMMENT = r"<!--(?:-?>|(?:[^<-]++|-(?!->)|<(?!!--))*+-->)"
 WHOLE = rf"{COMMENT}|{element('words', 'code|kbd|samp|var')}"
-"""What is a mark with all that is in it, block elements too."""
+"""A mark together with all its content, block elements too."""
 BLOCK = re.compile(
     rf"(?P<whole>{WHOLE})|{element('raw', 'script|style|pre')}|</?(?:{BLOCK_NAMES}){ATTRIBUTES}>|<!doctype[^<>]*>",
     re.ASCII | re.IGNORECASE,
@@ -95,17 +95,17 @@ MARK = re.compile(
 )
 TAG_OR_COMMENT = re.compile(rf"{TAG.pattern}|{COMMENT}", re.ASCII | re.IGNORECASE)
 GLUE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$")
-"""What belongs to a mark beside it: AT&amp;T, {count}th, v{version}, 100%%."""
+"""Characters that belong to the mark next to them: AT&amp;T, {count}th, v{version}, 100%%."""
 
 
 def without_marks(text: str) -> Part:
     plain: list[str] = []
     marks = []
     begin = length = 0
-    divides = False  # whether a sign was taken out behind the last word
+    divides = False  # whether a sign was taken out after the last word
     for start, end in [*spans_of_marks(text), (len(text), len(text))]:
         if between := text[begin:start]:
-            if divides and plain and melts(plain[-1][-1]) and melts(between[0]):
+            if divides and plain and joins_words(plain[-1][-1]) and joins_words(between[0]):
                 between = f" {between}"
             plain.append(between)
             length += len(between)
@@ -118,7 +118,7 @@ def without_marks(text: str) -> Part:
 
 
 def spans_of_marks(text: str) -> Iterator[tuple[int, int]]:
-    """Where marks stand; none overlaps the next."""
+    """The spans of the marks in a text, in order and without overlap."""
     begin = end = 0  # of the one that may still grow
     for found in MARK.finditer(text):
         first, last = found.span()
@@ -138,32 +138,32 @@ def spans_of_marks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def is_glued(mark: re.Match[str]) -> bool:
-    """Whether letters and digits beside a mark belong to it: of the entities to those of letters, and within a word to
-    the & and the apostrophe."""
+    """Whether letters and digits next to a mark belong to it. Among the entities they belong to letters, and within a
+    word to & and the apostrophe."""
     if not ENTITY.fullmatch(mark[0]):
         return not TAG_OR_COMMENT.fullmatch(mark[0])
-    beside = mark.string[max(0, mark.start() - 1)], mark.string[mark.end() : mark.end() + 1]
-    is_within_word = all(character in GLUE for character in beside)
+    around = mark.string[max(0, mark.start() - 1)], mark.string[mark.end() : mark.end() + 1]
+    is_within_word = all(character in GLUE for character in around)
     character = html.unescape(mark[0])
     return character.isalnum() or (is_within_word and character in "&'’")
 
 
 def kind_of_entity(mark: str) -> str:
-    """The Unicode category of what an HTML entity stands for; empty where the mark is none, or one of the word &."""
+    """The Unicode category of the character that an HTML entity stands for; empty for &amp; and any other mark."""
     character = html.unescape(mark) if ENTITY.fullmatch(mark) else "&"
     return unicodedata.category(character) if len(character) == 1 and character != "&" else ""
 
 
 ENTITY = re.compile(r"&#?\w{1,31};", re.ASCII)
 LEANING = ("Zs", "Pi", "Pf", "Ps", "Pe", "Po", "Cf")
-"""Of spaces, quotation marks, parentheses and points, which have no space on each side as a dash has one."""
+"""Categories of spaces, quotation marks, parentheses and points, which have no space on each side, unlike a dash."""
 
 
-def melts(character: str) -> bool:
-    """Whether it would be one word with another one beside it."""
+def joins_words(character: str) -> bool:
+    """Whether this character and another one next to it would be one word."""
     return character.isalnum() and not is_wide(character)
 
 
 def is_wide(character: str) -> bool:
-    """Whether it is of Chinese, Japanese or their print, where words stand without spaces."""
+    """Whether it is a wide character, as in Chinese and Japanese, where words are written without spaces."""
     return unicodedata.east_asian_width(character) in "WF"

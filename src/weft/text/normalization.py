@@ -1,4 +1,4 @@
-"""What happens to a string before it is cut into pieces. Small, lossless for the reader, and idempotent."""
+"""Normalization of a string before it is split into pieces: small, lossless for the reader, and idempotent."""
 
 import re
 import unicodedata
@@ -22,13 +22,13 @@ class Forms(TypedDict, total=False):
 
 PIECE_MARK = "\u2581"  # SentencePiece writes a space as this character, so in a text it would come back as a space
 LONE_SURROGATES = re.compile("[\ud800-\udfff]")
-# All of category Cc but the white space among them, and the byte order mark.
+# All of category Cc except white space, and the byte order mark.
 CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
 
 
 def is_blank(text: str) -> bool:
-    """Whether the text has no visible character: white space, controls and format characters (Cf) alone."""
-    if text.isprintable() and text.strip():  # the sooner answer
+    """Whether the text has no visible character, only white space, controls and format characters (Cf)."""
+    if text.isprintable() and text.strip():  # the faster answer
         return False
     return all(character.isspace() or unicodedata.category(character) in ("Cc", "Cf") for character in text)
 
@@ -36,14 +36,14 @@ def is_blank(text: str) -> bool:
 def normalize(text: str, form: Normalization = "nfc", punctuation: Punctuation = "keep") -> str:
     """The text as a tokenizer sees it.
 
-    Unicode composed (`nfkc` also folds width and compatibility forms); control characters and byte order marks gone;
-    every run of white space, line separators of all kinds included, one space, none at the ends; a lone surrogate,
+    Unicode is composed (`nfkc` also folds width and compatibility forms); control characters and byte order marks are
+    removed; every run of white space, including line separators, becomes one space, none at the ends; a lone surrogate,
     which no encoding can write, becomes U+FFFD; U+2581, the tokenizer's own mark for a space, becomes an underscore;
-    what an unknown token reads as stays. Last, punctuation takes its form. Raises UsageError for anything but a string.
+    the text of an unknown token stays. Last, punctuation takes its form. Raises UsageError for anything but a string.
     """
     if not isinstance(text, str):
         raise UsageError(f"a text has to be a string, found {type(text).__name__}")
-    if not text.isprintable():  # a question that is sooner answered than the next two
+    if not text.isprintable():  # faster to test than the next two
         text = CONTROLS.sub("", LONE_SURROGATES.sub("\ufffd", text))
     text = in_form(text.replace(PIECE_MARK, "_"), form)
     return unify_punctuation(" ".join(text.split()), punctuation)
@@ -57,8 +57,8 @@ def in_forms(
 
 
 def in_form(text: str, form: Normalization) -> str:
-    """The text in a Unicode form; NFKC would make two question marks of what an unknown token reads as, so that text
-    which was decoded and is cut again would hold these instead."""
+    """The text in a Unicode form, except the text of an unknown token, of which NFKC would make two question marks, so
+    that decoded text would change when it is encoded again."""
     if form == "nfc":
         return unicodedata.normalize("NFC", text)
     return UNKNOWN_TEXT.join(unicodedata.normalize("NFKC", part) for part in text.split(UNKNOWN_TEXT))

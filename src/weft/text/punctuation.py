@@ -1,8 +1,7 @@
 """Punctuation in one form: that of a keyboard (ASCII), or that of Chinese print.
 
-Corpora write one quotation mark in ten ways. Which form a text is to have is for the caller to say: nothing here knows
-a language or looks at words. Numbers (3.14, 1,000, 12:30), URLs, e-mail addresses and abbreviations keep their signs.
-A text in its form stays as it is, so doing this twice is doing it once.
+Corpora write one quotation mark in ten ways. The caller chooses the form, whatever the language. Numbers (3.14, 1,000,
+12:30), URLs, e-mail addresses and abbreviations keep their signs. The conversion is idempotent.
 """
 
 import re
@@ -17,7 +16,7 @@ Punctuation = Literal["keep", "ascii", "chinese"]
 def unify_punctuation(text: str, punctuation: Punctuation) -> str:
     """A normalized text (see normalization.py) with its punctuation in this form.
 
-    `chinese` is meant for sentences in Chinese; one of other letters alone, a name or a quotation, becomes `ascii`.
+    `chinese` is meant for Chinese sentences; a text of other letters only, such as a name, is written in `ascii`.
     """
     if punctuation == "keep":
         return text
@@ -29,7 +28,7 @@ def unify_punctuation(text: str, punctuation: Punctuation) -> str:
 WORD = re.compile(r"\w")
 APOSTROPHES = "'’"
 
-# Full-width signs with an ASCII twin. Those of ＜＝＞ are left out: an accent that follows could melt into them.
+# Full-width signs with an ASCII twin. Those of ＜＝＞ are left out: a combining accent could compose with them.
 FULL_WIDTH = {
     chr(code): chr(code - 0xFEE0)
     for code in range(0xFF01, 0xFF5F)
@@ -77,8 +76,8 @@ ASCII_DOTS = re.compile(r"\.(?: ?\.){2,}")
 
 
 def in_chinese(text: str) -> str:
-    """，。！？；：（） where a Chinese character is beside them or the sentence ends, “” and ‘’, —— and ……, and no
-    spaces around any of them. Between Latin words and inside numbers signs stay as they are.
+    """，。！？；：（） next to a Chinese character or at the end of the sentence, “” and ‘’, —— and ……, all without
+    spaces around them. Between Latin words and inside numbers signs stay as they are.
     """
     text = text.translate(CHINESE_FORMS)
     kept = PROTECTED.findall(text)
@@ -131,10 +130,10 @@ def as_ellipsis(run: re.Match[str]) -> str:
 
 
 def as_dash(run: re.Match[str]) -> str:
-    """A dash is two of the long ones or, beside a Chinese character, two hyphens; a single one may mean `to`."""
+    """Two long dashes, or two hyphens next to a Chinese character, are a dash; a single one may mean `to`."""
     is_long = len(run[2]) - run[2].count("-") - run[2].count(" ") > 1
-    is_beside_han = is_han_at(run.string, run.start() - 1) or is_han_at(run.string, run.end())
-    return "——" if is_long or ("--" in run[2] and is_beside_han) else run[0]
+    is_next_to_han = is_han_at(run.string, run.start() - 1) or is_han_at(run.string, run.end())
+    return "——" if is_long or ("--" in run[2] and is_next_to_han) else run[0]
 
 
 def is_han_at(text: str, place: int) -> bool:
@@ -142,8 +141,8 @@ def is_han_at(text: str, place: int) -> bool:
 
 
 def with_paired_quotes(text: str) -> str:
-    """Straight quotation marks open and close by turns; where their number is odd, nobody knows which is which.
-    Single ones count where they hold Chinese: others may be apostrophes."""
+    """Straight quotation marks alternately open and close; an odd number of them is left as it is. Single ones count
+    only around Chinese: others may be apostrophes."""
     first, *rest = text.split('"')
     if len(rest) % 2 == 0:
         text = first + "".join(mark + part for mark, part in zip(cycle("“”"), rest, strict=False))
@@ -151,7 +150,7 @@ def with_paired_quotes(text: str) -> str:
 
 
 def as_wide_parentheses(pair: re.Match[str]) -> str:
-    """Wide where one of the two is, or Chinese is inside or before them: 函数（f(x)） keeps the inner ones."""
+    """Wide if one of the two is, or if Chinese is inside or before them: 函数（f(x)） keeps the inner ones."""
     before = pair.start() - 1
     if pair.string[max(before, 0)] == " ":
         before -= 1
@@ -165,8 +164,8 @@ WIDE_SIGNS = dict(zip(",;:!?.", "，；：！？。", strict=True))
 
 
 def as_wide_signs(run: re.Match[str]) -> str:
-    """What all signs of a run become, seen from the characters before and behind it: quotation marks, parentheses and
-    spaces are part of the run, so that none of them hides the Chinese that a sign belongs to."""
+    """The signs of a run in the form that the characters before and after it ask for. Quotation marks, parentheses and
+    spaces are part of the run, so that they do not hide the Chinese text that a sign belongs to."""
     text, end = run.string, run.end()
     is_last = end == len(text)
     is_after_han = is_han_at(text, run.start() - 1)

@@ -1,7 +1,7 @@
-"""Subword regularization: a word is cut into pieces at random, so that a model sees it in many spellings.
+"""Subword regularization: a word is split into pieces at random, so that a model sees it in many segmentations.
 
-Written out here and not left to SentencePiece, whose random numbers cannot be had again: seeded alike, two processes
-draw different ones. Pieces are given as a table of their scores; what they are for, and ids, are unknown here.
+Not left to SentencePiece, whose random numbers cannot be reproduced: with the same seed, two processes draw different
+ones. Pieces are given as a table of their scores.
 """
 
 import math
@@ -22,16 +22,16 @@ class Pieces:
         return max(map(len, self.scores))
 
     @cached_property
-    def score_of_strangers(self) -> float:
-        """That of a character that is no piece: 10 below the lowest one, as in SentencePiece."""
+    def unknown_score(self) -> float:
+        """The score of a character that is not a piece: 10 below the lowest one, as in SentencePiece."""
         return min(self.scores.values()) - 10
 
 
 def drop_merges(word: str, pieces: Pieces, dropout: float, random: Random) -> list[str]:
-    """BPE-dropout (Provilkov et al. 2020, algorithm 1): merge the two neighbors that together are the piece of the
-    highest score, again and again, where in each step each possible merge is left out with this probability.
+    """BPE-dropout (Provilkov et al. 2020, algorithm 1): repeatedly merge the two neighbors that together are the
+    piece of the highest score; in each step, each possible merge is dropped with this probability.
 
-    Of equal scores the first from the left is merged. Without dropout it is BPE itself; with 1 characters are left.
+    Among equal scores the leftmost is merged. Dropout 0 is plain BPE; with 1, characters are left.
     """
     parts, scores = list(word), pieces.scores
     while True:
@@ -46,13 +46,13 @@ def drop_merges(word: str, pieces: Pieces, dropout: float, random: Random) -> li
 
 
 def draw_cut(word: str, pieces: Pieces, alpha: float, random: Random) -> list[str]:
-    """A cut of the word into pieces, of all that there are, with a probability in proportion to P(cut)^alpha (subword
-    sampling of Kudo 2018), where log P(cut) is the sum of the pieces' scores: forward filtering, backward sampling.
+    """A segmentation of the word, drawn from all of them with a probability proportional to P(segmentation)^alpha
+    (subword sampling, Kudo 2018), where log P is the sum of the pieces' scores: forward filtering, backward sampling.
 
-    A character that is no piece may stand alone too.
+    A character that is not a piece may stand alone too.
     """
-    # At each place of the word: the logarithm of the weight of all cuts up to it, and of those whose last piece begins
-    # at each earlier place.
+    # At each place of the word: the logarithm of the weight of all segmentations up to it, and of those whose last
+    # piece begins at each earlier place.
     totals = [0.0]
     endings: list[list[tuple[float, int]]] = [[]]
     for end in range(1, len(word) + 1):
@@ -60,7 +60,7 @@ def draw_cut(word: str, pieces: Pieces, alpha: float, random: Random) -> list[st
         for begin in range(max(0, end - pieces.longest), end):
             score = pieces.scores.get(word[begin:end])
             if score is None and begin == end - 1:
-                score = pieces.score_of_strangers
+                score = pieces.unknown_score
             if score is not None:
                 options.append((totals[begin] + alpha * score, begin))
         highest = max(weight for weight, _ in options)

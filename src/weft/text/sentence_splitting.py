@@ -1,8 +1,8 @@
-"""Text into sentences, and text without any end into parts that are short enough.
+"""Splits text into sentences, and text without sentence ends into parts that are short enough.
 
-Where a sentence ends follows from Unicode's sentence-ending characters and what stands around them: brackets, quotation
-marks, the case of the next letter, and abbreviations that are listed here for some languages. A doubtful place is no
-end, since two sentences in one part do less harm than a torn one. Knows nothing of translation.
+A sentence ends at one of Unicode's sentence-ending characters, depending on the context: brackets, quotation marks, the
+case of the next letter, and abbreviations listed here for some languages. In doubt there is no split, since two
+sentences in one part do less harm than a torn one.
 """
 
 import re
@@ -17,8 +17,8 @@ from weft.text.words import mark_ranges
 def split_sentences(text: str, language: str) -> list[str]:
     """The sentences of a text in this language (a code such as zh, en, pt_BR); joined, they are the text.
 
-    White space belongs to the sentence before it. Each part has a letter or a digit unless the whole text has none;
-    only the empty text has no part.
+    White space belongs to the sentence before it. Each part has a letter or a digit unless the whole text has none. The
+    empty text has no parts.
     """
     sentences: list[str] = []
     begin = 0
@@ -33,10 +33,10 @@ def split_sentences(text: str, language: str) -> list[str]:
 
 
 def cut_to_length(text: str, is_short_enough: Callable[[str], bool]) -> list[str]:
-    """The text in parts that are short enough, cut in halves as often as it takes; joined, they are the text.
+    """The text in parts that are short enough, halved as often as needed; joined, they are the text.
 
-    Of the places in the middle half the best one is taken: behind a comma or the like, behind a space, before a letter,
-    so that no accent loses its own. A single character is never cut.
+    Each cut is at the best place in the middle half: after a comma or the like, after a space, or before a letter, so
+    that no accent is separated from its letter.
     """
     done: list[str] = []
     waiting = [text]
@@ -59,17 +59,18 @@ def joins_without_space(language: str) -> bool:
 
 
 CERTAIN_ENDS = "。！？｡।॥؟۔։።፧။៕᠃᠉"
-"""Of Chinese, and of Devanagari, Arabic, Armenian, Ethiopic, Burmese, Khmer and Mongolian script: whatever follows."""
+"""Signs of Chinese, Devanagari, Arabic, Armenian, Ethiopic, Burmese, Khmer and Mongolian script, which always end a
+sentence."""
 NARROW_ENDS = ".!?．‼⁇⁈⁉﹒﹖﹗"
 ELLIPSES = "…⋯"
 CLOSING = "\"'”’»›」』》〉﹂﹄)）\\]］】〕}"
 
 SPACED_CLOSING = {"fr": "|[ \u00a0\u202f][»›]"}
-"""By language, what may close a quotation besides: « Viens ! »"""
+"""By language, further closing marks: « Viens ! »"""
 
 
 def end_in(code: str) -> re.Pattern[str]:
-    """What may be the end of a sentence in this language; `re` keeps the few patterns that there are."""
+    """The pattern of a possible end of a sentence in this language."""
     closing = f"(?:[{CLOSING}]{SPACED_CLOSING.get(code, '')})*"
     return re.compile(
         rf"(?P<signs>[{CERTAIN_ENDS}{NARROW_ENDS}{ELLIPSES}]+)(?P<closing>{closing})(?P<gap>\s*)"
@@ -82,7 +83,7 @@ WORD = re.compile(r"[^\W_]")
 
 
 def sentence_ends(text: str, code: str) -> Iterator[int]:
-    """The places between two sentences, in order; in one pass, however hostile the text."""
+    """The places between two sentences, in order, found in linear time."""
     brackets = Brackets(text)
     begin = looked_at = 0
     has_word = False
@@ -99,9 +100,9 @@ def sentence_ends(text: str, code: str) -> Iterator[int]:
 
 
 class Brackets:
-    """Inside a bracket no sentence ends, unless the bracket is all that the sentence is.
+    """Brackets, in which no sentence ends unless they enclose all of it. A bracket must close within 300 characters.
 
-    Asked from the left to the right. A bracket that does not close soon is none.
+    To be asked from left to right.
     """
 
     def __init__(self, text: str) -> None:
@@ -123,7 +124,7 @@ BRACKETED = re.compile(r"[(（\[［【〔][^()（）\[\]［］【】〔〕]{0,30
 
 
 def is_end(text: str, begin: int, found: re.Match[str], code: str) -> bool:
-    """Whether these signs end the sentence that began at `begin`, seen from what stands around them."""
+    """Whether these signs end the sentence that began at `begin`, judged by their context."""
     signs, closing, gap = found["signs"], found["closing"], found["gap"]
     before, after = text[max(begin, found.start() - 40) : found.start()], text[found.end() : found.end() + 16]
     if NEVER_FIRST.match(after) or (not gap and GOES_ON.match(after)):
@@ -147,17 +148,17 @@ def is_end(text: str, begin: int, found: re.Match[str], code: str) -> bool:
 NEVER_FIRST = re.compile("[,，、;；:：%％)）」』”’·]")
 GOES_ON = re.compile("[…⋯~～—–-]")
 DASHES = "—–- \u00a0"
-"""Before what goes on, as in — Да! — сказал он."""
+"""Characters before the rest of a sentence, as in — Да! — сказал он."""
 IS_SAID_IN_JAPANESE = re.compile("と(?!ても|ころ|きどき|にかく|りあえず|もかく|うとう|つぜん)|って")
 IS_SAID = re.compile(rf"{IS_SAID_IN_JAPANESE.pattern}|[^\s，。！？；：“”「」,.!?]{{0,8}}?[说說道问問喊叫答]")
 """“你好！”他说。 and 「はい。」と答えた。 are one sentence."""
 
 
 def is_quoted_inside(text: str, begin: int, found: re.Match[str]) -> bool:
-    """Whether what closes here, without a space behind it, is a title or a quotation that the sentence goes on around.
+    """Whether the mark that closes here, without a space after it, ends a title or a quotation inside a sentence.
 
-    《谁动了我的奶酪？》是一本书。 is one sentence; but a quotation that a sentence begins with, or that a colon or
-    comma brings, is speech that ends it.
+    《谁动了我的奶酪？》是一本书。 is one sentence; but a quotation at the beginning of a sentence, or after a colon or
+    comma, is speech that ends it.
     """
     mark = found.end("closing") - 1
     if text[mark] in CLOSING_TITLES:
@@ -172,18 +173,17 @@ def is_quoted_inside(text: str, begin: int, found: re.Match[str]) -> bool:
 
 
 POINTS = ".．。｡"
-"""After these a quotation at the end of a sentence ends it, whatever brings it."""
+"""A quotation that ends with one of these always ends the sentence."""
 CLOSING_TITLES = "》〉"
 OPENING_OF = {"”": "“", "’": "‘", "»": "«", "›": "‹", "」": "「", "』": "『", "﹂": "﹁", "﹄": "﹃", '"': '"'}
 BEFORE_QUOTATIONS = " \t\u3000“‘«‹「『﹁﹃\"'"
 BRINGING_SPEECH = ":：,，—;；…⋯.．、)）】］]道说說问問喊叫答"
 LONGEST_QUOTATION, LONGEST_OPENING, LONGEST_ROLE = 300, 8, 4
-"""Characters that are looked through for what opens a quotation, and for what stands before that; and of who speaks
-in a play."""
+"""Characters of a quotation, of the context before it, and of the speaker's name in a play."""
 
 
 def is_abbreviation(before: str, after: str, code: str) -> bool:
-    """Whether the period between these belongs to the word before it."""
+    """Whether the period between these two belongs to the word before it."""
     found = last_word().search(before)
     if found is None:
         return False
@@ -203,7 +203,7 @@ def is_abbreviation(before: str, after: str, code: str) -> bool:
 
 
 def are_initials(letters: Sequence[str]) -> bool:
-    """U.S, J.R.R, А.С, พ.ศ: that the sentence goes on behind them is more frequent than that it ends."""
+    """Whether they are initials such as U.S, J.R.R, А.С, พ.ศ, after which a sentence usually continues."""
     return len(letters) > 1 and all(
         len(letter) == 1 and letter.isalpha() and not letter.islower() and not IDEOGRAM.match(letter)
         for letter in letters
@@ -212,7 +212,7 @@ def are_initials(letters: Sequence[str]) -> bool:
 
 @cache
 def last_word() -> re.Pattern[str]:
-    """A word with its accents and vowel signs, or several joined by periods: z.B."""
+    """The pattern of a word with its accents and vowel signs, or of several joined by periods, such as z.B."""
     word = rf"[^\W_](?:[^\W_]|[{mark_ranges()}])*"
     return re.compile(rf"{word}(?:\.{word})*$")
 
@@ -233,9 +233,9 @@ BEFORE_NAMES: dict[str, frozenset[str]] = {
         "hi": "डॉ श्री प्रो पं सु",
     }.items()
 }
-"""By language, words whose period ends no sentence, but see MAY_END; the English ones are met in all."""
+"""By language, words whose period does not end a sentence, except those in MAY_END; English ones apply to all."""
 MAY_END = frozenset(["jr", "sr", "inc", "corp", "bros", "ltd", "ph.d", "mio", "mrd", "tsd", "a.m", "p.m"])
-"""Of these, words that stand at the end of a sentence too, where one of these follows."""
+"""Words that may also end a sentence, if a word in FIRST_WORD follows."""
 FIRST_WORD = re.compile(
     r"(?:I|You|He|She|It|We|They|The|An?|This|That|These|Those|There|But|And|So|If|In|On|At|What|How|Who|When|Where|Why"
     r"|Ich|Du|Er|Sie|Es|Wir|Ihr|Der|Die|Das|Ein|Eine|Und|Aber|Dies|Diese|Im)\b"
@@ -244,12 +244,12 @@ BEFORE_NUMBERS = re.compile(
     "nos?|nr|figs?|eqs?|vols?|pp|ch|chap|sect?|art|para?|ex|ed|tab|abb|abs|kap|bd|núm|ca"
     "|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|mär|mrz|okt|dez|janv|févr|avr|juil|déc|ene|abr|dic|fev|ott"
 )
-"""Words whose period ends no sentence where a number follows."""
+"""Words whose period does not end a sentence if a number follows."""
 WITH_ORDINALS = {"de", "da", "no", "nb", "nn", "fi", "et", "lv", "cs", "sk", "sl", "hr", "sr", "hu", "pl", "is", "tr"}
-"""Languages that write third as 3."""
+"""Languages that write "third" as "3."."""
 
 
-# Where to cut what has no end
+# Cutting text without sentence ends
 
 
 def best_cut(text: str) -> int:
@@ -268,4 +268,4 @@ CUTS = (
     re.compile(r"\s+"),
     re.compile(r"(?<!\u200d)(?=[^\W_])"),
 )
-"""From the best to the least: behind a comma or the like, behind a space, before a letter or digit."""
+"""From best to worst: after a comma or the like, after a space, before a letter or digit."""

@@ -1,8 +1,8 @@
 """BPE (Sennrich et al. 2016) and unigram (Kudo 2018) pieces, trained and applied by the SentencePiece library.
 
 Every character can be written: one that is not in the vocabulary falls back to its UTF-8 bytes. A model of another
-system that `weft import` has taken over may lack the bytes; a run of characters that it does not know is then one
-<unk>, unless it is itself a piece that the model never cuts (an unused one: a piece of the other language).
+system that `weft import` converted may lack the bytes; a run of unknown characters is then one <unk>, unless the run is
+itself an unused piece of the model (a piece of the other language).
 """
 
 import io
@@ -30,9 +30,9 @@ NO_TEXT = "!sentences_.empty()"
 
 
 class SentencePieceTokenizer:
-    """One trained SentencePiece model with the normalization that belongs to it.
+    """A trained SentencePiece model with its normalization.
 
-    Raises ModelError where the bytes are no model or have other special ids than weft's; `path` is whose they are.
+    Raises ModelError if the bytes, those of the file `path`, are not a model or have other special ids than weft's.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class SentencePieceTokenizer:
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
             pieces = self._processor.id_to_piece(list(range(self.vocab_size)))
-        except (RuntimeError, UnicodeDecodeError) as error:  # the last for a piece that is no text
-            raise ModelError(path, [Problem(path.name, f"is no SentencePiece model ({error})")]) from None
+        except (RuntimeError, UnicodeDecodeError) as error:  # the latter for a piece that is not UTF-8
+            raise ModelError(path, [Problem(path.name, f"is not a SentencePiece model ({error})")]) from None
         if (found := tuple(pieces[:4])) != SPECIAL_PIECES:
             message = f"its first pieces are {found}, expected {SPECIAL_PIECES}"
             raise ModelError(path, [Problem(path.name, message)])
@@ -87,8 +87,7 @@ class SentencePieceTokenizer:
         return {self._processor.id_to_piece(i): i for i in ids}
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        # Padding, begin and end decode to nothing; an unknown id, which no text encodes to, to the library's " \u2047
-        # ".
+        # Padding, begin and end decode to nothing; an unknown id, which no text encodes to, decodes to " \u2047 ".
         return [self._processor.decode([int(i) for i in sentence]) for sentence in ids]
 
     def tag_id(self, tag: str) -> int | None:
@@ -97,7 +96,6 @@ class SentencePieceTokenizer:
         return found if is_tag else None
 
     def pieces(self, text: str) -> list[str]:
-        """The pieces as strings, for people to look at."""
         return self._processor.encode(self.normalize(text), out_type=str)
 
     def ids_of(self, pieces: Sequence[str]) -> list[int | None]:
@@ -106,17 +104,17 @@ class SentencePieceTokenizer:
         return [None if i == UNKNOWN_ID and piece != unknown else i for i, piece in zip(found, pieces, strict=True)]
 
     def count_unknown(self, ids: Sequence[Sequence[int]]) -> tuple[int, int]:
-        """Of the pieces, where the model cannot spell in bytes."""
+        """Unknown pieces and all pieces; (0, 0) if the model spells in bytes."""
         if self._processor.is_byte(self._processor.piece_to_id("<0x00>")):
             return 0, 0
         return sum(sentence.count(UNKNOWN_ID) for sentence in ids), sum(map(len, ids))
 
     def sample(self, texts: Sequence[str], seeds: Sequence[int], amount: float) -> list[list[int]]:
-        """Ids of each text, cut at random: a function of the text, its seed (0 or more) and the amount alone.
+        """Ids of each text, segmented at random: a function of the text, its seed (0 or more) and the amount alone.
 
-        For bpe the amount is the probability that a merge is left out (`drop_merges`): 0 is `encode`, 1 leaves
-        characters. For unigram it is the exponent alpha of a cut's probability (`draw_cut`): 0 makes all cuts equally
-        probable, and the larger it is, the nearer to `encode`.
+        For bpe the amount is the probability that a merge is dropped (`drop_merges`): 0 is `encode`, 1 leaves
+        characters. For unigram it is the exponent alpha of a segmentation's probability (`draw_cut`): 0 makes all
+        segmentations equally probable, and the larger it is, the closer to `encode`.
         """
         refuse_one_string(texts, "sample")
         if not (math.isfinite(amount) and amount >= 0 and (self.kind == "unigram" or amount <= 1)):
@@ -134,7 +132,7 @@ class SentencePieceTokenizer:
 
     @cached_property
     def _pieces(self) -> Pieces:
-        """Those that stand for text. In a model as weft trains it none goes on past a space."""
+        """The pieces that stand for text. In a model trained by weft none extends past a space."""
         processor = self._processor
         silent = (processor.is_control, processor.is_unknown, processor.is_unused)
         found = [i for i in range(self.vocab_size) if not any(is_silent(i) for is_silent in silent)]
@@ -155,7 +153,7 @@ def read_sentencepiece(
 
 
 def spelled(character: str) -> list[str]:
-    """The pieces of its bytes."""
+    """The pieces of the bytes of a character."""
     return [f"<0x{byte:02X}>" for byte in character.encode()]
 
 
@@ -168,11 +166,11 @@ def train_sentencepiece(
     tags: Sequence[str] = (),
     **forms: Unpack[Forms],
 ) -> tuple[SentencePieceTokenizer, str | None]:
-    """Train on these texts; also a message where the vocabulary had to be made smaller or larger than asked.
+    """Train on these texts; also returns a message if the vocabulary is smaller or larger than asked.
 
     A corpus with few distinct words cannot fill a large vocabulary, and a vocabulary must hold at least the characters,
     the 256 bytes and the tags, each of which becomes a piece. The result is a function of the texts and the settings.
-    Raises CorpusError where there is no text at all.
+    Raises CorpusError if there is no text at all.
     """
     normalized = [in_forms(text, **forms) for text in texts]
     asked = vocab_size
@@ -214,5 +212,5 @@ def train_sentencepiece(
 
 
 def has_many_characters(language: str) -> bool:
-    """Whether the language, or one of several with + between them, is written with thousands of characters."""
+    """Whether the language, or one of several joined by +, is written with thousands of characters."""
     return any(is_chinese(code) or code_of(code) in ("ja", "ko") for code in language.split("+"))

@@ -1,7 +1,7 @@
-"""What every tokenizer promises.
+"""The protocol of all tokenizers.
 
-A tokenizer turns a string into ids and back. It owns everything that happens to a string on the way (Unicode form,
-punctuation, Chinese script), so that a model folder that carries its tokenizer carries its preprocessing.
+A tokenizer turns a string into ids and back. It owns all preprocessing (Unicode form, punctuation,
+Chinese script), so a model folder that has its tokenizer has its preprocessing.
 """
 
 from collections.abc import Sequence
@@ -17,33 +17,33 @@ class Tokenizer(Protocol):
 
     @property
     def model(self) -> bytes:
-        """The file that it can be read from again; the same bytes are the same pieces under the same ids."""
+        """The content of its file; equal bytes mean the same pieces under the same ids."""
         ...
 
     def normalize(self, text: str) -> str:
-        """The text as it is cut into pieces; decode(encode(text)) equals it where no piece is unknown."""
+        """The text as it is split into pieces; equals decode(encode(text)) if no piece is unknown."""
         ...
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text, without <s> and </s>; nothing that a text contains becomes a special id."""
+        """The ids of each text, without <s> and </s>; no part of a text becomes a special id."""
         ...
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each list of ids; special ids and tags are left out, an unknown piece reads U+2047."""
+        """The text of each list of ids; special ids and tags are dropped, an unknown piece becomes U+2047."""
         ...
 
     def pieces(self, text: str) -> list[str]:
-        """The pieces that a text is cut into, as strings without spaces; they are those of its ids, one for one."""
+        """The pieces of a text as strings without spaces, one for each of its ids."""
         ...
 
     def ids_of(self, pieces: Sequence[str]) -> list[int | None]:
-        """The id of each piece; None for a string that is no piece."""
+        """The id of each piece; None for a string that is not a piece."""
         ...
 
     def tag_id(self, tag: str) -> int | None:
-        """The id of a tag that the vocabulary was made with, which no text becomes; None for any other string."""
+        """The id of a tag in the vocabulary, which no text becomes; None for any other string."""
         ...
 
     def count_unknown(self, ids: Sequence[Sequence[int]]) -> tuple[int, int]:
-        """How many words of encoded texts are unknown, and how many there are; (0, 0) where all can be spelled."""
+        """How many words of encoded texts are unknown, and how many there are; (0, 0) if every word can be spelled."""
         ...

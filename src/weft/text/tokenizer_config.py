@@ -16,43 +16,46 @@ SMALLEST, SMALLEST_WITH_BYTES = 5, 261
 
 class TokenizerConfig(Settings):
     kind: Kind = "bpe"
-    """What pieces are: byte-pair merges or those of a unigram language model, BERT's WordPiece, characters, words."""
+    """Kind of pieces: bpe (byte-pair merges), unigram (a unigram language model), wordpiece (as in BERT), characters or
+    words."""
     source_size: int | None = Field(default=None, ge=SMALLEST, le=256_000)
-    """Pieces of the source vocabulary; left out, it is chosen from the corpus size."""
+    """Number of pieces in the source vocabulary; by default chosen from the corpus size."""
     target_size: int | None = Field(default=None, ge=SMALLEST, le=256_000)
-    """Pieces of the target vocabulary; left out, it is chosen from the corpus size."""
+    """Number of pieces in the target vocabulary; by default chosen from the corpus size."""
     source_vocabulary: str | None = Field(default=None, min_length=1)
-    """BERT's vocab.txt, taken as it is instead of learning WordPiece pieces; relative to the data root."""
+    """A vocab.txt of BERT to use for the source instead of learning WordPiece pieces; relative to the data root."""
     target_vocabulary: str | None = Field(default=None, min_length=1)
-    """The same for the target."""
+    """A vocab.txt of BERT to use for the target instead of learning WordPiece pieces; relative to the data root."""
     shared: bool = False
-    """One vocabulary of source_size pieces for both languages (needed for model.tie = "all")."""
+    """Use one vocabulary of source_size pieces for both languages (required for model.tie = "all")."""
     cut_apart: bool = False
-    """Whether each language is cut by a SentencePiece model of its own into pieces of the shared vocabulary; `weft
-    import` makes such models, training none."""
+    """Split each language with its own SentencePiece model into pieces of the shared vocabulary. Only `weft import`
+    makes such models."""
     normalization: Normalization = "nfc"
-    """Unicode form of all text: nfc keeps full-width forms and ligatures apart, nfkc folds them."""
+    """Unicode form of all text: nfc keeps full-width forms and ligatures, nfkc replaces them."""
     source_punctuation: Punctuation = "keep"
-    """Form of the source's quotation marks, dashes, ellipses and wide signs: keep, those of ASCII, those of Chinese."""
+    """Form of quotation marks, dashes, ellipses and wide punctuation in the source: keep, ascii or chinese."""
     target_punctuation: Punctuation = "keep"
-    """The same for target text in training, and so for what the model writes; references stay as they are."""
+    """Form of punctuation in target text for training, and so in translations; references are not changed."""
     source_script: Literal["auto", "keep", "simplified", "traditional"] = "auto"
-    """Script that Chinese source text is converted to; auto: simplified where the source is Chinese."""
+    """Script to convert Chinese source text to; auto means simplified."""
     target_script: Literal["auto", "keep", "simplified", "traditional"] = "auto"
-    """Script that Chinese target text is converted to for training; auto: keep."""
+    """Script to convert Chinese target text to for training; auto means keep."""
 
     @model_validator(mode="after")
     def _one_size_for_one_vocabulary(self) -> "TokenizerConfig":
         if self.shared and self.target_size not in (None, self.source_size):
-            raise FieldProblem("target_size", "must equal source_size, or be left out, where the vocabulary is shared")
+            raise FieldProblem("target_size", "must equal source_size or be left out if the vocabulary is shared")
         if self.shared and self.target_vocabulary is not None:
-            raise FieldProblem("target_vocabulary", "is source_vocabulary where the vocabulary is shared; leave it out")
+            raise FieldProblem(
+                "target_vocabulary", "cannot be set if the vocabulary is shared; set source_vocabulary only"
+            )
         return self
 
     @model_validator(mode="after")
     def _only_pieces_of_one_vocabulary_are_cut_apart(self) -> "TokenizerConfig":
         if self.cut_apart and not (self.shared and KINDS[self.kind].suffix == ".model"):
-            raise FieldProblem("cut_apart", 'is for shared = true and kind = "bpe" or "unigram"; leave it out')
+            raise FieldProblem("cut_apart", 'needs shared = true and kind = "bpe" or "unigram"; leave it out')
         return self
 
     @model_validator(mode="after")
@@ -61,7 +64,7 @@ class TokenizerConfig(Settings):
         problems = [
             FieldProblem(
                 key,
-                f'must be at least {SMALLEST_WITH_BYTES} for kind = "{self.kind}", whose vocabulary holds all bytes',
+                f'must be at least {SMALLEST_WITH_BYTES} for kind = "{self.kind}", whose vocabulary includes all bytes',
             )
             for key, size in sizes.items()
             if size is not None and size < SMALLEST_WITH_BYTES and KINDS[self.kind].spells_bytes
@@ -74,17 +77,17 @@ class TokenizerConfig(Settings):
     def _vocabularies_are_of_word_pieces(self) -> "TokenizerConfig":
         given = [key for key in ("source_vocabulary", "target_vocabulary") if getattr(self, key) is not None]
         if given and self.kind != "wordpiece":
-            raise FieldProblem(given[0], f'is read for kind = "wordpiece"; kind = "{self.kind}" learns its own')
+            raise FieldProblem(given[0], f'needs kind = "wordpiece"; kind = "{self.kind}" learns its vocabulary')
         return self
 
     @property
     def vocabularies(self) -> tuple[str, ...]:
-        """The vocabulary files that the recipe names, each once."""
+        """The vocabulary files named in the recipe, each once."""
         named = (self.source_vocabulary, self.target_vocabulary)
         return tuple(dict.fromkeys(name for name in named if name is not None))
 
 
 def choose_scripts(config: TokenizerConfig, source_language: str) -> dict[str, str]:
-    """What `auto` means for the two script keys, for those that say so."""
+    """The values of the script keys that are `auto`."""
     chosen = {"source_script": "simplified" if is_chinese(source_language) else "keep", "target_script": "keep"}
     return {key: value for key, value in chosen.items() if getattr(config, key) == "auto"}

@@ -1,6 +1,6 @@
-"""The special ids that every tokenizer has, and a vocabulary as a list of tokens, which is also a text file.
+"""The special ids of every tokenizer, and a vocabulary as a list of tokens, stored as a text file.
 
-It knows no text: how one is cut into tokens is the business of the tokenizers (characters.py, words.py, wordpiece.py).
+How text is split into tokens is left to the tokenizers (characters.py, words.py, wordpiece.py).
 """
 
 import re
@@ -17,22 +17,22 @@ PADDING_ID, UNKNOWN_ID, BEGIN_ID, END_ID = range(4)
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 
 UNKNOWN_TEXT = "\u2047"
-"""What an unknown token reads as, the double question mark, as in SentencePiece."""
+"""The text of an unknown token, a double question mark, as in SentencePiece."""
 MASK = "[MASK]"
-"""The token that stands for one that is hidden, as in BERT; a vocabulary has it where it was made with it."""
+"""The token that stands for a hidden one, as in BERT; a vocabulary has it if it was made with it."""
 RESERVED = re.compile(r"<[A-Za-z][A-Za-z0-9_-]*>|\[MASK\]")
-"""Tokens that stand for no text: the special ones but </s>, tags, and the mask."""
+"""Tokens that stand for no text: the special ones except </s>, tags, and the mask."""
 
 MOST_TOKENS = 1 << 18
 LONGEST_TOKEN = 1000
-"""Characters. Both limits are far beyond what any vocabulary needs; they keep a spoiled file from taking memory."""
+"""Characters. Both limits are far beyond any vocabulary; they keep a corrupt file from filling the memory."""
 LARGEST_FILE = 64 << 20
-"""Bytes of a file that a tokenizer is read from."""
+"""Bytes of the largest file that a tokenizer is read from."""
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Tokens, of which each one's place is its id; the first four are the special ones."""
+    """Tokens in the order of their ids; the first four are the special ones."""
 
     tokens: tuple[str, ...]
 
@@ -42,7 +42,7 @@ class Vocabulary:
 
     @property
     def as_file(self) -> bytes:
-        """One token a line; lines end at "\\n" alone."""
+        """One token per line; each line ends with "\\n"."""
         return "".join(f"{token}\n" for token in self.tokens).encode()
 
     def tag_id(self, tag: str) -> int | None:
@@ -50,22 +50,22 @@ class Vocabulary:
 
 
 def is_tag(token: str) -> bool:
-    """Whether a token stands for no text and is none of the four special ones."""
+    """Whether a token stands for no text, apart from the four special ones."""
     return RESERVED.fullmatch(token) is not None and token not in SPECIAL_PIECES
 
 
 def read_vocabulary(data: bytes, path: Path) -> Vocabulary:
-    """The vocabulary in a file of weft's own; `path` is named in the ModelError that tells all that is wrong."""
+    """The vocabulary in a file written by weft; raises ModelError, which names `path`, with all that is wrong."""
     tokens = read_tokens(data, path)
     wrong = [number for number, piece in enumerate(SPECIAL_PIECES) if tokens[number : number + 1] != [piece]]
     if wrong:
-        what = f"must be {SPECIAL_PIECES[wrong[0]]}; a vocabulary begins with {' '.join(SPECIAL_PIECES)}, one a line"
+        what = f"must be {SPECIAL_PIECES[wrong[0]]}; a vocabulary begins with {' '.join(SPECIAL_PIECES)}, one per line"
         raise ModelError(path, [Problem(f"line {wrong[0] + 1}", what)])
     return Vocabulary(tuple(tokens))
 
 
 def read_tokens(data: bytes, path: Path) -> list[str]:
-    """The tokens of a file that has one a line, each once; raises ModelError naming every line that is wrong."""
+    """The distinct tokens of a file with one per line; raises ModelError with every line that is wrong."""
     if is_sentencepiece(data):
         raise ModelError(path, [Problem("the file", "is a SentencePiece model, of the kind bpe or unigram")])
     lines = split_lines(data)
@@ -79,18 +79,18 @@ def read_tokens(data: bytes, path: Path) -> list[str]:
         if what := what_is_wrong(token):
             problems.append(Problem(f"line {number}", what))
         elif token in first_at:
-            problems.append(Problem(f"line {number}", f"repeats line {first_at[token]}; each token stands once"))
+            problems.append(Problem(f"line {number}", f"repeats line {first_at[token]}; each token may occur once"))
         else:
             first_at[token] = number
     if not lines:
-        problems.append(Problem("the file", "is empty; a vocabulary has one token a line"))
+        problems.append(Problem("the file", "is empty; a vocabulary has one token per line"))
     if problems:
         raise ModelError(path, problems)
     return list(first_at)
 
 
 def is_sentencepiece(data: bytes) -> bool:
-    """Whether it begins as a protocol buffer does whose first field is a piece, and a piece's first its text."""
+    """Whether the data begins like a protocol buffer whose first field is a piece that begins with its text."""
     return data[:1] == data[2:3] == b"\n" and b"\0" in data
 
 
@@ -100,16 +100,16 @@ def what_is_wrong(token: str) -> str | None:
     if len(token) > LONGEST_TOKEN:
         return f"has {len(token):,} characters; a token has at most {LONGEST_TOKEN:,}"
     if any(character <= " " or character == "\x7f" for character in token):
-        return "holds a space or a control character, which no token does"
+        return "holds a space or a control character; a token has neither"
     return None
 
 
 def most_frequent(
     counts: Counter[str], *, after: Sequence[str], vocab_size: int, language: str
 ) -> tuple[Vocabulary, str | None]:
-    """The tokens in `after` and, behind them, the most frequent of the counted ones up to the size; and a message where
-    the corpus fills no more or `after` alone takes more. Of equally frequent ones the first in code points comes first.
-    What no file of a vocabulary may hold, such as a word of a thousand letters, is left out.
+    """The tokens in `after`, followed by the most frequent of the counted ones up to the size; and a message if there
+    are fewer, or if `after` alone takes more. Equally frequent ones are sorted by code points. Tokens that a file
+    cannot hold, such as a word of a thousand letters, are left out.
     """
     ranked = sorted((token for token in counts if not what_is_wrong(token)), key=lambda token: (-counts[token], token))
     tokens = (*after, *ranked[: max(0, vocab_size - len(after))])
@@ -117,7 +117,7 @@ def most_frequent(
 
 
 def size_message(language: str, size: int, asked: int) -> str | None:
-    """What to say where a vocabulary is smaller or larger than asked."""
+    """The message for a vocabulary that is smaller or larger than asked."""
     if size == asked:
         return None
     reason = "this corpus fills no more" if size < asked else "its characters alone need them"

@@ -1,4 +1,4 @@
-"""What tokenizers have in common whose file is a vocabulary, one token a line: all but SentencePiece's."""
+"""The common part of tokenizers whose file is a vocabulary, one token per line: all but SentencePiece's."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from weft.text.vocabulary import Vocabulary
 
 
 class VocabularyTokenizer(ABC):
-    """A vocabulary with the normalization that belongs to it; the methods are those of `Tokenizer`."""
+    """A vocabulary with its normalization; the methods are those of `Tokenizer`."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Which pieces make up which word: what people want to see is words, whatever the tokenizer cuts them into.
+"""Which pieces make up which word, for people who want to see words.
 
-Words are those of words.py. A word begins where a piece does, so words that share a piece are one here; Han characters
-are cut by jieba where the language is Chinese and rjieba is there, and else every piece of them is a word.
+Words are those of words.py. A word begins where a piece does, so words that share a piece are one word here. Chinese is
+split by jieba if rjieba is installed; otherwise every piece of Han characters is a word.
 """
 
 import codecs
@@ -22,7 +22,7 @@ BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 @dataclass(frozen=True)
 class WordRange:
-    """A word, and the places of its first and its last piece."""
+    """A word, and the places of its first and last piece."""
 
     text: str
     first: int
@@ -42,13 +42,13 @@ def word_ranges(pieces: Sequence[str], *, kind: Kind, language: str) -> list[Wor
 
 
 def word_begins(text: str, owners: Sequence[int], cut_han: Callable[[str], Iterable[str]]) -> list[int]:
-    """Where in the text, with the spaces before it, each word begins that begins with a piece; `owners` says whose each
-    character is."""
+    """The places in the text, including the space before, where a word begins together with a piece; `owners` has the
+    piece of each character."""
     begins, end = [], 0
     for marked in cut_words(text, cut_han):
         word = marked.removeprefix(PIECE_MARK)
         at = text.index(word, end)
-        # The space may be a piece of its own, the first of the word's.
+        # The space may be a piece of its own, the first of the word.
         begin = next((i for i in range(end, at + 1) if i == 0 or owners[i] != owners[i - 1]), None)
         if begin is not None:
             begins.append(begin)
@@ -57,10 +57,10 @@ def word_begins(text: str, owners: Sequence[int], cut_han: Callable[[str], Itera
 
 
 def characters_of(pieces: Sequence[str], kind: Kind) -> list[tuple[str, int]]:
-    """Every character of the text, with the piece that it begins in: one may be spelled in several bytes."""
+    """Every character of the text, with the piece in which it begins: it may be spelled in several bytes."""
     found: list[tuple[str, int]] = []
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    began = 0  # the first of the bytes that are no whole character yet
+    began = 0  # the first byte of an incomplete character
     for place, piece in enumerate(pieces):
         byte = BYTE.fullmatch(piece) if KINDS[kind].spells_bytes else None
         if not decoder.getstate()[0]:
@@ -74,7 +74,7 @@ def characters_of(pieces: Sequence[str], kind: Kind) -> list[tuple[str, int]]:
 
 
 def text_of(piece: str, kind: Kind, before: str) -> str:
-    """What a piece adds to the text behind the character `before`, the space before its word included."""
+    """What a piece adds to the text after the character `before`, including the space before its word."""
     if piece in SPECIAL_PIECES:
         return f" {UNKNOWN_TEXT}" if piece == SPECIAL_PIECES[UNKNOWN_ID] else ""
     continued = KINDS[kind].continued
@@ -86,7 +86,7 @@ def text_of(piece: str, kind: Kind, before: str) -> str:
 
 
 def choose_cutter(language: str) -> Callable[[str], Iterable[str]]:
-    """What cuts a run of Han characters; without the library for Chinese, a word is what a piece is."""
+    """A function that splits a run of Han characters; without rjieba every piece is a word."""
     try:
         return han_cutter(language)
     except MissingExtraError:

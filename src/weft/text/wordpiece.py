@@ -1,9 +1,11 @@
 """WordPiece as in BERT (Devlin et al. 2019), trained and applied by Hugging Face's tokenizers library.
 
-A text is cut at white space, around every sign of punctuation and around every Chinese character; what is between is
-spelled in the longest pieces that the vocabulary has, `##` before all but a word's first. A word that cannot be spelled
-is one <unk>. The cutting forgets where spaces were, so `normalize` gives the spacing that `decode` writes (see
-`space_between`). BERT's cleaning is part of it too: format characters, such as those that join emoji, are left out.
+A text is split at white space, around punctuation and around every Chinese character; what is between is spelled in
+the longest pieces of the vocabulary, with `##` before all but the first of a word. A word that cannot be spelled is one
+<unk>. The spaces of the text are lost, so `normalize` gives the usual spacing, which is what `decode` writes (see
+`space_between`). The library's own decoder cleans up single pieces only: it writes don ' t, well - known and 3. 14, and
+restores 64 % of the English lines of zh-en-50k as they were written, these rules 99 %. BERT's cleaning is applied too:
+format characters, such as those that join emoji, are removed.
 """
 
 import itertools
@@ -51,7 +53,7 @@ HAN_BLOCKS = (
 CHINESE_SIGNS = "，。！？；：、（）《》〈〉「」『』【】〔〕·"
 OPENING, CLOSING = "([{“‘„‚#$¿¡", ".,!?;:)]}”’…%،؛؟۔।॥"
 LOW_QUOTES = {"„": "“”", "‚": "‘’"}
-"""What closes „Ja“ and ‚ja‘."""
+"""The closing marks of „Ja“ and ‚ja‘."""
 SUFFIXING, DIVIDING = {"tr", "az"}, {"uk", "be"}
 """Languages with Ankara'da, and with п'ять."""
 JOINING = "-/_@‐‑–—"
@@ -67,7 +69,7 @@ LONGEST_SUFFIX = 5
 
 
 class WordPieceTokenizer(VocabularyTokenizer):
-    """Over a vocabulary of word pieces."""
+    """A tokenizer over a vocabulary of word pieces, for a language or several joined by +."""
 
     def __init__(self, vocabulary: Vocabulary, *, language: str, **forms: Unpack[Forms]) -> None:
         super().__init__(vocabulary, **forms)
@@ -76,14 +78,14 @@ class WordPieceTokenizer(VocabularyTokenizer):
 
     def normalize(self, text: str) -> str:
         spaced = self._spaced(text)
-        # A sign in another form may bring other spaces along, and these another form of a sign. Twice has been enough
-        # for all texts tried; a bound lets none of them keep a server busy.
+        # A sign in another form may change the spaces, and these the form of another sign. Two rounds have been enough
+        # for all texts tried; the bound keeps any text from looping.
         for _ in range(8):
             unified = unify_punctuation(spaced, self.punctuation)
             if unified == spaced or (again := self._spaced(unified)) == spaced:
                 break
             spaced = again
-        # Converted last, so that phrases of characters that only come together here are found the first time.
+        # Converted last, so that phrases of characters that only come together here are found.
         return convert_script(spaced, self.script)
 
     def _spaced(self, text: str) -> str:
@@ -127,10 +129,10 @@ def train_wordpiece(
     tags: Sequence[str] = (),
     **forms: Unpack[Forms],
 ) -> tuple[WordPieceTokenizer, str | None]:
-    """Pieces for these texts; also a message where they are fewer or more than asked for.
+    """Learn pieces from these texts; also returns a message if they are fewer or more than asked for.
 
-    The library finds them as BPE does, by merging the pair that is most frequent. Raises CorpusError where there is no
-    text at all, MissingExtraError where the library is not there.
+    The library merges the most frequent pair, as BPE does. Raises CorpusError if there is no text at all,
+    MissingExtraError if the library is not installed.
     """
     cutter = bert_pipeline(Vocabulary(SPECIAL_PIECES))
     counts: Counter[str] = Counter()
@@ -151,7 +153,7 @@ def read_wordpiece(data: bytes, path: Path, *, language: str, **forms: Unpack[Fo
 
 
 def frequent_characters(counts: Counter[str], share: float) -> set[str]:
-    """The most frequent characters, as many as make up this share of all."""
+    """The most frequent characters, which together make up this share of all."""
     characters: Counter[str] = Counter()
     for word, count in counts.items():
         for character in word:
@@ -166,10 +168,10 @@ def frequent_characters(counts: Counter[str], share: float) -> set[str]:
 def learn_pieces(
     cutter: "HuggingFaceTokenizer", words: dict[str, int], first: Sequence[str], vocab_size: int
 ) -> list[str]:
-    """The tokens in `first`, the characters of the words, alone and behind others, and the merged pieces.
+    """The tokens in `first`, the characters of the words, alone and with ##, and the merged pieces.
 
-    The library numbers the `##` characters in the order of a hash table with random keys, and which pair wins a tie
-    depends on the numbers; given to it in order beforehand, they make the result a function of the words.
+    The library numbers the ## characters in the random order of a hash table, and ties between pairs depend on these
+    numbers. Passing the characters in order makes the result a function of the words.
     """
     from tokenizers import trainers
 
@@ -189,10 +191,10 @@ def learn_pieces(
 
 
 def bert_vocabulary(data: bytes, path: Path, tags: Sequence[str] = ()) -> Vocabulary:
-    """A vocabulary for BERT, as weft has it: the special pieces are the first four, tags it lacks come behind the rest.
+    """A vocabulary of BERT in weft's order: the special pieces come first, missing tags are appended.
 
-    The pieces that stand in the places of the special ones change places with them, so every other id stays as it was.
-    They are called as BERT calls them or as weft does. Raises ModelError naming all that is wrong in the file `path`.
+    The pieces in the places of the special ones swap with them, so every other id stays as it was. Special pieces have
+    BERT's names or weft's. Raises ModelError with all that is wrong in the file `path`.
     """
     tokens = read_tokens(data, path)
     places = {token: place for place, token in enumerate(tokens)}
@@ -200,7 +202,7 @@ def bert_vocabulary(data: bytes, path: Path, tags: Sequence[str] = ()) -> Vocabu
     for special, (ours, theirs) in enumerate(zip(SPECIAL_PIECES, BERT_PIECES, strict=True)):
         found = places.get(ours, places.get(theirs))
         if found is None:
-            problems.append(Problem("the file", f"lacks {theirs}; a vocabulary has {', '.join(BERT_PIECES)}"))
+            problems.append(Problem("the file", f"lacks {theirs}; a vocabulary of BERT has {', '.join(BERT_PIECES)}"))
             continue
         tokens[found], tokens[special] = tokens[special], ours
         places |= {tokens[found]: found, ours: special}
@@ -210,15 +212,15 @@ def bert_vocabulary(data: bytes, path: Path, tags: Sequence[str] = ()) -> Vocabu
 
 
 def bert_pipeline(vocabulary: Vocabulary) -> "HuggingFaceTokenizer":
-    """The library's own pipeline of BERT, cased, over this vocabulary.
+    """The library's pipeline of cased BERT over this vocabulary.
 
-    No token is declared to it as special or added: those it would look for in the text itself, before it is cut.
+    No token is declared as special or added: the library would look for such tokens in the text.
     """
     try:
         from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
     except ImportError:
         raise MissingExtraError("Hugging Face's tokenizers library", "tokenizers") from None
-    # One thread: with more, the library writes a warning to the terminal when the process forks later on.
+    # One thread: with more, the library prints a warning when the process forks later.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     unknown = SPECIAL_PIECES[UNKNOWN_ID]
     pipeline = Tokenizer(models.WordPiece(vocab=vocabulary.ids, unk_token=unknown, continuing_subword_prefix=CONTINUED))
@@ -228,10 +230,10 @@ def bert_pipeline(vocabulary: Vocabulary) -> "HuggingFaceTokenizer":
 
 
 def cut(pipeline: "HuggingFaceTokenizer", text: str, form: Normalization) -> list[str]:
-    """The words, signs and Chinese characters of a text, before any is spelled in pieces."""
+    """The words, signs and Chinese characters of a text, before they are spelled in pieces."""
     assert pipeline.normalizer is not None and pipeline.pre_tokenizer is not None
     cleaned = pipeline.normalizer.normalize_str(normalize(text, form))
-    # Once more: where the library took something out, what has become neighbors may compose.
+    # Once more: the new neighbors of a removed character may compose.
     return [word for word, _ in pipeline.pre_tokenizer.pre_tokenize_str(normalize(cleaned, form))]
 
 
@@ -239,13 +241,13 @@ def cut(pipeline: "HuggingFaceTokenizer", text: str, form: Normalization) -> lis
 
 
 def join(words: Sequence[str], form: Normalization, languages: Set[str] = frozenset()) -> str:
-    """One text of words as `cut` gives them, which is cut into the same words again. Of some languages, by their codes
-    of two letters, the apostrophes are known; those of English always."""
+    """The text of words as `cut` gives them; `cut` splits it into the same words again. The apostrophes of English are
+    known, and those of `languages`, codes of two letters."""
     return "".join(parts(words, form, languages))
 
 
 def parts(words: Sequence[str], form: Normalization, languages: Set[str]) -> Iterator[str]:
-    """The words and the spaces between them. A straight quotation mark opens and closes by turns."""
+    """The words and the spaces between them. Straight quotation marks alternately open and close."""
     is_open = dict.fromkeys("\"'", False)
     before, opens = "", False
     roles = with_closing_quotes(words)
@@ -268,7 +270,7 @@ def parts(words: Sequence[str], form: Normalization, languages: Set[str]) -> Ite
 
 
 def with_closing_quotes(words: Sequence[str]) -> Sequence[str]:
-    """The words, with ” or ’ for the “ or ‘ that closes what „ or ‚ has opened, and opens elsewhere."""
+    """The words, with ” or ’ for a “ or ‘ that closes a quotation opened by „ or ‚."""
     if LOW_QUOTES.keys().isdisjoint(words):
         return words
     roles, closing = list(words), [""]
@@ -281,10 +283,10 @@ def with_closing_quotes(words: Sequence[str]) -> Sequence[str]:
 
 
 def space_between(words: Sequence[str], place: int, languages: Set[str]) -> bool:
-    """Whether a space comes before the word at this place, quotation marks aside.
+    """Whether a space comes before the word at this place, unless it is a quotation mark.
 
-    None next to a Chinese character or sign; none before what closes and after what opens; none around hyphens,
-    dashes, slashes, `_` and `@`; none inside 3.14, 10:30, 1,000, U.S., don't, l'amour and o'clock. Else there is one.
+    There is none next to a Chinese character or sign, before closing and after opening signs, around hyphens, dashes,
+    slashes, `_` and `@`, and inside 3.14, 10:30, 1,000, U.S., don't, l'amour and o'clock.
     """
     if not place:
         return False
@@ -307,14 +309,14 @@ def space_between(words: Sequence[str], place: int, languages: Set[str]) -> bool
 
 
 def is_in_number(earlier: str, sign: str, word: str) -> bool:
-    """Whether a sign between digits is inside a number: 3.14 and 10:30, but a comma only as in 1,000."""
+    """Whether a sign is inside a number, such as 3.14 or 10:30; a comma only as in 1,000."""
     if not (earlier[-1].isdecimal() and word[0].isdecimal()):
         return False
     return sign in ".:" or (sign == "," and len(word) == 3 and len(earlier) <= 3)
 
 
 def is_apostrophe(before: str, after: str, languages: Set[str]) -> bool:
-    """Whether ' between these two is that of don't, of o'clock or of O'Brien; of l'amour, Ankara'da or п'ять."""
+    """Whether ' between these two is an apostrophe, as in don't, o'clock, O'Brien, l'amour, Ankara'da or п'ять."""
     if not before.isalnum():
         return False
     if after.lower() in AFTER_APOSTROPHE or (before == "O" and after[:1].isupper()):
@@ -332,22 +334,22 @@ CYRILLIC_CONSONANTS = frozenset("бвгґджзйклмнпрстфхцчшщ")
 
 
 def are_initials(before: str, after: str) -> bool:
-    """Whether a point between these two is that of U.S. or p.m.; after the word I a sentence has ended."""
+    """Whether a period between these two is inside U.S. or p.m.; after the word I it ends a sentence."""
     return len(before) == len(after) == 1 and before.isalpha() and after.isalpha() and "I" not in (before, after)
 
 
 def is_chinese_sign(word: str) -> bool:
-    """Whether the word is one Chinese character or one sign that is as wide as one and brings its own space along."""
+    """Whether the word is a Chinese character or a sign as wide as one, which includes its own space."""
     return len(word) == 1 and (word in CHINESE_SIGNS or is_han(ord(word)))
 
 
 def is_han(code: int) -> bool:
-    """Whether the library takes this code point for a Chinese character."""
+    """Whether the library treats this code point as a Chinese character."""
     return any(code in block for block in HAN_BLOCKS)
 
 
 def stays_apart(before: str, word: str, form: Normalization) -> bool:
-    """Whether the two, written without a space, are still two after normalization: a mark may melt into what it
+    """Whether the two, written without a space, are still two after normalization: a mark may compose with what it
     follows."""
     together = before + word
     return word.isascii() or in_form(together, form) == together

@@ -1,10 +1,10 @@
-"""Whole words as tokens. A word that the vocabulary lacks is one <unk>.
+"""Whole words as tokens. A word outside the vocabulary is one <unk>.
 
-A word is a run of letters with the marks on them, apostrophes inside included; a number with the points, commas and
-colons between its digits; or any one other character. Han characters are cut into words by jieba's method (the rjieba
-library) where the language is Chinese, and stand alone in others. U+2581 before a word says that a space comes before
-it, so that joining is lossless. The first word of a text carries it too unless it is Han or a sign, for else the same
-word would be another token at the beginning of a sentence than inside.
+A word is a run of letters with their marks, including apostrophes inside; a number with the points, commas and colons
+between its digits; or any other single character. In Chinese, Han characters are split into words by jieba's method
+(the rjieba library); in other languages each stands alone. U+2581 before a word marks a space before it, so that
+joining is lossless. The first word of a text has it too unless it is Han or a sign: otherwise a word would be another
+token at the beginning of a sentence than inside.
 """
 
 import re
@@ -32,10 +32,9 @@ from weft.text.vocabulary_tokenizer import VocabularyTokenizer
 
 
 class WordTokenizer(VocabularyTokenizer):
-    """Over a vocabulary of words, with the language whose words they are.
+    """A tokenizer over a vocabulary of words of a language, or of several joined by +.
 
-    The language may be several with + between them. Raises MissingExtraError where one of them is Chinese and rjieba
-    is not there.
+    Raises MissingExtraError if one of them is Chinese and rjieba is not installed.
     """
 
     def __init__(self, vocabulary: Vocabulary, *, language: str, **forms: Unpack[Forms]) -> None:
@@ -77,9 +76,9 @@ def train_words(
     tags: Sequence[str] = (),
     **forms: Unpack[Forms],
 ) -> tuple[WordTokenizer, str | None]:
-    """The most frequent words of these texts; also a message where they fill less than was asked for.
+    """The most frequent words of these texts; also returns a message if they are fewer than asked for.
 
-    Raises CorpusError where there is no text at all.
+    Raises CorpusError if there is no text at all.
     """
     cut_han = han_cutter(language)
     counts: Counter[str] = Counter()
@@ -98,7 +97,7 @@ def read_words(data: bytes, path: Path, *, language: str, **forms: Unpack[Forms]
 
 
 def cut_words(text: str, cut_han: Callable[[str], Iterable[str]]) -> Iterator[str]:
-    """The words of a normalized text; joined, with a space for each mark and none in front, they are the text."""
+    """The words of a normalized text; joined, with a space for each mark except at the start, they are the text."""
     for found in word_pattern().finditer(text):
         space, word = found[1], found[2]
         starts_as_inside = not found.start() and (word[0].isalnum() and not IS_HAN.match(word))
@@ -111,10 +110,7 @@ def cut_words(text: str, cut_han: Callable[[str], Iterable[str]]) -> Iterator[st
 
 @cache
 def word_pattern() -> re.Pattern[str]:
-    """An optional space and a word, as this module's first lines say; Han characters as a whole run.
-
-    Python's patterns have no class for marks (accents, vowel signs), so one is made from the Unicode tables.
-    """
+    """The pattern of an optional space and a word as in the module's docstring, or a whole run of Han characters."""
     letter = rf"[^\W\d_{HAN}]"
     run = f"{letter}(?:{letter}|[{mark_ranges()}])*"
     return re.compile(rf"( ?)([{HAN}]+|{run}(?:['\u2019]{run})*|\d+(?:[.,:]\d+)*|[^ ])")
@@ -122,7 +118,7 @@ def word_pattern() -> re.Pattern[str]:
 
 @cache
 def mark_ranges() -> str:
-    """All characters of category M (marks), as the inside of a character class."""
+    """All characters of category M (accents, vowel signs), as the inside of a character class; `re` has none."""
     codes = chain(range(0x300, 0x20000), range(0xE0000, 0xE1000))  # there are none between them
     marks = (code for code in codes if unicodedata.category(chr(code))[0] == "M")
     runs = [[code for _, code in run] for _, run in groupby(enumerate(marks), key=lambda pair: pair[1] - pair[0])]
@@ -130,7 +126,7 @@ def mark_ranges() -> str:
 
 
 def han_cutter(language: str) -> Callable[[str], Iterable[str]]:
-    """What cuts a run of Han characters into words; every part is one or more of them, in order."""
+    """A function that splits a run of Han characters into words, in order."""
     if not any(is_chinese(code) for code in language.split("+")):
         return list
     cut_chinese("")
@@ -138,7 +134,7 @@ def han_cutter(language: str) -> Callable[[str], Iterable[str]]:
 
 
 def cut_chinese(run: str) -> list[str]:
-    """A run of Han characters as words. The library's own function cannot be sent to another process."""
+    """The words of a run of Han characters. Unlike the library's own function, this one can be pickled."""
     try:
         import rjieba
     except ImportError:

@@ -1,10 +1,10 @@
-"""Stand-ins: words that a model knows, in the place of terms of a glossary that it does not.
+"""Stand-ins: words that a model knows, in place of glossary terms that it does not know.
 
-A small model garbles a whole sentence around a name that it has never seen, and that the name's translation has to
-appear (decoding/constraints.py) does not mend the rest. So such a sentence is also translated with Tom, or an apple, in
-the name's place, and where Tom comes out, the term is written: what Crego et al. 2016 (arXiv 1610.05540, section 3) do
-with placeholders, but of words that no model has to be trained for. Which stand-in fits, a person, a place or a thing,
-the model says by its probability.
+A small model garbles the whole sentence around a name that it has never seen, and requiring the name's translation
+(decoding/constraints.py) does not repair the rest. So the sentence is also translated with Tom, or an apple, in place
+of the name, and Tom is replaced by the term in the translation. Crego et al. 2016 (arXiv 1610.05540, section 3) do so
+with placeholders, for which a model must be trained. The probability of the translation decides which stand-in fits: a
+person, a place or a thing.
 """
 
 import math
@@ -32,25 +32,25 @@ WORDS = {
     "ru": ("Том", "Мэри", "Джон", "Бостон", "яблоко", "компьютер", "музыка"),
     "zh": ("汤姆", "玛丽", "约翰", "波士顿", "苹果", "电脑", "音乐"),
 }
-"""Of each language the same names and things, in the same order."""
+"""By language, the same names and things in the same order."""
 
 GAIN = 1.0
-"""Nats a piece by which a translation with stand-ins has to be more probable than one under constraints. A term that
-the model knows, though it would not say it, costs the sentence less than that, and there constraints are better."""
+"""Nats per piece by which a translation with stand-ins must be more probable than one under constraints. A term that
+the model knows but would not choose costs less than that, and then constraints are better."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A source text in which other words stand for its terms; `terms` are the translations to be written, by the
-    translations of these words, and `counts` says how often each has to come out."""
+    """A source text with stand-ins for its terms. `terms` maps the translation of each stand-in to that of its term,
+    `counts` to the number of times it must occur."""
 
     text: str
     terms: dict[str, str]
     counts: Counter[str]
 
     def restored(self, translation: str, language: str) -> str | None:
-        """The translation with the terms, or None where a stand-in was lost or is too often there, or a term has melted
-        with another word. An English article goes with the term."""
+        """The translation with the terms; None if a stand-in occurs too rarely or too often, or a term is joined to
+        another word. An English article is adapted to the term."""
         stand_ins = whole_words(sorted(self.terms, key=len, reverse=True), language)
         pattern = re.compile(rf"(?P<article>\b[Aa]n? )?(?P<word>{stand_ins})")
         if Counter(found["word"] for found in pattern.finditer(translation)) != self.counts:
@@ -71,7 +71,7 @@ class Variant:
 
 
 def sounds_open(word: str) -> bool:
-    """Whether English says an before it, as far as its first letter tells."""
+    """Whether its first letter is a vowel, so that English uses "an" before it."""
     return word[0].lower() in "aeiou"
 
 
@@ -83,10 +83,10 @@ def put_stand_ins(
     best: int,
     **asked: Any,
 ) -> None:
-    """Of translations under constraints, up to `best` of each text, replace those with these numbers by ones with
-    stand-ins, where these are more probable by GAIN. `asked` is what else the translator is asked with.
+    """Replace translations under constraints, up to `best` of each text with these numbers, by translations with
+    stand-ins if these are more probable by GAIN. `asked` are further arguments of the translator.
 
-    Where a text costs less than GAIN nats a piece, none can be that, and it is not translated again.
+    A text that costs less than GAIN nats per piece cannot gain that much and is not translated again.
     """
     costs = {number: nats_a_piece(translator, found[number][0]) - GAIN for number in numbers}
     variants = [
@@ -116,7 +116,7 @@ def nats_a_piece(translator: Translator, translation: Translation) -> float:
 def known_words(
     languages: tuple[str, str], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
 ) -> list[tuple[str, str]]:
-    """The words of both languages that both vocabularies can spell."""
+    """The stand-ins in both languages that the vocabularies can spell."""
     pairs = zip(*(WORDS.get(code_of(language), ()) for language in languages), strict=False)
     return [
         (source, target)
@@ -133,7 +133,7 @@ def readable_variants(translator: Translator, text: str, glossary: Glossary) -> 
 
 
 def variants_of(text: str, glossary: Glossary, words: Sequence[tuple[str, str]]) -> list[Variant]:
-    """The text with each of its terms replaced by another word, in as many ways as there are words."""
+    """The text with its terms replaced by stand-ins, in as many ways as there are stand-ins."""
     text = " ".join(text.split())
     places = glossary.places_in(folded(text))
     terms = list(dict.fromkeys(term for _, _, term in places))
