@@ -484,3 +484,15 @@ def test_alternatives_are_found_by_onnx_and_refused_by_ctranslate2(
     assert [(one.word, one.text) for one in found] == [(one.word, one.text) for one in native]
     with pytest.raises(UsageError, match="CTranslate2 searches by itself and tells no single step"):
         load_for(exports("ctranslate2")).alternatives(TEXTS[0], "I", 4)
+
+
+@pytest.mark.parametrize("engine", ENGINE_FILES)
+def test_a_model_of_another_kind_is_refused_by_name(
+    tiny_run: Path, tmp_path: Path, engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load_translator(tiny_run / "run")
+    object.__setattr__(loaded.model.recipe.model, "kind", "recurrent")
+    monkeypatch.setattr(exporting, "load_translator", lambda name, overrides: loaded)
+    with pytest.raises(UsageError, match=f'--to {engine} writes models of kind "transformer"; this one is "recurrent"'):
+        export_model(tiny_run / "run", tmp_path / "out", engine=engine)
+    assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""An exported folder: what is refused, what is written, and the proof that it says what the model says."""
+"""Writes an exported folder: refuses what the engine cannot do, and compares the export with the model."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -35,20 +35,20 @@ from weft.translating.translator import Translator, load_translator
 from weft.version import __version__
 
 POSITIONS = 2048
-"""Tokens of the longest sentence on either side, where the model itself has no limit: the engines need one."""
+"""Longest sentence of an export, in tokens, where the model has no limit: the engines need one."""
 LEAST_AGREEMENT = 0.99
-"""The share of identical texts that fp32 has to reach. What is left is for ties that rounding decides."""
+"""Least share of identical texts in fp32. Rounding may decide ties differently."""
 DIFFERENCES_SHOWN = 10
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The sentences that a model and its export are compared on, and whose they are."""
+    """Sentences on which a model and its export are compared."""
 
     name: str
     sources: list[str]
     references: list[list[str]]
-    """One list of sentences for each reference; none where nobody knows a translation."""
+    """One list of sentences for each reference; empty without references."""
 
 
 def export_model(
@@ -63,16 +63,18 @@ def export_model(
     accepts_differences: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[Agreement]:
-    """Write the model that `name` means as a new folder for another engine, and compare the two on some sentences.
+    """Write a model as a new folder for another engine, and compare the two on some sentences.
 
-    Overrides are those of `load_translator`; the folder keeps them. The sentences are the first of `data`, else of the
-    starter corpus; 0 compares none. Nothing is left where fp32 agrees on fewer than LEAST_AGREEMENT of the texts,
-    unless `accepts_differences`. Raises RecipeError with everything that the engine has no form for, before anything
-    is written; UsageError where the folder is there already; MissingExtraError without the engine's library.
+    Overrides are those of `load_translator`; the folder keeps them. The sentences are the first of `data`, or of the
+    starter corpus; 0 compares none. Nothing is written if fp32 agrees on fewer than LEAST_AGREEMENT of the texts,
+    unless `accepts_differences`. Raises RecipeError with everything that the engine cannot do, before anything is
+    written; UsageError for an existing folder or a model of another kind; MissingExtraError without the engine's
+    library.
     """
     refuse_existing_folder(folder)
     native = Translator(load_translator(name, overrides).model, torch.device("cpu"))
     card, model = read_card(find_model(name)), native.model
+    check_kind(model.recipe.model.kind, engine)
     if problems := list(refusals(model, engine, precision)):
         raise RecipeError(f"{name}, for {engine},", problems)
     sample = choose_sample(model, data, sentences)
@@ -92,8 +94,14 @@ def export_model(
     return agreements
 
 
+def check_kind(kind: str, engine: Engine) -> None:
+    """Raise UsageError for a kind of network that the exporters do not write."""
+    if kind != "transformer":
+        raise UsageError(f'weft export --to {engine} writes models of kind "transformer"; this one is "{kind}"')
+
+
 def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> Iterator[Problem]:
-    """All that the engine has no form for, of the model and of its decoding settings."""
+    """Yield what the engine cannot do, of the model and of its decoding settings."""
     if engine == "ctranslate2":
         yield from ctranslate2.refusals(model.recipe.model)
     else:
@@ -102,7 +110,7 @@ def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> I
 
 
 def longest(model: TranslationModel) -> int:
-    """The most tokens of a sentence that its export takes."""
+    """Return the longest sentence that the export takes, in tokens."""
     return model.recipe.model.longest or POSITIONS
 
 
@@ -122,7 +130,7 @@ def write_export(folder: Path, model: TranslationModel, export: Export) -> None:
 
 
 def choose_sample(model: TranslationModel, data: Path | None, sentences: int) -> Sample:
-    """The sentences to compare on; raises UsageError where none are at hand, CorpusError for a file that is wrong."""
+    """Choose sentences for the comparison. Raises UsageError if there are none, CorpusError for a bad file."""
     if sentences == 0:
         return Sample("no sentences", [], [])
     recipe = model.recipe
@@ -159,10 +167,9 @@ def refuse_disagreement(export: Export, agreements: Sequence[Agreement]) -> None
 
 
 def report(export: Export, sample: Sample, agreements: Sequence[Agreement]) -> str:
-    """For a terminal: how far the two agree, and where they do not, what each says."""
+    """Describe for a terminal how far the two agree, with the sentences on which they differ."""
     lines = [
-        f"{export.engine} in {export.precision} beside weft in fp32, "
-        f"on {len(sample.sources):,} sentences of {sample.name}"
+        f"{export.engine} in {export.precision} and weft in fp32, on {len(sample.sources):,} sentences of {sample.name}"
     ]
     for agreement in agreements:
         lines.append(f"  {agreement.summary()}")
@@ -178,7 +185,7 @@ def report(export: Export, sample: Sample, agreements: Sequence[Agreement]) -> s
 
 
 def card_section(export: Export, sample: Sample, agreements: Sequence[Agreement]) -> str:
-    """What the card of the model gains."""
+    """Return the section that is added to the model card."""
     lines = [
         "",
         "## Export",
@@ -190,7 +197,7 @@ def card_section(export: Export, sample: Sample, agreements: Sequence[Agreement]
     if not agreements:
         return "\n".join([*lines, "Not compared with the model that it was made of.", ""])
     lines += [
-        f"Beside weft in fp32, on {len(sample.sources):,} sentences of {sample.name}:",
+        f"Compared with weft in fp32, on {len(sample.sources):,} sentences of {sample.name}:",
         "",
         *(f"- {agreement.summary()}" for agreement in agreements),
         "",
