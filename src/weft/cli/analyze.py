@@ -8,7 +8,7 @@ from typer import Argument, Context, Exit, Option, echo
 
 from weft.cli.lines import open_input, read_texts
 from weft.cli.loading import require_task
-from weft.cli.options import DecodingOverrides, Html, InputFile, JsonLines, OneModel, only_model
+from weft.cli.options import Html, InputFile, JsonLines, KeyOverrides, OneModel, only_model
 from weft.cli.outputs import STDOUT, refuse_place
 from weft.cli.rules import SENTENCES_OR_FILE, check_options
 from weft.errors import UsageError
@@ -47,7 +47,7 @@ def analyze(
     best: Best = 5,
     layer: Layer = None,
     occlusion: Occlusion = True,
-    overrides: DecodingOverrides = None,
+    overrides: KeyOverrides = None,
     as_json: JsonLines = False,
     html: Html = None,
 ) -> None:

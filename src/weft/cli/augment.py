@@ -6,14 +6,13 @@ from typing import Annotated
 from typer import Option, Typer, echo
 
 from weft.cli.loading import require_task
-from weft.cli.options import A_MODEL
+from weft.cli.options import KeyOverrides, ModelName
 
 app = Typer(no_args_is_help=True, help="Make training pairs with a model; the same command continues after a stop.")
 
 MAX_RATIO = 2.5
 """Of genuine pairs of Chinese and English dialogue 4 in 1,000 are more unequal than this."""
 
-Model = Annotated[str, Option("--model", help=A_MODEL)]
 Text = Annotated[
     Path, Option("--input", help="Sentences to read: a text file, one per line, or a TSV or JSONL; .gz too.")
 ]
@@ -24,20 +23,16 @@ Output = Annotated[Path, Option("--output", help="The TSV to write; OUTPUT.json 
 MaxRatio = Annotated[
     float, Option(min=1, help="Drop a pair if one side has more than this many times the pieces of the other.")
 ]
-Overrides = Annotated[
-    list[str] | None,
-    Option("--set", metavar="KEY=VALUE", help="Change a key, such as decoding.method=sample; repeatable."),
-]
 
 
 @app.command("back-translate")
 def back_translate(
-    model: Model,
+    model: ModelName,
     input_file: Text,
     output: Output,
     column: Column = None,
     max_ratio: MaxRatio = MAX_RATIO,
-    overrides: Overrides = None,
+    overrides: KeyOverrides = None,
 ) -> None:
     """Turn text of the target language into pairs, with a model that translates from target to source."""
     from weft.runs import augment
@@ -51,12 +46,12 @@ def back_translate(
 
 @app.command("self-train")
 def self_train(
-    model: Model,
+    model: ModelName,
     input_file: Text,
     output: Output,
     column: Column = None,
     max_ratio: MaxRatio = MAX_RATIO,
-    overrides: Overrides = None,
+    overrides: KeyOverrides = None,
 ) -> None:
     """Turn text of the source language into pairs, with a model that translates from source to target."""
     from weft.runs import augment
@@ -75,7 +70,7 @@ def distill(
     data: Annotated[Path, Option("--data", help="Pairs whose sources are read: TSV or JSONL; .gz too.")],
     output: Output,
     max_ratio: MaxRatio = MAX_RATIO,
-    overrides: Overrides = None,
+    overrides: KeyOverrides = None,
 ) -> None:
     """Replace the targets of a corpus by the translations of teachers, for a student to learn from."""
     from weft.runs import augment

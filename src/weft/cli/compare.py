@@ -10,12 +10,15 @@ from weft.cli.evaluate import check_confidence
 from weft.cli.loading import require_task
 from weft.cli.options import (
     Comet,
+    Confidence,
     HasHeader,
     Html,
     JsonFile,
+    KeyOverrides,
     Latex,
     Markdown,
     PairColumns,
+    Pairs,
     SourceLanguage,
     TargetLanguage,
     layout_of,
@@ -38,7 +41,6 @@ Systems = Annotated[
         help="Models (folders, runs, names) and text files of translations, one per line. The first is the baseline.",
     ),
 ]
-Data = Annotated[Path, Option("--data", help="Pairs to compare on: TSV or JSONL; .gz too.")]
 TrainingFiles = Annotated[
     list[str] | None,
     Option(
@@ -52,11 +54,6 @@ Against = Annotated[
     list[str] | None,
     Option("--against", metavar="SYSTEM", help="With --seeds: a run of the other recipe. Repeat it for each run."),
 ]
-KeyOverrides = Annotated[
-    list[str] | None,
-    Option("--set", metavar="KEY=VALUE", help="Change a key of every model, such as decoding.beam_size=5."),
-]
-Confidence = Annotated[float, Option("--confidence", help="Confidence of the intervals.")]
 Seed = Annotated[int, Option("--seed", min=0, help="Seed of the resamples.")]
 Show = Annotated[int, Option("--show", min=0, help="How many changed sentences to show for each system.")]
 
@@ -73,7 +70,7 @@ RULES = [
 def compare(
     context: Context,
     systems: Systems,
-    data: Data,
+    data: Pairs,
     train: TrainingFiles = None,
     seeds: BySeeds = False,
     against: Against = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Context
 
 from weft.cli.lines import open_input, open_output, texts_as_they_come
-from weft.cli.options import InputFile, OutputFile
+from weft.cli.options import InputFile, ModelName, OutputFile
 from weft.cli.outputs import refuse_place
 from weft.cli.rules import check_options
 from weft.cli.tokenize import (
@@ -15,7 +15,6 @@ from weft.cli.tokenize import (
     AsIds,
     KindOption,
     LanguageOption,
-    ModelOption,
     SideOption,
     VocabularyOption,
     tokenizer_of,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 def detokenize(
     context: Context,
     text: Annotated[list[str] | None, Argument(help="Lines of pieces to join.")] = None,
-    model: ModelOption = "",
+    model: ModelName = "",
     side: SideOption = None,
     vocabulary: VocabularyOption = None,
     kind: KindOption = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Context, Exit, Option, echo
 
 from weft.cli.loading import require_task
-from weft.cli.options import Comet, Engine, Ensemble, Html, JsonFile, Latex, Markdown
+from weft.cli.options import Comet, Confidence, Engine, Ensemble, Html, JsonFile, KeyOverrides, Latex, Markdown, Pairs
 from weft.cli.outputs import STDOUT, give_results, refuse_places
 from weft.cli.rules import MODEL_NEEDED, Rule, check_options
 from weft.errors import UsageError
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from weft.metrics.requirements import RequirementResult
     from weft.translating.translator import Translator
 
-Data = Annotated[Path, Option("--data", help="Pairs to translate and compare with: TSV or JSONL; .gz too.")]
 Output = Annotated[
     Path | None, Option("--output", help="Write each sentence, its translation and its scores to this TSV.")
 ]
@@ -32,13 +31,6 @@ Methods = Annotated[
     ),
 ]
 Noise = Annotated[bool, Option("--noise", help="Also translate the sources with noise added, and show what it costs.")]
-Confidence = Annotated[
-    float, Option("--confidence", help="Confidence of the intervals of the scores; 0 leaves them out.")
-]
-KeyOverrides = Annotated[
-    list[str] | None,
-    Option("--set", metavar="KEY=VALUE", help="Change a key, such as decoding.beam_size=5 or data.header=false."),
-]
 
 RULES = [MODEL_NEEDED, Rule(("--methods",), without=("--noise",), why="noise is measured for one decoding")]
 
@@ -56,7 +48,7 @@ class Results:
 
 def evaluate(
     context: Context,
-    data: Data,
+    data: Pairs,
     models: Ensemble = None,
     json: JsonFile = None,
     output: Output = None,

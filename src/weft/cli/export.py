@@ -6,16 +6,11 @@ from typing import Annotated, Literal
 from typer import Option, echo
 
 from weft.cli.loading import require_task
-from weft.cli.options import OneModel, only_model
+from weft.cli.options import FolderToMake, KeyOverrides, OneModel, only_model
 
 To = Annotated[Literal["ctranslate2", "onnx"], Option("--to", help="The engine that will run the model.")]
-Output = Annotated[Path, Option("--output", help="The folder to make.")]
 Precision = Annotated[
     Literal["fp32", "int8"], Option("--precision", help="How to store weights; int8 is smaller and often faster.")
-]
-KeyOverrides = Annotated[
-    list[str] | None,
-    Option("--set", metavar="KEY=VALUE", help="Change a key that the folder keeps, such as decoding.stopping=first-k."),
 ]
 Data = Annotated[
     Path | None, Option("--data", help="Pairs whose sources are translated to compare; by default the starter corpus.")
@@ -30,7 +25,7 @@ AcceptDifferences = Annotated[
 
 def export(
     engine: To,
-    output: Output,
+    output: FolderToMake,
     models: OneModel = None,
     precision: Precision = "fp32",
     overrides: KeyOverrides = None,

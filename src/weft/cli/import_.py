@@ -3,29 +3,26 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, echo
+
+from weft.cli.options import FolderToMake, KeyOverrides, SourceLanguage, TargetLanguage
+
+ForeignFolder = Annotated[
+    Path, Argument(help="A Marian or OPUS-MT folder (also in the form of transformers), or a JoeyNMT run folder.")
+]
 
 
 def import_(
-    folder: Annotated[
-        Path,
-        typer.Argument(help="A Marian or OPUS-MT folder (also in the form of transformers), or a JoeyNMT run folder."),
-    ],
-    output: Annotated[Path, typer.Option("--output", help="The folder to make.")],
-    source: Annotated[
-        str | None, typer.Option("--source", help="The source language, if the folder does not tell.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", help="The target language, if the folder does not tell.")
-    ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Change a key that the model keeps, such as decoding.beam_size=5."
-        ),
-    ] = None,
+    folder: ForeignFolder,
+    output: FolderToMake,
+    source: SourceLanguage = None,
+    target: TargetLanguage = None,
+    overrides: KeyOverrides = None,
 ) -> None:
-    """Convert a model trained by Marian, OPUS-MT or JoeyNMT."""
+    """Convert a model trained by Marian, OPUS-MT or JoeyNMT.
+
+    --source and --target are needed where the folder does not tell its languages.
+    """
     from weft.importing.folder import import_model
 
     import_model(
@@ -34,6 +31,6 @@ def import_(
         source=source,
         target=target,
         overrides=overrides or (),
-        say=lambda text: typer.echo(text, err=True),
+        say=lambda text: echo(text, err=True),
     )
-    typer.echo(f"{output} holds the model: weft translate --model {output} TEXT", err=True)
+    echo(f"{output} holds the model: weft translate --model {output} TEXT", err=True)

@@ -36,21 +36,11 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command()(plan)
-app.command()(prepare)
-app.command()(train)
-app.command()(translate)
-app.command()(evaluate)
-app.command()(compare)
-app.command()(analyze)
-app.command()(score)
-app.command()(report)
-app.command()(export)
-app.command()(serve)
+for verb in (plan, prepare, train, translate, evaluate, compare, analyze, score, report, export, serve):
+    app.command()(verb)
 app.command("import")(import_)
-app.command()(tokenize)
-app.command()(detokenize)
-app.command()(doctor)
+for verb in (tokenize, detokenize, doctor):
+    app.command()(verb)
 app.add_typer(augment.app, name="augment")
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(config.app, name="config")

@@ -23,10 +23,12 @@ Engine = Annotated[
     Literal["native", "ctranslate2", "onnx"] | None,
     Option("--engine", help="The engine that computes; by default the one that the folder was made for."),
 ]
-DecodingOverrides = Annotated[
+ModelName = Annotated[str, Option("--model", help=A_MODEL)]
+KeyOverrides = Annotated[
     list[str] | None,
-    Option("--set", metavar="KEY=VALUE", help="Change a decoding key, such as decoding.beam_size=5; repeatable."),
+    Option("--set", metavar="KEY=VALUE", help="Change a key of the model, such as decoding.beam_size=5; repeatable."),
 ]
+Confidence = Annotated[float, Option("--confidence", help="Confidence of the intervals of scores.")]
 Comet = Annotated[Path | None, Option("--comet", help="Also score with this checkpoint of a COMET model.")]
 
 # Recipes and runs
@@ -50,6 +52,7 @@ Overrides = Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", hel
 
 # Text and pairs
 
+Pairs = Annotated[Path, Option("--data", help="Pairs to evaluate on: TSV or JSONL; .gz too.")]
 InputFile = Annotated[Path | None, Option("--input", help="Read a text file, one sentence per line; .gz too.")]
 OutputFile = Annotated[Path | None, Option("--output", help="Write to this file, .gz too; by default to stdout.")]
 SourceLanguage = Annotated[str | None, Option("--source", help="Code of the source language, such as zh.")]
@@ -69,6 +72,7 @@ HasHeader = Annotated[
 
 # Results
 
+FolderToMake = Annotated[Path, Option("--output", help="The folder to make.")]
 JsonLines = Annotated[bool, Option("--json", help="Print one JSON object per line.")]
 JsonFile = Annotated[
     Path | None, Option("--json", help="Also write everything to this file; - prints JSON instead of the table.")

@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Context, Option
 
 from weft.cli.loading import require_task
-from weft.cli.options import JsonFile, OneModel, only_model
+from weft.cli.options import JsonFile, KeyOverrides, OneModel, only_model
 from weft.cli.outputs import give_results, refuse_places
 from weft.cli.rules import Rule, check_options
 from weft.errors import CorpusError, Problem
@@ -29,10 +29,6 @@ Language = Annotated[str | None, Option("--language", help="Code of the target l
 Data = Annotated[Path | None, Option("--data", help="With --model: the pairs to score, TSV or JSONL; .gz too.")]
 Output = Annotated[
     Path | None, Option("--output", help="With --model: write each pair and its log-probability to this TSV.")
-]
-KeyOverrides = Annotated[
-    list[str] | None,
-    Option("--set", metavar="KEY=VALUE", help="With --model: change a key, such as data.header=false; repeatable."),
 ]
 IgnorePunctuation = Annotated[bool, Option("--ignore-punctuation", help="Leave punctuation out of BLEU-1 to BLEU-4.")]
 BleuTokenizer = Annotated[

@@ -12,7 +12,7 @@ from typing import Annotated
 from typer import BadParameter, Context, Option, echo
 
 from weft.cli.loading import require_task, without_collections
-from weft.cli.options import A_MODEL, DecodingOverrides, Engine, finite
+from weft.cli.options import A_MODEL, Engine, KeyOverrides, finite
 from weft.cli.rules import Rule, check_options
 from weft.errors import MissingExtraError, UsageError
 from weft.serving.limits import LEAST_SECONDS, Limits
@@ -142,7 +142,7 @@ def serve(
     allow_origin: AllowOrigin = None,
     trust_proxy: TrustProxy = None,
     engine: Engine = None,
-    overrides: DecodingOverrides = None,
+    overrides: KeyOverrides = None,
     threads: Threads = None,
     max_bytes: MaxBytes = LIMITS.body_bytes,
     max_characters: MaxCharacters = LIMITS.characters,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Context, Option
 
 from weft.cli.lines import open_input, open_output, texts_as_they_come
-from weft.cli.options import A_MODEL, InputFile, OutputFile
+from weft.cli.options import InputFile, ModelName, OutputFile
 from weft.cli.outputs import refuse_place
 from weft.cli.rules import SENTENCES_OR_FILE, Rule, check_options
 from weft.errors import UsageError
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 KindName = Literal["bpe", "unigram", "wordpiece", "characters", "words"]
 """The kinds of weft.text.kinds, which is not imported here: `weft --help` needs no library of a tokenizer."""
 Side = Literal["source", "target"]
-ModelOption = Annotated[str, Option("--model", help=A_MODEL)]
 SideOption = Annotated[
     Side | None, Option("--side", help="Which of the model's two vocabularies to use.", show_default="source")
 ]
@@ -40,7 +39,7 @@ RULES = [
 def tokenize(
     context: Context,
     text: Annotated[list[str] | None, Argument(help="Sentences to split into pieces.")] = None,
-    model: ModelOption = "",
+    model: ModelName = "",
     side: SideOption = None,
     vocabulary: VocabularyOption = None,
     kind: KindOption = None,

@@ -13,7 +13,7 @@ from typer import Argument, Context, Option, echo
 from weft.cli.displays import choose_display
 from weft.cli.lines import open_input, open_output, read_texts
 from weft.cli.loading import require_task, without_collections
-from weft.cli.options import DecodingOverrides, Engine, Ensemble, InputFile, JsonLines, OutputFile
+from weft.cli.options import Engine, Ensemble, InputFile, JsonLines, KeyOverrides, OutputFile
 from weft.cli.outputs import STDOUT, refuse_place
 from weft.cli.rules import MODEL_NEEDED, SENTENCES_OR_FILE, Rule, check_options
 from weft.errors import UsageError, shown
@@ -119,7 +119,7 @@ def translate(
     models: Ensemble = None,
     input_file: InputFile = None,
     output_file: OutputFile = None,
-    overrides: DecodingOverrides = None,
+    overrides: KeyOverrides = None,
     as_json: JsonLines = False,
     split: Split = "always",
     markup: Markup = "off",
