@@ -1,4 +1,4 @@
-"""What tests of training share: a listener that remembers and interrupts, and the losses of a run."""
+"""Shared by tests of training: a small recipe, a listener that remembers and interrupts, and the losses of a run."""
 
 import json
 import os
@@ -7,6 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from weft.runs.train import Silent
+
+
+def tiny_recipe(**tables: dict[str, Any]) -> dict[str, Any]:
+    """A recipe for the corpus of tiny_run, two steps per epoch, with the keys of `tables` changed."""
+    tiny: dict[str, dict[str, Any]] = {
+        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
+        "tokenizer": {"source_size": 300, "target_size": 300},
+        "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
+        "training": {"batch_sentences": 30, "precision": "fp32", "log_every": 1},
+        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
+    }
+    return {name: {**tiny.get(name, {}), **tables.get(name, {})} for name in {**tiny, **tables}}
 
 
 class Watcher(Silent):

@@ -4,28 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.watching import Watcher, tiny_recipe
 
 from weft.folders.model_folder import find_model, load_model
-from weft.runs.train import Silent, train
-
-
-class Said(Silent):
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def on_message(self, text: str) -> None:
-        self.messages.append(text)
+from weft.runs.train import train
 
 
 def recipe(**tables: dict[str, Any]) -> dict[str, Any]:
-    tiny: dict[str, dict[str, Any]] = {
-        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
-        "tokenizer": {},
-        "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
-        "training": {"batch_sentences": 30, "epochs": 1, "precision": "fp32"},
-        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
-    }
-    return {name: {**table, **tables.get(name, {})} for name, table in tiny.items()}
+    vocabularies = {"source_size": None, "target_size": None, **tables.get("tokenizer", {})}
+    return tiny_recipe(tokenizer=vocabularies, training={"epochs": 1, **tables.get("training", {})})
 
 
 def test_one_pair_is_a_corpus(tmp_path: Path) -> None:
@@ -50,13 +37,13 @@ def test_one_pair_is_a_corpus(tmp_path: Path) -> None:
 def test_a_run_whose_vocabulary_was_lowered_says_so_and_goes_on_by_the_same_recipe(
     tiny_run: Path, tmp_path: Path, tokenizer: dict[str, Any]
 ) -> None:
-    said = Said()
-    run = train(recipe(tokenizer=tokenizer), run=tmp_path / "run", data=tiny_run, listener=said)
-    assert any("this corpus fills no more" in message for message in said.messages)
+    watcher = Watcher()
+    run = train(recipe(tokenizer=tokenizer), run=tmp_path / "run", data=tiny_run, listener=watcher)
+    assert any("this corpus fills no more" in message for message in watcher.messages)
     found = load_model(find_model(run))
     assert found.recipe.tokenizer.source_size == found.vocabularies["source"].vocab_size < 1000
 
-    again = Said()
+    again = Watcher()
     train(recipe(tokenizer=tokenizer), run=tmp_path / "run", data=tiny_run, listener=again)
     assert again.messages == [f"{run} is finished (step 2); raise training.epochs to go on"]
     train(recipe(tokenizer=tokenizer, training={"epochs": 2}), run=tmp_path / "run", data=tiny_run, listener=again)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.watching import Watcher, losses
+from tests.watching import Watcher, losses, tiny_recipe
 
 import weft
 from weft.data.store import open_store
@@ -33,14 +33,8 @@ def root(tiny_run: Path, tmp_path: Path) -> Path:
 
 
 def recipe(**tables: dict[str, Any]) -> dict[str, Any]:
-    tiny: dict[str, dict[str, Any]] = {
-        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
-        "tokenizer": {"source_size": 300, "target_size": 300},
-        "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
-        "training": {"batch_sentences": 12, "steps": 4, "precision": "fp32", "log_every": 1},
-        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
-    }
-    return {name: {**tiny.get(name, {}), **tables.get(name, {})} for name in [*tiny, *(tables.keys() - tiny.keys())]}
+    training = {"batch_sentences": 12, "steps": 4, **tables.get("training", {})}
+    return tiny_recipe(**{**tables, "training": training})
 
 
 def prepared(root: Path, name: str = "run", **tables: dict[str, Any]) -> tuple[Account, list[str], Path]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.watching import Watcher, losses
+from tests.watching import Watcher, losses, tiny_recipe
 
 from weft.data.corpus import ParallelText
 from weft.data.store import open_store
@@ -29,14 +29,8 @@ def corpora(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recipe(files: list[Any], **tables: dict[str, Any]) -> dict[str, Any]:
-    tiny: dict[str, dict[str, Any]] = {
-        "data": {"source": "zh", "target": "en", "train": files, "valid": ["valid.tsv"]},
-        "tokenizer": {"source_size": 300, "target_size": 300},
-        "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
-        "training": {"batch_sentences": 12, "epochs": 3, "precision": "fp32", "log_every": 1},
-        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
-    }
-    return {name: {**tiny[name], **tables.get(name, {})} for name in tiny}
+    training = {"batch_sentences": 12, "epochs": 3, **tables.get("training", {})}
+    return tiny_recipe(**{**tables, "data": {"train": files, **tables.get("data", {})}, "training": training})
 
 
 WEIGHTED = ["a.tsv", {"path": "b.tsv", "weight": 0.5, "tag": "<bt>"}]

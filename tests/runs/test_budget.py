@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.watching import Watcher
+from tests.watching import Watcher, tiny_recipe
 
 from weft.errors import RunError, Stopped, UsageError
 from weft.folders.model_folder import load_model
@@ -22,14 +22,7 @@ STEPS_PER_EPOCH = 2
 
 
 def recipe(**settings: Any) -> dict[str, Any]:
-    """Two steps an epoch over the corpus of tiny_run, and these settings of training."""
-    return {
-        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
-        "tokenizer": {"source_size": 300, "target_size": 300},
-        "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
-        "training": {"batch_sentences": 30, "precision": "fp32", "log_every": 1, **settings},
-        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
-    }
+    return tiny_recipe(training=settings)
 
 
 def whole(recipe: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.watching import Watcher
+from tests.watching import Watcher, tiny_recipe
 
 from weft.errors import RunError
 from weft.preparing.corpora import find_recipe, read_all
@@ -18,13 +18,7 @@ PAIRS, VALID_PAIRS = 42, 5
 
 
 def recipe(**settings: Any) -> dict[str, Any]:
-    """The corpus of tiny_run with these settings of training."""
-    return {
-        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
-        "tokenizer": {"source_size": 300, "target_size": 300},
-        "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
-        "training": {"batch_sentences": 30, "epochs": 4, "precision": "fp32", **settings},
-    }
+    return tiny_recipe(training={"epochs": 4, **settings})
 
 
 def test_steps_are_batches_rounded_up_times_epochs(tiny_run: Path, tmp_path: Path) -> None:

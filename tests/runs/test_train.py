@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.watching import Watcher, losses
+from tests.watching import Watcher, losses, tiny_recipe
 
 from weft.config import resolve
 from weft.errors import CorpusError, ModelError, RecipeError, RunError, Stopped, UsageError, WeftError, WorkerLost
@@ -38,15 +38,7 @@ STEPS_PER_EPOCH = 2
 
 
 def recipe(**tables: dict[str, Any]) -> dict[str, Any]:
-    """Two steps an epoch over the corpus of tiny_run, each of them logged, and these tables' keys on top."""
-    tiny: dict[str, dict[str, Any]] = {
-        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
-        "tokenizer": {"source_size": 300, "target_size": 300},
-        "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
-        "training": {"batch_sentences": 30, "epochs": 4, "precision": "fp32", "log_every": 1},
-        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
-    }
-    return {name: {**tiny.get(name, {}), **tables.get(name, {})} for name in {**tiny, **tables}}
+    return tiny_recipe(**{**tables, "training": {"epochs": 4, **tables.get("training", {})}})
 
 
 class Trained(Protocol):
