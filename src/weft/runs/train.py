@@ -306,7 +306,7 @@ def fitted_steps(
 ) -> Fit:
     """How many steps of the model a budget has time for, by a trial on a copy of it."""
     began, ranks = time.monotonic(), run.ranks
-    on_a_copy = replace(model, model=copy.deepcopy(model.network))
+    on_a_copy = replace(model, network=copy.deepcopy(model.network))
     with trainer_for_a_trial(on_a_copy, store, corpora, Silent(), beside=run.checkpoints, ranks=ranks) as trainer:
         making = time.monotonic() - began  # the run's own trainer will take as long
         is_trained = model.recipe.training.init is not None
