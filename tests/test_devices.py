@@ -14,13 +14,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from weft.folders.model_folder import find_model, load_model
 from weft.layers.attention import attend_explicit, attend_fused
 from weft.layers.dropout import Dropout
+from weft.layers.fast.blocked_loss import BlockedCrossEntropy, Teaching
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.preparing import first_model
 from weft.runs import train as training
 from weft.runs.train import train
 from weft.training.losses import (
-    BlockedCrossEntropy,
-    Teaching,
     blocked_cross_entropy,
     blocked_guided_cross_entropy,
     cross_entropy,

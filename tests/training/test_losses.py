@@ -7,11 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from weft.layers.fast.blocked_loss import IGNORED, BlockedCrossEntropy, Teaching
 from weft.training.losses import (
-    IGNORED,
-    BlockedCrossEntropy,
     Loss,
-    Teaching,
     blocked_cross_entropy,
     blocked_guided_cross_entropy,
     cross_entropy,

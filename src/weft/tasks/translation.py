@@ -17,13 +17,14 @@ from weft.data.corpus import ParallelText
 from weft.data.encoding import encode_pairs, tag_ids
 from weft.errors import CorpusError, Problem
 from weft.folders.model_folder import TranslationModel
+from weft.layers.fast.blocked_loss import IGNORED, Teaching
 from weft.metrics.references import reference_sets
 from weft.models.transformer import Transformer
 from weft.tasks.metrics import METRICS
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import PADDING_ID
 from weft.training.distributed import ALONE, Ranks
-from weft.training.losses import IGNORED, Teaching, blocked_cross_entropy, blocked_guided_cross_entropy
+from weft.training.losses import blocked_cross_entropy, blocked_guided_cross_entropy
 from weft.training.task import Evaluation, Loss
 from weft.translating.translator import LONGEST_SOURCE, Translator, computing_in
 
