@@ -12,7 +12,7 @@ import pytest
 
 from weft import files as reading
 from weft.config import resolve
-from weft.data import corpus
+from weft.data import pair_files
 from weft.data.corpus import (
     Columns,
     CorpusEntry,
@@ -178,7 +178,7 @@ def test_empty_sides_are_named_by_line_or_dropped_and_counted(
     read: Callable[..., ParallelText], problems: Callable[..., list[str]]
 ) -> None:
     files = {"a.tsv": tsv([PAIRS[0], ("", "Nobody said this."), ("空", " \u3000"), PAIRS[1]])}
-    hint = 'fill it, remove it, or in a recipe set data.empty_sides = "drop"'
+    hint = 'fill it, remove it, or set data.empty_sides = "drop" in a recipe'
     assert problems(files) == [
         f"a.tsv: line 3 the source side is empty; {hint}",
         f"a.tsv: line 4 the target side is empty; {hint}",
@@ -218,24 +218,24 @@ def test_bytes_that_are_not_utf8_are_named_by_file_and_line(
 def test_a_line_with_another_number_of_columns_is_named(problems: Callable[..., list[str]]) -> None:
     content = "zh\ten\n你好。\tHello.\n一\n二\ttwo\tmore\n"
     assert problems({"a.tsv": content}) == [
-        "a.tsv: line 3 has 1 columns where the header has 2",
-        "a.tsv: line 4 has 3 columns where the header has 2",
+        "a.tsv: line 3 has 1 columns, but the header has 2",
+        "a.tsv: line 4 has 3 columns, but the header has 2",
     ]
-    assert problems({"a.tsv": "一\n"}, header=False) == ["a.tsv: line 1 has 1 columns where at least 2"]
+    assert problems({"a.tsv": "一\n"}, header=False) == ["a.tsv: line 1 has 1 columns, but at least 2 are needed"]
 
 
 def test_a_missing_column_is_named_with_those_that_are_there(problems: Callable[..., list[str]]) -> None:
     (problem,) = problems({"a.tsv": "Chinese\ten\n你好。\tHello.\n"})
-    assert problem.startswith("a.tsv: line 1 no column `zh`; the header names: Chinese, en; name the columns in")
+    assert problem.startswith("a.tsv: line 1 has no column `zh`; the header names: Chinese, en; name the columns in")
     (problem,) = problems({"a.tsv": "x"}, header=False, columns=Columns(source="zh", target="2"))
-    assert "must hold numbers from 1, found zh, 2" in problem
+    assert "must be numbers from 1, found zh, 2" in problem
 
 
 def test_a_column_that_could_be_two_is_refused(problems: Callable[..., list[str]]) -> None:
     (problem,) = problems({"a.tsv": "zh\ten\ten\n你好。\tHello.\tHi.\n"})
-    assert "which column is meant by `en`" in problem
+    assert "several columns named `en`" in problem
     (problem,) = problems({"a.tsv": "一\tone\n"}, header=False, columns=Columns(source="1", target="1"))
-    assert "source and target are one column, `1`" in problem
+    assert "source and target are the same column, `1`" in problem
 
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(
@@ -252,21 +252,21 @@ def test_pairs_are_the_same_however_many_are_read_at_once(
 ) -> None:
     content = {"a.zh": "".join(f"第{n}句\n" for n in range(9)), "a.en": "".join(f"no. {n}\n" for n in range(9))}
     whole = read(content, TEXT_PAIR)
-    monkeypatch.setattr(corpus, "BYTES_AT_ONCE", bytes_at_once)
+    monkeypatch.setattr(pair_files, "BYTES_AT_ONCE", bytes_at_once)
     assert (read(content, TEXT_PAIR).sources, len(whole)) == (whole.sources, 9)
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("{", "is no JSON object"),
-        ("", "is no JSON object"),
+        ("{", "is not a JSON object"),
+        ("", "is not a JSON object"),
         ('["你好。", "Hello."]', "must be an object with strings under zh and en"),
         ('{"zh": "你好。"}', "must be an object with strings under zh and en"),
         ('{"zh": "你好。", "en": 5}', "must be an object with strings under zh and en"),
-        ("[" * 100_000, "is no JSON object"),
-        ("9" * 10_000, "is no JSON object"),
-        (r'{"zh": "\ud83d", "en": "Hello."}', "holds half of a character"),
+        ("[" * 100_000, "is not a JSON object"),
+        ("9" * 10_000, "is not a JSON object"),
+        (r'{"zh": "\ud83d", "en": "Hello."}', "contains half of a character"),
     ],
     ids=["torn", "blank", "a list", "a key missing", "a number", "very deep", "a huge number", "half a character"],
 )
@@ -278,9 +278,9 @@ def test_a_broken_line_of_jsonl_is_named(problems: Callable[..., list[str]], lin
 @pytest.mark.parametrize("name", ["a.tsv", "a.jsonl", "a.tsv.gz"])
 def test_a_file_without_pairs_is_refused(problems: Callable[..., list[str]], name: str) -> None:
     (problem,) = problems({name: ""})
-    assert "the file is empty" in problem or "holds no sentence pair" in problem
+    assert "the file is empty" in problem or "contains no sentence pair" in problem
     (problem,) = problems({"b.tsv": "zh\ten\n"})
-    assert problem == "b.tsv: the whole file holds no sentence pair"
+    assert problem == "b.tsv: the whole file contains no sentence pair"
 
 
 def test_a_file_that_is_not_there_a_folder_and_a_broken_archive_are_named(
@@ -323,7 +323,7 @@ def test_a_name_with_a_zero_byte_is_that_of_no_file(problems: Callable[..., list
 @pytest.mark.parametrize("columns", ["0", "01", "x", "9" * 5000])
 def test_numbers_of_columns_are_plain_ones(problems: Callable[..., list[str]], columns: str) -> None:
     (problem,) = problems({"a.tsv": "你好\tHello\n"}, header=False, columns=Columns(source="1", target=columns))
-    assert "data.columns must hold numbers from 1, found 1, " in problem and len(problem) < 300
+    assert "data.columns must be numbers from 1, found 1, " in problem and len(problem) < 300
 
 
 def test_suffixes_may_be_in_capitals(read: Callable[..., ParallelText]) -> None:
@@ -347,8 +347,8 @@ def test_all_that_is_wrong_with_all_files_is_said_at_once(problems: Callable[...
 def test_a_file_of_another_kind_is_not_read_to_its_end(
     problems: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpus, "LINES_AT_ONCE", 10)
-    monkeypatch.setattr(corpus, "MOST_PROBLEMS", 25)
+    monkeypatch.setattr(pair_files, "LINES_AT_ONCE", 10)
+    monkeypatch.setattr(pair_files, "MOST_PROBLEMS", 25)
     assert len(problems({"a.jsonl": b"\n" * 1000}, "a.jsonl")) == 30
 
 
@@ -425,7 +425,7 @@ def test_monolingual_text_is_lines_or_a_column(tmp_path: Path, ending: str) -> N
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("a.tsv", "zh\tde\n一\teins\n", "no column `en`; the header names: zh, de; name one of them by --column"),
+        ("a.tsv", "zh\tde\n一\teins\n", "has no column `en`; the header names: zh, de; name one of them by --column"),
         ("a.jsonl", '{"de": "eins"}\n', "must be an object with strings under en"),
         ("a.txt", b"one\n\xff\n", "is not UTF-8 (byte 0xff at 1)"),
     ],

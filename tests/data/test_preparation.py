@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.data import corpus
+from weft.data import corpus, pair_files
 from weft.data.cleaning import CleaningConfig
 from weft.data.corpus import CorpusEntry, DataConfig, TrainingCorpus
 from weft.data.doctor.findings import Example
@@ -101,7 +101,7 @@ def test_the_result_depends_neither_on_the_pieces_nor_on_the_processes(
     pairs = sentences(300, seed=3) + [("你好<p>", "Hello")] * 3
     name = write_tsv(tmp_path / "a.tsv", pairs)
     whole = cleaned(tmp_path, name)
-    monkeypatch.setattr(corpus, "LINES_AT_ONCE", 11)
+    monkeypatch.setattr(pair_files, "LINES_AT_ONCE", 11)
     with workers(processes) as each:
         in_pieces = cleaned(tmp_path, name, each=each)
     assert pairs_of(in_pieces) == pairs_of(whole)
@@ -128,7 +128,7 @@ def test_a_tab_or_a_line_break_inside_a_text_is_a_space(tmp_path: Path) -> None:
 def test_all_that_is_wrong_in_all_files_is_said_at_once_with_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpus, "LINES_AT_ONCE", 2)
+    monkeypatch.setattr(pair_files, "LINES_AT_ONCE", 2)
     (tmp_path / "a.tsv").write_bytes("zh\ten\n好\tgood\n好\n好\tgood\n好\tgood\n\tgood\n".encode() + b"\xff\tgood\n")
     write_tsv(tmp_path / "b.tsv", [])
     (tmp_path / "c.zh").write_text("一\n二\n三\n")
@@ -137,10 +137,10 @@ def test_all_that_is_wrong_in_all_files_is_said_at_once_with_lines(
     with pytest.raises(CorpusError) as caught:
         cleaned(tmp_path, *entries)
     assert [(p.where, p.what.split(";")[0]) for p in caught.value.problems] == [
-        ("a.tsv: line 3", "has 1 columns where the header has 2"),
+        ("a.tsv: line 3", "has 1 columns, but the header has 2"),
         ("a.tsv: line 6", "the source side is empty"),
         ("a.tsv: line 7", "is not UTF-8 (byte 0xff at 1)"),
-        ("b.tsv: the whole file", "holds no sentence pair"),
+        ("b.tsv: the whole file", "contains no sentence pair"),
         ("c.zh: the two files", "c.zh has 3 lines, c.en has 1"),
         ("missing.tsv: the file", f"does not exist (looked in {tmp_path.resolve()})"),
     ]
@@ -153,8 +153,8 @@ def test_pairs_with_an_empty_side_are_dropped_and_counted_where_the_recipe_says_
 
 
 def test_reading_gives_up_on_a_file_of_another_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus, "LINES_AT_ONCE", 10)
-    monkeypatch.setattr(corpus, "MOST_PROBLEMS", 25)
+    monkeypatch.setattr(pair_files, "LINES_AT_ONCE", 10)
+    monkeypatch.setattr(pair_files, "MOST_PROBLEMS", 25)
     (tmp_path / "a.jsonl").write_text("no JSON\n" * 1000)
     with pytest.raises(CorpusError) as caught:
         cleaned(tmp_path, "a.jsonl")

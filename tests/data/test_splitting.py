@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.data import corpus
+from weft.data import pair_files
 from weft.data.corpus import Columns, CorpusEntry, Layout
 from weft.data.splitting import Split, split
 from weft.errors import CorpusError, UsageError
@@ -125,8 +125,8 @@ def test_of_one_language_no_sentence_stands_on_either_side_of_another_part(tmp_p
 
 
 def test_a_file_of_another_kind_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus, "LINES_AT_ONCE", 10)
-    monkeypatch.setattr(corpus, "MOST_PROBLEMS", 25)
+    monkeypatch.setattr(pair_files, "LINES_AT_ONCE", 10)
+    monkeypatch.setattr(pair_files, "MOST_PROBLEMS", 25)
     (tmp_path / "a.jsonl").write_text("no JSON\n" * 1000)
     with pytest.raises(CorpusError) as raised:
         split([CorpusEntry(path=str(tmp_path / "a.jsonl"))], ZH_EN, tmp_path / "parts", {"valid": 1}, seed=1)

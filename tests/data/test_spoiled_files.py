@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from weft.data.conversion import Published, convert
-from weft.data.corpus import CorpusEntry, DataConfig, Reading, read_corpora
+from weft.data.corpus import CorpusEntry, DataConfig, read_corpora
+from weft.data.pair_files import Reading
 from weft.data.tmx import read_tmx
 from weft.errors import CorpusError
 

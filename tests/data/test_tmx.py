@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.data import tmx
-from weft.data.corpus import Reading
+from weft.data.pair_files import Reading
 from weft.data.tmx import is_of, read_tmx
 from weft.errors import CorpusError
 

@@ -158,7 +158,7 @@ def test_nothing_but_the_corpus_is_left_and_no_scratch(root: Path) -> None:
 def test_a_script_without_a_main_guard_can_prepare_with_several_processes(root: Path) -> None:
     script = root / "script.py"
     script.write_text(
-        f"import pathlib, weft.data.corpus\nprint('once')\nweft.data.corpus.LINES_AT_ONCE = 5\n"
+        f"import pathlib, weft.data.pair_files\nprint('once')\nweft.data.pair_files.LINES_AT_ONCE = 5\n"
         f"from weft.preparing.preparation import prepare_run\nfrom weft.runs.train import Silent\n"
         f"root = pathlib.Path({str(root)!r})\n"
         f"prepare_run({recipe()!r}, run=root / 'run', data=root, processes=2, listener=Silent())\n",

@@ -110,7 +110,8 @@ def layout_of(
 
     Raises UsageError where a language is missing, and for an option that applies to none of the files.
     """
-    from weft.data.corpus import Columns, Layout, is_jsonl
+    from weft.data.corpus import Columns, Layout
+    from weft.data.pair_files import is_jsonl
 
     if not source or not target:
         missing = " and ".join(name for name, value in (("--source", source), ("--target", target)) if not value)

@@ -1,53 +1,60 @@
-"""Files of sentence pairs to lists of strings. Knows no tokenizer and no tensor.
+"""The `[data]` table of a recipe, and the parallel text that its files hold. Knows no tokenizer and no tensor.
 
-A corpus entry is one file of pairs (TSV or JSONL) or two files of sentences, one for each language; any of them may be
-gzipped. Monolingual text is a file of sentences or one column of a file of pairs. Lines end at "\\n" and nowhere else
-(see files.py).
+A corpus entry is one file of pairs (TSV or JSONL) or two files of sentences, one for each language. Monolingual text is
+a file of sentences or one column of a file of pairs. How the files are parsed: pair_files.py.
 """
 
 import json
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from weft.config import FieldProblem, Settings
-from weft.errors import CorpusError, Problem, UsageError, shown
+from weft.data.pair_files import (
+    Parse,
+    Piece,
+    Reading,
+    Row,
+    is_jsonl,
+    open_pairs,
+    open_texts,
+    refuse_other_kinds,
+    suffix_of,
+)
+from weft.errors import CorpusError, Problem, UsageError
 from weft.files import decode_lines, lines_of, reporting_read_errors, sha256
 from weft.text.detokenization import detokenize
 from weft.text.normalization import is_blank
 from weft.text.vocabulary import SPECIAL_PIECES
 
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 TAG = re.compile("<[A-Za-z][A-Za-z0-9_-]*>")
-COLUMN_NUMBER = re.compile("[1-9][0-9]{0,5}")
-MOST_PROBLEMS = 1000
-"""Lines that are wrong, with which reading gives up: a file of another kind need not be read to its end."""
-LINES_AT_ONCE = 10_000
-BYTES_AT_ONCE = 2**23
-"""Lines of a piece, and the bytes at which it ends before."""
 
 
 class Columns(Settings):
     source: str = Field(min_length=1)
-    """Name of the source column (a TSV's header, a JSONL's key), or its number from 1 where there is no header."""
+    """Name of the source column (in the header of a TSV, or a key of JSONL), or its number from 1 without a header."""
     target: str | tuple[str, ...] = Field(min_length=1)
-    """Name of the target column, or of several: the first is trained on, all are references in evaluation."""
+    """Name of the target column, or several names: the first is trained on, all are references in evaluation."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The source column, then the target columns."""
+        return (self.source, self.target) if isinstance(self.target, str) else (self.source, *self.target)
 
 
 class CorpusEntry(Settings):
     path: str | None = None
     """A TSV or JSONL file of pairs."""
     source: str | None = None
-    """A text file of source sentences, one a line ..."""
+    """A text file of source sentences, one a line; needs `target`."""
     target: str | None = None
-    """... and the text file of their translations."""
+    """The text file of their translations, in the same order."""
 
     @model_validator(mode="after")
     def _one_file_or_two(self) -> "CorpusEntry":
@@ -60,9 +67,9 @@ class CorpusEntry(Settings):
 
 class TrainingCorpus(CorpusEntry):
     weight: float = Field(default=1.0, gt=0, le=1000)
-    """How often an epoch holds each pair: 2 is twice, 0.5 half of the pairs, others in every epoch."""
+    """How often each pair occurs in an epoch: 2 means twice, 0.5 means half of the pairs, drawn anew for each epoch."""
     tag: str | None = None
-    """A word such as "<bt>" that stands before every source of this corpus as a piece of its own."""
+    """A token such as "<bt>" that is put before every source sentence of this corpus."""
 
     @field_validator("tag")
     @classmethod
@@ -82,24 +89,24 @@ class DataConfig(Settings):
     train: tuple[str | TrainingCorpus, ...] = Field(min_length=1)
     """Files to train on: TSV or JSONL paths, or { source = "a.zh", target = "a.en" }; .gz too."""
     valid: tuple[str | CorpusEntry, ...] = Field(min_length=1)
-    """Files to choose the best weights on; never trained on."""
+    """Files to validate on, which select the best checkpoint; never trained on."""
     columns: Columns | None = None
-    """Which columns hold the pair; left out: those named as the languages, or without a header the first two."""
+    """Columns that hold the pair. Default: those named like the languages, or without a header the first two."""
     header: bool = True
     """Whether the first line of a TSV names its columns."""
     empty_sides: Literal["error", "drop"] = "error"
-    """What to do with a pair of which one side is empty."""
+    """What to do with a pair that has an empty side."""
     detokenize: bool = False
-    """Undo spaced words and punctuation, as in "do n't ." or "你 好 ！", of both sides and of all files."""
+    """Undo tokenization with spaces, as in "do n't ." or "你 好 ！", on both sides of all files."""
     max_length: int = Field(default=256, ge=1)
-    """Training pairs with more pieces than this on a side are dropped, counted and reported."""
+    """Drop training pairs with more than this many pieces on a side. Dropped pairs are counted and reported."""
     tag: str | None = None
-    """One of the training corpora's tags, to stand before what is validated and translated; left out: none."""
+    """Tag of one of the training corpora, put before every sentence that is validated or translated. Default: none."""
 
     @model_validator(mode="after")
     def _two_languages(self) -> "DataConfig":
         if self.source == self.target and self.columns is None:
-            raise FieldProblem("target", "is the source language too; name the two columns in data.columns")
+            raise FieldProblem("target", "is also the source language; name the two columns in data.columns")
         return self
 
     @model_validator(mode="after")
@@ -111,15 +118,14 @@ class DataConfig(Settings):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags of the training corpora, each once, in order."""
+        """The tags of the training corpora, without repetition, in order."""
         tags = [entry.tag for entry in self.train if not isinstance(entry, str) and entry.tag is not None]
         return tuple(dict.fromkeys(tags))
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which languages files hold, in which columns, and whether with spaced words: what DataConfig says of it, for
-    files that no recipe names."""
+    """Languages, columns and tokenization of files that no recipe names; the fields are those of DataConfig."""
 
     source: str
     target: str
@@ -134,7 +140,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Part:
-    """So many pairs in a row that come from one corpus: its weight and tag, and the file and lines they stand in."""
+    """A number of consecutive pairs from one corpus, with its weight and tag, and their file and line numbers."""
 
     pairs: int
     weight: float = 1.0
@@ -145,9 +151,9 @@ class Part:
 
 @dataclass(frozen=True)
 class ParallelText:
-    """Sentence pairs as read: `references[i]` holds one or more translations of `sources[i]`.
+    """Sentence pairs in memory: `references[i]` holds one or more translations of `sources[i]`.
 
-    The pairs of `parts` add up to them; without parts no pair has a tag, and all have the weight 1.
+    The pairs of `parts` add up to all pairs. Without parts every pair has weight 1 and no tag.
     """
 
     sources: list[str]
@@ -165,7 +171,7 @@ class ParallelText:
         return [reference[0] for reference in self.references]
 
     def describe(self, pair: int) -> dict[str, Any]:
-        """What a person needs to find a pair again: its file and line, counted from 1, and its two sides."""
+        """Return the two sides of a pair, and its file and line (counted from 1) if they are known."""
         sides = {"source": self.sources[pair], "target": self.references[pair][0]}
         before = 0
         for part in self.parts:
@@ -176,7 +182,10 @@ class ParallelText:
 
 
 def read_corpora(entries: Sequence[str | CorpusEntry], config: DataConfig, root: Path) -> ParallelText:
-    """All pairs of these entries, in order; raises CorpusError naming every file and line that is wrong."""
+    """Read all pairs of these entries, in order; paths are relative to `root`.
+
+    Raises CorpusError that names every wrong line of every file.
+    """
     texts, problems = [], []
     given = as_entries(entries)
     for entry, name in zip(given, different_names(given), strict=True):
@@ -195,55 +204,8 @@ def read_corpora(entries: Sequence[str | CorpusEntry], config: DataConfig, root:
     )
 
 
-def common_reading(configs: Sequence[tuple[str, DataConfig]], name: str) -> DataConfig:
-    """How all of these, by whose names they are, read the file of pairs of this name; raises UsageError with every key
-    in which they differ: they would be judged by different sentences."""
-    ways = [
-        {
-            "columns": [(columns := named_columns(name, config)).source, *target_names(columns)],
-            "header": is_jsonl(name) or config.header,
-            "empty_sides": config.empty_sides,
-            "detokenize": config.detokenize,
-        }
-        for _, config in configs
-    ]
-    found, keys = [], []
-    for key in ways[0]:
-        values = [json.dumps(way[key], ensure_ascii=False) for way in ways]
-        if len(set(values)) > 1:
-            whose = [f"{value} for {model}" for value, (model, _) in zip(values, configs, strict=True)]
-            found.append(f"data.{key} is {', '.join(whose)}")
-            keys.append(f"--set data.{key}=...")
-    if found:
-        raise UsageError(
-            f"the models read pairs in different ways: {'; '.join(found)}; choose one for all by {' '.join(keys)}"
-        )
-    return configs[0][1]
-
-
-def read_monolingual(path: Path, column: str) -> list[str]:
-    """The sentences of a text file, one a line, or those under `column` in a TSV with a header or a JSONL; .gz too.
-
-    Raises CorpusError naming every line that is wrong, UsageError for a file of another kind.
-    """
-    refuse_other_kinds(str(path))
-    reading = Reading(path.name, "name one of them by --column")
-    columns = Columns(source=column, target=column)
-    if is_jsonl(path.name) or suffix_of(path.name) == ".tsv":
-        parse, pieces = open_pairs(path, columns, True, reading)
-        texts = [text for piece in pieces for _, text, _ in parse(piece, reading)]
-    else:
-        texts = [text for _, text in decode_lines(lines_of(path), reading.problems)]
-    reading.raise_problems()
-    return texts
-
-
-def as_entries(entries: Sequence[str | CorpusEntry]) -> tuple[CorpusEntry, ...]:
-    return tuple(CorpusEntry(path=entry) if isinstance(entry, str) else entry for entry in entries)
-
-
 def read_entry(entry: CorpusEntry, name: str, config: DataConfig, root: Path) -> ParallelText:
-    """The pairs of one entry, which is called by this name; paths are relative to `root`."""
+    """Read the pairs of one entry; `name` stands for it in errors and in the result."""
     reading = Reading(name)
     parse, pieces = open_entry(entry, config, root, reading)
     sources, references = [], []
@@ -263,19 +225,66 @@ def read_entry(entry: CorpusEntry, name: str, config: DataConfig, root: Path) ->
             break
     reading.raise_problems()
     if not sources:
-        raise CorpusError(name, [Problem("the whole file", "holds no sentence pair")])
+        raise CorpusError(name, [Problem("the whole file", "contains no sentence pair")])
     part = Part(len(sources), *weight_and_tag(entry), name, lines)
     with reporting_read_errors(root / file_names(entry)[0]):
         digests = {file: sha256(root / file) for file in file_names(entry)}
     return ParallelText(sources, references, digests, dropped, (part,))
 
 
-def weight_and_tag(entry: CorpusEntry) -> tuple[float, str | None]:
-    return (entry.weight, entry.tag) if isinstance(entry, TrainingCorpus) else (1.0, None)
+def read_monolingual(path: Path, column: str) -> list[str]:
+    """Read the sentences of a text file, one a line, or of one column of a TSV with a header or a JSONL; .gz too.
+
+    Raises CorpusError that names every wrong line, UsageError for a file of another kind.
+    """
+    refuse_other_kinds(str(path))
+    reading = Reading(path.name, "name one of them by --column")
+    if is_jsonl(path.name) or suffix_of(path.name) == ".tsv":
+        parse, pieces = open_pairs(path, (column, column), True, reading)
+        texts = [text for piece in pieces for _, text, _ in parse(piece, reading)]
+    else:
+        texts = [text for _, text in decode_lines(lines_of(path), reading.problems)]
+    reading.raise_problems()
+    return texts
+
+
+def common_reading(configs: Sequence[tuple[str, DataConfig]], name: str) -> DataConfig:
+    """Return the config by which all of these named models read a file of pairs called `name`.
+
+    Raises UsageError with every key in which they differ: the models would be scored on different sentences.
+    """
+    ways = [
+        {
+            "columns": list(named_columns(name, config).names),
+            "header": is_jsonl(name) or config.header,
+            "empty_sides": config.empty_sides,
+            "detokenize": config.detokenize,
+        }
+        for _, config in configs
+    ]
+    found, keys = [], []
+    for key in ways[0]:
+        values = [json.dumps(way[key], ensure_ascii=False) for way in ways]
+        if len(set(values)) > 1:
+            by_model = [f"{value} for {model}" for value, (model, _) in zip(values, configs, strict=True)]
+            found.append(f"data.{key} is {', '.join(by_model)}")
+            keys.append(f"--set data.{key}=...")
+    if found:
+        raise UsageError(
+            f"the models read pairs in different ways: {'; '.join(found)}; set one for all with {' '.join(keys)}"
+        )
+    return configs[0][1]
+
+
+# Entries
+
+
+def as_entries(entries: Sequence[str | CorpusEntry]) -> tuple[CorpusEntry, ...]:
+    return tuple(CorpusEntry(path=entry) if isinstance(entry, str) else entry for entry in entries)
 
 
 def group_files(names: Sequence[str]) -> list[CorpusEntry]:
-    """Names as a command line gives them: files of pairs, or text files two by two, source then target."""
+    """Return the entries for file names on a command line: files of pairs, or text files two by two."""
     entries: list[CorpusEntry] = []
     texts: list[str] = []
     for name in names:
@@ -287,17 +296,11 @@ def group_files(names: Sequence[str]) -> list[CorpusEntry]:
         refuse_other_kinds(name)
     if len(texts) % 2:
         raise UsageError(
-            f"{texts[-1]} has no partner: files of pairs end with .tsv, .jsonl or .json (.gz too); any other name is a "
-            "text file, of which two belong together, source then target"
+            f"{texts[-1]} has no partner: files of pairs end with .tsv, .jsonl or .json (.gz too); text files come two "
+            "by two, source then target"
         )
     pairs = zip(texts[::2], texts[1::2], strict=True)
     return entries + [CorpusEntry(source=source, target=target) for source, target in pairs]
-
-
-def refuse_other_kinds(name: str) -> None:
-    """What would be read as text, one sentence a line, though its name says that it is none."""
-    if reason := OTHER_KINDS.get(suffix_of(name)):
-        raise UsageError(f"{name}: {reason}")
 
 
 def file_names(entry: CorpusEntry) -> list[str]:
@@ -305,8 +308,7 @@ def file_names(entry: CorpusEntry) -> list[str]:
 
 
 def different_names(entries: Sequence[CorpusEntry]) -> list[str]:
-    """How each is called: by its file, or its files where another has the same one; by a number where that too is
-    another's."""
+    """Return a distinct name for each entry: its first file, else both files, else with a number appended."""
     short = [file_names(entry)[0] for entry in entries]
     names = [
         name if short.count(name) == 1 else " + ".join(file_names(entry))
@@ -318,53 +320,12 @@ def different_names(entries: Sequence[CorpusEntry]) -> list[str]:
     ]
 
 
-@dataclass
-class Reading:
-    """What was found wrong while reading one file, and what to do where a column is not found in it."""
-
-    subject: str
-    column_hint: str = (
-        "name the columns in data.columns (--columns), or set data.header = false (--no-header) where the first line "
-        "is a pair"
-    )
-    problems: list[Problem] = field(default_factory=list)
-
-    def add(self, number: int, what: str) -> None:
-        self.problems.append(Problem(f"line {number}", what))
-
-    def add_empty(self, number: int, source: str) -> None:
-        side = "source" if is_blank(source) else "target"
-        self.add(number, f'the {side} side is empty; fill it, remove it, or in a recipe set data.empty_sides = "drop"')
-
-    @property
-    def has_enough(self) -> bool:
-        """Whether so much was wrong that reading on would tell nothing new."""
-        return len(self.problems) >= MOST_PROBLEMS
-
-    def raise_problems(self) -> None:
-        if self.problems:
-            raise CorpusError(self.subject, self.problems)
-
-
-Row = tuple[int, str, tuple[str, ...]]
-"""The number of a line, its source, and one or more targets."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some lines of an entry as they lie in its file, or in its two files, the first of them numbered from 1."""
-
-    first: int
-    lines: list[bytes]
-    targets: list[bytes] | None = None
-
-
-Parse = Callable[[Piece, Reading], Iterator[Row]]
-"""Makes the pairs of a piece, and notes what is wrong with its lines. Any process can parse any piece of a file."""
+def weight_and_tag(entry: CorpusEntry) -> tuple[float, str | None]:
+    return (entry.weight, entry.tag) if isinstance(entry, TrainingCorpus) else (1.0, None)
 
 
 def open_entry(entry: CorpusEntry, config: DataConfig, root: Path, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
-    """How to parse the pieces of an entry, and the pieces, read as they are asked for."""
+    """Return the parser and the pieces of an entry; the parser detokenizes if the config says so."""
     parse, pieces = open_files(entry, config, root, reading)
     if config.detokenize:
         parse = partial(detokenized, parse=parse, languages=(config.source, config.target))
@@ -379,20 +340,18 @@ def detokenized(piece: Piece, reading: Reading, *, parse: Parse, languages: tupl
 def open_files(
     entry: CorpusEntry, layout: DataConfig | Layout, root: Path, reading: Reading
 ) -> tuple[Parse, Iterator[Piece]]:
-    """The same of the texts as they stand in the files."""
+    """Return the parser and the pieces of an entry, with the texts as they are in the files."""
     if entry.path is None:
-        assert entry.source is not None and entry.target is not None  # CorpusEntry's validator holds this
-        source, target = root / entry.source, root / entry.target
-        pieces = pieces_of_texts(source, target, reading)
-        return partial(pairs_of_texts, target_name=target.name), as_far_as_readable(pieces, reading)
-    return open_pairs(root / entry.path, columns_of(entry.path, layout, reading), layout.header, reading)
+        assert entry.source is not None and entry.target is not None  # CorpusEntry validates this
+        return open_texts(root / entry.source, root / entry.target, reading)
+    return open_pairs(root / entry.path, columns_of(entry.path, layout, reading).names, layout.header, reading)
 
 
 def columns_of(name: str, layout: DataConfig | Layout, reading: Reading) -> Columns:
-    """Those of a file of pairs; raises CorpusError where source and target are the same one."""
+    """Return the columns of a file of pairs; raises CorpusError if source and target are the same column."""
     columns = named_columns(name, layout)
-    if columns.source in target_names(columns):
-        reading.add(1, f"source and target are one column, `{columns.source}`; {reading.column_hint}")
+    if columns.source in columns.names[1:]:
+        reading.add(1, f"source and target are the same column, `{columns.source}`; {reading.column_hint}")
         reading.raise_problems()
     return columns
 
@@ -403,171 +362,3 @@ def named_columns(name: str, layout: DataConfig | Layout) -> Columns:
     if layout.header or is_jsonl(name):
         return Columns(source=layout.source, target=layout.target)
     return Columns(source="1", target="2")
-
-
-def open_pairs(path: Path, columns: Columns, has_header: bool, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
-    """The same for a TSV or a JSONL file."""
-    lines = lines_of(path)
-    if is_jsonl(path.name):
-        parse_json = partial(pairs_of_jsonl, names=(columns.source, *target_names(columns)))
-        return parse_json, as_far_as_readable(pieces_of(lines, first=1), reading)
-    header = read_header(lines, reading) if has_header else None
-    places = number_columns(columns, reading) if header is None else find_columns(columns, header, reading)
-    reading.raise_problems()
-    assert places is not None  # what keeps them from being found has just been raised
-    parse = partial(pairs_of_tsv, places=places, columns=len(header) if header else None)
-    return parse, as_far_as_readable(pieces_of(lines, first=2 if header else 1), reading)
-
-
-def as_far_as_readable(pieces: Iterator[Piece], reading: Reading) -> Iterator[Piece]:
-    """The same pieces; where a file turns out to be damaged that is noted, beside what is wrong in the lines before."""
-    try:
-        yield from pieces
-    except CorpusError as error:
-        reading.problems += error.problems
-
-
-def pieces_of(lines: Iterator[bytes], first: int) -> Iterator[Piece]:
-    for (some,) in lines_together(lines):
-        yield Piece(first, some)
-        first += len(some)
-
-
-def lines_together(*files: Iterator[bytes]) -> Iterator[list[list[bytes]]]:
-    """The lines of the files, as many at a time as make a piece; at last one may have fewer than another."""
-    taken: list[list[bytes]] = [[] for _ in files]
-    size = 0
-    while True:
-        try:
-            rows = [next(file, None) for file in files]
-        except CorpusError:
-            if any(taken):
-                yield taken
-            raise
-        for lines, line in zip(taken, rows, strict=True):
-            if line is not None:
-                lines.append(line)
-                size += len(line)
-        is_end = None in rows
-        if is_end or size >= BYTES_AT_ONCE or len(taken[0]) == LINES_AT_ONCE:
-            if any(taken):
-                yield taken
-            taken, size = [[] for _ in files], 0
-        if is_end:
-            return
-
-
-def pieces_of_texts(source: Path, target: Path, reading: Reading) -> Iterator[Piece]:
-    """Of two files with one sentence a line; notes where one has more lines than the other."""
-    left, right = lines_of(source), lines_of(target)
-    first = 1
-    for sources, targets in lines_together(left, right):
-        if len(sources) != len(targets):
-            counts = [first - 1 + len(lines) for lines in (sources, targets)]
-            counts = [count + sum(1 for _ in rest) for count, rest in zip(counts, (left, right), strict=True)]
-            what = f"{source.name} has {counts[0]:,} lines, {target.name} has {counts[1]:,}"
-            reading.problems.insert(
-                0, Problem("the two files", f"{what}; line N of one must translate line N of the other")
-            )
-        yield Piece(first, sources, targets)
-        first += len(sources)
-
-
-def read_header(lines: Iterator[bytes], reading: Reading) -> list[str]:
-    """The names in the first line of a TSV; raises CorpusError where it is missing or not UTF-8."""
-    found = list(decode_lines(islice(lines, 1), reading.problems))
-    if not found and not reading.problems:
-        reading.add(1, "is missing: the file is empty")
-    if found and "\0" in found[0][1]:
-        reading.add(1, "holds zero bytes, as UTF-16 does; convert the file to UTF-8")
-    reading.raise_problems()
-    return [name.strip() for name in found[0][1].split("\t")]
-
-
-NOT_BY_COMMAS = "weft reads cells divided by tabs, not by commas; save the table as tab-separated text (.tsv)"
-OTHER_KINDS = {
-    ".csv": NOT_BY_COMMAS,
-    ".tmx": "weft reads TMX as a translation memory alone (--memory); save the sentences as text, one a line, or .tsv",
-}
-
-
-def find_columns(columns: Columns, header: list[str], reading: Reading) -> list[int] | None:
-    """Places of the source and target columns in the header, or None with a problem noted."""
-    names = [columns.source, *target_names(columns)]
-    missing = [name for name in dict.fromkeys(names) if name not in header]
-    if missing:
-        if len(names) > len(header) == 1 and ("," in header[0] or ";" in header[0]):
-            reading.add(1, f"has no tab: {header[0][:100]}; {NOT_BY_COMMAS}")
-            return None
-        found = ", ".join(header)[:100]
-        wanted = " and ".join(f"`{name}`" for name in missing)
-        reading.add(1, f"no column {wanted}; the header names: {found}; {reading.column_hint}")
-        return None
-    if several := [name for name in dict.fromkeys(names) if header.count(name) > 1]:
-        reading.add(1, f"it cannot be told which column is meant by `{several[0]}`; name each column differently")
-        return None
-    return [header.index(name) for name in names]
-
-
-def number_columns(columns: Columns, reading: Reading) -> list[int] | None:
-    """Places of columns given by number from 1, or None with a problem noted."""
-    names = [columns.source, *target_names(columns)]
-    if not all(COLUMN_NUMBER.fullmatch(name) for name in names):
-        found = shown(", ".join(names), 100)
-        reading.add(1, f"without a header data.columns must hold numbers from 1, found {found}")
-        return None
-    return [int(name) - 1 for name in names]
-
-
-def target_names(columns: Columns) -> tuple[str, ...]:
-    return (columns.target,) if isinstance(columns.target, str) else columns.target
-
-
-def is_jsonl(name: str) -> bool:
-    return suffix_of(name) in (".jsonl", ".json")
-
-
-def suffix_of(name: str) -> str:
-    """What the name ends with behind its last dot, zipped or not, in lower case."""
-    return Path(name.removesuffix(".gz")).suffix.lower()
-
-
-def pairs_of_tsv(piece: Piece, reading: Reading, *, places: Sequence[int], columns: int | None) -> Iterator[Row]:
-    """Of tab-separated values, in which nothing is quoted; `columns` is how many the header has."""
-    for number, line in decode_lines(piece.lines, reading.problems, piece.first):
-        cells = line.split("\t")
-        if columns is not None and len(cells) != columns:
-            reading.add(number, f"has {len(cells)} columns where the header has {columns}")
-        elif len(cells) <= max(places):
-            reading.add(number, f"has {len(cells)} columns where at least {max(places) + 1}")
-        else:
-            yield number, cells[places[0]], tuple(cells[place] for place in places[1:])
-
-
-def pairs_of_jsonl(piece: Piece, reading: Reading, *, names: Sequence[str]) -> Iterator[Row]:
-    """Of JSON objects, one a line, with a string under each of these names."""
-    for number, line in decode_lines(piece.lines, reading.problems, piece.first):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            reading.add(number, "is no JSON object")
-            continue
-        values = [row.get(name) for name in names] if isinstance(row, dict) else [None]
-        texts = [value for value in values if isinstance(value, str)]
-        if any(LONE_SURROGATE.search(text) for text in texts):
-            reading.add(number, "holds half of a character: an escape from \\ud800 to \\udfff without its other half")
-        elif len(texts) == len(names):
-            yield number, texts[0], tuple(texts[1:])
-        else:
-            reading.add(number, f"must be an object with strings under {' and '.join(dict.fromkeys(names))}")
-
-
-def pairs_of_texts(piece: Piece, reading: Reading, *, target_name: str) -> Iterator[Row]:
-    """Of sentences, one a line, each with its translation in the same line of another file."""
-    assert piece.targets is not None
-    problems: list[Problem] = []
-    sources = dict(decode_lines(piece.lines, reading.problems, piece.first))
-    for number, target in decode_lines(piece.targets, problems, piece.first):
-        if number in sources:
-            yield number, sources[number], (target,)
-    reading.problems += [Problem(f"{target_name}, {problem.where}", problem.what) for problem in problems]

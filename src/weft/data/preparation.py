@@ -22,10 +22,7 @@ from weft.data.corpus import (
     CorpusEntry,
     DataConfig,
     ParallelText,
-    Parse,
     Part,
-    Piece,
-    Reading,
     as_entries,
     different_names,
     open_entry,
@@ -33,6 +30,7 @@ from weft.data.corpus import (
 )
 from weft.data.doctor.findings import Example, Leaks
 from weft.data.keys import Partitions, keys_of, mixed, pair_keys
+from weft.data.pair_files import Parse, Piece, Reading
 from weft.data.workers import Each
 from weft.errors import CorpusError, Problem
 from weft.text.normalization import is_blank
@@ -185,7 +183,7 @@ def clean(
     """Read the pairs of these entries and keep the good ones in the folder `scratch`; without `cleaning` all of them.
 
     `each` is `map`, or works in other processes (`workers`). Raises CorpusError that names every file and line that is
-    wrong, of a file the first corpus.MOST_PROBLEMS or somewhat more.
+    wrong, of a file the first MOST_PROBLEMS or somewhat more.
     """
     sources = as_entries(entries)
     removed, leaks, problems, rows = Removed(), Leaks(), [], [0] * len(sources)
@@ -252,7 +250,7 @@ def judged_pieces(judge: "Judge", entry: CorpusEntry, root: Path, each: Each) ->
         yield judged
     reading.raise_problems()
     if not pairs:
-        raise CorpusError(judge.subject, [Problem("the whole file", "holds no sentence pair")])
+        raise CorpusError(judge.subject, [Problem("the whole file", "contains no sentence pair")])
 
 
 # What is done with a piece, in whatever process

@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.corpus import CorpusEntry, Layout, Reading, file_names, open_files
+from weft.data.corpus import CorpusEntry, Layout, file_names, open_files
 from weft.data.keys import keys_of, mixed, pair_keys
+from weft.data.pair_files import Reading
 from weft.data.preparation import in_file, one_line
 from weft.errors import CorpusError, Problem, UsageError, WeftError
 from weft.files import refuse_existing_folder, sync

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from weft.data.corpus import Reading, Row
+from weft.data.pair_files import Reading, Row
 from weft.errors import CorpusError
 from weft.files import open_bytes, reporting_read_errors
 from weft.text.language import code_of

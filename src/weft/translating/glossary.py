@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.data.corpus import CorpusEntry, Layout, Reading, open_files
+from weft.data.corpus import CorpusEntry, Layout, open_files
+from weft.data.pair_files import Reading
 from weft.decoding.demands import Constraint, Joins, Phrase
 from weft.errors import UsageError
 from weft.text.kinds import KINDS, Kind, pieces_of

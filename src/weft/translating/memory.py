@@ -27,7 +27,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
-from weft.data.corpus import CorpusEntry, Layout, Reading, Row, open_files
+from weft.data.corpus import CorpusEntry, Layout, open_files
+from weft.data.pair_files import Reading, Row
 from weft.data.tmx import read_tmx
 from weft.errors import Problem, UsageError, is_count
 from weft.text.language import is_written_without_spaces

@@ -119,7 +119,7 @@ def test_one_column_is_not_read_as_both_sides(tmp_path: Path, name: str) -> None
     entry = write(tmp_path, name, b'{"zh": "1"}\n')
     for names in (("zh", "zh"), ("zh", ("en", "zh"))):
         layout = Layout("zh", "en", Columns(source=names[0], target=names[1]))
-        with pytest.raises(CorpusError, match="source and target are one column, `zh`"):
+        with pytest.raises(CorpusError, match="source and target are the same column, `zh`"):
             read(tmp_path, entry, layout)
 
 

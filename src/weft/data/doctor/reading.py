@@ -10,20 +10,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
-from weft.data.corpus import (
-    LONE_SURROGATE,
-    Columns,
-    CorpusEntry,
-    Layout,
-    Reading,
-    Row,
-    columns_of,
-    find_columns,
-    is_jsonl,
-    number_columns,
-    read_header,
-    target_names,
-)
+from weft.data.corpus import Columns, CorpusEntry, Layout, columns_of
+from weft.data.pair_files import LONE_SURROGATE, Reading, Row, find_columns, is_jsonl, number_columns, read_header
 from weft.files import lines_of
 from weft.text.detokenization import detokenize
 
@@ -111,10 +99,10 @@ class File:
             if first is None:
                 return
             header = read_header(iter([first[1]]), reading)
-            places = find_columns(columns, header, reading)
+            places = find_columns(columns.names, header, reading)
         else:
             header = None
-            places = number_columns(columns, reading)
+            places = number_columns(columns.names, reading)
         reading.raise_problems()
         assert places is not None  # else there was a problem
         least = max(places) + 1
@@ -126,7 +114,7 @@ class File:
                 yield number, cells[places[0]], tuple(cells[place] for place in places[1:])
 
     def _read_jsonl(self, path: Path, columns: Columns) -> Iterator[Row]:
-        names = [columns.source, *target_names(columns)]
+        names = columns.names
         for number, raw in enumerate(self._lines_of(path), start=1):
             try:
                 row = json.loads(self._decode(raw, number))
