@@ -93,7 +93,7 @@ def test_a_corpus_is_got_from_a_mirror_and_its_digest_told_before_it_is_used(
     assert not Path("there/pairs.tsv").exists()
     (mirror / "de-en.txt.zip").unlink()  # it is not fetched twice
     exit_code, _, error = weft("corpus", "get", NAME, "--output", "there", "--from", address, ACCEPT)
-    assert exit_code == 0 and "is here already" in error and Path("there/pairs.tsv").is_file()
+    assert exit_code == 0 and "exists already" in error and Path("there/pairs.tsv").is_file()
 
 
 def test_a_file_that_the_mirror_does_not_have_is_one_error(weft: Weft, mirror: Path, address: str) -> None:
@@ -157,8 +157,8 @@ def test_a_corpus_is_split_into_three_files(weft: Weft, pairs: Path, files: tupl
         (("a.zh", "--source", "zh", "--target", "en"), "a.zh has no partner"),
         (("a.zh", "a.en", "a.zh", "a.en", "--source", "zh", "--target", "en"), "a.en, a.zh is named more than once"),
         (("b.tsv", "./b.tsv", "--source", "zh", "--target", "en"), "./b.tsv, b.tsv is named more than once"),
-        (("a.zh", "a.en", "--source", "zh", "--target", "en"), "2,000 pairs cannot be held out: of 50 different pairs"),
-        (("b.tsv", "--source", "zh", "--target", "en"), "name the columns by --columns, or say --no-header"),
+        (("a.zh", "a.en", "--source", "zh", "--target", "en"), "cannot hold out 2,000 pairs: of 50 different pairs"),
+        (("b.tsv", "--source", "zh", "--target", "en"), "name the columns with --columns, or use --no-header"),
     ],
 )
 def test_what_cannot_be_split_is_refused(weft: Weft, pairs: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -187,5 +187,5 @@ def test_a_signal_leaves_nothing_of_a_split_behind(weft: Weft, pairs: Path, monk
         *("corpus", "split", "a.zh", "a.en", "--source", "zh", "--target", "en"),
         *("--valid", "5", "--test", "0", "--output", "parts"),
     )
-    assert code == 3 and "stopped before parts was whole, so nothing was written" in stderr
+    assert code == 3 and "stopped before parts was complete; nothing was written" in stderr
     assert sorted(pairs.iterdir()) == before

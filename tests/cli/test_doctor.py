@@ -32,13 +32,13 @@ def test_what_is_found_goes_into_the_report_of_a_run(weft: Weft, tiny_run: Path,
     assert exit_code == 0 and error.endswith(f"{run / 'report.html'}\n")
     assert json.loads((run / "doctor.json").read_text(encoding="utf-8"))["files"].keys() == {"a.tsv"}
     assert "a.tsv" in (run / "report.html").read_text(encoding="utf-8")
-    assert "is none" in doctor(weft, "a.tsv", "--report", str(tmp_path))[2]
+    assert "takes the folder of a run" in doctor(weft, "a.tsv", "--report", str(tmp_path))[2]
 
 
 def test_of_a_good_corpus_the_doctor_says_so_and_exits_with_0(weft: Weft) -> None:
     exit_code, out, error = doctor(weft, write("a.tsv", GOOD))
     assert exit_code == 0
-    assert out.startswith("a.tsv: 2 pairs\n0 pairs (0.00 %) carry an error")
+    assert out.startswith("a.tsv: 2 pairs\n0 pairs (0.00 %) have an error")
     assert "reading the pairs" in error and "reading" not in out
 
 
@@ -46,7 +46,7 @@ def test_an_error_is_told_with_its_line_its_cost_and_what_to_do_and_exits_with_1
     exit_code, out, _ = doctor(weft, write("a.tsv", GOOD + "Good night, friend.\t晚安，朋友。\n"))
     assert exit_code == 1
     assert "error          1   33.33 %  the sides are swapped" in out
-    assert "where    a.tsv:4" in out and "costs    " in out and "do       swap back" in out
+    assert "where    a.tsv:4" in out and "cost     " in out and "remedy   swap them back" in out
     assert "a.tsv:4  the sides are swapped\n    Good night, friend.\n    晚安，朋友。" in out
 
 
@@ -54,15 +54,15 @@ def test_what_the_ordinary_reader_refuses_is_diagnosed(weft: Weft) -> None:
     files = write("a.zh", "你好。\n谢谢。\n"), write("a.en", "Hello.\n")
     exit_code, out, _ = doctor(weft, *files)
     assert exit_code == 1
-    assert "the two files have unequal numbers of lines" in out and "a.zh has 2 lines, a.en 1" in out
+    assert "the two files have different numbers of lines" in out and "a.zh has 2 lines, a.en 1" in out
 
 
 def test_held_out_files_are_looked_at_for_leaks(weft: Weft) -> None:
     files = write("a.tsv", GOOD), "--valid", write("v.tsv", GOOD), "--test", write("t.tsv", "zh\ten\n你好\tHi\n")
     exit_code, out, _ = doctor(weft, *files)
     assert exit_code == 1
-    assert "2 source and 2 target sides of 2 pairs of valid stand in train" in out
-    assert "1 source and 0 target sides of 1 pairs of test stand in train" in out
+    assert "2 source and 2 target sides of the 2 pairs of valid occur in train" in out
+    assert "1 source and 0 target sides of the 1 pairs of test occur in train" in out
 
 
 def test_columns_and_files_without_a_header_are_read_as_told(weft: Weft) -> None:
@@ -101,8 +101,8 @@ def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
         (("a.txt", "--source", "zh", "--target", "en"), "a.txt has no partner"),
         (("a.csv", "--source", "zh", "--target", "en"), "a.csv: weft reads cells separated by tabs, not by commas"),
         (("a.tsv", "--source", "zh", "--target", "en", "--columns", "zh"), "two names or numbers"),
-        (("a.toml", "--source", "zh"), "a recipe says itself"),
-        (("a.toml", "b.tsv"), "a recipe says itself"),
+        (("a.toml", "--source", "zh"), "a recipe names its files"),
+        (("a.toml", "b.tsv"), "a recipe names its files"),
         (("a.tsv", "--source", "zh", "--target", "en", "--json", "a.tsv"), "would overwrite an input"),
         (("a.toml", "--json", "a.toml"), "would overwrite an input"),
         (("a.tsv", "--source", "zh", "--target", "en", "--json", "no/a.json"), "no is not a folder"),
@@ -110,7 +110,7 @@ def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
         (("a", "b", "--source", "zh", "--target", "en", "--columns", "1,2"), "--columns is for files of pairs"),
         (("a", "b", "--source", "zh", "--target", "en", "--no-header"), "--no-header are for TSV files"),
         (("a.jsonl", "--source", "zh", "--target", "en", "--header"), "--no-header are for TSV files"),
-        ((), "say what to look at"),
+        ((), "name the files to examine"),
         (("a.tsv", "--machine", "--json", "a.json"), "--machine cannot be combined with FILES and --json"),
     ],
 )

@@ -69,5 +69,5 @@ def test_a_name_that_is_none_of_opus_is_refused(name: str) -> None:
 
 def test_a_catalog_whose_parts_and_files_do_not_fit_is_refused() -> None:
     table = CORPORA["pud-zh-en"].model_dump()
-    with pytest.raises(ValidationError, match="what the parts are made of"):
+    with pytest.raises(ValidationError, match="each file must be used by a part"):
         Corpus.model_validate({**table, "files": table["files"][:1]})

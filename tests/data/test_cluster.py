@@ -74,7 +74,7 @@ def test_a_cluster_that_does_not_answer_is_told_at_once_and_none_is_started(monk
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         monkeypatch.setenv("RAY_ADDRESS", address)
-        message = rf"^no Ray cluster at RAY_ADDRESS = {address} can be used: .*refused"
+        message = rf"^cannot use a Ray cluster at RAY_ADDRESS = {address}: .*refused"
         with pytest.raises(WeftError, match=message), cluster_workers():
             pass
     assert logging.getLogger("ray.data").level != logging.ERROR

@@ -174,4 +174,4 @@ def test_an_archive_that_grows_out_of_bounds_is_refused(place: Path, monkeypatch
 
 
 def test_a_line_without_an_end_is_not_read_into_memory(place: Path) -> None:
-    assert "no text of sentences" in problems("lines", [put(place / "a", b"x" * (conversion.LONGEST_LINE + 1))])
+    assert "not a text of sentences" in problems("lines", [put(place / "a", b"x" * (conversion.LONGEST_LINE + 1))])

@@ -156,7 +156,7 @@ def test_parts_that_are_not_there_are_named_with_those_that_are(made: Get, folde
 def test_an_existing_file_with_another_content_is_only_replaced_by_force(made: Get, folder: Path) -> None:
     folder.mkdir()
     (folder / "train.tsv").write_text("mine")
-    with pytest.raises(UsageError, match=r"holds train.tsv with another content; .* --force"):
+    with pytest.raises(UsageError, match=r"already holds a different train.tsv; .* --force"):
         made()
     assert written(folder) == {"train.tsv": "mine"}
     made(force=True)
@@ -165,7 +165,7 @@ def test_an_existing_file_with_another_content_is_only_replaced_by_force(made: G
 
 def test_a_folder_in_the_place_of_a_part_is_refused_before_any_part_is_written(made: Get, folder: Path) -> None:
     (folder / "valid.tsv").mkdir(parents=True)
-    with pytest.raises(UsageError, match=r"holds valid.tsv, which is no file"):
+    with pytest.raises(UsageError, match=r"valid.tsv in .* is not a file"):
         made(force=True)
     assert not (folder / "train.tsv").exists()
 
@@ -181,7 +181,7 @@ def test_a_readme_says_nothing_of_the_files_of_another_corpus(made: Get, folder:
 def test_the_readme_of_something_else_is_not_replaced_either(made: Get, folder: Path) -> None:
     folder.mkdir()
     (folder / "README.md").write_text("# numbers and more\n")
-    with pytest.raises(UsageError, match=r"holds README.md"):
+    with pytest.raises(UsageError, match=r"different README.md"):
         made()
     assert written(folder) == {"README.md": "# numbers and more\n"}
 
@@ -189,14 +189,14 @@ def test_the_readme_of_something_else_is_not_replaced_either(made: Get, folder: 
 def test_nothing_is_written_where_one_part_cannot_be_made(made: Get, folder: Path) -> None:
     table = corpus().model_dump()
     table["parts"][1]["format"] = "manythings"
-    with pytest.raises(CorpusError, match="the attribution are expected"):
+    with pytest.raises(CorpusError, match="expected 3: English"):
         made(Corpus.model_validate(table))
     assert written(folder) == {}
 
 
 def test_a_folder_that_cannot_be_made_is_named(made: Get, folder: Path) -> None:
     folder.write_text("a file")
-    with pytest.raises(WeftError, match=r"numbers cannot be read or written: .*; name another folder by --output"):
+    with pytest.raises(WeftError, match=r"cannot read or write .*numbers: .*; choose another folder with --output"):
         made()
 
 
@@ -241,7 +241,7 @@ def test_a_file_without_a_known_digest_is_used_only_where_that_is_accepted(
     assert digest in str(error.value) and "--accept-unverified" in str(error.value)
     assert not (folder / "valid.tsv").exists()
     made(unknown, parts=["valid"], accept_unverified=True)
-    assert f"val.zh: sha256 {digest}, not verified to be what lies there" in written(folder)["README.md"]
+    assert f"val.zh: sha256 {digest}, not verified" in written(folder)["README.md"]
 
 
 # What is fetched
@@ -278,6 +278,6 @@ def test_a_published_file_that_was_altered_is_not_fetched_over(
     monkeypatch.setattr(corpus_folder, "download", None)
     (folder / "published").mkdir(parents=True)
     (folder / "published" / "val.en").write_text("five\n")
-    with pytest.raises(CorpusError, match="move it away, then the same command fetches it anew"):
+    with pytest.raises(CorpusError, match="move it away; then the same command downloads it again"):
         made(mirror=None)
     assert (folder / "published" / "val.en").read_text() == "five\n"

@@ -240,7 +240,7 @@ def end_this_process(_: object) -> None:
 
 
 def test_a_process_that_was_ended_from_outside_is_one_clear_error() -> None:
-    with pytest.raises(WorkerLost, match="was ended from outside, as where memory runs out"), workers(2) as each:
+    with pytest.raises(WorkerLost, match="was killed, perhaps because memory ran out"), workers(2) as each:
         list(each(end_this_process, range(3)))
 
 

@@ -45,7 +45,7 @@ def test_no_part_knows_a_sentence_of_another_and_no_pair_is_lost(
     alone = [pair for pair in set(pairs) if sources[pair[0]] == 1 and targets[pair[1]] == 1]
     folder = tmp_path_factory.mktemp("split")
     if len(alone) < 2 or len(set(pairs)) == 2:
-        with pytest.raises(UsageError, match=f"of {len(set(pairs))} different pairs {len(alone)} have two sides"):
+        with pytest.raises(UsageError, match=f"of {len(set(pairs))} different pairs only {len(alone)} have sides"):
             split_pairs(folder, pairs, valid=1, test=1)
         assert not (folder / "parts").exists()
         return
@@ -99,7 +99,7 @@ def test_pairs_with_an_empty_side_are_counted_and_are_in_no_part(tmp_path: Path)
 
 
 def test_something_is_left_to_train_on(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="10 pairs cannot be held out: of 10 different pairs 10 have"):
+    with pytest.raises(UsageError, match="cannot hold out 10 pairs: of 10 different pairs only 10 have"):
         split_pairs(tmp_path, numbered(10), valid=10)
 
 
@@ -117,7 +117,7 @@ def test_of_one_language_no_sentence_stands_on_either_side_of_another_part(tmp_p
     pairs = [*there, *((target, source) for source, target in there), *alone]
     (tmp_path / "a.tsv").write_text("".join(["a\tb\n", *(f"{s}\t{t}\n" for s, t in pairs)]), encoding="utf-8")
     layout, entries = Layout("en", "en", Columns(source="a", target="b")), [CorpusEntry(path=str(tmp_path / "a.tsv"))]
-    with pytest.raises(UsageError, match="of 123 different pairs 3 have two sides"):
+    with pytest.raises(UsageError, match="of 123 different pairs only 3 have sides"):
         split(entries, layout, tmp_path / "none", {"valid": 4}, seed=1)
     split(entries, layout, tmp_path / "parts", {"valid": 3}, seed=1)
     _, *lines = (tmp_path / "parts" / "valid.tsv").read_text(encoding="utf-8").splitlines()

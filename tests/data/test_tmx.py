@@ -130,35 +130,35 @@ def test_a_unit_of_many_texts_makes_no_more_pairs_than_somebody_would_mean(tmp_p
     with pytest.raises(CorpusError) as raised:
         read(written(tmp_path, around(of(1, 1) + of(101, 1) + of(1000, 2000))))
     assert [(problem.where, problem.what.partition(";")[0]) for problem in raised.value.problems] == [
-        ("line 3", "a unit has 101 in zh and 1 in en, which make 101 pairs"),
-        ("line 4", "a unit has 1,000 in zh and 2,000 in en, which make 2,000,000 pairs"),
+        ("line 3", "a unit has 101 in zh and 1 in en, which makes 101 pairs"),
+        ("line 4", "a unit has 1,000 in zh and 2,000 in en, which makes 2,000,000 pairs"),
     ]
 
 
 def test_a_text_that_needs_an_entity_of_another_file_is_refused_and_not_shortened(tmp_path: Path) -> None:
     units = unit("<seg>一</seg>", "<seg>one</seg>") + unit("<seg>咖啡</seg>", "<seg>caf&eacute;</seg>")
-    with pytest.raises(CorpusError, match=r"line 3 +uses the entity '&eacute;'.*put its text in its place"):
+    with pytest.raises(CorpusError, match=r"line 3 +uses the entity '&eacute;'.*replace it with its text"):
         read(written(tmp_path, around(units, '<!DOCTYPE tmx SYSTEM "tmx14.dtd">')))
 
 
 def test_a_file_without_the_two_languages_says_which_it_has(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"no unit has both de and en; the languages in it are EN-US, zh_CN, FR-CA"):
+    with pytest.raises(CorpusError, match=r"no unit has both de and en; the file has EN-US, zh_CN, FR-CA"):
         read(written(tmp_path, STANDARD), ("de", "en"))
-    with pytest.raises(CorpusError, match="it has no <tuv> at all"):
+    with pytest.raises(CorpusError, match="the file has no <tuv>"):
         read(written(tmp_path, around("")))
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "line 1 +is no XML: no element found"),
-        ("zh\ten\n", "line 1 +is no XML"),
-        ("<html><body/></html>", r"line 1 +begins with <html>; a translation memory begins with <tmx>"),
-        (around("<tu><tuv></tu>"), "line 2 +is no XML: mismatched tag"),
-        (around("<tu>")[:40], "is no XML"),
-        (around("&unknown;"), "line 2 +is no XML: undefined entity"),
-        (b"<tmx>\xff\xfe</tmx>", "is no XML: not well-formed"),
-        (around("<x>" * 40 + "</x>" * 40), "more than 32 of them"),
+        ("", "line 1 +is not XML: no element found"),
+        ("zh\ten\n", "line 1 +is not XML"),
+        ("<html><body/></html>", r"line 1 +starts with <html>; a translation memory starts with <tmx>"),
+        (around("<tu><tuv></tu>"), "line 2 +is not XML: mismatched tag"),
+        (around("<tu>")[:40], "is not XML"),
+        (around("&unknown;"), "line 2 +is not XML: undefined entity"),
+        (b"<tmx>\xff\xfe</tmx>", "is not XML: not well-formed"),
+        (around("<x>" * 40 + "</x>" * 40), "more than 32 nested elements"),
         (around("<tu><tu></tu></tu>"), "line 2 +has a <tu> inside a <tu>"),
     ],
 )

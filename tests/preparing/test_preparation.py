@@ -46,7 +46,7 @@ def prepared(root: Path, name: str = "run", **tables: dict[str, Any]) -> tuple[A
 def test_without_rules_every_pair_is_kept_and_a_leak_is_told(root: Path) -> None:
     account, messages, _ = prepared(root)
     assert (account.read, account.clean, account.stored, account.removed) == (45, 45, 45, {})
-    assert any("stands in the held-out files: 1 pair, such as train.tsv:44" in message for message in messages)
+    assert any("share a side with the held-out files: 1 pair, such as train.tsv:44" in message for message in messages)
 
 
 def test_the_rules_of_the_recipe_remove_pairs_and_say_which(root: Path) -> None:

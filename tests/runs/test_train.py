@@ -840,8 +840,8 @@ def test_validation_pairs_that_are_also_trained_on_are_counted_aloud(tiny_run: P
     watcher = Watcher()
     train(recipe(training={"epochs": 1}), run=tmp_path / "run", data=tmp_path, listener=watcher)
     said = next(message for message in watcher.messages if "held-out" in message)
-    assert said.startswith("data error: training pairs of which a side stands in the held-out files: 3 pairs")
-    assert said.endswith("(3 source and 3 target sides of 4 pairs of valid stand in train)")
+    assert said.startswith("data error: training pairs that share a side with the held-out files: 3 pairs")
+    assert said.endswith("(3 source and 3 target sides of the 4 pairs of valid occur in train)")
     assert json.loads((tmp_path / "run" / "doctor.json").read_text(encoding="utf-8"))["with_error"] == 3
 
 

@@ -20,7 +20,7 @@ app = typer.Typer(help="Corpora: list those known by name, get one, split one.",
 
 @app.command("list")
 def list_corpora(
-    as_json: Annotated[bool, typer.Option("--json", help="Print all that is known of each as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything known about each as JSON.")] = False,
 ) -> None:
     """List the corpora known by name, with license and size."""
     from weft.data.catalog import STARTER, catalog
@@ -63,16 +63,16 @@ def starter_facts() -> dict[str, Any]:
 @app.command()
 def get(
     name: Annotated[str, typer.Argument(help="A name from `weft corpus list`, or opus/CORPUS/VERSION/PAIR.")],
-    output: Annotated[Path | None, typer.Option(help="Folder to write into; the corpus's name if left out.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder to write into. Default: the name of the corpus.")] = None,
     mirror: Annotated[
         str | None,
-        typer.Option("--from", metavar="URL|DIR", help="Where the published files are, if not at their source."),
+        typer.Option("--from", metavar="URL|DIR", help="Mirror, or folder, that has the published files."),
     ] = None,
-    part: Annotated[list[str] | None, typer.Option(help="Only this part, such as test; may be repeated.")] = None,
+    part: Annotated[list[str] | None, typer.Option(help="Get only this part, such as test; may be repeated.")] = None,
     accept_unverified: Annotated[
-        bool, typer.Option("--accept-unverified", help="Use a file although weft knows no digest of it.")
+        bool, typer.Option("--accept-unverified", help="Use files whose digest weft does not know.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that have another content.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files that differ.")] = False,
 ) -> None:
     """Write a corpus into a folder: its parts, and a README.md with source, license and counts."""
     from weft.data.catalog import STARTER, find_corpus
@@ -105,7 +105,7 @@ def get_starter(folder: Path, force: bool) -> None:
         corpus = starter.write(folder, force=force)
     except OSError as error:
         raise WeftError(
-            f"cannot write the corpus to {folder}: {error.strerror}; name another folder by --output"
+            f"cannot write the corpus to {folder}: {error.strerror}; choose another folder with --output"
         ) from error
     for part, pairs in (("train", corpus.train), ("valid", corpus.valid), ("test", corpus.test)):
         typer.echo(f"{folder / part}.tsv  {len(pairs):>6,} pairs", err=True)
@@ -122,19 +122,19 @@ def split_corpus(
             show_default=False,
         ),
     ],
-    output: Annotated[Path, typer.Option(help="Folder to make for the parts.", show_default=False)],
+    output: Annotated[Path, typer.Option(help="New folder for the parts.", show_default=False)],
     source: SourceLanguage = None,
     target: TargetLanguage = None,
-    valid: Annotated[int, typer.Option(min=1, help="Pairs held out to choose the best weights by.")] = 1_000,
-    test: Annotated[int, typer.Option(min=0, help="Pairs held out to test on, once, at the end.")] = 1_000,
+    valid: Annotated[int, typer.Option(min=1, help="Number of pairs held out for validation.")] = 1_000,
+    test: Annotated[int, typer.Option(min=0, help="Number of pairs held out for the final test.")] = 1_000,
     columns: PairColumns = None,
     header: HasHeader = None,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed holds out other pairs.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw; another seed holds out other pairs.")] = 1,
 ) -> None:
-    """Split a corpus into train.tsv, valid.tsv and test.tsv, so that no sentence of one stands in another.
+    """Split a corpus into train.tsv, valid.tsv and test.tsv that share no sentence.
 
-    Held out are pairs of which neither side stands in any other pair, drawn by their text: the order of the files does
-    not matter.
+    Held-out pairs have no side in common with any other pair. They are drawn by their text, so the order of the files
+    does not matter.
     """
     from weft.data.corpus import group_files
     from weft.data.splitting import split
@@ -146,13 +146,13 @@ def split_corpus(
     if repeated := {name for name in files if places.count(Path(name).resolve()) > 1}:
         raise UsageError(f"{', '.join(sorted(repeated))} is named more than once")
     held_out = {"valid": valid, "test": test} if test else {"valid": valid}
-    with stopped_by_signal(f"stopped before {output} was whole, so nothing was written"):
+    with stopped_by_signal(f"stopped before {output} was complete; nothing was written"):
         came = split(entries, layout, output, held_out, seed=seed)
     written = {part: f"{output / part}.tsv" for part in came.pairs}
     width = max(map(len, written.values()))
     for part, pairs in came.pairs.items():
         typer.echo(f"{written[part]:<{width}}  {pairs:>9,} pairs", err=True)
     if came.copies:
-        typer.echo(f"{came.copies:,} further copies of pairs that are held out are in no part", err=True)
+        typer.echo(f"{came.copies:,} further copies of held-out pairs are in no part", err=True)
     if came.dropped_empty:
         typer.echo(f"{came.dropped_empty:,} pairs with an empty side are in no part", err=True)

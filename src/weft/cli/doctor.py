@@ -1,4 +1,4 @@
-"""`weft doctor`: what is wrong with a corpus, or what a bug report needs to know about this machine."""
+"""`weft doctor`: find what is wrong with a corpus, or describe this machine for a bug report."""
 
 import json as json_format
 from pathlib import Path
@@ -23,7 +23,7 @@ def doctor(
         list[str] | None,
         typer.Argument(
             help="The corpus: TSV or JSONL files of pairs, or text files two by two, source then target; .gz too. "
-            "Or a recipe, whose files these are.",
+            "Or a recipe, which names the files.",
             show_default=False,
         ),
     ] = None,
@@ -31,59 +31,60 @@ def doctor(
     target: TargetLanguage = None,
     valid: Annotated[
         list[str] | None,
-        typer.Option("--valid", metavar="FILE", help="Held out to choose by; looked at for leaks. May be repeated."),
+        typer.Option("--valid", metavar="FILE", help="Validation file, searched for leaks; may be repeated."),
     ] = None,
     test: Annotated[
-        list[str] | None, typer.Option("--test", metavar="FILE", help="Held out to test on. May be repeated.")
+        list[str] | None,
+        typer.Option("--test", metavar="FILE", help="Test file, searched for leaks; may be repeated."),
     ] = None,
     columns: PairColumns = None,
     header: HasHeader = None,
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Folder that a recipe's data paths are relative to; left out: WEFT_DATA, else the recipe's folder.",
+            help="Folder that a recipe's data paths are relative to. Default: WEFT_DATA, else the recipe's folder.",
             show_default=False,
         ),
     ] = None,
     json: Annotated[
         Path | None,
-        typer.Option("--json", help="Also write everything to this file; - for stdout instead of the table."),
+        typer.Option("--json", help="Also write everything to this file as JSON; - prints it instead of the table."),
     ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
             "--report",
             metavar="RUN",
-            help="Also put it into this run's report, in place of what the run found.",
+            help="Also put the diagnosis into the report of this run, in place of the quick one.",
             show_default=False,
         ),
     ] = None,
-    machine: Annotated[bool, typer.Option("--machine", help="Describe this machine and what weft runs on.")] = False,
+    machine: Annotated[bool, typer.Option("--machine", help="Describe this machine and its software.")] = False,
     *,
     context: typer.Context,
 ) -> None:
-    """Say what is wrong with a corpus, what it costs and what to do. Exits with 1 where there are errors.
+    """Find what is wrong with a corpus, what it costs and how to fix it. Exits with 1 if there are errors.
 
-    Pairs out of step, in a wrong language, copied, cut, repeated, leaked into held-out files, with other numbers, with
-    markup or broken characters: each with its lines, and the fifty most suspicious pairs.
+    Reports pairs that are out of step, in the wrong language, copied, cut, duplicated or leaked into held-out files,
+    with different numbers, markup or broken characters: each with its lines, and the fifty most suspicious pairs.
     """
     check_options(context, [Rule(("--machine",), only_with=())])
     if machine:
         describe_machine()
         return
     if not files:
-        raise UsageError(f"say what to look at: {USAGE}")
+        raise UsageError(f"name the files to examine: {USAGE}")
     given = {"--source": source, "--target": target, "--columns": columns, "--header": header}
     if files[0].endswith(".toml"):
         if len(files) > 1 or any(value is not None for value in given.values()):
-            raise UsageError(f"a recipe says itself which files it has and how to read them: weft doctor {files[0]}")
+            raise UsageError(f"a recipe names its files and how to read them; run weft doctor {files[0]}")
         refuse_place("--json", json, [Path(files[0])])
         parts, layout, root = corpus_of_recipe(files[0], data)
     else:
         from weft.data.corpus import group_files
 
         if data is not None:
-            raise UsageError("--data is where a recipe's files lie; name files themselves by their paths")
+            raise UsageError("--data is the folder of a recipe's files; give other files by their paths")
         entries = [entry for names in (files, valid, test) for entry in group_files(names or ())]
         layout = layout_of(source, target, columns, header, entries, USAGE)
         parts, root = {"train": group_files(files)}, Path()
@@ -121,7 +122,7 @@ def examine(
     json: Path | None,
     run: Path | None,
 ) -> None:
-    """Look at the parts and the held-out files of the command line, print what is found, and exit with 1 for errors."""
+    """Examine the parts and the held-out files, print the diagnosis, and exit with 1 if there are errors."""
     from weft.data.corpus import file_names, group_files
     from weft.data.doctor.examination import examine
 
@@ -133,7 +134,7 @@ def examine(
     inputs = [root / name for entries in parts.values() for entry in entries for name in file_names(entry)]
     refuse_place("--json", json, inputs)
     if run is not None and not (run / "metrics.jsonl").is_file():
-        raise UsageError(f"--report takes the folder of a run that has begun to train; {run} is none")
+        raise UsageError(f"--report takes the folder of a run that has begun to train, which {run} is not")
     diagnosis = examine(parts, layout, root, on_progress=lambda what: typer.echo(f"{what} ...", err=True))
     as_json = json_format.dumps(diagnosis.as_dict(), ensure_ascii=False) + "\n"
     with printed_at_the_end(as_json.rstrip() if json == Path("-") else diagnosis.table()):

@@ -1,7 +1,7 @@
-"""Noise on training pairs, drawn anew for every epoch, and pairs made of pairs.
+"""Noise on training pairs, drawn anew for every epoch, and joined pairs.
 
-What a pair becomes is a function of (seed, epoch, number of the pair) alone: the same after a stop, in whatever batch
-it stands, and in whichever process. Knows no tensor.
+The noise on a pair depends only on (seed, epoch, number of the pair): it is the same after resuming, in any batch and
+in any process.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,29 +27,29 @@ Share = Field(default=0.0, ge=0, le=1)
 
 class AugmentationConfig(Settings):
     subword_sampling: float = Field(default=0.0, ge=0, le=10)
-    """How freely both sides are cut: for bpe the share of merges left out, for unigram alpha (0: not freely at all)."""
+    """Sample the segmentation of both sides: the share of skipped merges for bpe, alpha for unigram (0: off)."""
     token_dropout: float = Share
     """Share of source sentences that lose tokens."""
     token_dropout_by: Literal["pad", "mask", "delete"] = "pad"
-    """What becomes of a lost token: padding, which nothing looks at; the token [MASK]; or nothing at all."""
+    """Replace a lost token by padding, which attention ignores, or by the token [MASK]; or delete it."""
     token_dropout_positions: int = Field(default=1, ge=1)
-    """Tokens that such a sentence loses; one stays in any case."""
+    """Number of tokens that such a sentence loses; at least one token is kept."""
     token_dropout_min_length: int = Field(default=7, ge=1)
-    """Shorter sentences, in tokens, lose none."""
+    """Sentences with fewer tokens lose none."""
     word_order: float = Share
-    """Share of source sentences whose tokens change places."""
+    """Share of source sentences whose tokens are shuffled locally."""
     word_order_distance: int = Field(default=3, ge=1, le=1_000_000)
-    """How far a token can move."""
+    """Largest number of places that a token moves."""
     casing: float = Share
-    """Share of source sentences written all in small or all in capital letters."""
+    """Share of source sentences written entirely in lower case or entirely in upper case."""
     punctuation: float = Share
-    """Share of source sentences without their last punctuation, or with all of it in the other width."""
+    """Share of source sentences that lose their final punctuation, or get all punctuation in the other width."""
     joining: float = Share
-    """Share of pairs that also come joined with the next pair of the file that is kept, as one longer."""
+    """Share of pairs that also occur joined with the next kept pair of their file, as one longer pair."""
 
     @model_validator(mode="after")
     def _nothing_is_idle(self) -> "AugmentationConfig":
-        """A default, as a resolved recipe spells it out, counts as not set; a share that is given as 0 switches off."""
+        """Refuse keys without effect. A default counts as not set; a share set to 0 is allowed."""
         users = {"token_dropout": ("by", "positions", "min_length"), "word_order": ("distance",)}
         problems = [
             FieldProblem(f"{share}_{key}", f"is only used with {share}, a share of the sentences")
@@ -64,7 +64,7 @@ class AugmentationConfig(Settings):
 
     @property
     def is_noisy(self) -> bool:
-        """Whether a pair can look different from epoch to epoch."""
+        """Whether a pair can differ from epoch to epoch."""
         return any((self.subword_sampling, self.token_dropout, self.word_order, self.casing, self.punctuation))
 
     @property
@@ -73,12 +73,12 @@ class AugmentationConfig(Settings):
 
 
 Changed = dict[int, list[int]]
-"""Place among the sentences that were asked for -> the ids it has instead."""
+"""Index among the requested sentences -> the ids that replace it."""
 
 
 @dataclass(frozen=True)
 class PairNoise:
-    """The noise on the pairs of a corpus: what some of them are in an epoch."""
+    """The noise on the pairs of a corpus."""
 
     config: AugmentationConfig
     seed: int
@@ -87,12 +87,12 @@ class PairNoise:
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     tags: frozenset[int]
-    """Ids that may stand before a source and stay there."""
+    """Ids of corpus tags, which stay before a source."""
     longest: int | None = None
-    """Tokens, </s> or <s> counted, that a side may have; what noise makes longer stays as it is. None: any number."""
+    """Most tokens of a side, including </s> or <s>. A side that noise would make longer is left unchanged."""
 
     def __call__(self, epoch: int, pairs: NDArray[np.integer]) -> tuple[Changed, Changed]:
-        """The sources and the targets that change, of these pairs by their numbers in the corpus."""
+        """Return the changed sources and targets of these pairs, given by their numbers in the corpus."""
         sources, targets = self._sampled(epoch, pairs)
         for number, (share, change) in enumerate(self._changes()):
             for place in np.flatnonzero(uniform(self.seed, number, epoch, pairs) < share).tolist():
@@ -107,7 +107,7 @@ class PairNoise:
         return sources, targets
 
     def _sampled(self, epoch: int, pairs: NDArray[np.integer]) -> tuple[Changed, Changed]:
-        """Every pair in other pieces, where the recipe asks for it."""
+        """Return every pair with a sampled segmentation, if the recipe asks for it."""
         if not self.config.subword_sampling:
             return {}, {}
         seeds = [int(2**53 * draw) for draw in uniform(self.seed, SAMPLING, epoch, pairs)]
@@ -121,7 +121,7 @@ class PairNoise:
         return sources, {place: [BEGIN_ID, *ids, END_ID] for place, ids in enumerate(cut[1])}
 
     def _changes(self) -> Sequence[tuple[float, Callable[[list[int], Random], list[int]]]]:
-        """What is done to how many; the spelling first, since it makes new tokens."""
+        """Return (share, change) of each kind of noise; changes of spelling come first because they retokenize."""
         config = self.config
         return (
             (config.casing, lambda ids, random: self._respelled(ids, other_casing, random)),
@@ -147,9 +147,9 @@ class PairNoise:
 
 
 def uniform(seed: int, number: int, epoch: int, pairs: NDArray[np.integer]) -> NDArray[np.float64]:
-    """A random number from 0 to below 1 for each pair; `number` tells draws for different purposes apart."""
+    """Return a random number in [0, 1) for each pair; `number` distinguishes draws for different purposes."""
     with np.errstate(over="ignore"):
-        # The seed by itself first, else a purpose of one seed were another purpose of the next.
+        # Mix the seed alone first; otherwise seed 1 with one number would equal seed 2 with another.
         state = mixed(np.array([seed], np.uint64) + np.uint64(MULTIPLIER))
         for value in (np.uint64(number), np.uint64(epoch), pairs.astype(np.uint64)):
             state = mixed(state + value + np.uint64(MULTIPLIER))
@@ -157,7 +157,7 @@ def uniform(seed: int, number: int, epoch: int, pairs: NDArray[np.integer]) -> N
 
 
 def moved(ids: list[int], distance: int, random: Random) -> list[int]:
-    """The ids with each at most `distance` places from where it was (Lample et al. 2018, section 2.3)."""
+    """Shuffle the ids so that each moves at most `distance` places (Lample et al. 2018, section 2.3)."""
     keys = [place + random.random() * (distance + 1) for place in range(len(ids))]
     return [ids[place] for place in sorted(range(len(ids)), key=keys.__getitem__)]
 
@@ -171,7 +171,7 @@ OTHER_WIDTH = str.maketrans(".,!?;:()。，！？；：（）", "。，！？；
 
 
 def other_punctuation(text: str, random: Random) -> str:
-    """Without the signs that end it, or with those of the other width; a text of signs alone keeps some."""
+    """Remove the final punctuation, or write all punctuation in the other width; never returns an empty text."""
     bare = text.rstrip(ENDS)
     return bare if random.random() < 0.5 and bare.strip() else text.translate(OTHER_WIDTH)
 
@@ -187,10 +187,10 @@ def with_joined_pairs(
     parts: Sequence[int],
     tags: frozenset[int],
 ) -> EncodedPairs:
-    """The pairs, and behind them some that are made of a pair and the next one of its corpus; `kept` names the first.
+    """Return the pairs followed by joined pairs, each made of a pair and the next one of its corpus.
 
-    A sentence of Chinese follows without a space, one of other languages after a space. `parts` are the numbers of
-    pairs that come from one corpus. What becomes longer than `max_length` is left out.
+    `kept` of a joined pair is that of its first pair. Sentences are joined with a space, except in languages without
+    spaces. `parts` are the numbers of pairs of each corpus. Joined pairs over `max_length` tokens are skipped.
     """
     last = np.cumsum(parts) - 1
     can_join = (np.diff(pairs.kept) == 1) & ~np.isin(pairs.kept[:-1], last)
@@ -212,17 +212,17 @@ def with_joined_pairs(
 
 
 JOINING, SAMPLING = 100, 101
-"""The numbers of these draws; those of the noises on sources count from 0."""
+"""Numbers of these draws (see `uniform`); the kinds of noise on sources are numbered from 0."""
 
 
 def join(first: list[int], second: list[int], tokenizer: Tokenizer, language: str, tags: frozenset[int]) -> list[int]:
-    """The pieces of both texts as one."""
+    """Return the pieces of both texts, joined to one text."""
     texts = tokenizer.decode([[token for token in ids if token not in tags] for ids in (first, second)])
     return tokenizer.encode([("" if joins_without_space(language) else " ").join(texts)])[0]
 
 
 def with_changes(rows: NDArray[np.int64], changed: Mapping[int, Sequence[int]], padding_id: int) -> NDArray[np.int64]:
-    """The rows of a batch with some of them replaced; wider where one of these is longer than all."""
+    """Return the rows of a batch with some of them replaced, widened if a replacement is longer."""
     width = max([rows.shape[1], *map(len, changed.values())])
     wider = np.full((len(rows), width), padding_id, np.int64)
     wider[:, : rows.shape[1]] = rows

@@ -1,8 +1,7 @@
-"""Which public corpora weft knows by name, and what it knows of each: where it lies, its digests, its license.
+"""The public corpora that weft knows by name: addresses, digests and licenses, read from catalog.toml.
 
-It stands in catalog.toml, beside this file. What the addresses hold was seen by whoever wrote a sha256 there; a file
-that was not seen has none, and is only used where the user accepts that. Any corpus of OPUS has a name too, made of its
-parts: opus/CORPUS/VERSION/PAIR. Reads no network.
+A file has a sha256 if its content was checked when the entry was written; a file without one is used only if the user
+accepts it. Every corpus of OPUS also has a name: opus/CORPUS/VERSION/PAIR. Does not use the network.
 """
 
 import difflib
@@ -27,113 +26,113 @@ STARTER = "starter"
 
 class PublishedFile(Settings):
     name: str = Field(pattern=PLAIN_NAME.pattern)
-    """What it is called here and in a mirror."""
+    """File name, also in a mirror."""
     address: str = Field(pattern="^https://")
-    """Where it lies; of a repository, at a commit, so that it cannot change."""
+    """URL; for a repository at a commit, so that the content cannot change."""
     bytes: int | None = None
-    """Its size, where somebody has seen it."""
+    """Size in bytes, if known."""
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
-    """Its digest, likewise."""
+    """SHA-256 of the content, if known."""
     git_blob: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
-    """The id of its content in the git repository at that commit, where only that has been seen."""
+    """Git object id of the content at that commit, if only this is known."""
     at_most: int = Field(default=100_000_000, gt=0)
-    """Bytes that it may have where its size is not known."""
+    """Largest size in bytes if the size is not known."""
 
     @property
     def expected(self) -> Expected:
-        """What a copy of it must be like."""
+        """What a copy is checked against."""
         at_most = self.at_most if self.bytes is None else self.bytes
         return Expected(at_most, self.bytes, self.sha256, self.git_blob)
 
 
 class Input(Settings):
     file: str
-    """One of the corpus's files ..."""
+    """A zip among the files of the corpus."""
     member: str
-    """... which is a zip, and what is read of it."""
+    """The member of the zip that is read."""
 
 
 class Part(Settings):
     name: str
-    """What --part calls it."""
+    """Name of the part, as in --part."""
     file: str = Field(pattern=PLAIN_NAME.pattern)
-    """What it is written to."""
+    """Name of the file that is written."""
     format: Format
-    """What the published files are like."""
+    """Format of the published files."""
     inputs: tuple[str | Input, ...] = Field(min_length=1)
-    """The published files that it is made of."""
+    """The published files that the part is made of."""
     columns: tuple[str, ...] = ()
-    """The header of the TSV; none for a file that stays as it was published."""
+    """Header of the TSV; empty for a file that is copied as published."""
     rows: int | None = None
-    """Pairs or sentences that come out, where that is known."""
+    """Number of pairs or sentences, if known."""
 
     @property
     def files(self) -> list[str]:
-        """The names of the published files that it needs."""
+        """Names of the published files that the part needs."""
         return [given if isinstance(given, str) else given.file for given in self.inputs]
 
 
 class Corpus(Settings):
     title: str
-    """What it is, in a line."""
+    """Description in one line."""
     languages: tuple[str, ...]
     """Codes of its languages."""
     license: str
-    """Its name, or what is known of the terms."""
+    """Name of the license, or what is known of the terms."""
     commercial: Literal["yes", "no", "unclear"]
     """Whether the license allows commercial use."""
     terms: str = ""
-    """What else there is to know before it is used."""
+    """Further terms of use."""
     citation: str
-    """Whom to name."""
+    """The publication to cite."""
     homepage: str
-    """Where it is described."""
+    """Web page of the corpus."""
     note: str = ""
-    """How it is published, and what that means for who trains on it."""
+    """Remarks about the published files that matter for training."""
     files: tuple[PublishedFile, ...]
-    """What is downloaded."""
+    """The files to download."""
     parts: tuple[Part, ...]
-    """What is made of it."""
+    """The files that are made of them."""
 
     @model_validator(mode="after")
     def _parts_and_files_know_each_other(self) -> "Corpus":
         names = [file.name for file in self.files]
         wanted = {name for part in self.parts for name in part.files}
         if sorted(set(names)) != sorted(names) or wanted != set(names):
-            raise ValueError("files must have names of their own and be what the parts are made of")
+            raise ValueError("file names must be distinct, and each file must be used by a part")
         return self
 
     def file(self, name: str) -> PublishedFile:
-        """The published file of this name."""
+        """Return the published file of this name."""
         return next(file for file in self.files if file.name == name)
 
     @property
     def unit(self) -> str:
-        """What its rows are."""
+        """What a row is: pairs or sentences."""
         return "pairs" if self.parts[0].columns else "sentences"
 
     @property
     def bytes(self) -> int | None:
-        """What is downloaded in all; None where that is not known of every file."""
+        """Total size of the download in bytes; None if a size is not known."""
         sizes = [file.bytes for file in self.files if file.bytes is not None]
         return sum(sizes) if len(sizes) == len(self.files) else None
 
     @property
     def rows(self) -> int | None:
-        """Pairs or sentences of all parts; None where that is not known of every part."""
+        """Number of rows of all parts; None if a number is not known."""
         counts = [part.rows for part in self.parts if part.rows is not None]
         return sum(counts) if len(counts) == len(self.parts) else None
 
 
 @cache
 def catalog() -> dict[str, Corpus]:
-    """name -> corpus, in the order of the file."""
+    """Return name -> corpus, in the order of the file."""
     tables = tomllib.loads(CATALOG.read_text(encoding="utf-8"))
     return {name: Corpus.model_validate(table) for name, table in tables.items()}
 
 
 def find_corpus(name: str) -> Corpus:
-    """The corpus of this name, or UsageError with the nearest one."""
+    """Return the corpus of this name; raises UsageError that suggests a similar name."""
     if name.partition("/")[0] == "opus":
         return opus(name)
     known = catalog()
@@ -145,9 +144,9 @@ def find_corpus(name: str) -> Corpus:
 
 
 def opus(name: str) -> Corpus:
-    """A corpus of OPUS (https://opus.nlpl.eu), such as opus/Tatoeba/v2023-04-12/de-en, in the packing for Moses.
+    """Return a corpus of OPUS (https://opus.nlpl.eu), such as opus/Tatoeba/v2023-04-12/de-en, in Moses format.
 
-    OPUS orders the two codes of a pair; here they may stand either way.
+    OPUS sorts the two codes of a pair; here they may be in either order.
     """
     match = re.fullmatch(r"opus/([A-Za-z0-9_-]+)/(v[A-Za-z0-9._-]+)/([A-Za-z_]+)-([A-Za-z_]+)", name)
     if match is None or match[3] == match[4]:

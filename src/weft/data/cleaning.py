@@ -1,7 +1,7 @@
-"""Which pairs of a corpus are worth training on: one rule a line of the recipe's `[cleaning]`, and what each removes.
+"""The rules of a recipe's `[cleaning]` table, which remove pairs that are not worth training on.
 
-`verdicts` judges many pairs at once, each by itself; what a pair is worth beside the others (duplicates, sentences that
-are held out) is decided where the whole corpus is seen. Knows no file and no tokenizer.
+`verdicts` judges many pairs at once, each by itself. Rules that need the whole corpus (duplicates, leaks) are applied
+in preparation.py.
 """
 
 import re
@@ -22,29 +22,29 @@ from weft.text.language import is_in_words_of_characters
 
 class CleaningConfig(Settings):
     min_length: int = Field(default=1, ge=0)
-    """Shortest side, in characters of Chinese or Japanese or words of other languages; 0: also sides without any."""
+    """Shortest side, in characters of Chinese or Japanese, words of other languages. 0 also keeps punctuation alone."""
     max_length: int = Field(default=200, ge=1)
-    """Longest side, in the same."""
+    """Longest side, in the same units as `min_length`."""
     max_ratio: float = Field(default=4.0, gt=1)
-    """How many times as long as the other a side may be, beyond what is usual for the two languages."""
+    """Largest length ratio of the two sides, relative to the usual ratio of the two languages."""
     min_script: float = Field(default=0.2, ge=0, le=1)
-    """Share of a side, words that both have left out, that must be in its language's script (0: any)."""
+    """Least share of each side in the script of its language, not counting words that both sides have (0: off)."""
     copies: bool = True
     """Remove pairs whose sides are the same text."""
     mojibake: bool = True
-    """Remove pairs with text that was read in the wrong encoding."""
+    """Remove pairs with text that was decoded with the wrong encoding."""
     markup: bool = True
-    """Remove pairs with tags, entities and the like."""
+    """Remove pairs with markup, such as tags and entities."""
     repetition: bool = True
-    """Remove pairs with a side in which a letter or a word repeats without end, and in the other nothing does."""
+    """Remove pairs in which one side repeats a letter or a word many times and the other repeats nothing."""
     numbers: bool = False
-    """Remove pairs of which one side holds a number that the other lacks; some good translations round or omit."""
+    """Remove pairs with a number on one side that the other lacks. Some good translations round or omit numbers."""
     target_script: Literal["keep", "simplified", "traditional"] = "keep"
-    """Remove pairs whose Chinese target holds characters that only the other script has (keep: none)."""
+    """Remove pairs whose Chinese target has characters that only the other script has (keep: off)."""
     duplicates: bool = True
-    """Remove pairs that differ from an earlier one in nothing but case, width, script, spaces and punctuation."""
+    """Remove pairs that equal an earlier pair up to case, width, Chinese script, spaces and punctuation."""
     leaks: bool = True
-    """Remove training pairs that share a side with a pair of data.valid, compared in the same way."""
+    """Remove training pairs that share a side with a pair of data.valid, compared as for `duplicates`."""
 
 
 LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+")
@@ -52,16 +52,16 @@ SAID_AGAIN = re.compile(
     r"(?<![A-Za-z\u00c0-\u052f])([^\W\d_]{2,20})[\s,.!?、，。！？-]*\1(?![A-Za-z\u00c0-\u052f])|(\w{1,20})(?:[\s,.!?、，。！？-]*\2){2}",
     re.IGNORECASE,
 )
-"""A word or half of one twice (Beep beep, Haha), or anything three times."""
+"""A word or half a word twice (Beep beep, Haha), or anything three times."""
 USUAL_RATIO = 1.6
-"""Characters of Chinese for a word of another language: 1.56 in 47,500 pairs of Tatoeba and dialogue."""
+"""Chinese characters per word of another language: 1.56 in 47,500 pairs of Tatoeba and dialogue."""
 SLACK = 4
-"""Characters of Chinese (2.5 words) that a side may be longer than the ratio allows: of two short sentences one is
-easily twice as long."""
+"""Chinese characters (2.5 words) by which a side may exceed the ratio: one of two short sentences is often twice as
+long as the other."""
 
 
 class Pairs:
-    """Some pairs, and what has been measured of them."""
+    """A batch of pairs with their measurements, computed on first use."""
 
     def __init__(self, sources: Sequence[str], targets: Sequence[str], languages: tuple[str, str]) -> None:
         self.sources, self.targets, self.languages = sources, targets, languages
@@ -75,12 +75,12 @@ class Pairs:
 
     @cached_property
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """In what readers of each language count."""
+        """Length of each side: characters of Chinese or Japanese, words of other languages."""
         source, target = (measures.length(c, lang) for c, lang in zip(self.counts, self.languages, strict=True))
         return source, target
 
     def places(self, found: Sequence[int] | NDArray[np.int64]) -> NDArray[np.bool_]:
-        """True at these places."""
+        """Return a mask that is True at these places."""
         there = np.zeros(len(self), bool)
         there[np.asarray(found, np.int64)] = True
         return there
@@ -109,13 +109,13 @@ def is_in_another_script(pairs: Pairs, config: CleaningConfig) -> NDArray[np.boo
 
 
 def least_script(pairs: Pairs) -> NDArray[np.float64]:
-    """For each pair the share of its language's script on the side where that is less."""
+    """For each pair the smaller of the two sides' shares of their language's script."""
     shares = (measures.share_of_script(c, lang) for c, lang in zip(pairs.counts, pairs.languages, strict=True))
     return np.minimum(*shares)
 
 
 def without_common_words(source: str, target: str) -> tuple[str, str]:
-    """Both texts without the words of Latin letters that stand in both: a name is in nobody's script."""
+    """Remove the Latin-letter words that both texts have, such as names."""
     common = {word.lower() for word in LATIN_WORD.findall(source)} & {
         word.lower() for word in LATIN_WORD.findall(target)
     }
@@ -127,7 +127,7 @@ def without_common_words(source: str, target: str) -> tuple[str, str]:
 
 
 def is_copy(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
-    """A number is the same text in any two languages."""
+    """Whether the sides are equal; texts without letters, such as numbers, may be equal in any two languages."""
     source, target = keys_of(pairs.sources), keys_of(pairs.targets)
     alike = (source == target) & (source != 0) & (pairs.counts[0]["letters"] > 0)
     return alike & ~measures.may_be_alike(pairs.sources, pairs.targets, pairs.languages)
@@ -143,7 +143,7 @@ def has_markup(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
 
 
 def repeats(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
-    """Where the other side repeats something too, it is what somebody said."""
+    """Whether a side repeats many times and the other side does not repeat; if both do, the speaker did."""
     found: list[int] = []
     for texts, others in ((pairs.sources, pairs.targets), (pairs.targets, pairs.sources)):
         places: list[int] = measures.texts_with(measures.REPETITION, texts).tolist()
@@ -156,8 +156,10 @@ def has_other_numbers(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]
 
 
 def is_in_the_other_chinese_script(pairs: Pairs, config: CleaningConfig) -> NDArray[np.bool_]:
-    """By itself a character may look like one of the other script alone, as in 乾隆 or 征服, so what has one is read
-    whole."""
+    """Whether the target has characters of the other script.
+
+    A single character may be misleading (乾隆, 征服), so texts that have one are converted as a whole.
+    """
     script = config.target_script
     if not is_chinese(pairs.languages[1]):
         return pairs.places([])
@@ -180,15 +182,14 @@ RULES: dict[str, Rule] = {
     "numbers": has_other_numbers,
     "target_script": is_in_the_other_chinese_script,
 }
-"""By the key that sets it: what is true of a pair that a rule removes."""
+"""Key of `[cleaning]` -> predicate of the pairs that its rule removes."""
 
 OFF = {"min_length": 0, "min_script": 0.0, "target_script": "keep"}
-"""The value with which a rule removes nothing, where that is not False."""
+"""The value that turns a rule off, if it is not False."""
 
 
 def verdicts(pairs: Pairs, config: CleaningConfig) -> NDArray[np.int8]:
-    """For each pair the number of the first rule that removes it, counted from 1 in the order of RULES; 0 where none
-    does."""
+    """Return the number of the first rule that removes each pair, from 1 in the order of RULES; 0 if none does."""
     found = np.zeros(len(pairs), np.int8)
     for number, (key, breaks) in enumerate(RULES.items(), start=1):
         if getattr(config, key) != OFF.get(key, False):

@@ -1,7 +1,7 @@
-"""The work of preparation over the machines of a Ray cluster: an `Each` (workers.py) that is Ray Data's map.
+"""Distribute preparation over the machines of a Ray cluster: an `Each` (see workers.py) on top of Ray Data's map.
 
-This process reads the files and writes the results, and sends what lies between; the other machines need weft, in the
-same version, and none of the files. Does not know what the work is.
+This process reads the files and writes the results. The other machines need the same version of weft, and none of the
+files.
 """
 
 import logging
@@ -21,11 +21,11 @@ from weft.runtime import usable_cores
 
 @contextmanager
 def cluster_workers() -> Iterator[Each]:
-    """`map` over all cores of a Ray cluster, which holds only a few items for each of them at a time.
+    """Yield a `map` over all cores of a Ray cluster, which holds only a few items per core at a time.
 
-    The cluster is that of RAY_ADDRESS (`auto` is the one that runs on this machine), else one that is started here with
-    the cores of this machine, and ends with the block. Raises MissingExtraError where Ray Data is not installed, and
-    WeftError where the cluster cannot be reached or fails.
+    Uses the cluster at RAY_ADDRESS (`auto`: the one running on this machine), or starts one with the cores of this
+    machine for the duration of the block. Raises MissingExtraError if Ray Data is not installed, WeftError if the
+    cluster cannot be reached or fails.
     """
     try:
         import ray.data  # pyright: ignore[reportMissingImports]
@@ -47,33 +47,33 @@ def cluster_workers() -> Iterator[Each]:
 
 
 def connect() -> None:
-    """To a cluster that runs, or to one that is started here."""
+    """Connect to the cluster at RAY_ADDRESS, or start one on this machine."""
     import ray  # pyright: ignore[reportMissingImports]
     from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
 
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers that it was started
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report its start to its makers
     quiet = partial(ray.init, logging_level=logging.ERROR, log_to_driver=False)
     given = os.environ.get("RAY_ADDRESS")
     try:
         if given:
-            knock(given)
+            check_reachable(given)
             quiet()
         else:
             quiet(address="local", num_cpus=usable_cores(), include_dashboard=False)
     except (RayError, OSError, RuntimeError, ValueError) as error:
         place = f"at RAY_ADDRESS = {given}" if given else "on this machine"
-        raise WeftError(f"no Ray cluster {place} can be used: {first_line(error)}") from error
+        raise WeftError(f"cannot use a Ray cluster {place}: {first_line(error)}") from error
 
 
-def knock(address: str) -> None:
-    """Raises OSError where nobody answers: Ray itself would try for minutes, and write of each time."""
+def check_reachable(address: str) -> None:
+    """Raise OSError if nothing listens at the address; Ray itself would retry for minutes and log each attempt."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if port.isdecimal():  # else a word of Ray's, such as auto
+    if port.isdecimal():  # otherwise a keyword of Ray, such as auto
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def each(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
-    """The answers in the order of the items, which are sent in groups, so that what is under way stays small."""
+    """Yield the answers in the order of the items, which are sent in groups to bound the memory."""
     import ray.data  # pyright: ignore[reportMissingImports]
     from ray.exceptions import RayError, UserCodeException  # pyright: ignore[reportMissingImports]
 
@@ -94,17 +94,17 @@ def each(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[
 
 @dataclass(frozen=True)
 class Parcel:
-    """What Ray Data carries as it is: of a list or an array it would make columns of its own types."""
+    """A wrapper that Ray Data passes on unchanged; it would convert lists and arrays to columns of its own types."""
 
     content: Any
 
 
 def answer_row(function: Callable[[Any], Any], row: dict[str, Parcel]) -> dict[str, Parcel]:
-    """On a machine of the cluster: the function's answer, or what a user is to be told instead."""
+    """Run on a machine of the cluster: return the function's answer, or the WeftError that it raised."""
     try:
         answer = function(row["item"].content)
     except WeftError as error:
-        answer = WeftError(str(error))  # its kind need not survive the way, and not every one would
+        answer = WeftError(str(error))  # not every subclass can be pickled
     return {"answer": Parcel(answer)}
 
 
@@ -114,7 +114,7 @@ def first_line(error: Exception) -> str:
 
 @contextmanager
 def errors_only(*loggers: str) -> Iterator[None]:
-    """Inside the block these say nothing that is not an error."""
+    """Inside the block these loggers log only errors."""
     levels = {name: logging.getLogger(name).level for name in loggers}
     for name in loggers:
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -1,8 +1,8 @@
-"""Published files -> the files that weft reads: pairs as TSV with a header, annotated text as it is.
+"""Convert published files to the files that weft reads: pairs to TSV with a header; annotated text is copied.
 
-Each conversion knows one format and no corpus. What cannot become a row is left out and counted by its reason, never in
-silence; a file that is not in its format at all is a CorpusError. Members of a zip are read by their names, as streams
-and within bounds: no path is ever taken from an archive.
+Each conversion knows one format. What cannot become a row is skipped and counted by reason; a file that is not in its
+format is a CorpusError. Members of a zip are read by name, as streams and within bounds: no path is taken from an
+archive.
 
     published files --open_published--> bytes --a conversion--> rows --write_rows--> TSV
 """
@@ -25,15 +25,15 @@ from weft.text.normalization import is_blank
 
 Format = Literal["lines", "manythings", "dialogues", "treebank-text", "as-published"]
 MOST_GROWTH = 100
-"""Unpacked bytes for each packed one; text comes to about ten."""
+"""Largest number of unpacked bytes per packed byte; text has about ten."""
 LONGEST_LINE = 1 << 20
-"""Bytes. No sentence has as many; a file that is no text may."""
+"""Bytes. A longer line means that the file is not text."""
 UTTERANCE_END = "__eou__"
 
 
 @dataclass(frozen=True)
 class Published:
-    """A file as it was published, perhaps gzipped (its name ends with .gz), or a member of a zip."""
+    """A published file, gzipped if its name ends with .gz, or a member of a zip."""
 
     path: Path
     member: str | None = None
@@ -45,21 +45,20 @@ class Published:
 
 @dataclass
 class Converted:
-    """What came out: the rows (pairs, or sentences), and why something was left out or altered, how often."""
+    """The number of rows (pairs or sentences) that were written, and of those skipped or changed, by reason."""
 
     rows: int = 0
     remarks: Counter[str] = field(default_factory=Counter)
 
     def described(self) -> list[str]:
-        """The remarks with their numbers."""
+        """Return the remarks with their counts."""
         return [f"{what}: {count:,}" for what, count in sorted(self.remarks.items())]
 
 
 def convert(kind: Format, published: Sequence[Published], columns: Sequence[str], target: Path) -> Converted:
-    """Write what these files hold to `target`; raises CorpusError with what is wrong in them.
+    """Write the rows of these files to `target`; raises CorpusError if a file is malformed.
 
-    `columns` is the header of a TSV, in the order in which the format gives the columns; empty where the file stays as
-    it was published.
+    `columns` is the header of the TSV, in the order of the format; empty if the file is copied.
     """
     if kind == "as-published":
         return copy(published[0], target)
@@ -71,7 +70,7 @@ def convert(kind: Format, published: Sequence[Published], columns: Sequence[str]
 
 
 def write_rows(rows: Iterator[tuple[str, ...]], columns: Sequence[str], target: Path, converted: Converted) -> None:
-    """A header and a line a row; a row with an empty cell is left out, and a tab inside a cell becomes a space."""
+    """Write a header and one line for each row. Rows with an empty cell are skipped; tabs in cells become spaces."""
     with open(target, "w", encoding="utf-8", newline="\n") as file:
         file.write("\t".join(columns) + "\n")
         for row in rows:
@@ -86,7 +85,7 @@ def write_rows(rows: Iterator[tuple[str, ...]], columns: Sequence[str], target: 
 
 
 def copy(published: Published, target: Path) -> Converted:
-    """The same bytes, unzipped; the rows are the sentences, which an empty line ends."""
+    """Copy the bytes, unzipped, and count the sentences, which end with an empty line."""
     converted, inside = Converted(), False
     with open(target, "wb") as file:
         for line in raw_lines(published):
@@ -97,7 +96,7 @@ def copy(published: Published, target: Path) -> Converted:
 
 
 def lines(published: Sequence[Published], converted: Converted, problems: list[Problem]) -> Iterator[tuple[str, ...]]:
-    """Line N of each file; the files translate each other line by line (Moses, WMT, Multi30k)."""
+    """Yield line N of each file, for files that translate each other line by line (Moses, WMT, Multi30k)."""
     counts = [0] * len(published)
     for row in zip_longest(*(text_lines(one, problems) for one in published)):
         for place, line in enumerate(row):
@@ -112,24 +111,23 @@ def lines(published: Sequence[Published], converted: Converted, problems: list[P
 def manythings(
     published: Sequence[Published], converted: Converted, problems: list[Problem]
 ) -> Iterator[tuple[str, ...]]:
-    """English, the other language and the attribution in a line (manythings.org/anki) -> the other one, English, ..."""
+    """Yield (other language, English, attribution) from lines with English first (manythings.org/anki)."""
     for number, line in text_lines(published[0], problems):
         cells = line.split("\t")
         if len(cells) == 3:
             english, other, attribution = cells
             yield other, english, attribution
         else:
-            what = f"has {len(cells)} columns where English, its translation and the attribution are expected"
+            what = f"has {len(cells)} columns, expected 3: English, its translation and the attribution"
             problems.append(Problem(f"{published[0].name}, line {number}", what))
 
 
 def dialogues(
     published: Sequence[Published], converted: Converted, problems: list[Problem]
 ) -> Iterator[tuple[str, ...]]:
-    """A dialogue a line, its utterances ended by __eou__ (DailyDialog); what follows a tab are labels.
+    """Yield the utterances of dialogues, one a line, that end with __eou__ (DailyDialog); labels follow a tab.
 
-    Utterances translate each other by their place in the dialogue, so a dialogue with more of them on one side than on
-    the other is left out.
+    Utterances are paired by their position, so a dialogue with different numbers of them is skipped.
     """
     for row in lines(published, converted, problems):
         sides = [utterances(line) for line in row]
@@ -140,7 +138,7 @@ def dialogues(
 
 
 def utterances(line: str) -> list[str]:
-    """Of one dialogue; an empty one keeps its place, but the last __eou__ begins none."""
+    """Return the utterances of one dialogue, including empty ones, except after the last __eou__."""
     found = [utterance.strip() for utterance in line.partition("\t")[0].split(UTTERANCE_END)]
     return found if found[-1] else found[:-1]
 
@@ -148,7 +146,7 @@ def utterances(line: str) -> list[str]:
 def treebank_text(
     published: Sequence[Published], converted: Converted, problems: list[Problem]
 ) -> Iterator[tuple[str, ...]]:
-    """The `# text` of the sentences that have the same `# sent_id` in all these CoNLL-U files, in the first's order."""
+    """Yield the `# text` of each `# sent_id` that all these CoNLL-U files have, in the order of the first file."""
     sides = [dict(sentence_texts(one, problems)) for one in published]
     for sentence in dict.fromkeys(sentence for side in sides for sentence in side):
         if all(sentence in side for side in sides):
@@ -158,7 +156,7 @@ def treebank_text(
 
 
 def sentence_texts(published: Published, problems: list[Problem]) -> Iterator[tuple[str, str]]:
-    """(sent_id, text) of each sentence of a CoNLL-U file, whichever comment comes first."""
+    """Yield (sent_id, text) of each sentence of a CoNLL-U file; the two comments may come in either order."""
     said: dict[str, str] = {}
     for _, line in text_lines(published, problems):
         key, equals, value = line.removeprefix("#").partition("=")
@@ -179,20 +177,20 @@ ROWS: dict[str, Callable[[Sequence[Published], Converted, list[Problem]], Iterat
 
 
 def text_lines(published: Published, problems: list[Problem]) -> Iterator[tuple[int, str]]:
-    """(number from 1, text) of each line; those that are not UTF-8 become problems that name the file."""
+    """Yield (number from 1, text) of each line; lines that are not UTF-8 become problems that name the file."""
     found: list[Problem] = []
     yield from decode_lines((line.removesuffix(b"\n") for line in raw_lines(published)), found)
     problems += [Problem(f"{published.name}, {problem.where}", problem.what) for problem in found]
 
 
 def raw_lines(published: Published) -> Iterator[bytes]:
-    """The lines as bytes, each with its \\n; raises CorpusError where the file is damaged or grows out of bounds."""
+    """Yield the lines as bytes, with their \\n; raises CorpusError if the file is damaged or too large."""
     room = MOST_GROWTH * max(published.path.stat().st_size, 1 << 16)
     with named_errors(published), open_published(published) as file:
         while line := file.readline(LONGEST_LINE + 1):
             room -= len(line)
             if len(line) > LONGEST_LINE:
-                raise ValueError(f"a line has more than {LONGEST_LINE:,} bytes, so this is no text of sentences")
+                raise ValueError(f"a line has more than {LONGEST_LINE:,} bytes, so this is not a text of sentences")
             if room < 0:
                 raise ValueError(f"it unpacks to more than {MOST_GROWTH} times its size")
             yield line
@@ -200,13 +198,13 @@ def raw_lines(published: Published) -> Iterator[bytes]:
 
 @contextmanager
 def named_errors(published: Published) -> Iterator[None]:
-    """CorpusError for the many errors with which gzip and zipfile say that a file is none of theirs, or damaged."""
+    """Raise CorpusError for the many errors that gzip and zipfile raise for damaged files and other formats."""
     try:
         yield
     except KeyError:
         what = f"has no member {published.member}"
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile) as error:
-        what = f"is damaged, perhaps cut off on its way: {error}; remove {published.path} and get it again"
+        what = f"is damaged, perhaps truncated: {error}; remove {published.path} and get it again"
     except (OSError, ValueError, NotImplementedError, RuntimeError) as error:
         what = f"cannot be read: {error}"
     else:
@@ -216,7 +214,7 @@ def named_errors(published: Published) -> Iterator[None]:
 
 @contextmanager
 def open_published(published: Published) -> Iterator[IO[bytes]]:
-    """The content, unpacked."""
+    """Open the unpacked content."""
     if published.member is not None:
         with zipfile.ZipFile(published.path) as archive, archive.open(published.member) as member:
             yield member

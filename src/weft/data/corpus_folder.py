@@ -1,11 +1,11 @@
-"""A corpus of the catalog -> a folder with its files: fetched or found in a mirror, checked, converted, described.
+"""Get a corpus of the catalog into a folder: download its files or find them in a mirror, check and convert them.
 
-    DIR/published/NAME      the files as they were published; what is there is not fetched again, and may be deleted
-    DIR/train.tsv ...       what was made of them
+    DIR/published/NAME      the published files; they are not downloaded again, and may be deleted
+    DIR/train.tsv ...       the converted files
     DIR/README.md           source, license, citation, counts
 
-No file is put in its place before all are made; an existing one with another content is only replaced where that is
-asked for. What the catalog is stands in `weft.data.catalog`, how a file travels in `weft.data.download`.
+Files are moved into place only after all of them are made. An existing file with different content is replaced only on
+request.
 """
 
 import difflib
@@ -29,32 +29,32 @@ README = "README.md"
 
 @runtime_checkable
 class Listener(Protocol):
-    """Who is told how it goes."""
+    """Receives messages and progress."""
 
     def on_message(self, text: str) -> None: ...
 
     def on_progress(self, name: str, done: int, total: int | None) -> None:
-        """So many bytes of a file are here, of so many in all where that is known."""
+        """Called with the bytes of a file that have arrived, and its size if known."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asks for beside the corpus."""
+    """The options of `get`."""
 
     parts: Sequence[str] = ()
-    """Names of parts; none stands for all."""
+    """Names of parts; empty for all."""
     mirror: str | None = None
-    """The address of a place, or a folder, that holds the published files under the names of the catalog."""
+    """URL of a directory, or a folder, with the published files under the names of the catalog."""
     accept_unverified: bool = False
-    """Whether a file is used of which no digest is known."""
+    """Whether to use files without a known digest."""
     force: bool = False
-    """Whether existing files with another content are replaced."""
+    """Whether to replace existing files with different content."""
 
 
 def get(name: str, corpus: Corpus, folder: Path, request: Request, listener: Listener) -> dict[str, Converted]:
-    """Write the parts of a corpus and its README.md into `folder`, made if missing; file name -> what it holds.
+    """Write the parts of a corpus and its README.md into `folder`, made if missing; return file name -> counts.
 
-    Raises UsageError for what cannot be, WeftError and CorpusError for what went wrong; then no part was written.
+    Raises UsageError for an invalid request, WeftError or CorpusError if something fails; then no part is written.
     """
     parts = choose_parts(corpus, request.parts)
     try:
@@ -73,13 +73,13 @@ def get(name: str, corpus: Corpus, folder: Path, request: Request, listener: Lis
     except OSError as error:
         where = error.filename or folder
         raise WeftError(
-            f"{where} cannot be read or written: {error.strerror}; name another folder by --output"
+            f"cannot read or write {where}: {error.strerror}; choose another folder with --output"
         ) from error
     return converted
 
 
 def choose_parts(corpus: Corpus, names: Sequence[str]) -> list[Part]:
-    """The parts of these names in the catalog's order; all of them for no name."""
+    """Return the parts with these names in the order of the catalog; all parts if there are none."""
     known = [part.name for part in corpus.parts]
     problems = []
     for name in names:
@@ -94,7 +94,7 @@ def choose_parts(corpus: Corpus, names: Sequence[str]) -> list[Part]:
 def gather(
     corpus: Corpus, parts: Sequence[Part], folder: Path, request: Request, listener: Listener
 ) -> dict[str, Path]:
-    """Name -> place of every published file that these parts need, each checked as far as the catalog can."""
+    """Return name -> path of every published file that these parts need, downloaded and checked."""
     needed = [corpus.file(name) for name in dict.fromkeys(name for part in parts for name in part.files)]
     if request.mirror is not None and "://" not in request.mirror:
         return found_in(Path(request.mirror), needed)
@@ -104,7 +104,7 @@ def gather(
     with locked(folder / PUBLISHED):
         for file in needed:
             if places[file.name].exists():
-                listener.on_message(f"{file.name} is here already")
+                listener.on_message(f"{file.name} exists already")
                 continue
             address = file.address if request.mirror is None else f"{request.mirror.rstrip('/')}/{file.name}"
             listener.on_message(f"{file.name} from {address}")
@@ -120,16 +120,16 @@ def locked(folder: Path) -> Iterator[None]:
         import fcntl
     except ImportError:
         raise WeftError(
-            "weft locks the folder that it downloads into, for which this system has no means; use WSL"
+            "weft locks the folder that it downloads into, which this system does not support; use WSL"
         ) from None
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # some file systems of a network cannot lock a folder; then the digests alone watch
+        with suppress(OSError):  # some network file systems cannot lock a folder; then only the digests protect
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise WeftError(
-                    f"another process is downloading into {folder}; wait for it, or name another folder by --output"
+                    f"another process is downloading into {folder}; wait for it, or choose another folder with --output"
                 ) from None
         yield
     finally:
@@ -137,23 +137,23 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def found_in(mirror: Path, needed: Sequence[PublishedFile]) -> dict[str, Path]:
-    """The files in a folder of the user's, used where they lie."""
+    """Return name -> path of the files in a folder of the user, after checking them."""
     if not mirror.is_dir():
-        raise UsageError(f"--from {mirror} is neither a folder nor an address that begins with http:// or https://")
+        raise UsageError(f"--from {mirror} is neither a folder nor an address that starts with http:// or https://")
     missing = [file for file in needed if not (mirror / file.name).is_file()]
     if missing:
-        problems = [Problem(file.name, f"is not there; it is published as {file.address}") for file in missing]
+        problems = [Problem(file.name, f"is missing; it is published as {file.address}") for file in missing]
         raise CorpusError(f"--from {mirror}", problems)
-    check([(file, mirror / file.name) for file in needed], mirror, "put the published file into its place")
+    check([(file, mirror / file.name) for file in needed], mirror, "replace it by the published file")
     return {file.name: mirror / file.name for file in needed}
 
 
 def check(
     found: Sequence[tuple[PublishedFile, Path]],
     where: Path,
-    remedy: str = "move it away, then the same command fetches it anew",
+    remedy: str = "move it away; then the same command downloads it again",
 ) -> None:
-    """Raise CorpusError naming all files that are not the published ones; they stay as they are."""
+    """Raise CorpusError that names all files that differ from the published ones; they are left untouched."""
     different = [(file, file.expected.difference(path)) for file, path in found]
     problems = [
         Problem(file.name, f"is not the published file: {what}; {remedy}")
@@ -165,15 +165,15 @@ def check(
 
 
 def refuse_unverified(name: str, corpus: Corpus, places: dict[str, Path], request: Request) -> None:
-    """Raise WeftError with the digests that were found, where nobody has said what they should be."""
+    """Raise WeftError with the digests of the files whose digest is not known, unless the user accepts them."""
     unknown = [place for file, place in places.items() if not corpus.file(file).expected.has_digest]
     if unknown and not request.accept_unverified:
         width = max(len(place.name) for place in unknown)
         found = [f"  {place.name:<{width}}  {sha256(place)}  {place.stat().st_size:,} bytes" for place in unknown]
         raise WeftError(
-            f"{name} cannot be verified, since weft knows no digest of these files; their sha256 is\n"
+            f"cannot verify {name}: weft does not know the digests of these files; their sha256 is\n"
             + "\n".join(found)
-            + f"\nthey are in {unknown[0].parent}; to use them, run the same command with --accept-unverified"
+            + f"\nThey are in {unknown[0].parent}; to use them, run the same command with --accept-unverified"
         )
 
 
@@ -186,7 +186,7 @@ def inputs_of(part: Part, places: dict[str, Path]) -> list[Published]:
 
 @contextmanager
 def staged_files(targets: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """target -> a place beside it to write to; whatever is left there at the end is deleted."""
+    """Yield target -> temporary path next to it; temporary files that are left at the end are deleted."""
     staged = {target: staging_path(target) for target in targets}
     try:
         yield staged
@@ -196,10 +196,10 @@ def staged_files(targets: Sequence[Path]) -> Iterator[dict[Path, Path]]:
 
 
 def refuse_replacing(staged: dict[Path, Path], folder: Path, name: str, force: bool) -> None:
-    """Raise UsageError where something else is at a target, a README.md of another corpus included."""
+    """Raise UsageError if a target exists with different content, including a README.md of another corpus."""
     blocked = [path.name for path in (*staged, folder / README) if path.exists() and not path.is_file()]
     if blocked:
-        raise UsageError(f"{folder} holds {' and '.join(blocked)}, which is no file; name another folder by --output")
+        raise UsageError(f"{' and '.join(blocked)} in {folder} is not a file; choose another folder with --output")
     if force:
         return
     other = [target.name for target, file in staged.items() if target.exists() and not same(target, file)]
@@ -208,8 +208,8 @@ def refuse_replacing(staged: dict[Path, Path], folder: Path, name: str, force: b
         other.append(README)
     if other:
         raise UsageError(
-            f"{folder} holds {' and '.join(other)} with another content; name another folder by --output, or replace "
-            "it by --force"
+            f"{folder} already holds a different {' and '.join(other)}; choose another folder with --output, or "
+            "replace the files with --force"
         )
 
 
@@ -218,7 +218,7 @@ def same(one: Path, other: Path) -> bool:
 
 
 def put(file: Path, target: Path) -> None:
-    """Move a staged file to its place in one step; one that reads the same already is left untouched."""
+    """Move a staged file to its target atomically; an equal target is left untouched."""
     if target.exists() and same(target, file):
         return
     sync(file)
@@ -233,7 +233,7 @@ def title(name: str) -> str:
 def describe(
     name: str, corpus: Corpus, converted: dict[str, Converted], published: dict[str, Path], folder: Path
 ) -> str:
-    """The README.md: what this is, whose it is, what may be done with it, and what was made of which file."""
+    """Return the README.md: description, license, citation, counts, and the source of each file."""
     rows = written_before(name, folder) | {
         file: f"| `{file}` | {outcome.rows:,} | {'; '.join(outcome.described())} |"
         for file, outcome in converted.items()
@@ -252,13 +252,13 @@ def describe(
         ),
         "Made by `weft corpus get` of:",
         "\n".join(f"- {file.address}: {digest(file, published.get(file.name))}" for file in files),
-        "The same command writes this file anew.",
+        "The same command writes this file again.",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
 def written_before(name: str, folder: Path) -> dict[str, str]:
-    """File name -> the line about it that an earlier call has written into the README.md of this corpus."""
+    """Return file name -> its line in the README.md of this corpus that an earlier call has written."""
     readme = folder / README
     lines = readme.read_text(encoding="utf-8", errors="replace").splitlines() if readme.is_file() else []
     if lines[:1] != [title(name)]:
@@ -267,10 +267,10 @@ def written_before(name: str, folder: Path) -> dict[str, str]:
 
 
 def digest(file: PublishedFile, place: Path | None) -> str:
-    """What the file was checked by, or what it was where nothing could be checked."""
+    """Return the digest that the file was checked against, or the digest found if none is known."""
     if file.sha256 is not None:
         return f"sha256 {file.sha256}"
     if file.git_blob is not None:
         return f"git blob {file.git_blob}"
     found = "" if place is None else f"sha256 {sha256(place)}, "
-    return f"{found}not verified to be what lies there"
+    return f"{found}not verified"

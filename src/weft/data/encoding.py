@@ -1,4 +1,4 @@
-"""Pairs of texts as ids: what a model reads of a source, and what it learns to write. Knows no tensor and no file."""
+"""Encode pairs of texts as ids, with <s> and </s>. Knows no tensor and no file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID
 
 ENCODED_AT_ONCE = 10_000
-"""Pairs whose ids are Python objects at a time."""
+"""Pairs that are encoded together; their ids are Python objects until they are packed."""
 
 
 @dataclass(frozen=True)
 class EncodedPairs:
-    """Sources end with </s>; targets begin with <s> and end with </s>."""
+    """Pairs of ids: sources end with </s>, targets begin with <s> and end with </s>."""
 
     sources: Sentences
     targets: Sentences
     kept: NDArray[np.int64]
-    """The places of these pairs among those that were given."""
+    """Indices of these pairs among the given ones."""
 
 
 def encode_pairs(
@@ -33,7 +33,7 @@ def encode_pairs(
     *,
     before: Sequence[Sequence[int]],
 ) -> EncodedPairs:
-    """All pairs; `before` holds what stands before each source, such as the id of a tag."""
+    """Encode all pairs; `before` holds ids to put before each source, such as that of a tag."""
     parts = [
         pairs_of_ids(
             source_tokenizer.encode(sources[begin : begin + ENCODED_AT_ONCE]),
@@ -56,7 +56,7 @@ def pairs_of_ids(
     before: Sequence[Sequence[int]],
     max_length: int | None,
 ) -> EncodedPairs:
-    """The same of texts that tokenizers have encoded, without pairs with more than `max_length` pieces on a side."""
+    """Add the special ids to encoded texts, and drop pairs with more than `max_length` pieces on a side."""
     encoded = zip(sources, targets, before, strict=True)
     fitting = [
         (place, [*first, *source, END_ID], [BEGIN_ID, *target, END_ID])

@@ -1,10 +1,9 @@
-"""What texts are compared by, as numbers: two texts with one key differ in nothing that a reader would call the text.
+"""64-bit keys of texts: texts with equal keys differ only in case, width, spaces, punctuation and Chinese script.
 
-A key is made of a text's letters, their marks, its digits and the signs that make others of these (SIGN), in lower case
-and of one width, Traditional characters as their Simplified ones (and one that some words alone have another one for as
-that one: 著 as 着). Here each is a 64-bit hash of that, made for many
-texts at once without a loop over their characters, so that duplicates among millions of texts are found by comparing
-numbers.
+A key is a hash of the letters, their combining marks, the digits and the signs that change their meaning (SIGN), in
+lower case and one width, with Traditional characters as Simplified ones (also those that are converted only in some
+words: 著 as 着). Keys of many texts are computed without a loop over characters, so that duplicates among millions of
+texts are found by comparing numbers.
 """
 
 import re
@@ -37,22 +36,22 @@ SIGN = re.compile(
     """,
     re.VERBOSE,
 )
-"""A sign without which a number or a name would be another one."""
+"""A sign without which a number or a name would be different."""
 PLAIN_SIGNS = str.maketrans("．，：／–‐‑－−＋＃＝＜＞％＄￡￥", ".,:/-----+#=<>%$£¥")
 
 OF_SOME_WORDS = ["著着", "瞭了", "藉借", "覆复", "彷仿", "俱具", "甚什", "衹只", "畫划", "沈沉", "妳你", "牠它"]
-"""Of Traditional text, and what stands for it in Simplified text, in some words (看著, 瞭解, 藉口, 答覆, 彷彿, 傢俱,
-甚麼, 計畫, 沈重) or everywhere; OpenCC converts these by word, if at all."""
+"""Traditional characters and their Simplified forms, in some words (看著, 瞭解, 藉口, 答覆, 彷彿, 傢俱, 甚麼, 計畫,
+沈重) or everywhere. OpenCC converts these only by word, if at all."""
 HALF_WIDTH_KANA = re.compile("[\uff66-\uff9f]+")
-"""Of which a voiced one is two, ｶ and ﾞ."""
+"""A voiced half-width kana is two characters, ｶ and ﾞ."""
 
 
 def keys_of(texts: Sequence[str]) -> NDArray[np.uint64]:
-    """The hash of each text's key; 0 where it has neither a letter nor a digit.
+    """Return the key of each text; 0 for a text without letters and digits.
 
     With w(c) a random 64-bit number for each character, the hash of c_0 ... c_n is the sum of w(c_i) m^i modulo 2**64,
-    multiplied and folded once more. All texts stand in one row; what a text begins with is divided out. Two texts that
-    differ have one hash in 2**64 by chance, which is no protection from someone who looks for such texts.
+    passed through a finalizer. All texts are concatenated; the power of m at which a text begins is divided out.
+    Different texts collide with probability 2**-64, but the hash does not resist deliberate collisions.
     """
     joined = "\n".join(texts)
     if HALF_WIDTH_KANA.search(joined):
@@ -67,7 +66,7 @@ def keys_of(texts: Sequence[str]) -> NDArray[np.uint64]:
     for sign in SIGN.finditer(joined):
         folded[sign.start()] = ord(sign[0].translate(PLAIN_SIGNS))
     counts = folded != 0
-    places = np.cumsum(counts)  # a letter's place among the letters of the row, from 1
+    places = np.cumsum(counts)  # position of a letter among all letters, from 1
     with np.errstate(over="ignore"):
         weights = np.where(counts, random_weights()[folded] * powers(len(codes) + 1)[places], np.uint64(0))
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weights, dtype=np.uint64)])
@@ -79,14 +78,13 @@ def keys_of(texts: Sequence[str]) -> NDArray[np.uint64]:
 
 
 def pair_keys(sources: NDArray[np.uint64], targets: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """One key for each pair of keys; the order of the two sides counts."""
+    """Combine the keys of the two sides, whose order matters."""
     with np.errstate(over="ignore"):
         return mixed(sources * np.uint64(MULTIPLIER) + targets)
 
 
 def mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Every bit of the result depends on every bit of the hash (the finalizer of splitmix64, Steele et al. 2014); 0
-    stays 0."""
+    """Mix the bits of each hash by the finalizer of splitmix64 (Steele et al. 2014); maps 0 to 0."""
     with np.errstate(over="ignore"):
         hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -106,7 +104,7 @@ TABLES: dict[str, NDArray[np.uint64]] = {}
 
 
 def grown(name: str, base: int, count: int) -> NDArray[np.uint64]:
-    """At least so many powers of the base; kept, since every piece of a corpus asks for as many."""
+    """Return at least `count` powers of the base, cached under a name."""
     if name not in TABLES or len(TABLES[name]) < count:
         factors = np.full(max(count, 1 << 16), base, np.uint64)
         factors[0] = 1
@@ -117,7 +115,7 @@ def grown(name: str, base: int, count: int) -> NDArray[np.uint64]:
 
 @cache
 def random_weights() -> NDArray[np.uint64]:
-    """A number for each code point, the same in every process and on every machine; 0 for none."""
+    """Return a random number for each code point, the same on every machine; 0 for code point 0."""
     weights = mixed(np.arange(1, CODE_POINTS + 1, dtype=np.uint64) * np.uint64(MULTIPLIER))
     weights[0] = 0
     return weights
@@ -125,7 +123,7 @@ def random_weights() -> NDArray[np.uint64]:
 
 @cache
 def folding() -> NDArray[np.uint32]:
-    """For each code point the one that stands for it in a key, 0 for what is no letter, no mark of one and no digit."""
+    """Return for each code point the one that represents it in a key; 0 unless it is a letter, its mark or a digit."""
     table = np.zeros(CODE_POINTS, np.uint32)
     for code in range(0x33480):
         character = chr(code)
@@ -145,15 +143,18 @@ def folding() -> NDArray[np.uint32]:
 
 
 def belongs_to_letters(character: str) -> bool:
-    """Whether it is a mark that makes another letter of one, such as a vowel of Hindi or Thai. The points of Hebrew and
-    Arabic (combining classes 10 to 36) are seldom written, and which picture is meant (variation selectors) is no
-    matter of letters."""
+    """Whether a character is a mark that makes a different letter, such as a vowel of Hindi or Thai.
+
+    False for the points of Hebrew and Arabic (combining classes 10 to 36), which are seldom written, and for variation
+    selectors, which select a glyph.
+    """
     is_mark = unicodedata.category(character) in ("Mn", "Mc")
     return is_mark and not 10 <= unicodedata.combining(character) <= 36 and not "\ufe00" <= character <= "\ufe0f"
 
 
 class Partitions:
-    """Keys of a corpus on disk, in files by their first bits, so that equal ones meet in one file that fits in memory.
+    """Keys of a corpus on disk, partitioned by their first bits, so that equal keys are in one file that fits in
+    memory.
 
     with Partitions(folder) as partitions:
         partitions.append(keys)             # of the pairs 0, 1, 2, ... in this order
@@ -176,7 +177,7 @@ class Partitions:
             file.close()
 
     def append(self, keys: NDArray[np.uint64]) -> None:
-        """The keys of the next pairs; a pair whose key is 0 is like no other."""
+        """Append the keys of the next pairs; pairs with key 0 equal no other."""
         rows = np.stack([keys, np.arange(self.count, self.count + len(keys), dtype=np.uint64)], axis=1)
         self.count += len(keys)
         rows = rows[keys != 0]
@@ -187,11 +188,11 @@ class Partitions:
             file.write(part.tobytes())
 
     def repeated(self) -> Iterator[NDArray[np.int64]]:
-        """The places of the pairs whose key an earlier pair has, one partition after the other."""
+        """Yield the indices of the pairs whose key an earlier pair has, for one partition after another."""
         for file in self.files:
             file.seek(0)
             rows = np.frombuffer(file.read(), np.uint64).reshape(-1, 2)
-            _, first = np.unique(rows[:, 0], return_index=True)  # rows of a partition stand in the order of the corpus
+            _, first = np.unique(rows[:, 0], return_index=True)  # the rows of a partition are in corpus order
             is_first = np.zeros(len(rows), bool)
             is_first[first] = True
             yield np.sort(rows[~is_first, 1].astype(np.int64))

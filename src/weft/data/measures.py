@@ -1,7 +1,7 @@
-"""What can be measured of one text or of a pair of texts: length, scripts, numbers, markup, damage.
+"""Measure texts and pairs of texts: length, scripts, numbers, markup, damage.
 
-Knows no corpus, no threshold and no judgment: `doctor` has these. What is rare is searched for in many texts at once
-(`texts_with`), and characters are counted by table (`count_characters`), so that millions of texts can be measured.
+Thresholds are in `doctor` and `cleaning`. To measure millions of texts, rare patterns are searched in many texts at
+once (`texts_with`), and characters are counted by table (`count_characters`).
 """
 
 import re
@@ -41,10 +41,10 @@ SCRIPTS: dict[str, tuple[tuple[int, int], ...]] = {
     "thai": ((0xE00, 0xE7F),),
     "devanagari": ((0x900, 0x97F),),
 }
-"""The writing systems that are told apart, by ranges of code points; letters of any other count as `letters` alone."""
+"""Scripts that are distinguished, with their code point ranges; letters of other scripts only count as `letters`."""
 
 OTHER, ANY = "other", "any"
-"""Of SCRIPTS none: any script that is not told apart, and all scripts together."""
+"""Pseudo-scripts: any script that is not in SCRIPTS, and all scripts together."""
 
 LANGUAGES_BY_SCRIPTS: dict[tuple[str, ...], str] = {
     ("han",): "zh yue wuu lzh",
@@ -64,10 +64,10 @@ LANGUAGES_BY_SCRIPTS: dict[tuple[str, ...], str] = {
     "rm",
 }
 SCRIPTS_OF_LANGUAGES = {code: scripts for scripts, codes in LANGUAGES_BY_SCRIPTS.items() for code in codes.split()}
-"""What a language is written in, the commonest first; one that is not listed may be written in ANY."""
+"""Language -> its scripts, the commonest first; a language that is not listed has ANY."""
 
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-"""What one program or another takes for the end of a line."""
+"""Characters that some programs take for the end of a line."""
 
 KINDS = (
     *SCRIPTS,
@@ -84,14 +84,14 @@ BITS = {kind: np.uint32(1 << place) for place, kind in enumerate(KINDS)}
 
 
 def script_of(language: str) -> tuple[str, ...]:
-    """The scripts that a language is written in, by its code: zh, zh-Hant, en, pt_BR."""
+    """Return the scripts of a language, given by its code: zh, zh-Hant, en, pt_BR."""
     return SCRIPTS_OF_LANGUAGES.get(code_of(language), (ANY,))
 
 
 def count_characters(texts: Sequence[str]) -> dict[str, NDArray[np.int64]]:
-    """How many characters of each of KINDS every text has, and how many `characters` and `words` in all.
+    """Count the characters of each of KINDS in every text, and all `characters` and `words`.
 
-    A word is a run of letters and digits; each Han and kana character ends one. Each array has an entry a text.
+    A word is a run of letters and digits; each Han and kana character is a word. Each array has one entry per text.
     """
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     ends = np.cumsum(lengths)
@@ -121,7 +121,7 @@ def count_characters(texts: Sequence[str]) -> dict[str, NDArray[np.int64]]:
 
 @cache
 def kinds_of_characters() -> NDArray[np.uint32]:
-    """For each code point the bits of its kinds."""
+    """Return the bits of the kinds of each code point."""
     table = np.zeros(0x110000, np.uint32)
     for code in range(0x33480):
         character = chr(code)
@@ -136,10 +136,10 @@ def kinds_of_characters() -> NDArray[np.uint32]:
     for script, ranges in SCRIPTS.items():
         for first, last in ranges:
             table[first : last + 1] |= BITS[script]
-    # Direction marks and joiners are part of the spelling of some languages, U+200B of Khmer and the like alone.
+    # Direction marks and joiners are part of the spelling of some languages; U+200B is so only in Khmer and the like.
     for character in "\u200b\u2060\ufeff\ufffe\u00ad":
         table[ord(character)] |= BITS["controls"]
-    table[0xE000:0xF900] |= BITS["controls"]  # for private use: nobody else knows what they mean
+    table[0xE000:0xF900] |= BITS["controls"]  # private use
     for character in LINE_BREAKS:
         table[ord(character)] = BITS["line breaks"]
     table[ord("\t")] = 0
@@ -153,10 +153,10 @@ def kinds_of_characters() -> NDArray[np.uint32]:
 
 
 def length(counts: dict[str, NDArray[np.int64]], language: str) -> NDArray[np.int64]:
-    """The length of each text as its readers count: characters of Chinese and Japanese, words of other languages, which
-    are guessed from the letters where nothing divides them, as in Thai.
+    """Return the length of each text: characters of Chinese and Japanese, words of other languages.
 
-    White space and punctuation count nowhere.
+    Words are estimated from the letters in languages without spaces, such as Thai. White space and punctuation are not
+    counted.
     """
     if not is_written_without_spaces(language):
         return counts["words"]
@@ -173,9 +173,9 @@ Universal Declaration of Human Rights."""
 
 
 def share_of_script(counts: dict[str, NDArray[np.int64]], language: str) -> NDArray[np.float64]:
-    """Which share of each text is in the language's own script, 1 where a text has no letters.
+    """Return the share of each text in the script of the language, 1 for texts without letters.
 
-    Two Han characters weigh as much as five letters, so that one long foreign name does not outweigh a sentence.
+    Two Han characters weigh as much as five letters, so that a long foreign name does not outweigh a sentence.
     """
     if script_of(language) == (ANY,):
         return np.ones(len(counts["letters"]))
@@ -187,17 +187,17 @@ def share_of_script(counts: dict[str, NDArray[np.int64]], language: str) -> NDAr
 
 
 def of_script(counts: dict[str, NDArray[np.int64]], script: str) -> NDArray[np.int64]:
-    """How many letters of a script each text has."""
+    """Return the number of letters of a script in each text."""
     if script == OTHER:
         return np.maximum(counts["letters"] - sum(counts[listed] for listed in SCRIPTS), 0)
     return counts[script]
 
 
-# What is rare
+# Rare patterns
 
 
 def texts_with(pattern: re.Pattern[str], texts: Sequence[str]) -> NDArray[np.int64]:
-    """The places of the texts in which the pattern is found; it must not match a line break."""
+    """Return the indices of the texts that match a pattern; it must not match a line break."""
     joined = "\n".join(texts)
     if joined.count("\n") != len(texts) - 1:
         joined = "\n".join(text.replace("\n", " ") for text in texts)
@@ -223,7 +223,7 @@ REPETITION = re.compile(
     r"|\b(\w{2,20}+)(?:(?:[^\S\n]|[,.!?、，。！？])++\2\b){3,}"
     r"|(?=[\u4e00-\u9fff]{8})([\u4e00-\u9fff]{2,6})\3{3,}"
 )
-"""One letter eight times in a row, or one word four times. A letter looks back at the first: twice as fast."""
+"""One letter eight times in a row, or one word four times. The lookbehind makes it twice as fast."""
 
 WESTERN_RUN = re.compile(
     "[\x80-\xff\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u2026\u2030\u2039\u203a\u20ac\u2122]{2,}"
@@ -232,10 +232,10 @@ EASTERN_RUN = re.compile(r"[^\x00-\xff]{3,}")
 
 
 def has_mojibake(text: str) -> bool:
-    """Whether bytes were read in another encoding than they were written in.
+    """Whether a text was decoded with the wrong encoding.
 
-    That is so where text holds U+FFFD; where a run of Western signs, written back as Windows-1252 or Latin-1, is good
-    UTF-8 ("â€™" for ’); where a run of Han characters, written back as GB 18030, is good UTF-8 (浣犲ソ for 你好).
+    True if it has U+FFFD, or a run of Western characters that is valid UTF-8 when encoded as Windows-1252 or Latin-1
+    ("â€™" for ’), or a run of Han characters that is valid UTF-8 when encoded as GB 18030 (浣犲ソ for 你好).
     """
     if "\ufffd" in text or "锟斤拷" in text:
         return True
@@ -246,9 +246,9 @@ def has_mojibake(text: str) -> bool:
 
 
 def is_utf8_read_as_western(run: str, after: str) -> bool:
-    """Whether a run begins with the bytes of UTF-8; its end may be good text that follows without a space.
+    """Whether a run begins with bytes of UTF-8; its end may be good text that follows without a space.
 
-    `after` is the character behind the run, if there is one.
+    `after` is the character after the run, if there is one.
     """
     data = b"".join(western_byte(character) for character in run)
     try:
@@ -260,18 +260,18 @@ def is_utf8_read_as_western(run: str, after: str) -> bool:
         return run[0] not in LETTERS_BEFORE_SIGNS or not are_signs
     if good != 2:
         return good > 3
-    # One letter of two bytes is also how a capital, or a ß, stands before a sign: „zum Spaß“, BLESSÉ…
+    # A letter of two bytes also looks like a capital or ß before punctuation: „zum Spaß“, BLESSÉ…
     follows = (run[2:] + after)[:1]
     return run[0] in FIRST_OF_LETTERS and (run[1] not in CLOSING_SIGNS or follows.isalpha())
 
 
 FIRST_OF_LETTERS = "ÂÃÄÅÎÏÐÑ×ØÙ"
-"""What the first bytes of Latin, Greek, Cyrillic, Hebrew and Arabic letters are read as."""
+"""Characters as which the first bytes of Latin, Greek, Cyrillic, Hebrew and Arabic letters are decoded."""
 CLOSING_SIGNS = "‘’“”…–—›»™•€²³"
-"""What good text may have behind such a letter; „ and ‚ open, and stand for the second byte of ń and ł."""
+"""Signs that good text may have after such a letter; „ and ‚ open, and are the second byte of ń and ł."""
 LETTERS_BEFORE_SIGNS = "àáâãäåæçèéêëìíîï"
 SIGNS_IN_A_ROW = frozenset("\u00a0«»‹›‘’“”„…–—°·")
-"""Of these good text has two behind such a letter, which would be the first byte of three: „Café“…, « là\u00a0»."""
+"""Signs of which good text may have two after one of LETTERS_BEFORE_SIGNS: „Café“…, « là\u00a0»."""
 OPENING_SIGNS = "«‹„"
 
 
@@ -283,19 +283,19 @@ def western_byte(character: str) -> bytes:
 
 
 def is_utf8_read_as_gb(run: str) -> bool:
-    """The bytes of Chinese text in GB 18030 are good UTF-8 by chance alone, hardly ever for three characters."""
+    """Whether a run is valid UTF-8 when encoded as GB 18030; Chinese text hardly ever is for three characters."""
     read = run.encode("gb18030", "replace").decode("utf-8", "replace")
     good = sum("\u3000" <= character < "\ufff0" for character in read)
     return good >= 2 and good > 2 * read.count("\ufffd")
 
 
 def texts_with_mojibake(texts: Sequence[str]) -> list[int]:
-    """The places of the texts that `has_mojibake`; looks closely only at those that can."""
+    """Return the indices of the texts that `has_mojibake`, which is only called for candidates."""
     suspects: list[int] = np.union1d(texts_with(WESTERN_RUN, texts), texts_with(SUSPICIOUS_HAN, texts)).tolist()
     return [place for place in suspects if has_mojibake(texts[place])]
 
 
-# Han characters that UTF-8 bytes of Chinese text become under GB 18030, and that hardly any text holds otherwise.
+# Han characters that UTF-8 bytes of Chinese text become under GB 18030, and that are rare otherwise.
 SUSPICIOUS_HAN = re.compile("[\ufffd\ue000-\uf8ff锟浣犲鎴戜绛鏄鐨勪鍒涓澶鍙鍦閭杩欒鏃鏂鎵鍥鍚嬬銆傛锛]")
 
 
@@ -306,15 +306,15 @@ HAN_OR_KANA = f"\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003347f{KAN
 
 @cache
 def token_pattern() -> re.Pattern[str]:
-    """Vowels of Hindi and Thai are marks behind a letter."""
+    """A Han or kana character, or a run of letters; vowels of Hindi and Thai are marks after a letter."""
     letter = rf"[^\W_{HAN_OR_KANA}]"
     return re.compile(rf"[{HAN_OR_KANA}]|{letter}+(?:[{mark_ranges()}]+{letter}*)*")
 
 
 def tokens(text: str) -> list[str]:
-    """The words of a text as they are compared: NFKC, Traditional to Simplified, lower case, no punctuation.
+    """Return the words of a text for comparison: NFKC, Traditional to Simplified, lower case, no punctuation.
 
-    Chinese and Japanese are cut into characters.
+    Chinese and Japanese are split into characters.
     """
     if not text.isascii():
         text = converter("t2s").convert(unicodedata.normalize("NFKC", text))
@@ -322,8 +322,11 @@ def tokens(text: str) -> list[str]:
 
 
 def may_be_alike(sources: Sequence[str], targets: Sequence[str], languages: tuple[str, str]) -> NDArray[np.bool_]:
-    """Of which texts a translation may have the same `tokens`: between Chinese and Japanese, or Traditional and
-    Simplified, of those that differ as written, and of those without kana that are as short as a name."""
+    """Return a mask of the pairs whose translation may have the same `tokens`.
+
+    True only between Chinese and Japanese, or Traditional and Simplified, for pairs that differ as written and for
+    pairs without kana that are as short as a name.
+    """
     if not all(map(is_in_words_of_characters, languages)):
         return np.zeros(len(sources), np.bool_)
     pairs = zip(sources, targets, strict=True)
@@ -362,7 +365,7 @@ FUNCTION_WORDS = {
     "nl": "de het een en is niet ik je hij zij wij van op te dat die voor met aan zijn er maar om ook als bij naar "
     "of wat dit was heeft hebben deze mijn in u waar nog nooit moet haar hun geen meer kunt uit worden",
 }
-"""The commonest words of the languages in Latin script that are told apart."""
+"""The commonest words of the languages in Latin script that are distinguished."""
 
 SHARED_WORDS = {
     "de": "all alle da her hier na per plus so will d i s",
@@ -372,19 +375,18 @@ SHARED_WORDS = {
     "pt": "come como desde esta la las lo los me nos ou sobre te ti todos tu",
     "nl": "alle been des had her hier les let me over plus we wie d i m s t",
 }
-"""Words that a language has too, though they are so common in another that they stand in that one's list: in a text of
-either they say nothing."""
+"""Words of a language that are in the list of another one, where they are common; they do not tell the two apart."""
 
 ENGLISH_TOO = (
     "die war hat den mit bin dem des come met van son per ha ho la los las el plus pour par con al non um er os om ma "
     "mon com te mi se"
 )
-"""Words of the other lists that ordinary English has too, or its names."""
+"""Words of the other lists that also occur in English, or in English names."""
 
 
 @cache
 def voters(own: str) -> dict[str, frozenset[str]]:
-    """Language -> its words that vote beside a text in `own`: none of that one's; of single letters, English ones."""
+    """Language -> its words that vote against `own`: none of the words of `own`, single letters only of English."""
     return {
         language: frozenset(word for word in words.split() if len(word) > 1 or language == "en") - own_words(own)
         for language, words in FUNCTION_WORDS.items()
@@ -394,30 +396,30 @@ def voters(own: str) -> dict[str, frozenset[str]]:
 
 @cache
 def foreign_words(own: str) -> frozenset[str]:
-    """Of these words those that hardly stand in a text in `own` by chance; the rest vote with them alone."""
+    """The words of `voters` that hardly occur in `own` by chance; the others only vote together with these."""
     by_chance = ENGLISH_TOO.split() if own == "en" else []
     return frozenset(word for words in voters(own).values() for word in words if len(word) > 1).difference(by_chance)
 
 
 @cache
 def own_words(own: str) -> frozenset[str]:
-    """The words that say nothing against a text in this language."""
+    """The words that do not vote against this language."""
     return frozenset((FUNCTION_WORDS[own] + " " + SHARED_WORDS.get(own, "")).split())
 
 
 ADDRESS = re.compile(r"[A-Za-z]{2,10}+://\S+|\bwww\.\S+|[\w.+-]{1,64}+@\S+")
 WORD = re.compile(r"[^\W\d_]+")
 LEAST_SHARE = 0.125
-"""Of the words of a text, those that vote for another language are at least so many."""
+"""Least share of the words of a text that vote for another language."""
 
 
 def other_language(text: str, words: Sequence[str], language: str) -> str | None:
-    """The language in Latin script that a text is in rather than in `language`; None where unknown.
+    """Return the language in Latin script that a text is in instead of `language`; None if there is none.
 
-    Its different function words vote, but for those in addresses: for another language those that this one lacks, and
-    more of them than this one has that the other lacks. Two are enough; one alone, or with words that English has too,
-    may be of a name, and is enough where this language has none and a word in lower case has a letter beyond a to z or,
-    with such words, is no function word. `words` are the text's `tokens`.
+    Different function words vote, except those in addresses. Another language needs more words that `language` lacks
+    than the text has words of `language` that the other lacks. Two such words suffice. A single one may be part of a
+    name; it suffices if the text has no word of `language`, and a lower-case word with a letter beyond a to z (or, if
+    ENGLISH_TOO words vote with it, any other lower-case word). `words` are the text's `tokens`.
     """
     own = code_of(language)
     if own not in FUNCTION_WORDS or foreign_words(own).isdisjoint(words):
@@ -446,7 +448,7 @@ HOLDS_A_NUMBER = {
 def pairs_with_other_numbers(
     sources: Sequence[str], targets: Sequence[str], source_language: str, target_language: str
 ) -> dict[int, list[float]]:
-    """The places of the pairs of which one side holds a number that the other lacks, and those numbers."""
+    """Return the pairs in which one side has a number that the other lacks: index -> those numbers."""
     holding = [
         texts_with(HOLDS_A_NUMBER["zh" if is_chinese(language) else "en"], texts)
         for texts, language in ((sources, source_language), (targets, target_language))

@@ -1,7 +1,7 @@
-"""Noise on texts that somebody might really type: what a model that knows only clean sentences is tested with.
+"""Noise on texts, like real typing errors, to test the robustness of a model.
 
-What becomes of a text is a function of (kind, seed, number of the text) alone. Noise for training, on pieces and drawn
-anew for every epoch, is in augmentation.py.
+The noise on a text depends only on (kind, seed, number of the text). Noise for training, on pieces and drawn anew for
+every epoch, is in augmentation.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from weft.text.chinese import convert_script, is_chinese
 from weft.text.sentence_splitting import joins_without_space
 
 SHARE = 0.1
-"""How many of a text's letters typos and dropped characters hit; one at least."""
+"""Share of the letters of a text that typos and dropped characters change; at least one letter."""
 
 GREETINGS = {"zh": ("你好，", "，你好"), "en": ("Hello, ", ", hello")}
-"""What is put before and after a text, by its language; of another language in English."""
+"""Language -> what is put before and after a text; other languages get the English one."""
 
 
 def typos(text: str, random: Random) -> str:
-    """Letters that change places with the one behind them."""
+    """Swap some letters with the next one."""
     characters = list(text)
     places = [
         place for place, (one, other) in enumerate(pairwise(text)) if one.isalnum() and other.isalnum() and one != other
@@ -31,7 +31,7 @@ def typos(text: str, random: Random) -> str:
 
 
 def dropped_characters(text: str, random: Random) -> str:
-    """Letters that are left out; one stays in any case."""
+    """Delete some letters, but not the only one."""
     places = [place for place, character in enumerate(text) if character.isalnum()]
     left_out = set(chosen(places, random)) if len(places) > 1 else set()
     return "".join(character for place, character in enumerate(text) if place not in left_out)
@@ -43,7 +43,7 @@ def chosen(places: Sequence[int], random: Random) -> list[int]:
 
 
 def other_script(text: str) -> str:
-    """Traditional for Simplified; Simplified for what is not changed by that."""
+    """Convert to Traditional, or to Simplified if the text is Traditional already."""
     traditional = convert_script(text, "traditional")
     return traditional if traditional != text else convert_script(text, "simplified")
 
@@ -53,7 +53,7 @@ def with_greeting_before(text: str, language: str) -> str:
 
 
 def with_greeting_after(text: str, language: str) -> str:
-    """Between the text and the signs that end it."""
+    """Insert the greeting before the final punctuation."""
     said = text.rstrip(".!?。！？…")
     return said + greetings(language)[1] + (text[len(said) :] or "")
 
@@ -63,7 +63,7 @@ def greetings(language: str) -> tuple[str, str]:
 
 
 def noises_of(language: str) -> dict[str, Callable[[str, Random], str]]:
-    """The kinds of noise that there are for sources of this language, each from a text to another."""
+    """Return the kinds of noise for sources of this language: name -> function of a text."""
     return {
         "typos": typos,
         "dropped characters": dropped_characters,
@@ -76,11 +76,11 @@ def noises_of(language: str) -> dict[str, Callable[[str, Random], str]]:
 
 
 def noisy(texts: Sequence[str], kind: str, language: str, seed: int) -> list[str]:
-    """The texts with one kind of noise of `noises_of`."""
+    """Return the texts with one kind of noise of `noises_of`."""
     change = noises_of(language)[kind]
     return [change(text, Random(f"{seed} {kind} {number}")) for number, text in enumerate(texts)]
 
 
 def joined(first: str, second: str, language: str) -> str:
-    """Two sentences as one text; of Chinese and Japanese without a space between."""
+    """Join two sentences to one text, without a space in Chinese and Japanese."""
     return ("" if joins_without_space(language) else " ").join((first, second))

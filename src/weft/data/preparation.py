@@ -1,8 +1,8 @@
-"""The pairs of a corpus, cleaned on all cores: files -> clean pairs on disk, and what each rule removed.
+"""Clean the pairs of a corpus on all cores: files -> clean pairs on disk, with counts of what each rule removed.
 
-Memory stays flat however large the corpus is: files are read in pieces, pieces are judged in other processes, what is
-kept lies on disk, and duplicates are found by keys on disk (keys.py). The result does not depend on how many processes
-there are. Knows no tokenizer.
+Memory use does not grow with the corpus: files are read in pieces, pieces are judged in other processes, the pairs are
+kept on disk, and duplicates are found by keys on disk (keys.py). The result does not depend on the number of processes.
+Knows no tokenizer.
 """
 
 import math
@@ -36,12 +36,12 @@ from weft.errors import CorpusError, Problem
 from weft.text.normalization import is_blank
 
 MOST_EXAMPLES = 20
-"""Removed pairs of each rule that are kept to be looked at."""
+"""Removed pairs of each rule that are kept as examples."""
 
 
 @dataclass
 class Removed:
-    """What cleaning takes away: how many pairs each rule, and the first of them."""
+    """The number of pairs that each rule removed, and the first of them."""
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[Example]] = field(default_factory=dict)
@@ -58,14 +58,14 @@ class Removed:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The keys of the two sides of pairs that must not be trained on, sorted."""
+    """Sorted keys of the two sides of held-out pairs, which must not be trained on."""
 
     sources: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     targets: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
 
     @classmethod
     def of(cls, sources: Sequence[str], targets: Sequence[str], *, in_one_language: bool = False) -> "HeldOut":
-        """Where both sides are `in_one_language` a pair may not be known the other way round either."""
+        """Make the keys of these pairs; `in_one_language` also compares sources with targets."""
         source, target = (keys[keys != 0] for keys in (np.unique(keys_of(texts)) for texts in (sources, targets)))
         if in_one_language:
             source = target = np.union1d(source, target)
@@ -77,11 +77,11 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class CleanPiece:
-    """Some clean pairs of one entry of the recipe, with the lines of its file that they stand in."""
+    """Clean pairs of one entry of the recipe, with their line numbers."""
 
     entry: int
     first: int
-    """How many pairs of the corpus come before."""
+    """Index of the first pair in the corpus."""
     lines: list[int]
     sources: list[str]
     targets: list[str]
@@ -91,25 +91,25 @@ class CleanPiece:
 
 @dataclass(frozen=True)
 class CleanCorpus:
-    """Clean pairs that lie in a scratch folder."""
+    """Clean pairs in a scratch folder."""
 
     folder: Path
     entries: tuple[CorpusEntry, ...]
     read: int
-    """Pairs in the files, those with an empty side not counted."""
+    """Number of pairs in the files, without those with an empty side."""
     dropped_empty: int
     removed: Removed
     leaks: Leaks
     rows: tuple[int, ...]
-    """Pairs of each entry that were written ..."""
+    """Number of pairs of each entry that were written."""
     repeated: NDArray[np.bool_]
-    """... and for each of them whether it does not count, since an earlier one is the same."""
+    """Whether each of these pairs is a duplicate of an earlier one, and is skipped."""
 
     def __len__(self) -> int:
         return len(self.repeated) - int(self.repeated.sum())
 
     def pieces(self, at_once: int = 10_000) -> Iterator[CleanPiece]:
-        """The pairs in the order of the files."""
+        """Yield the pairs in the order of the files."""
         before: CleanPiece | None = None
         for piece in self._pieces(at_once):
             if before is not None:
@@ -120,7 +120,7 @@ class CleanCorpus:
             yield before
 
     def sample(self, most: int) -> ParallelText:
-        """At most so many of the pairs, evenly spread, all of them if they are as few."""
+        """Return at most `most` of the pairs, evenly spread."""
         stride = max(1, math.ceil(len(self) / most))
         text = ParallelText([], [], {})
         lines: list[list[int]] = [[] for _ in self.entries]
@@ -145,11 +145,11 @@ class CleanCorpus:
 
     @property
     def names(self) -> list[str]:
-        """How each entry is called."""
+        """A distinct name for each entry."""
         return different_names(self.entries)
 
     def repeated_examples(self) -> Iterator[Example]:
-        """The pairs that do not count."""
+        """Yield the pairs that are skipped as duplicates."""
         names = self.names
         for entry, lines, is_repeated in self._rows(10_000):
             for place in np.flatnonzero(is_repeated).tolist():
@@ -166,7 +166,7 @@ class CleanCorpus:
 
 
 def rows_of(folder: Path, entry: int) -> Path:
-    """The file with the clean pairs of an entry: number of the line, source, target."""
+    """The file with the clean pairs of an entry: line number, source, target."""
     return folder / f"{entry}.tsv"
 
 
@@ -180,10 +180,10 @@ def clean(
     held_out: HeldOut | None = None,
     each: Each = map,
 ) -> CleanCorpus:
-    """Read the pairs of these entries and keep the good ones in the folder `scratch`; without `cleaning` all of them.
+    """Read the pairs of these entries and write those that pass `cleaning` to the folder `scratch`; None passes all.
 
-    `each` is `map`, or works in other processes (`workers`). Raises CorpusError that names every file and line that is
-    wrong, of a file the first MOST_PROBLEMS or somewhat more.
+    `each` is `map`, or a map over other processes (see `workers`). Raises CorpusError that names every wrong line, at
+    least the first MOST_PROBLEMS of a file.
     """
     sources = as_entries(entries)
     removed, leaks, problems, rows = Removed(), Leaks(), [], [0] * len(sources)
@@ -217,12 +217,12 @@ def clean(
 
 
 def of_tag(keys: NDArray[np.uint64], tag: str | None) -> NDArray[np.uint64]:
-    """Keys of pairs behind a tag: the same pair behind another one teaches something else."""
+    """Make keys depend on the tag: pairs with different tags are not duplicates."""
     return keys if tag is None else np.where(keys == 0, keys, mixed(keys ^ keys_of([tag])))
 
 
 def problems_of(entries: Sequence[str | CorpusEntry], config: DataConfig, root: Path) -> list[Problem]:
-    """What is wrong with the lines of these entries."""
+    """Return what is wrong with the lines of these entries."""
     problems = []
     sources = as_entries(entries)
     for entry, name in zip(sources, different_names(sources), strict=True):
@@ -239,7 +239,7 @@ def in_file(error: CorpusError) -> list[Problem]:
 
 
 def judged_pieces(judge: "Judge", entry: CorpusEntry, root: Path, each: Each) -> Iterator["Judged"]:
-    """What comes of each piece of an entry; raises CorpusError at the end where any line is wrong."""
+    """Yield the result for each piece of an entry; raises CorpusError at the end if any line is wrong."""
     reading, pairs = Reading(judge.subject), 0
     parse, pieces = open_entry(entry, judge.config, root, reading)
     for judged in each(partial(judge, parse), pieces):
@@ -253,12 +253,12 @@ def judged_pieces(judge: "Judge", entry: CorpusEntry, root: Path, each: Each) ->
         raise CorpusError(judge.subject, [Problem("the whole file", "contains no sentence pair")])
 
 
-# What is done with a piece, in whatever process
+# Work on a piece, in any process
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of a piece: the rows of the pairs that stay and their keys, and what became of the others."""
+    """The result for a piece: rows and keys of the pairs that are kept, and counts of the others."""
 
     rows: list[str]
     keys: NDArray[np.uint64]
@@ -313,7 +313,7 @@ class Judge:
         )
 
     def broken_rules(self, sources: list[str], targets: list[str], leaks: NDArray[np.bool_]) -> list[str | None]:
-        """For each pair the first rule that removes it."""
+        """Return for each pair the first rule that removes it, or None."""
         if self.cleaning is None:
             return [None] * len(sources)
         names = [None, *RULES, "leaks"]
@@ -324,5 +324,5 @@ class Judge:
 
 
 def one_line(text: str) -> str:
-    """The text as a cell of a table; its tokenizer will see a space there anyway."""
+    """Replace tabs and line feeds by spaces, as normalization does later."""
     return text.replace("\t", " ").replace("\n", " ") if "\t" in text or "\n" in text else text

@@ -1,11 +1,11 @@
-"""One corpus -> files to train on, to choose by and to test on, none of which knows a sentence of the others.
+"""Split a corpus into files for training, validation and test that share no sentence.
 
-A pair is held out only where neither of its two sides stands in another pair of the corpus, by the keys of `keys.py`:
-training then holds no sentence of it, and loses no pair for that. Which of these pairs are held out is drawn by their
-text and the seed, not by their place: the same corpus in another order is split in the same way, and one that has grown
-keeps most of what was held out.
+A pair can be held out only if neither of its sides occurs in another pair, compared by the keys of `keys.py`: then
+training has no sentence of it, and loses no pair. The held-out pairs are drawn by their text and the seed, not by their
+position: the same corpus in another order is split in the same way, and a corpus that has grown keeps most of what was
+held out.
 
-The files are read twice; of a pair 25 bytes are kept in memory.
+The files are read twice; 25 bytes of each pair are kept in memory.
 """
 
 import os
@@ -33,21 +33,21 @@ Keys = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Split:
-    """How many pairs each part has, and how many went into none."""
+    """Number of pairs of each part, and of those in no part."""
 
     pairs: Mapping[str, int]
     copies: int
-    """Further copies of a pair that is held out."""
+    """Further copies of held-out pairs."""
     dropped_empty: int
 
 
 def split(
     entries: Sequence[CorpusEntry], layout: Layout, folder: Path, held_out: Mapping[str, int], *, seed: int
 ) -> Split:
-    """Make the folder with `train.tsv` and a TSV of so many pairs for each part that is held out.
+    """Make the folder with `train.tsv` and a TSV for each held-out part; `held_out` maps its name to its size.
 
-    Raises CorpusError with every line that is wrong, and UsageError where fewer pairs than that can be held out, or
-    where the folder is there already. In both cases nothing was written.
+    Raises CorpusError with every wrong line, and UsageError if too few pairs can be held out or the folder exists. In
+    both cases nothing is written.
     """
     refuse_existing_folder(folder)
     sources, targets = read_keys(entries, layout)
@@ -63,7 +63,7 @@ def split(
         os.rename(staged, folder)
         sync(folder.resolve().parent)
     except OSError as error:
-        raise WeftError(f"{folder} could not be written: {error.strerror}") from error
+        raise WeftError(f"cannot write {folder}: {error.strerror}") from error
     finally:
         shutil.rmtree(staged, ignore_errors=True)
     counts = np.bincount(part_of + 1, minlength=len(names) + 1).tolist()
@@ -73,10 +73,10 @@ def split(
 def choose(
     sources: Keys, targets: Keys, sizes: Sequence[int], seed_keys: Sequence[Keys], *, in_one_language: bool = False
 ) -> NDArray[np.int8]:
-    """For each pair its part: 0 to train on, 1 ... len(sizes) held out, -1 for a copy of a pair that is held out.
+    """Return the part of each pair: 0 for training, 1 ... len(sizes) held out, -1 for a copy of a held-out pair.
 
-    Every part draws its own numbers, so that the size of one hardly moves another. Where both sides are
-    `in_one_language`, a sentence may stand on either side of other pairs.
+    Every part draws its own numbers, so that the size of one hardly changes another. `in_one_language` compares each
+    side with both sides of the other pairs.
     """
     keys = pair_keys(sources, targets)
     _, first = np.unique(keys, return_index=True)
@@ -88,8 +88,8 @@ def choose(
     free = first[stands_alone & (targets[first] != 0)]
     if len(free) < sum(sizes) or len(first) == sum(sizes):
         raise UsageError(
-            f"{sum(sizes):,} pairs cannot be held out: of {len(first):,} different pairs {len(free):,} have two sides "
-            "that stand in no other pair, and some have to be left to train on; ask for fewer"
+            f"cannot hold out {sum(sizes):,} pairs: of {len(first):,} different pairs only {len(free):,} have sides "
+            "that occur in no other pair, and some must be left to train on; ask for fewer"
         )
     part_of = np.zeros(len(keys), np.int8)
     for number, (size, seed_key) in enumerate(zip(sizes, seed_keys, strict=True), start=1):
@@ -109,7 +109,7 @@ def occurs_once(keys: Keys) -> NDArray[np.bool_]:
 
 
 def occur_in_no_other(sources: Keys, targets: Keys) -> NDArray[np.bool_]:
-    """Whether neither side of a pair stands on either side of another one."""
+    """Whether neither side of a pair occurs on any side of another pair."""
     known, counts = np.unique(np.concatenate([sources, targets[targets != sources]]), return_counts=True)
     once = known[counts == 1]
     return np.isin(sources, once) & np.isin(targets, once)
@@ -120,7 +120,7 @@ def seed_key(seed: int, part: str) -> Keys:
 
 
 def read_keys(entries: Sequence[CorpusEntry], layout: Layout) -> tuple[Keys, Keys]:
-    """The keys of the two sides of all pairs without an empty side."""
+    """Return the keys of the two sides of all pairs without an empty side."""
     keys: list[tuple[Keys, Keys]] = []
     problems: list[Problem] = []
     for entry in entries:
@@ -140,7 +140,7 @@ def read_keys(entries: Sequence[CorpusEntry], layout: Layout) -> tuple[Keys, Key
 def write_parts(
     entries: Sequence[CorpusEntry], layout: Layout, folder: Path, names: Sequence[str], part_of: NDArray[np.int8]
 ) -> int:
-    """Write the pairs that were read a second time into their parts; returns how many have an empty side."""
+    """Read the pairs again and write them into their parts; return the number of pairs with an empty side."""
     place = empty = 0
     changed = CorpusError("the corpus", [Problem("the files", "changed while they were read; run the command again")])
     with ExitStack() as stack:
@@ -170,13 +170,13 @@ def write_parts(
 
 
 def column_names(layout: Layout) -> tuple[str, str]:
-    """Of the files that are written: those of the languages, or where both sides have one, of what stands in them."""
+    """The header of the written files: the language codes, or "source" and "target" if they are equal."""
     return (layout.source, layout.target) if layout.source != layout.target else ("source", "target")
 
 
 def read(entry: CorpusEntry, layout: Layout) -> Iterator[list[tuple[str, str]]]:
-    """The pairs of an entry, piece by piece; raises CorpusError at the end where any line is wrong."""
-    reading = Reading(file_names(entry)[0], "name the columns by --columns, or say --no-header")
+    """Yield the pairs of an entry, piece by piece; raises CorpusError at the end if any line is wrong."""
+    reading = Reading(file_names(entry)[0], "name the columns with --columns, or use --no-header")
     parse, pieces = open_files(entry, layout, Path(), reading)
     for piece in pieces:
         yield [(source, targets[0]) for _, source, targets in parse(piece, reading)]

@@ -1,11 +1,11 @@
-"""TMX 1.4, the exchange format of translation memories: its units to pairs of strings.
+"""Read TMX 1.4, the exchange format of translation memories.
 
     <tmx version="1.4"><header srclang="zh" .../><body>
       <tu><tuv xml:lang="zh"><seg>你好。</seg></tuv><tuv xml:lang="en"><seg>Hello.</seg></tuv></tu>
     </body></tmx>
 
-Such files come from anywhere. The parser reads no other file, expands no entity but the five of XML, and keeps one unit
-in memory at a time; how much it reads, how deep elements nest and how long a text is have bounds.
+TMX files are untrusted. The parser reads no other file, expands only the five entities of XML, and keeps one unit in
+memory at a time. File size, nesting depth and text length are bounded.
 """
 
 from collections.abc import Iterator
@@ -22,23 +22,23 @@ from weft.text.normalization import is_blank
 LARGEST = 2**30
 """Bytes of a file, unzipped."""
 DEEPEST = 32
-"""Elements inside each other; those of TMX are about ten."""
+"""Nested elements; TMX has about ten levels."""
 LONGEST = 100_000
 """Characters of one text."""
 MOST_PAIRS = 100
-"""Of one unit: each of its texts in one language with each in the other."""
+"""Most pairs of one unit, which pairs each of its texts in one language with each in the other."""
 READ_AT_ONCE = 2**16
 
 CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
-"""Elements that hold the markup of some other format rather than text."""
+"""Elements that hold markup of another format instead of text."""
 
 
 def read_tmx(path: Path, languages: tuple[str, str], reading: Reading) -> Iterator[Row]:
-    """The pairs of a TMX file, .gz too, with the line where each unit begins; what is wrong is noted in `reading`.
+    """Yield the pairs of a TMX file (.gz too) with the first line of their unit; problems are added to `reading`.
 
-    Of a unit with several texts in a language every pairing is one. A unit that lacks one of the languages is left out;
-    where all do, that is a problem. Raises CorpusError at once for a file that is no XML, declares or needs entities,
-    or is beyond the bounds.
+    A unit with several texts in a language gives every combination. A unit that lacks one of the languages is skipped;
+    it is a problem if all do. Raises CorpusError at once for a file that is not XML, declares or needs entities, or
+    exceeds the bounds.
     """
     units = Units(languages, reading)
     size = 0
@@ -46,7 +46,7 @@ def read_tmx(path: Path, languages: tuple[str, str], reading: Reading) -> Iterat
         while data := file.read(READ_AT_ONCE):
             size += len(data)
             if size > LARGEST:
-                units.refuse(f"the file has more than {LARGEST:,} bytes; divide it")
+                units.refuse(f"the file has more than {LARGEST:,} bytes; split it")
             yield from units.feed(data)
     yield from units.feed(b"", is_last=True)
     units.note_absent_languages()
@@ -54,19 +54,19 @@ def read_tmx(path: Path, languages: tuple[str, str], reading: Reading) -> Iterat
 
 @dataclass
 class Unit:
-    """A <tu> that is being read: the line where it begins, and the texts of each of its languages."""
+    """A <tu> that is being read: its first line, and its (language, text) pairs."""
 
     line: int
     texts: list[tuple[str, str]] = field(default_factory=list)
 
 
 class Units:
-    """Takes the bytes of a file piece by piece and gives the pairs that came to their end with each."""
+    """Parses the bytes of a file piece by piece, and returns the pairs of the units that each piece completes."""
 
     def __init__(self, languages: tuple[str, str], reading: Reading) -> None:
         self.languages, self.reading = languages, reading
         self.open: list[str] = []
-        """The elements around the present place."""
+        """The elements that enclose the current position."""
         self.unit: Unit | None = None
         self.language = ""
         self.has_segment = False
@@ -90,11 +90,11 @@ class Units:
         try:
             self.parser.Parse(data, is_last)
         except expat.ExpatError as error:
-            self.refuse(f"is no XML: {expat.errors.messages[error.code]}", error.lineno)
+            self.refuse(f"is not XML: {expat.errors.messages[error.code]}", error.lineno)
         except (LookupError, ValueError) as error:
             if self.open or self.seen:
                 raise
-            # No element has been read: it is about the encoding that the first line names.
+            # No element has been read yet, so the error concerns the encoding named in the first line.
             self.refuse(f"cannot be read: {error}; save it in UTF-8")
         found, self.found = self.found, []
         return found
@@ -102,7 +102,7 @@ class Units:
     def note_absent_languages(self) -> None:
         if self.has_pairs or self.reading.problems:
             return
-        there = f"the languages in it are {', '.join(self.seen)[:200]}" if self.seen else "it has no <tuv> at all"
+        there = f"the file has {', '.join(self.seen)[:200]}" if self.seen else "the file has no <tuv>"
         self.reading.add(1, f"no unit has both {self.languages[0]} and {self.languages[1]}; {there}")
 
     def refuse(self, what: str, line: int | None = None) -> None:
@@ -112,12 +112,12 @@ class Units:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self.open.append(name)
         if len(self.open) > DEEPEST:
-            self.refuse(f"has elements inside each other, more than {DEEPEST} of them; that is no TMX")
+            self.refuse(f"has more than {DEEPEST} nested elements; this is not TMX")
         if len(self.open) == 1 and name != "tmx":
-            self.refuse(f"begins with <{name[:40]}>; a translation memory begins with <tmx>")
+            self.refuse(f"starts with <{name[:40]}>; a translation memory starts with <tmx>")
         if name == "tu":
             if self.unit is not None:
-                self.refuse("has a <tu> inside a <tu>; end the one before it")
+                self.refuse("has a <tu> inside a <tu>; close the first one")
             self.unit = Unit(self.parser.CurrentLineNumber)
         elif name == "tuv":
             self.language = attributes.get("xml:lang", attributes.get("lang", ""))
@@ -134,7 +134,7 @@ class Units:
             return
         self.length += len(text)
         if self.length > LONGEST:
-            self.refuse(f"a text has more than {LONGEST:,} characters; divide it")
+            self.refuse(f"a text has more than {LONGEST:,} characters; split it")
         self.segment.append(text)
 
     def _end(self, name: str) -> None:
@@ -160,7 +160,7 @@ class Units:
         if (pairs := len(sides[0]) * len(sides[1])) > MOST_PAIRS:
             counts = " and ".join(f"{len(side):,} in {code}" for side, code in zip(sides, self.languages, strict=True))
             what = (
-                f"a unit has {counts}, which make {pairs:,} pairs; divide it, so that each makes {MOST_PAIRS} at most"
+                f"a unit has {counts}, which makes {pairs:,} pairs; split it into units of at most {MOST_PAIRS} pairs"
             )
             self.reading.add(unit.line, what)
             return
@@ -171,15 +171,15 @@ class Units:
         self.found += [(unit.line, source, (target,)) for source in sides[0] for target in sides[1]]
 
     def _refuse_entities(self, name: str, *_: object) -> None:
-        self.refuse(f"declares the entity {name[:40]!r}, which a translation memory has no need of; remove it")
+        self.refuse(f"declares the entity {name[:40]!r}, which a translation memory does not need; remove it")
 
     def _refuse_unknown_entity(self, name: str, is_parameter: int) -> None:
-        """One that another file declares, which is not read: its text would be missing."""
+        """Refuse an entity declared in another file: that file is not read, so the text would be missing."""
         if not is_parameter:
-            self.refuse(f"uses the entity '&{name[:40]};', which the file does not explain; put its text in its place")
+            self.refuse(f"uses the entity '&{name[:40]};', which the file does not declare; replace it with its text")
 
 
 def is_of(code: str, language: str) -> bool:
-    """Whether a code such as zh-CN or EN_us names the language, or a form of it."""
+    """Whether a code such as zh-CN or EN_us names the language or a variant of it."""
     asked, given = (one.lower().replace("_", "-") for one in (language, code))
     return given == asked or given.startswith(f"{asked}-") or (asked.isalpha() and code_of(given) == code_of(asked))

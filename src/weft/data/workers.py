@@ -1,6 +1,6 @@
-"""The work of preparation over the processes of this machine: `map` that reads only a few items ahead.
+"""Distribute preparation over processes of this machine, with a `map` that reads only a few items ahead.
 
-cluster.py does the same over the machines of a cluster.
+cluster.py does this over the machines of a cluster.
 """
 
 import gc
@@ -20,11 +20,11 @@ from typing import Protocol, TypeVar, runtime_checkable
 from weft.errors import WorkerLost
 
 ITEMS_AHEAD = 3
-"""For each process, that are read before the answer to the first of them is there."""
+"""Items per process that are read before the first answer arrives."""
 
 CONTAINERS_BETWEEN_COLLECTIONS = 50_000
-"""A piece of the corpus becomes tens of thousands of lists of ids, which hold no cycle: to look for one after every 700
-of them, as Python does, would take half as long as to cut the text."""
+"""Threshold of the garbage collector. A piece becomes tens of thousands of lists of ids without cycles; collecting
+after every 700 of them, Python's default, would take half as long as tokenizing."""
 
 Item = TypeVar("Item", contravariant=True)
 Answer = TypeVar("Answer", covariant=True)
@@ -32,18 +32,18 @@ Answer = TypeVar("Answer", covariant=True)
 
 @runtime_checkable
 class Each(Protocol):
-    """Calls a function with each item and gives the answers in the order of the items."""
+    """Calls a function with each item and yields the answers in the order of the items."""
 
     def __call__(self, function: Callable[[Item], Answer], items: Iterable[Item], /) -> Iterator[Answer]: ...
 
 
 @contextmanager
 def workers(processes: int) -> Iterator[Each]:
-    """`map` over so many processes, that reads only a few items ahead; in this process where it is the only one."""
+    """Yield a `map` over this many processes that reads only a few items ahead; 1 means this process."""
     if processes == 1:
         yield map
         return
-    # Forked children would inherit locks of this process's threads; these begin anew.
+    # Forked children would inherit the locks of this process's threads.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, mp_context=context, initializer=begin_worker)
 
@@ -63,16 +63,18 @@ def workers(processes: int) -> Iterator[Each]:
         yield each
     except BrokenProcessPool:
         raise WorkerLost(
-            "a process that cleaned or cut pairs was ended from outside, as where memory runs out; with fewer of them "
-            "it takes less: weft prepare --processes 1, then train"
+            "a process that cleaned or tokenized pairs was killed, perhaps because memory ran out; to use less memory, "
+            "run weft prepare --processes 1, then train"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def begin_worker() -> None:
-    """Leave signals to the process that gives out the work, and end when it does, however it ends: one that was ended
-    while it writes an answer would leave that process reading half of it for ever."""
+    """Ignore signals, and exit when the parent process does.
+
+    A worker that a signal killed while it writes an answer would leave the parent waiting for the rest forever.
+    """
     gc.set_threshold(CONTAINERS_BETWEEN_COLLECTIONS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -88,8 +90,7 @@ def begin_worker() -> None:
 
 @contextmanager
 def without_main_module() -> Iterator[None]:
-    """Processes that are started inside the block import what they are given to do, and not the user's script too: it
-    would run once more in each of them where it does not ask for its `__name__`."""
+    """Processes started inside the block do not import the user's script, which may lack a `__main__` guard."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:

@@ -23,8 +23,8 @@ import weft
 from weft.config import Resolved, changed
 from weft.data.cluster import cluster_workers
 from weft.data.corpus import weight_and_tag
-from weft.data.doctor.examination import examine_quickly, in_a_few_words, leaks_of
 from weft.data.doctor.findings import Diagnosis
+from weft.data.doctor.quick import examine_quickly, leaks_of, summary_lines
 from weft.data.encoding import tag_ids
 from weft.data.preparation import CleanCorpus, HeldOut, clean
 from weft.data.store import Store, StoreWriter, is_prepared, open_store
@@ -356,7 +356,7 @@ def write(
                 for key, origin in resolved.origins.items()
                 if key.startswith("tokenizer.") and origin.startswith(("corpus", "vocabulary"))
             },
-            messages=[*what_became(corpus, stored, recipe), *in_a_few_words(diagnosis)],
+            messages=[*what_became(corpus, stored, recipe), *summary_lines(diagnosis)],
             diagnosis=diagnosis.as_dict(),
         )
         writer.add(ACCOUNT, f"{json.dumps(asdict(account), ensure_ascii=False, indent=1)}\n".encode())

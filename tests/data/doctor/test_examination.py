@@ -9,8 +9,9 @@ import pytest
 from weft.data import starter
 from weft.data.corpus import Columns, CorpusEntry, DataConfig, Layout, read_corpora
 from weft.data.doctor import examination
-from weft.data.doctor.examination import examine, examine_quickly, in_a_few_words, leaks_of
+from weft.data.doctor.examination import examine
 from weft.data.doctor.findings import KINDS, Diagnosis, Finding
+from weft.data.doctor.quick import examine_quickly, leaks_of, summary_lines
 from weft.data.preparation import HeldOut, clean
 
 ZH_EN = Layout("zh", "en")
@@ -52,7 +53,7 @@ def test_a_line_that_is_missing_on_one_side_is_found_by_the_shift_after_it(tmp_p
     diagnosis = examine({"train": [CorpusEntry(source="a.zh", target="a.en")]}, ZH_EN, tmp_path)
     assert finding(diagnosis, "unequal counts").examples[0].note == "a.zh has 3,000 lines, a.en 2,999"
     shifted = finding(diagnosis, "out of step")
-    assert len(shifted.details) == 1 and shifted.details[0].endswith("the target stands 1 line above its source")
+    assert len(shifted.details) == 1 and shifted.details[0].endswith("the target is 1 line above its source")
     lines = shifted.lines["a.zh"]
     assert abs(lines[0] - 2000) <= 3 and lines[-1] >= 2996 and len(lines) >= 990
 
@@ -80,7 +81,7 @@ def test_a_shift_is_found_wherever_it_starts(tmp_path: Path, pairs: list[Pair], 
     found = finding(diagnosis, "out of step")
     direction = "above" if offset > 0 else "below"
     count = abs(offset)
-    assert all(f"the target stands {count} line{'s' * (count > 1)} {direction} its source" in d for d in found.details)
+    assert all(f"the target is {count} line{'s' * (count > 1)} {direction} its source" in d for d in found.details)
     planted = set(range(first + 2, len(before) + len(shifted) + 2))
     assert len(planted & set(found.lines["train.tsv"])) >= 0.97 * len(planted) - count
     assert len(set(found.lines["train.tsv"]) - planted) <= 3
@@ -115,7 +116,7 @@ def test_a_leak_counts_sides_whatever_their_script_case_and_punctuation(tmp_path
     test = [("他们在这里", "Something else."), ("三本书", "three books"), ("新的句子", "A new sentence.")]
     diagnosis = diagnose(tmp_path, train, test=test)
     leak = finding(diagnosis, "leak")
-    assert leak.details == ["1 source and 1 target sides of 3 pairs of test stand in train"]
+    assert leak.details == ["1 source and 1 target sides of the 3 pairs of test occur in train"]
     assert leak.lines == {"train.tsv": [3002, 3003]}
     assert [example.note for example in leak.examples] == ["as test.tsv:2", "as test.tsv:3"]
 
@@ -139,7 +140,7 @@ def test_a_leak_into_any_reference_of_a_held_out_pair_is_found(tmp_path: Path, n
     leak = finding(examine(entries, Layout("zh", "en", columns), tmp_path), "leak")
     first = 2 if name == "tsv" else 1
     assert leak.lines == {f"train.{name}": [first]} and leak.examples[0].note == f"as valid.{name}:{first}"
-    said = "0 source and 1 target sides of 2 pairs of valid stand in train"
+    said = "0 source and 1 target sides of the 2 pairs of valid occur in train"
     assert leak.details == [said]
     config = DataConfig(source="zh", target="en", train=(f"train.{name}",), valid=(f"valid.{name}",), columns=columns)
     valid = read_corpora(config.valid, config, tmp_path)
@@ -154,7 +155,7 @@ def test_of_one_language_a_pair_the_other_way_round_is_a_leak_too(tmp_path: Path
     for part, row in (("train", "They left.\tThey went away."), ("valid", "they went away\tthey departed")):
         (tmp_path / f"{part}.tsv").write_text(f"a\tb\nGood day.\tHello {part}.\n{row}\n".replace("Good", part), "utf-8")
     entries = {part: [CorpusEntry(path=f"{part}.tsv")] for part in ("train", "valid")}
-    said = ["1 source and 0 target sides of 2 pairs of valid stand in train"]
+    said = ["1 source and 0 target sides of the 2 pairs of valid occur in train"]
     leak = finding(examine(entries, Layout("en", "en-GB", columns), tmp_path), "leak")
     assert (leak.lines, leak.details, leak.examples[0].note) == ({"train.tsv": [3]}, said, "as valid.tsv:3")
     config = DataConfig(source="en", target="en-GB", train=("train.tsv",), valid=("valid.tsv",), columns=columns)
@@ -201,9 +202,7 @@ def test_both_scripts_of_a_chinese_side_are_counted(tmp_path: Path, pairs: list[
 def test_a_corpus_too_small_for_a_lexicon_is_checked_for_all_else_and_says_so(tmp_path: Path) -> None:
     diagnosis = diagnose(tmp_path, [("你好。", "Hello."), ("<b>谢谢</b>", "Thanks.")])
     assert kinds(diagnosis) == {"markup"}
-    assert diagnosis.remarks == [
-        "too few pairs to learn a lexicon from: not checked whether the sides translate each other"
-    ]
+    assert diagnosis.remarks == ["too few pairs to learn a lexicon: not checked whether the sides translate each other"]
     assert not diagnosis.has_errors
 
 
@@ -220,7 +219,7 @@ def test_right_pairs_of_a_language_whose_words_nothing_divides_are_not_called_st
     diagnosis = examine(entries, Layout("th", "en"), tmp_path)
     assert not kinds(diagnosis) & {"strangers", "unrelated", "length ratio"}
     assert diagnosis.remarks == [
-        "no white space divides the words of th: not checked whether the sides translate each other"
+        "th is written without spaces between words: not checked whether the sides translate each other"
     ]
 
 
@@ -255,7 +254,7 @@ def test_shares_are_of_all_lines_whether_they_gave_a_pair_or_not(tmp_path: Path)
     assert finding(diagnosis, "columns").lines == {"a.tsv": [3, 4, 5]} and finding(diagnosis, "encoding").count == 2
     shares = {row["kind"]: row["share"] for row in diagnosis.as_dict()["findings"]}
     assert shares["columns"] == 0.5 and shares["encoding"] == pytest.approx(1 / 3, abs=1e-6)
-    assert "5 pairs (83.33 %) carry an error" in diagnosis.table()
+    assert "5 pairs (83.33 %) have an error" in diagnosis.table()
 
 
 def test_a_side_of_control_characters_alone_is_empty(tmp_path: Path) -> None:
@@ -300,10 +299,10 @@ def test_the_quick_checks_find_what_needs_no_lexicon_in_pairs_that_were_read_alr
     found = clean(config.train, config, None, tmp_path, tmp_path, held_out=held_out)
     diagnosis = examine_quickly(train, valid, ("zh", "en"), leak=leaks_of(found.leaks, len(found), valid))
     assert diagnosis.files == {"train.tsv": 501, "valid.tsv": 101}
-    assert in_a_few_words(diagnosis) == [
+    assert summary_lines(diagnosis) == [
         "data error: one side is a copy of the other: 1 pair, such as train.tsv:502",
-        "data error: training pairs of which a side stands in the held-out files: 1 pair, such as train.tsv:5 "
-        "(1 source and 1 target sides of 101 pairs of valid stand in train)",
+        "data error: training pairs that share a side with the held-out files: 1 pair, such as train.tsv:5 "
+        "(1 source and 1 target sides of the 101 pairs of valid occur in train)",
     ]
 
 
@@ -312,11 +311,11 @@ def test_of_a_large_corpus_the_quick_checks_say_that_they_looked_at_a_part(tmp_p
     config = DataConfig(source="zh", target="en", train=("train.tsv",), valid=("train.tsv",))
     train = read_corpora(config.train, config, tmp_path)
     assert examine_quickly(train, train, ("zh", "en"), whole=3000).remarks == [
-        "looked closely at 100 of 3,000 pairs to train on"
+        "checked a sample of 100 of 3,000 training pairs"
     ]
 
 
 def test_more_than_three_lines_of_quick_findings_become_three() -> None:
     some = [Finding(kind, {"a.tsv": [1, 2]}, [examination.Example("a.tsv", 1, "", "")]) for kind in list(KINDS)[:6]]
-    lines = in_a_few_words(Diagnosis({"a.tsv": 10}, some, (), 2, 0))
+    lines = summary_lines(Diagnosis({"a.tsv": 10}, some, (), 2, 0))
     assert len(lines) == 3 and lines[-1].startswith("data: also columns (2), ")

@@ -298,4 +298,4 @@ def test_the_leak_that_3am_was_published_with_is_reported() -> None:
     parts = {"train": [CorpusEntry(path="train.tsv.gz")], "test": [CorpusEntry(path="test.tsv")]}
     diagnosis = examine(parts, ZH_EN, folder)
     leak = next(finding for finding in diagnosis.findings if finding.kind == "leak")
-    assert list(leak.details) == ["96 source and 99 target sides of 1,000 pairs of test stand in train"]
+    assert list(leak.details) == ["96 source and 99 target sides of the 1,000 pairs of test occur in train"]

@@ -1,11 +1,11 @@
-"""Pairs that are out of step, do not belong together, or lost their end: what the corpus's own lexicon tells.
+"""Find pairs that are out of step, unrelated or cut, by a lexicon learned from the corpus itself.
 
-How a bad pair looks is learned from the corpus too: pairs that are made wrong on purpose, by giving a source another's
-target and by cutting one side, set the limits. So the checks hold for any two languages. Knows no file.
+The thresholds are learned as well, from pairs made wrong on purpose: sources with the target of another pair, and pairs
+with one side cut. So the checks work for any two languages.
 
-A block is out of step where its pairs score low as they stand and well when one side is moved by k lines, |k| <= 50 (10
-where the block is shorter than that). A corpus that is out of step from its beginning teaches no lexicon as it stands:
-where the pairs are hardly told from strangers, a lexicon is learned from its ends, moved by up to 10 lines.
+A block is out of step if its pairs score low, and high when one side is shifted by k lines, |k| <= 50 (10 for shorter
+blocks). A corpus that is out of step from its beginning gives no useful lexicon; if its pairs hardly score higher than
+unrelated ones, a lexicon is learned from its ends, shifted by up to 10 lines.
 """
 
 import math
@@ -21,34 +21,35 @@ from weft.data.measures import tokens
 from weft.text.language import is_written_without_spaces
 
 HELD_OUT = 10
-"""One pair in so many sets the limits instead of the lexicon."""
+"""One pair in HELD_OUT sets the thresholds and is not used for the lexicon."""
 MOST_CELLS = 8_000_000
-"""Meetings of a source word and a target word that are learned from: some 400 MB while learning."""
+"""Most pairs of a source word and a target word that the lexicon is learned from: some 400 MB while learning."""
 FARTHEST = 50
-"""Lines by which a block may be out of step and still be found."""
+"""Largest shift, in lines, at which a block is found."""
 NEAR = 10
-"""The same of a short block, and of a corpus that is out of step from its beginning; also by how much the ends of a
-block are widened."""
+"""Largest shift of a short block, and of a corpus that is out of step from its beginning; also the most pairs by which
+the ends of a block are extended."""
 STRETCHES = (800, 1500, 3000)
-"""Pairs in a row from either end of the corpus: the first finds such an offset, the one that separates best teaches."""
+"""Numbers of consecutive pairs from either end of the corpus: the first size finds the shift, the size that separates
+best gives the lexicon."""
 CLEAR = 0.95
-"""A separation from which on nobody looks for a better lexicon ..."""
+"""A separation from which on no better lexicon is searched."""
 BETTER = 0.05
-"""... which has to separate by so much more."""
+"""How much more another lexicon must separate to be used."""
 STRANGERS = 0.65
-"""A separation below which a corpus is no translation; 0.5 is chance, and 330 good pairs of zh-en-50k have 0.84."""
+"""A corpus with a lower separation is not a translation; 0.5 is chance, and 330 good pairs of zh-en-50k have 0.84."""
 ACCUSED = 0.01
-"""So many of all pairs may be taken for strangers though they belong together."""
+"""Largest share of good pairs that may be reported as unrelated."""
 ENOUGH = 10_000
-"""Pairs from which on a lexicon knows nearly all words of a pair."""
+"""Number of pairs from which on a lexicon knows nearly all words."""
 WINDOW = 5
 SHORTEST_BLOCK = 4
 LONGEST_PIECE = 500
-"""A suspicious stretch is looked at in pieces of so many pairs ..."""
+"""A suspicious stretch is examined in pieces of at most this many pairs."""
 TRIED_PAIRS = 60
-"""... and the offset of a piece is found by trying so many of its pairs."""
+"""Number of pairs of a piece on which offsets are tried."""
 FEWEST_WORDS = 8
-"""A text of fewer words is not asked whether it was cut."""
+"""A pair is checked for cuts if one side has at least this many words."""
 TOO_FEW_TO_LEARN = 300
 TOO_FEW_TO_CUT = 50
 
@@ -57,7 +58,7 @@ Tokens = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Block:
-    """Pairs `first` to `last`, of which the source belongs to the target `offset` lines below."""
+    """Pairs `first` to `last`, whose sources belong to the targets `offset` lines below."""
 
     first: int
     last: int
@@ -66,16 +67,16 @@ class Block:
 
 @dataclass(frozen=True)
 class Alignment:
-    """What the checks of this file know of a corpus."""
+    """The lexicon and the thresholds of a corpus."""
 
     lexicon: Lexicon
     languages: tuple[str, str]
     separation: float
-    """The chance that a pair scores higher than one that does not belong together."""
+    """Probability that a pair scores higher than an unrelated one."""
     unrelated: float
-    """Below it score nine of ten pairs that do not belong together, or as many as ACCUSED allows."""
+    """Threshold below which pairs are reported as unrelated (see `unrelated_threshold`)."""
     doubtful: float
-    """See `doubt`."""
+    """Threshold below which pairs may be out of step (see `doubtful_threshold`)."""
     cut: "CutModel | None"
 
     def scores(self, sources: Tokens, targets: Tokens) -> NDArray[np.float32]:
@@ -84,7 +85,7 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Learned:
-    """A lexicon, and the scores of pairs that it has not seen: as they stand, and of strangers."""
+    """A lexicon, and the scores of held-out pairs: `right` as they are, `wrong` with exchanged targets."""
 
     lexicon: Lexicon
     sources: Sequence[str]
@@ -94,7 +95,7 @@ class Learned:
 
     @classmethod
     def of(cls, sources: Sequence[str], targets: Sequence[str]) -> "Learned | None":
-        """None where the pairs are too few. Every tenth is held out, since a lexicon explains best what it has seen."""
+        """Learn from nine of ten pairs and score the tenth; None if there are too few pairs."""
         source_tokens, target_tokens = [tokens(text) for text in sources], [tokens(text) for text in targets]
         rows = within_reach(source_tokens, target_tokens)
         if len(rows) < TOO_FEW_TO_LEARN:
@@ -103,14 +104,14 @@ class Learned:
         if lexicon is None:
             return None
         held_sources, held_targets = source_tokens[::HELD_OUT], target_tokens[::HELD_OUT]
-        # Half the pairs away, so that neighbors that say the same are no pair either.
+        # Exchange targets over half the pairs, because neighbors may be similar.
         far = len(held_targets) // 2
         right = lexicon.explain(held_sources, held_targets).scores()
         wrong = lexicon.explain(held_sources, held_targets[far:] + held_targets[:far]).scores()
         return cls(lexicon, sources[::HELD_OUT], targets[::HELD_OUT], right, wrong)
 
     def separation(self) -> float:
-        """The chance that a pair that belongs together scores higher than one that does not; of equals, half."""
+        """Return the probability that a right pair scores higher than a wrong one (AUC); ties count half."""
         wrong = np.sort(self.wrong)
         below = np.searchsorted(wrong, self.right), np.searchsorted(wrong, self.right, side="right")
         return float(np.mean(below) / len(wrong))
@@ -120,22 +121,24 @@ class Learned:
             self.lexicon,
             languages,
             self.separation(),
-            unrelated=limit_of_strangers(self.right, self.wrong),
-            doubtful=doubt(self.right, self.wrong),
+            unrelated=unrelated_threshold(self.right, self.wrong),
+            doubtful=doubtful_threshold(self.right, self.wrong),
             cut=CutModel.learn(self.lexicon, self.sources, self.targets, languages),
         )
 
 
 Texts = Sequence[str]
 Stretch = tuple[Texts, Texts]
-"""Sources and targets of pairs that stand in a row."""
+"""Sources and targets of consecutive pairs."""
 
 
 def align(
     sources: Texts, targets: Texts, languages: tuple[str, str], *, begin: Stretch = ((), ()), end: Stretch = ((), ())
 ) -> Alignment | None:
-    """Learn from a sample of the corpus, or, where that says little, from its `begin` or its `end`, perhaps out of
-    step; None where it is too small to learn from."""
+    """Learn from a sample of the corpus, or, if that separates badly, from its `begin` or `end` with a shift.
+
+    Returns None if the corpus is too small.
+    """
     best = Learned.of(sources, targets)
     if best is None:
         return None
@@ -152,31 +155,31 @@ def align(
 
 
 def separation_of(stretch: Stretch, offset: int) -> float:
-    """That of a lexicon from these pairs, moved; 0 where they are too few."""
+    """Return the separation of a lexicon learned from these pairs with a shift; 0 if they are too few."""
     learned = Learned.of(*moved(stretch, offset))
     return 0.0 if learned is None else learned.separation()
 
 
 def moved(stretch: Stretch, offset: int) -> Stretch:
-    """Every source with the target `offset` lines below, where there is one."""
+    """Pair every source with the target `offset` lines below, if there is one."""
     sources, targets = stretch
     count = max(0, len(sources) - abs(offset))
     first = max(0, -offset)
     return sources[first : first + count], targets[first + offset : first + offset + count]
 
 
-def limit_of_strangers(right: NDArray[np.float32], wrong: NDArray[np.float32]) -> float:
-    """The score below which a pair is taken for one of strangers: nine of ten that are known, `wrong`, score below.
+def unrelated_threshold(right: NDArray[np.float32], wrong: NDArray[np.float32]) -> float:
+    """Return the score below which pairs are reported as unrelated; at most nine of ten `wrong` pairs score below it.
 
-    Where the lexicon comes from few pairs, others score low too, for want of words, and ACCUSED of all pairs are the
-    most that are named. Where it comes from ENOUGH, or where hardly a pair scores in between, the corpus's own pairs,
-    `right`, say how many strangers they hold: as many as their low scores allow (Storey 2002). Then ACCUSED is for the
-    others, or a quarter of the strangers.
+    A lexicon from few pairs gives low scores to good pairs too, because words are unknown; then at most ACCUSED of the
+    `right` pairs may score below. With ENOUGH pairs, or if hardly any pair scores in between, the share of unrelated
+    pairs is estimated from the low scores among `right` (Storey 2002); then ACCUSED, or a quarter of that share, bounds
+    the good pairs that are reported with them.
     """
     shares = np.arange(0.02, 0.901, 0.01)
     limits = np.quantile(wrong, shares)
     below = np.searchsorted(np.sort(right), limits) / len(right)
-    in_between = float((right < doubt(right, wrong)).mean()) - below[-1]
+    in_between = float((right < doubtful_threshold(right, wrong)).mean()) - below[-1]
     if len(right) < ENOUGH / HELD_OUT and in_between > below[-1] / 2:
         return float(min(limits[-1], np.quantile(right, ACCUSED)))
     strangers = shares * float(np.min((below / shares)[(shares >= 0.25) & (shares <= 0.5)]))
@@ -184,13 +187,13 @@ def limit_of_strangers(right: NDArray[np.float32], wrong: NDArray[np.float32]) -
     return float(limits[harmless[-1]]) if len(harmless) else float(np.quantile(right, ACCUSED))
 
 
-def doubt(right: NDArray[np.float32], wrong: NDArray[np.float32]) -> float:
-    """A third of the way down from the usual score of a pair to that of strangers."""
+def doubtful_threshold(right: NDArray[np.float32], wrong: NDArray[np.float32]) -> float:
+    """Return the score a third of the way from the median of right pairs to that of wrong ones."""
     return float(2 * np.median(right) + np.median(wrong)) / 3
 
 
 def within_reach(sources: Tokens, targets: Tokens) -> list[int]:
-    """The pairs to learn from: those not held out, evenly spread, as many as MOST_CELLS allows."""
+    """Return the pairs to learn from: not held out, evenly spread, as many as MOST_CELLS allows."""
     places = [place for place in range(len(sources)) if place % HELD_OUT]
     cells = sum(min(len(sources[p]), MOST_TOKENS) * min(len(targets[p]), MOST_TOKENS) for p in places)
     return places[:: 1 + cells // MOST_CELLS]
@@ -200,7 +203,7 @@ def within_reach(sources: Tokens, targets: Tokens) -> list[int]:
 
 
 def blocks_out_of_step(alignment: Alignment, sources: Tokens, targets: Tokens) -> list[Block]:
-    """The blocks among these pairs, which stand in one file in a row."""
+    """Return the blocks that are out of step among consecutive pairs of one file."""
     straight = alignment.scores(sources, targets)
     found: list[Block] = []
     for first, last in suspicious_stretches(straight, alignment.doubtful):
@@ -211,11 +214,11 @@ def blocks_out_of_step(alignment: Alignment, sources: Tokens, targets: Tokens) -
 
 
 def suspicious_stretches(scores: NDArray[np.float32], limit: float) -> list[tuple[int, int]]:
-    """First and last pair of each stretch in which pairs score low on the average of a window; a margin is added."""
+    """Return the first and last pair of each stretch with a low moving average of the scores, plus a margin."""
     if len(scores) < WINDOW:
         return []
     low = np.convolve(scores, np.ones(WINDOW) / WINDOW, "same") < limit
-    low = np.convolve(low, np.ones(2 * WINDOW + 1), "same") > 0.5  # stretches that nearly touch are one
+    low = np.convolve(low, np.ones(2 * WINDOW + 1), "same") > 0.5  # merge stretches that nearly touch
     edges = np.flatnonzero(np.diff(np.concatenate([[0], low.astype(np.int8), [0]])))
     return [(int(first), int(last) - 1) for first, last in edges.reshape(-1, 2)]
 
@@ -229,7 +232,7 @@ def blocks_in(
     last: int,
     likely: Set[int],
 ) -> list[Block]:
-    """The best block of the stretch, and those before and after it; offsets that are `likely` are tried first."""
+    """Return the best block of the stretch, and those before and after it; `likely` offsets are tried first."""
     if last - first + 1 < SHORTEST_BLOCK:
         return []
     tried = np.unique(np.linspace(first, last, min(TRIED_PAIRS, last - first + 1)).astype(int))
@@ -238,7 +241,7 @@ def blocks_in(
         return best_run(gain(alignment, sources, targets, straight, tried, offset))[2]
 
     offset = max(likely, key=gained, default=0)
-    if not offset or gained(offset) < len(tried):  # a nat a pair says enough
+    if not offset or gained(offset) < len(tried):  # a nat per pair is enough
         farthest = FARTHEST if last - first >= FARTHEST else NEAR  # the fewer the pairs, the more fits by chance
         offset = max((k for k in range(-farthest, farthest + 1) if k), key=gained)
     there = np.arange(first, last + 1)
@@ -246,7 +249,7 @@ def blocks_in(
     if end - begin + 1 < SHORTEST_BLOCK or total < 2.0 * SHORTEST_BLOCK:
         return []
     block = Block(first + begin, first + end, offset)
-    # The pairs at its ends have often lost their partner altogether.
+    # The pairs at the ends of a block often have no partner.
     begin, end = block.first, block.last
     while begin > max(first, block.first - NEAR) and straight[begin - 1] < alignment.doubtful:
         begin -= 1
@@ -266,9 +269,9 @@ def gain(
     places: NDArray[np.int64],
     offset: int,
 ) -> NDArray[np.float32]:
-    """By how much each of these pairs scores better with the target `offset` lines below, less a toll of one half.
+    """Return how much higher each of these pairs scores with the target `offset` lines below, minus 0.5.
 
-    Where no such line is, the pair neither speaks for the offset nor against it.
+    The gain is 0 if there is no such line.
     """
     inside = (places + offset >= 0) & (places + offset < len(targets))
     rows: list[int] = places[inside].tolist()
@@ -279,7 +282,7 @@ def gain(
 
 
 def best_run(values: NDArray[np.float32]) -> tuple[int, int, float]:
-    """First and last place of the run with the greatest sum, and the sum (Kadane's algorithm)."""
+    """Return the first and last index of the run with the greatest sum, and the sum (Kadane's algorithm)."""
     best, total, begin = (0, -1, 0.0), 0.0, 0
     for place, value in enumerate(values.tolist()):
         if total <= 0:
@@ -291,7 +294,7 @@ def best_run(values: NDArray[np.float32]) -> tuple[int, int, float]:
 
 
 def joined(blocks: list[Block]) -> list[Block]:
-    """Blocks in order; those of one offset that nearly touch are one."""
+    """Return the blocks in order; blocks with equal offsets that nearly touch are merged."""
     result: list[Block] = []
     for block in sorted(blocks, key=lambda block: block.first):
         if result and result[-1].offset == block.offset and block.first <= result[-1].last + 2 * NEAR:
@@ -306,7 +309,7 @@ def joined(blocks: list[Block]) -> list[Block]:
 
 @dataclass(frozen=True)
 class CutModel:
-    """Logistic regression on `Sides.features`: has one side of a pair lost its end? Learned from cuts of our own."""
+    """Logistic regression on `Sides.features` that detects sides without their end, trained on artificial cuts."""
 
     mean: NDArray[np.float64]
     spread: NDArray[np.float64]
@@ -334,7 +337,7 @@ class CutModel:
         mean, spread = features.mean(0), features.std(0) + 1e-6
         weights = logistic_regression((features - mean) / spread, np.repeat([0.0, 1.0], [len(uncut), len(cut)]))
         untried = cls(mean, spread, weights, usual_ratio, 0.0)
-        # Finds 98 of 100 cuts, unless that would accuse more than one in 100 of the corpus's own pairs.
+        # Find 98 of 100 cuts, unless that would report more than one in 100 of the pairs as they are.
         limit = max(np.quantile(untried.scores(cut), 0.02), np.quantile(untried.scores(uncut), 0.99))
         return cls(mean, spread, weights, usual_ratio, float(limit))
 
@@ -343,7 +346,7 @@ class CutModel:
 
 
 def texts_cut(alignment: Alignment, sources: Sequence[str], targets: Sequence[str]) -> dict[int, str]:
-    """Place of each pair of which one side was cut -> "source" or "target"."""
+    """Return the pairs with a cut side: index -> "source" or "target"."""
     model = alignment.cut
     if model is None or not len(sources):
         return {}
@@ -356,7 +359,7 @@ def texts_cut(alignment: Alignment, sources: Sequence[str], targets: Sequence[st
 
 @dataclass(frozen=True)
 class Sides:
-    """Pairs as the cut model sees them; an entry a pair."""
+    """The input of the cut model; arrays have one entry per pair."""
 
     explanation: Explanation
     source_size: NDArray[np.int64]
@@ -364,7 +367,7 @@ class Sides:
     source_ends: NDArray[np.bool_]
     target_ends: NDArray[np.bool_]
     sentence_ratio: NDArray[np.float64]
-    """The logarithm of how many times more sentences the target has."""
+    """Logarithm of the number of target sentences per source sentence."""
 
     @classmethod
     def of(cls, lexicon: Lexicon, sources: Sequence[str], targets: Sequence[str]) -> "Sides":
@@ -382,11 +385,11 @@ class Sides:
         return np.log((self.target_size + 1) / (self.source_size + 1))
 
     def features(self, usual_ratio: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(pairs, features) for the question whether the target was cut, and for the source.
+        """Return (pairs, features) for detecting a cut target, and for a cut source.
 
-        How short the side is for its partner; how well the partner's end and its beginning are explained; how well the
-        side itself is; whether only the partner, or only the side, ends as sentences end; how long the partner is; how
-        many more sentences the side has.
+        The features: log length ratio; log ratio of the numbers of sentences; how well the end of the partner, its
+        beginning, and the beginning of the side are explained; whether only the partner, or only the side, ends like a
+        sentence; log length of the partner.
         """
         ratio, known = self.log_ratio() - usual_ratio, self.explanation
         source_tail, source_head = tail_and_head(known.source, known.source_counts)
@@ -404,7 +407,7 @@ class Sides:
 
 
 def tail_and_head(values: NDArray[np.float32], counts: NDArray[np.int64]) -> tuple[NDArray, NDArray]:
-    """The means of the last two fifths of each run and of what stands before them."""
+    """Return the means of the last two fifths of each run and of the part before them."""
     head_counts = np.ceil(0.6 * counts).astype(np.int64)
     parts = np.stack([head_counts, counts - head_counts], 1).ravel()
     means = (sums(values, parts) / np.maximum(parts, 1)).reshape(-1, 2)
@@ -412,7 +415,7 @@ def tail_and_head(values: NDArray[np.float32], counts: NDArray[np.int64]) -> tup
 
 
 def logistic_regression(features: NDArray[np.float64], answers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights and, last, the constant, by Newton's method with a little ridge."""
+    """Fit by Newton's method with a small ridge; return the weights and, last, the bias."""
     rows = np.concatenate([features, np.ones((len(features), 1))], 1)
     weights = np.zeros(rows.shape[1])
     for _ in range(15):
@@ -432,7 +435,7 @@ def ends_sentence(text: str) -> bool:
 
 
 def sentences(text: str) -> int:
-    """How many sentences a text has, at least one, by the signs between them."""
+    """Count the sentences of a text by their final punctuation; at least one."""
     return max(1, len(SENTENCE_ENDS.findall(text)))
 
 
@@ -441,7 +444,7 @@ ENDINGS = frozenset("。！？!?.…；;:：\"'”’»」』）)~")
 
 
 def cut_text(text: str, language: str, share: float) -> str:
-    """The first `share` of a text, in whole words where the language has spaces."""
+    """Return the first `share` of a text, in whole words if the language has spaces."""
     if is_written_without_spaces(language):
         return text[: math.ceil(share * len(text))]
     words = text.split()

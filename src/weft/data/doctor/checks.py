@@ -1,4 +1,4 @@
-"""The checks that need one pair at a time, over many pairs at once. Knows no file and no other pair of the corpus."""
+"""The checks of single pairs, vectorized over many pairs. They do not depend on the rest of the corpus."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ from weft.text.language import is_in_words_of_characters, is_written_without_spa
 from weft.text.normalization import is_blank
 
 OWN_SCRIPT = 0.2
-"""A text of which less than this share is in its language's script is in another language."""
+"""A text with less than this share in the script of its language is in another language."""
 OTHER_SCRIPT = 0.6
-"""Sides are swapped where each has more than this share in the other language's script."""
+"""Sides are swapped if each has more than this share in the script of the other language."""
 FOREIGN_SHARE = 0.15
-"""Chinese text of which so many letters are kana or hangul is Japanese or Korean."""
+"""Chinese text with at least this share of kana or hangul is Japanese or Korean."""
 LONG_WORDS, LONG_CHARACTERS = 120, 200
 
 Places = NDArray[np.int64]
@@ -39,16 +39,16 @@ Tokens = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Checked:
-    """What a chunk of pairs was found to have, and what the whole corpus needs of it."""
+    """The results for a chunk of pairs, and its measurements that checks of the whole corpus need."""
 
     found: dict[str, Places]
-    """Kind of fault -> places in the chunk."""
+    """Kind of problem -> indices in the chunk."""
     other_numbers: dict[int, str]
-    """Place -> the numbers that one side lacks."""
+    """Index -> the numbers that one side lacks."""
     lengths: NDArray[np.int32]
-    """(pairs, 2): the length of either side."""
+    """(pairs, 2): the length of each side."""
     scripts: dict[str, tuple[NDArray[np.bool_], NDArray[np.bool_]]]
-    """traditional, simplified -> whether either side has such characters."""
+    """Script (traditional, simplified) -> for each side, whether a text has such characters."""
 
 
 def check(
@@ -58,7 +58,7 @@ def check(
     target_tokens: Tokens,
     languages: tuple[str, str],
 ) -> Checked:
-    """All checks of these pairs; the tokens are those of `measures.tokens`."""
+    """Run all checks on these pairs; the tokens are those of `measures.tokens`."""
     texts, counts = (sources, targets), (count_characters(sources), count_characters(targets))
     lengths = [length(of_side, language) for of_side, language in zip(counts, languages, strict=True)]
     scripts = {name: (counts[0][name] > 0, counts[1][name] > 0) for name in ("traditional", "simplified")}
@@ -88,16 +88,14 @@ def check(
 
 
 def strange_controls(counts: dict[str, Places], texts: Sequence[str], language: str) -> NDArray[np.int64]:
-    """How many control characters each text has that its spelling does not ask for; Khmer, Thai and the like divide
-    words by U+200B."""
+    """Return the number of control characters of each text, except U+200B in languages that separate words by it."""
     if not is_written_without_spaces(language) or is_in_words_of_characters(language):
         return counts["controls"]
     return counts["controls"] - np.fromiter((text.count("\u200b") for text in texts), np.int64, len(texts))
 
 
 def mixes_scripts(text: str) -> bool:
-    """Whether either conversion would change a text: by itself a character may look like the other script's, as in
-    乾隆."""
+    """Whether both conversions change a text; a single character may be misleading (乾隆)."""
     return all(converter(name).convert(text) != text for name in ("t2s", "s2t"))
 
 
@@ -108,7 +106,7 @@ def check_languages(
     empty: NDArray[np.bool_],
     languages: tuple[str, str],
 ) -> dict[str, Places]:
-    """Pairs that are no pairs: one side is empty or a copy, the sides are swapped, or one is in another language."""
+    """Find empty sides, copies, swapped sides, and sides in another language."""
     copies = are_copies(*words) & ~may_be_alike(*texts, languages)
     wrong, as_the_other = [], []
     for side, (language, other) in enumerate((languages, languages[::-1])):
@@ -132,7 +130,7 @@ def check_languages(
 
 
 def in_another_language(texts: Sequence[str], language: str) -> NDArray[np.bool_]:
-    """Texts that are so by their script, or by their words, where other languages have it too."""
+    """Return a mask of the texts in another language, by their script or their function words."""
     counts = count_characters(texts)
     by_words = [other_language(text, tokens(text), language) is not None for text in texts]
     return in_other_script(counts, share_of_script(counts, language), language) | np.array(by_words, bool)
@@ -146,7 +144,10 @@ def are_empty(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.bool
 def in_other_script(
     counts: dict[str, NDArray[np.int64]], own_share: NDArray[np.float64], language: str
 ) -> NDArray[np.bool_]:
-    """Texts of at least four letters that are hardly in the language's script; for Chinese, Japanese ones too."""
+    """Return a mask of the texts of at least four letters that are hardly in the script of the language.
+
+    Includes Japanese and Korean text where Chinese is expected.
+    """
     letters = counts["letters"]
     wrong = (own_share < OWN_SCRIPT) & (letters >= 4)
     if script_of(language) == ("han",):
@@ -159,7 +160,7 @@ def in_other_script(
 
 
 def are_copies(sources: Tokens, targets: Tokens) -> NDArray[np.bool_]:
-    """Pairs of which both sides have the same words, and not only a number or one short name."""
+    """Return a mask of the pairs whose sides have the same words, except numbers and short names."""
     return np.fromiter(
         (
             source == target

@@ -1,8 +1,8 @@
-"""What stands in a corpus more than once, by numbers that stand for texts: eight bytes a side, and not the text itself.
+"""Find duplicates and near duplicates by 64-bit keys, without keeping the texts.
 
-Two texts are the same where their keys are (see keys.py). Two pairs are nearly the same where MinHash (Broder 1997)
-over the words of both sides says so: of BANDS groups of ROWS hashes at least two agree with the same earlier pair,
-which finds nine of ten pairs that share nine of ten words, and one in ten of those that share six.
+Two texts are equal if their keys are (see keys.py). Two pairs are nearly equal by MinHash (Broder 1997) over the words
+of both sides: at least two of BANDS groups of ROWS hashes agree with the same earlier pair. This finds nine of ten
+pairs that share nine of ten words, and one in ten of those that share six.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ Keys = NDArray[np.uint64]
 
 MULTIPLIERS, ADDENDS = np.random.default_rng(1).integers(1, 2**63, (2, BANDS * ROWS), dtype=np.uint64) | np.uint64(1)
 NOTHING = np.uint64(0)
-"""The key of a text without letters and digits, which is the same as no other."""
+"""The key of a text without letters and digits; it equals no other."""
 
 
 def band_keys(sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> Keys:
-    """(pairs, BANDS) numbers of each pair's words, given as tokens; NOTHING for a pair without any."""
+    """Return the (pairs, BANDS) MinHash keys of the tokens of each pair; NOTHING for a pair without tokens."""
     rows = [
         [*map(word_hash, source), *map(word_hash, target), 0] for source, target in zip(sources, targets, strict=True)
     ]
@@ -43,7 +43,7 @@ def word_hash(word: str) -> int:
 
 
 def first_alike(keys: Keys) -> NDArray[np.int64]:
-    """For each key the place of the first that equals it, its own where that is the first or where it is NOTHING."""
+    """Return for each key the index of the first equal one, which may be its own; NOTHING equals only itself."""
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     alike = first[inverse]
     nothing = keys == NOTHING
@@ -52,7 +52,7 @@ def first_alike(keys: Keys) -> NDArray[np.int64]:
 
 
 def near_duplicates(bands: Keys) -> NDArray[np.int64]:
-    """For each pair an earlier one that is nearly the same, or itself."""
+    """Return for each pair the index of a nearly equal earlier pair, or its own."""
     own = np.arange(len(bands))
     leaders = np.stack([first_alike(bands[:, band]) for band in range(BANDS)], 1)
     leaders = np.sort(leaders, 1)
@@ -64,7 +64,7 @@ def near_duplicates(bands: Keys) -> NDArray[np.int64]:
 
 
 def find_in(keys: Keys, held: Keys) -> NDArray[np.int64]:
-    """For each key its place in `held`, -1 where it is not there or NOTHING."""
+    """Return for each key its index in `held`, or -1 if it is absent or NOTHING."""
     if not len(held):
         return np.full(len(keys), -1)
     order = np.argsort(held, kind="stable")

@@ -1,21 +1,21 @@
-"""From files to a diagnosis: every file is read three times, and of each pair some numbers are kept, not its text.
+"""Examine files of pairs and return a diagnosis. Each file is read three times; only numbers are kept of each pair.
 
-    read 1   each pair by itself, its keys, a sample for the lexicon
-    between  duplicates, leaks, length ratios; the lexicon is learned
-    read 2   each pair by the lexicon: out of step, unrelated, cut
-    read 3   the texts of the pairs that the diagnosis shows
+    read 1   check each pair by itself; compute its keys; draw a sample for the lexicon
+    between  find duplicates, leaks and length ratios; learn the lexicon
+    read 2   check each pair against the lexicon: out of step, unrelated, cut
+    read 3   fetch the texts of the pairs that the diagnosis shows
 
-A corpus of five million pairs takes about 100 bytes a pair.
+Memory: about 100 bytes a pair in a corpus of five million.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.corpus import CorpusEntry, Layout, ParallelText, Part, different_names
+from weft.data.corpus import CorpusEntry, Layout, different_names
 from weft.data.doctor.alignment import (
     FARTHEST,
     STRANGERS,
@@ -29,31 +29,27 @@ from weft.data.doctor.alignment import (
 )
 from weft.data.doctor.checks import check
 from weft.data.doctor.copies import BANDS, band_keys, find_in, first_alike, near_duplicates
-from weft.data.doctor.findings import KINDS, SEVERITIES, Diagnosis, Example, Finding, Leaks, Suspicion
-from weft.data.doctor.reading import CHUNK, Chunk, Fault, File
+from weft.data.doctor.findings import KINDS, SEVERITIES, Diagnosis, Example, Finding, Suspicion
+from weft.data.doctor.reading import File, PairsInMemory
 from weft.data.keys import keys_of, pair_keys
 from weft.data.measures import tokens
 from weft.text.chinese import is_chinese
 from weft.text.language import is_in_words_of_characters, is_one_language, is_written_without_spaces
 
 SAMPLE = 50_000
-"""The lexicon is learned from at least so many pairs, evenly spread, or from all."""
+"""Least number of pairs, evenly spread, that the lexicon is learned from, if the corpus has as many."""
 EXAMPLES = 5
 SUSPICIOUS = 50
 RATIO_SPREADS = 5.0
-"""A length ratio so many standard deviations from the usual one is an outlier ..."""
+"""A length ratio is an outlier from this many standard deviations on, if one side has at least RATIO_LENGTH units."""
 RATIO_LENGTH = 8
-"""... where one side has at least so many characters or words."""
+"""Characters or words."""
 SCRIPT_SHARE = 0.01
-"""A script is named as the second one of a side from this share on."""
+"""Share of a side's texts from which on a second Chinese script is reported."""
 
 NO_TRANSLATION = ("empty", "no words", "swapped", "copy", "wrong language", "mojibake", "out of step", "strangers")
-"""What is wrong with such a pair explains what the kinds of EXPLAINED would say."""
+"""Kinds of which a pair is not also reported under the kinds of EXPLAINED, their consequences."""
 EXPLAINED = ("unrelated", "cut", "length ratio", "numbers", "long")
-
-QUICK_LINES = 3
-QUICK_SHARE = 1.0
-"""A warning is worth a line from so many percent of the pairs on."""
 
 Places = NDArray[np.int64]
 
@@ -64,9 +60,9 @@ def examine(
     root: Path,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
-    """Everything that is wrong with these files; those of the part `train` are trained on, the others held out.
+    """Find everything that is wrong with these files: those of the part `train`, and the held-out files of the others.
 
-    Raises CorpusError where a file or a column is not there, since then there is nothing to read.
+    Raises CorpusError if a file or a column is missing.
     """
     of_part = [(part, entry) for part, entries in parts.items() for entry in entries]
     files = [
@@ -76,113 +72,29 @@ def examine(
     examination = Examination(files, layout.languages)
     on_progress("reading the pairs")
     examination.check_each_pair()
-    on_progress("looking for copies and leaks")
+    on_progress("searching for duplicates and leaks")
     examination.find_duplicates()
     examination.find_near_duplicates()
     examination.find_leaks()
     examination.find_near_leaks()
     examination.find_length_ratios()
     examination.find_scripts()
-    on_progress("comparing the two sides by a lexicon of the corpus")
+    on_progress("comparing the two sides by a lexicon learned from the corpus")
     examination.check_alignment()
     return examination.diagnosis()
 
 
-def examine_quickly(
-    train: ParallelText,
-    valid: ParallelText,
-    languages: tuple[str, str],
-    *,
-    whole: int | None = None,
-    leak: Finding | None = None,
-) -> Diagnosis:
-    """What can be seen without a lexicon, of pairs that were read already.
-
-    The pairs to train on may be a part of a corpus of `whole` ones; what leaks is known from all of them (`leaks_of`).
-    """
-    files = [
-        Held(part.file or name, name, text, first, part)
-        for name, text in (("train", train), ("valid", valid))
-        for first, part in parts_of(text)
-    ]
-    examination = Examination(files, languages, is_quick=True)
-    examination.check_each_pair()
-    examination.find_length_ratios()
-    if whole is not None and whole > len(train):
-        examination.remarks.append(f"looked closely at {len(train):,} of {whole:,} pairs to train on")
-    return examination.diagnosis([leak] if leak is not None else [])
-
-
-def leaks_of(leaks: Leaks, pairs: int, valid: ParallelText, *, in_one_language: bool = False) -> Finding | None:
-    """The finding of these leaks, among so many pairs to train on, into the pairs that are held out."""
-    if not leaks.lines:
-        return None
-    sources, targets = (leaks.sources | leaks.targets,) * 2 if in_one_language else (leaks.sources, leaks.targets)
-    references = [text for texts in valid.references for text in texts]
-    pair_of = np.repeat(np.arange(len(valid)), [len(texts) for texts in valid.references])
-    known = [
-        len(np.unique(of_text[np.isin(keys_of(texts), np.array(sorted(keys), np.uint64))]))
-        for texts, of_text, keys in (
-            (valid.sources, np.arange(len(valid)), sources),
-            (references, pair_of, targets),
-        )
-    ]
-    details = [sides_known(known, len(valid), "valid", "train")]
-    return Finding("leak", leaks.lines, leaks.examples[:EXAMPLES], details, looked_at=pairs + len(valid))
-
-
-def in_a_few_words(diagnosis: Diagnosis) -> list[str]:
-    """The errors, and the warnings that many pairs carry, in at most three lines; none where there are none."""
-    serious = [
-        finding
-        for finding in diagnosis.findings
-        if finding.severity == "error"
-        or (finding.severity == "warning" and diagnosis.share(finding.count) >= QUICK_SHARE)
-    ]
-    lines = [
-        f"data {finding.severity}: {KINDS[finding.kind].title}: {finding.count:,} "
-        f"pair{'s' if finding.count > 1 else ''}, such as {finding.examples[0].place}"
-        + (f" ({finding.details[0]})" if finding.details else "")
-        for finding in serious
-    ]
-    if len(lines) > QUICK_LINES:
-        others = ", ".join(f"{finding.kind} ({finding.count:,})" for finding in serious[QUICK_LINES - 1 :])
-        lines = [*lines[: QUICK_LINES - 1], f"data: also {others}; `weft doctor` with the recipe tells more"]
-    return lines
-
-
-def sides_known(known: Sequence[int], pairs: int, other: str, part: str) -> str:
-    return f"{known[0]:,} source and {known[1]:,} target sides of {pairs:,} pairs of {other} stand in {part}"
-
-
-class Held:
-    """Pairs of one file that are in memory already; the same for an examination as a File."""
-
-    def __init__(self, name: str, part: str, text: ParallelText, first: int, within: Part) -> None:
-        self.name, self.part, self.text = name, part, text
-        self.lines = within.lines or range(1, within.pairs + 1)
-        self.faults: list[Fault] = []
-        self.first, self.last = first, first + within.pairs
-
-    def chunks(self) -> Iterator[Chunk]:
-        for begin in range(self.first, self.last, CHUNK):
-            rows = slice(begin, min(begin + CHUNK, self.last))
-            yield self.text.sources[rows], self.text.references[rows]
-
-
-def parts_of(text: ParallelText) -> Iterator[tuple[int, Part]]:
-    """(first pair, part) of each file of the text."""
-    first = 0
-    for part in text.parts or (Part(len(text)),):
-        yield first, part
-        first += part.pairs
+def describe_leaks(known: Sequence[int], pairs: int, other: str, part: str) -> str:
+    return f"{known[0]:,} source and {known[1]:,} target sides of the {pairs:,} pairs of {other} occur in {part}"
 
 
 class Examination:
-    """What is known so far. Pairs have numbers from 0, over all files in a row; a part's files follow each other."""
+    """The state of an examination. Pairs are numbered from 0 across all files; the files of a part are consecutive."""
 
-    def __init__(self, files: Sequence[File | Held], languages: tuple[str, str], *, is_quick: bool = False) -> None:
-        """`is_quick` prepares for none of what needs the other pairs: duplicates, leaks, the lexicon."""
+    def __init__(
+        self, files: Sequence[File | PairsInMemory], languages: tuple[str, str], *, is_quick: bool = False
+    ) -> None:
+        """`is_quick` skips what only duplicates, leaks and the lexicon need."""
         self.files, self.languages, self.is_quick = files, languages, is_quick
         self.found: dict[str, list[Places]] = {}
         self.notes: dict[tuple[str, int], str] = {}
@@ -194,7 +106,7 @@ class Examination:
     # Read 1
 
     def check_each_pair(self) -> None:
-        """What a pair shows by itself; also its keys, and a sample of the pairs to train on."""
+        """Check each pair by itself; compute its keys, and draw a sample of the training pairs."""
         keys: list[NDArray[np.uint64]] = []
         bands: list[NDArray[np.uint64]] = []
         others: list[NDArray[np.uint64]] = []
@@ -242,7 +154,7 @@ class Examination:
         self.found.setdefault(kind, []).append(pairs.astype(np.int64))
 
     def range_of(self, part: str) -> tuple[int, int]:
-        """The first pair of a part and the one after its last."""
+        """Return the first pair of a part and the one after its last."""
         ends = [*self.starts[1:], self.pairs]
         places = [place for place, file in enumerate(self.files) if file.part == part]
         return (self.starts[places[0]], ends[places[-1]]) if places else (0, 0)
@@ -254,7 +166,7 @@ class Examination:
     # Between the readings
 
     def find_duplicates(self) -> None:
-        """Pairs of a part that an earlier one of it equals by its keys."""
+        """Find the pairs whose keys equal those of an earlier pair of the same part."""
         whole = pair_keys(self.keys[:, 0], self.keys[:, 1])
         for part in self.parts:
             first, last = self.range_of(part)
@@ -273,7 +185,7 @@ class Examination:
             self.name_twins("near duplicate", again + first, alike[again] + first)
 
     def find_leaks(self) -> None:
-        """Sides of one part that stand in another; the pairs of the earlier part are named."""
+        """Find the pairs of a part of which a side occurs in a later part."""
         for part, other in combinations(self.parts, 2):
             (first, last), (begin, end) = self.range_of(part), self.range_of(other)
             in_one_language = is_one_language(*self.languages)
@@ -290,10 +202,10 @@ class Examination:
                 continue
             self.add("leak", leaks + first)
             self.name_twins("leak", leaks + first, twin[leaks])
-            self.details.setdefault("leak", []).append(sides_known(known, end - begin, other, part))
+            self.details.setdefault("leak", []).append(describe_leaks(known, end - begin, other, part))
 
     def held_side(self, begin: int, end: int, side: int) -> tuple[NDArray[np.uint64], Places]:
-        """The keys of one side of these pairs, of all references where it is the target, and the pair of each."""
+        """Return the keys of one side of these pairs, and the pair of each; the target side includes all references."""
         keys, pairs = self.keys[begin:end, side], np.arange(begin, end)
         if side == 0:
             return keys, pairs
@@ -301,7 +213,7 @@ class Examination:
         return np.concatenate([keys, self.other_keys[inside]]), np.concatenate([pairs, self.other_pairs[inside]])
 
     def find_near_leaks(self) -> None:
-        """Pairs of one part that are nearly one of another, and of which no side stands there as it is."""
+        """Find the pairs that nearly equal a pair of a later part, and of which no side occurs there."""
         for part, other in combinations(self.parts, 2):
             (first, last), (begin, end) = self.range_of(part), self.range_of(other)
             held = end - begin
@@ -311,24 +223,24 @@ class Examination:
             self.name_twins("near leak", near + first, twins[near] + begin)
 
     def name_twins(self, kind: str, pairs: Places, twins: Places) -> None:
-        """Keep for the first of these pairs, which will be the examples, which other pair each is like."""
+        """Note for the first of these pairs, which become the examples, which pair each one repeats."""
         for pair, twin in zip(pairs[: 4 * EXAMPLES].tolist(), twins.tolist(), strict=False):
             file, line = self.place(twin)
             self.notes[kind, pair] = f"as {file}:{line}"
 
     def find_length_ratios(self) -> None:
-        """Pairs whose length ratio is far from the corpus's own; short texts are given more room."""
+        """Find the pairs whose length ratio is far from the usual one of the corpus; short texts get more tolerance."""
         if len(self.lengths) < 50:
             return
         logs = np.log(self.lengths + 3.0)
         ratio = logs[:, 1] - logs[:, 0]
         ratio -= np.median(ratio)
-        spread = max(1.4826 * float(np.median(np.abs(ratio))), 0.15)  # that of a normal distribution with this median
+        spread = max(1.4826 * float(np.median(np.abs(ratio))), 0.15)  # standard deviation of a normal distribution
         far = (np.abs(ratio) > RATIO_SPREADS * spread) & (self.lengths.max(1) >= RATIO_LENGTH)
         self.add("length ratio", np.flatnonzero(far))
 
     def find_scripts(self) -> None:
-        """The rarer script of a Chinese side that has two."""
+        """Find the texts in the rarer script of a Chinese side that has two."""
         for side, language in enumerate(self.languages):
             if not is_chinese(language) or not self.scripts:
                 continue
@@ -346,19 +258,19 @@ class Examination:
                 said = ", ".join(f"{100 * share:.1f} % {name}" for name, share in shares.items())
                 where = ("source", "target")[side]
                 self.details.setdefault("two scripts", []).append(
-                    f"the {where} texts: {said}, the rest could be either"
+                    f"the {where} texts: {said}; the rest fits both scripts or mixes them"
                 )
 
     # Read 2
 
     def check_alignment(self) -> None:
-        """What only the lexicon shows; where none can be learned, a remark that says why."""
+        """Check the pairs against a lexicon learned from them; if none can be learned, add a remark that says why."""
         undivided = [
             code for code in self.languages if is_written_without_spaces(code) and not is_in_words_of_characters(code)
         ]
         if undivided:
             self.remarks.append(
-                f"no white space divides the words of {' and '.join(undivided)}: "
+                f"{' and '.join(undivided)} is written without spaces between words: "
                 "not checked whether the sides translate each other"
             )
             return
@@ -369,9 +281,7 @@ class Examination:
         alignment = align(*sample, self.languages, begin=begin, end=end)
         self.sample, self.first_pairs, self.last_pairs = [], [], []
         if alignment is None:
-            self.remarks.append(
-                "too few pairs to learn a lexicon from: not checked whether the sides translate each other"
-            )
+            self.remarks.append("too few pairs to learn a lexicon: not checked whether the sides translate each other")
             return
         if alignment.separation < STRANGERS:
             self.add("strangers", np.arange(*self.range_of(self.parts[0])))
@@ -385,7 +295,7 @@ class Examination:
             blocks: list[Block] = []
             for new_sources, references in file.chunks():
                 new_targets = [texts[0] for texts in references]
-                # The last pairs of the chunk before may belong to the first ones of this.
+                # The last pairs of the previous chunk may belong to the first ones of this chunk.
                 kept = min(2 * FARTHEST, pair - start)
                 sources, targets = (
                     sources[len(sources) - kept :] + new_sources,
@@ -398,7 +308,7 @@ class Examination:
     def _check_chunk(
         self, alignment: Alignment, sources: Sequence[str], targets: Sequence[str], first: int
     ) -> list[Block]:
-        """Note what is wrong with each of these pairs, and return the blocks that are out of step."""
+        """Check each of these pairs, and return the blocks that are out of step."""
         source_tokens, target_tokens = [*map(tokens, sources)], [*map(tokens, targets)]
         rows = slice(first, first + len(sources))
         scores = alignment.scores(source_tokens, target_tokens)
@@ -418,13 +328,13 @@ class Examination:
             count, direction = abs(block.offset), "below" if block.offset > 0 else "above"
             self.details.setdefault("out of step", []).append(
                 f"{name}, lines {first:,} to {last:,}: "
-                f"the target stands {count} line{'s' if count > 1 else ''} {direction} its source"
+                f"the target is {count} line{'s' if count > 1 else ''} {direction} its source"
             )
 
-    # What it comes to
+    # Results
 
     def all_of(self, kind: str) -> Places:
-        """The pairs of this kind, in order; without those that something worse explains."""
+        """Return the pairs of this kind, in order, without those that a kind of NO_TRANSLATION explains."""
         there = np.unique(np.concatenate(self.found.get(kind, [np.zeros(0, np.int64)])))
         if kind in EXPLAINED:
             worse = np.concatenate([np.zeros(0, np.int64), *(p for k in NO_TRANSLATION for p in self.found.get(k, []))])
@@ -432,12 +342,12 @@ class Examination:
         return there
 
     def place(self, pair: int) -> tuple[str, int]:
-        """The file of a pair and its line."""
+        """Return the file and the line of a pair."""
         number = int(np.searchsorted(self.starts, pair, side="right")) - 1
         return self.files[number].name, int(self.files[number].lines[pair - self.starts[number]])
 
     def diagnosis(self, known: Sequence[Finding] = ()) -> Diagnosis:
-        """What was found, and what is `known` from elsewhere."""
+        """Return what was found, together with findings that are `known` from elsewhere."""
         kinds = {kind: pairs for kind in KINDS if len(pairs := self.all_of(kind))}
         suspicion, suspects = self._suspects(kinds)
         shown = {int(pair) for pairs in kinds.values() for pair in pairs[:EXAMPLES]} | set(suspects)
@@ -474,7 +384,7 @@ class Examination:
         )
 
     def _suspects(self, kinds: Mapping[str, Places]) -> tuple[NDArray[np.float32], list[int]]:
-        """How suspicious every pair is, and the most suspicious ones, the worst first."""
+        """Return a score for every pair, and the most suspicious pairs, the worst first."""
         suspicion = np.zeros(self.pairs, np.float32)
         for kind, pairs in kinds.items():
             suspicion[pairs] += KINDS[kind].weight
@@ -490,10 +400,10 @@ class Examination:
             if KINDS[kind].weight and place < len(pairs) and pairs[place] == pair:
                 note = self.notes.get((kind, pair), "")
                 reasons.append(f"{KINDS[kind].title}: {note}" if note else KINDS[kind].title)
-        return reasons or ["few of its words are explained by the other side"]
+        return reasons or ["the other side explains few of its words"]
 
     def _texts(self, pairs: set[int]) -> dict[int, tuple[str, str]]:
-        """The two sides of these pairs, by one more reading of the files that hold them."""
+        """Return the two sides of these pairs, by reading their files again."""
         texts = {}
         wanted = np.array(sorted(pairs), np.int64)
         for start, file in zip(self.starts, self.files, strict=True):
@@ -514,7 +424,7 @@ class Examination:
         return lines
 
     def _faults(self) -> list[Finding]:
-        """What the reading of the files found."""
+        """Return the findings of reading the files."""
         kinds: dict[str, dict[str, dict[int, None]]] = {}
         examples: dict[str, list[Example]] = {}
         for file in self.files:
@@ -527,14 +437,14 @@ class Examination:
         ]
 
     @staticmethod
-    def _without_pair(file: File | Held) -> int:
-        """How many lines of the file with a fault gave no pair."""
+    def _without_pair(file: File | PairsInMemory) -> int:
+        """Return the number of lines that gave no pair because of a fault."""
         lines = np.unique(np.array([fault.line for fault in file.faults], np.int64))
         return int((~np.isin(lines, np.asarray(file.lines))).sum())
 
     @staticmethod
     def _carrying(findings: Sequence[Finding], severity: str) -> set[tuple[str, int]]:
-        """The lines of which a finding of this severity speaks."""
+        """Return the lines that a finding of this severity names."""
         return {
             (file, line)
             for finding in findings

@@ -1,7 +1,7 @@
-"""What the doctor can find, in plain words: how bad it is, what it costs, what to do. Knows no check and no file.
+"""The kinds of problems that the doctor finds, with severity, cost and remedy, and the diagnosis of a corpus.
 
-Costs cite where something is known. The strongest: in the experiments of Khayrallah and Koehn (2018, W18-2709)
-untranslated copies hurt a neural model more than any other noise, since it learns to copy.
+Costs cite measurements where there are any. In the experiments of Khayrallah and Koehn (2018, W18-2709) untranslated
+copies hurt a neural model more than any other noise, because it learns to copy.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,44 +12,47 @@ from weft.errors import shown
 
 Severity = Literal["error", "warning", "note"]
 MOST_DETAILS = 20
-"""Lines of a table that say more of one finding; the JSON has all."""
+"""Detail lines per finding in the table; the JSON has all."""
 MOST_LEAKS = 20
-"""Leaking pairs whose texts are kept."""
+"""Leaking pairs whose texts are kept as examples."""
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One thing that may be wrong with a corpus."""
+    """A kind of problem with a corpus."""
 
     title: str
-    """What a table says after the number of pairs or lines."""
+    """Follows the number of pairs or lines in the table."""
     severity: Severity
     cost: str
     remedy: str
     weight: float = 1.0
-    """How much it adds to a pair's suspicion."""
+    """Added to the suspicion score of a pair."""
 
 
 KINDS: dict[str, Kind] = {
     # The files
     "unequal counts": Kind(
-        "the two files have unequal numbers of lines",
+        "the two files have different numbers of lines",
         "error",
         "every pair after the missing line is wrong; weft refuses to train on them",
-        "find the line by the block out of step below, mend it, or ask for the corpus anew",
+        "find the line by the block out of step below and repair it, or get the corpus again",
     ),
     "no pairs": Kind(
-        "a file that holds no pair", "error", "weft refuses to train on it", "name another file, or leave this one out"
+        "a file without pairs", "error", "weft refuses to train on it", "name another file, or leave this one out"
     ),
     "columns": Kind(
-        "lines with a wrong number of columns",
+        "lines with the wrong number of columns",
         "error",
         "weft refuses to train on them",
-        "a tab inside a sentence or a missing one: mend or remove the line",
+        "look for a tab inside a sentence, or a missing one; repair or remove the line",
     ),
     "json": Kind(
-        "lines that are no object with the two texts", "error", "weft refuses to train on them", "mend or remove"
+        "lines that are not an object with the two texts",
+        "error",
+        "weft refuses to train on them",
+        "repair or remove the lines",
     ),
     "encoding": Kind(
         "lines that are not UTF-8", "error", "weft refuses to train on them", "convert the file, or remove the lines"
@@ -57,68 +60,68 @@ KINDS: dict[str, Kind] = {
     "byte order mark": Kind(
         "a byte order mark inside the file",
         "warning",
-        "weft removes it; elsewhere the first word of the line becomes an unknown one",
-        "files were joined: remove the mark",
+        "weft removes it; for other programs the first word of the line becomes unknown",
+        "remove the mark; it is left over from joining files",
         1.0,
     ),
     "line break": Kind(
         "a carriage return, U+2028 or the like inside a line",
         "error",
-        "not in weft, but a program that sees a new line there shifts all pairs after it: 11.2 in place of 24.9 BLEU "
+        "none in weft, but a program that takes it for a line end shifts all pairs after it: 11.2 instead of 24.9 BLEU "
         "in OpenNMT-py's issue 399",
-        "replace it by a space before another program reads the file",
+        "replace it with a space before another program reads the file",
         3.0,
     ),
-    # Pairs that are no translations
-    "empty": Kind("an empty side", "error", "weft refuses it, or drops it if asked", "fill or remove", 4.0),
+    # Pairs that are not translations
+    "empty": Kind("an empty side", "error", "weft refuses it, or drops it if told to", "fill or remove it", 4.0),
     "no words": Kind(
-        "a side without a letter or a digit",
+        "a side without letters and digits",
         "warning",
-        "the model learns to answer words with a sign; weft prepare removes it unless cleaning.min_length is 0",
-        "complete or remove",
+        "the model learns to answer words with punctuation; weft prepare removes it unless cleaning.min_length is 0",
+        "complete or remove it",
         3.0,
     ),
     "out of step": Kind(
-        "a block in which the sides are out of step",
+        "a block whose sides are out of step",
         "error",
-        "nothing is learned from these pairs but noise; a whole corpus like that trains a model that says anything",
-        "move one side by the lines that are given, or remove the block",
+        "the model learns only noise from these pairs; a whole corpus of them makes it answer anything",
+        "shift one side by the given number of lines, or remove the block",
         5.0,
     ),
     "strangers": Kind(
         "the sides do not translate each other, in most of the corpus",
         "error",
-        "nothing is learned from these pairs but noise; a whole corpus like that trains a model that says anything",
-        "look whether both files are of one text and in one order; where one is out of step by up to 10 lines from its "
-        "beginning, the doctor would have said so",
+        "the model learns only noise from these pairs; a whole corpus of them makes it answer anything",
+        "check that both files are of the same text and in the same order; the doctor detects a shift of up to 10 "
+        "lines that starts at the beginning, and found none",
         5.0,
     ),
-    "swapped": Kind("the sides are swapped", "error", "the model learns to translate the wrong way", "swap back", 5.0),
+    "swapped": Kind("the sides are swapped", "error", "the model learns the wrong direction", "swap them back", 5.0),
     "copy": Kind(
         "one side is a copy of the other",
         "error",
-        "the most harmful noise of all: the model learns to copy its input (Khayrallah and Koehn 2018)",
-        "remove",
+        "the most harmful kind of noise: the model learns to copy its input (Khayrallah and Koehn 2018)",
+        "remove it",
         5.0,
     ),
     "wrong language": Kind(
         "a side is in another language or script",
         "error",
         "the model learns to answer in that language",
-        "remove",
+        "remove it",
         4.0,
     ),
     "mojibake": Kind(
-        "text that was read in a wrong encoding",
+        "text that was decoded with the wrong encoding",
         "error",
         "useless pieces in the vocabulary, and a model that writes them",
-        "read the original in its own encoding, or remove",
+        "decode the original with its own encoding, or remove the pair",
         4.0,
     ),
     "leak": Kind(
-        "training pairs of which a side stands in the held-out files",
+        "training pairs that share a side with the held-out files",
         "error",
-        "scores flatter: the model has seen what it is asked",
+        "scores are too high: the model has seen the test sentences",
         "remove them from training, or the others from the held-out files",
         1.0,
     ),
@@ -126,96 +129,100 @@ KINDS: dict[str, Kind] = {
         "sides that do not seem to translate each other",
         "warning",
         "noise; some are free translations, which do no harm",
-        "look at some, then remove or keep all",
+        "look at a few, then remove or keep all",
         2.0,
     ),
     "cut": Kind(
-        "a side seems to have lost its end",
+        "a side that seems to have lost its end",
         "warning",
-        "the model learns to stop early and to leave things out",
-        "complete or remove",
+        "the model learns to stop early and to omit words",
+        "complete or remove it",
         3.0,
     ),
     "length ratio": Kind(
         "one side is far too long for the other",
         "warning",
-        "the model learns to leave out or to make up",
-        "remove",
+        "the model learns to omit or to invent words",
+        "remove it",
         3.0,
     ),
     "long": Kind(
         "very long texts",
         "note",
-        "training drops pairs over data.max_length pieces, and says how many",
-        "cut them into sentences on both sides",
+        "training drops pairs with more than data.max_length pieces, and reports how many",
+        "split them into sentences on both sides",
         0.5,
     ),
     "numbers": Kind(
         "a number on one side that the other lacks",
         "warning",
         "the model learns to get numbers wrong, the errors that readers notice first",
-        "correct or remove; free translations (a decade, 十年) may stay",
+        "correct or remove it; free translations (a decade, 十年) may stay",
         2.5,
     ),
-    # Text that is not as it should be
+    # Texts
     "markup": Kind(
         "markup: tags, entities, subtitle codes",
         "warning",
-        "pieces of the vocabulary go to it, and translations contain it",
+        "it takes up pieces of the vocabulary, and translations contain it",
         "remove the markup, not the pair",
         2.0,
     ),
     "control": Kind(
-        "control characters, invisible ones, or ones for private use",
+        "control, invisible or private-use characters",
         "warning",
-        "weft removes control characters; the others make known words unknown",
-        "remove them",
+        "weft removes control characters; the others turn known words into unknown ones",
+        "remove the characters",
         1.0,
     ),
     "repetition": Kind(
-        "the same again and again", "warning", "the model learns to loop", "remove unless both sides do it", 1.5
+        "a letter or a word repeated many times",
+        "warning",
+        "the model learns to loop",
+        "remove it, unless both sides repeat",
+        1.5,
     ),
     "mixed scripts": Kind(
         "Traditional and Simplified characters in one text",
         "note",
-        "rare pieces; weft converts a Chinese source to Simplified, a target stays as it is",
+        "rare pieces; weft converts a Chinese source to Simplified, but not a target",
         "convert the target side",
         1.0,
     ),
     "two scripts": Kind(
-        "a Chinese side of which some lines are Traditional, some Simplified",
+        "a Chinese side with Traditional and Simplified lines",
         "note",
-        "nothing on the source side, which weft converts; a target in two scripts is learned in two scripts",
+        "none on the source side, which weft converts; the model learns to write a target in both scripts",
         "convert the target side, or keep the lines of one script",
         0.0,
     ),
     "full width": Kind(
         "full-width letters, digits or spaces",
         "note",
-        'the same word in two forms; tokenizer.normalization = "nfkc" makes them one',
-        "set it, or normalize the files",
+        'the same word has two forms; tokenizer.normalization = "nfkc" unifies them',
+        "set this key, or normalize the files",
         0.25,
     ),
-    # Pairs that are there more than once
+    # Repeated pairs
     "duplicate": Kind(
-        "pairs that stand there before, but for case, script, spaces and punctuation",
+        "pairs that repeat an earlier one, up to case, script, spaces and punctuation",
         "warning",
-        "they count twice in training; some are what people say often",
-        "keep one of each, unless the corpus is to follow real use",
+        "they count twice in training; some are common phrases",
+        "keep one of each, unless the corpus should follow real use",
         0.0,
     ),
     "near duplicate": Kind(
-        "pairs that nearly stand there before: about nine of ten words are the same",
+        "pairs that nearly repeat an earlier one: about nine of ten words are the same",
         "note",
         "little in training; much if one of them is held out",
-        "split the corpus so that they stay together",
+        "keep them in the same part when you split the corpus",
         0.0,
     ),
     "near leak": Kind(
-        "training pairs that nearly stand in the held-out files: about nine of ten words are the same",
+        "training pairs that nearly repeat a held-out pair: about nine of ten words are the same",
         "note",
-        "scores flatter a little: the model has seen nearly what it is asked",
-        "nothing if all systems you compare learn from the same corpus; else hold out other texts",
+        "scores are slightly too high: the model has nearly seen the test sentences",
+        "nothing, if all systems you compare train on the same corpus; otherwise hold out other texts",
         0.0,
     ),
 }
@@ -223,7 +230,7 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True)
 class Example:
-    """One pair, or one line, that a finding names."""
+    """A pair, or a line, that a finding names."""
 
     file: str
     line: int
@@ -238,13 +245,13 @@ class Example:
 
 @dataclass
 class Leaks:
-    """Pairs that stay though they share a side with pairs that are held out."""
+    """Training pairs that share a side with held-out pairs and are kept."""
 
     lines: dict[str, list[int]] = field(default_factory=dict)
-    """By the names of their files."""
+    """File name -> line numbers."""
     examples: list[Example] = field(default_factory=list)
     sources: set[int] = field(default_factory=set)
-    """Keys of the held-out sides that stand here, too."""
+    """Keys of the held-out source sides that occur in training; likewise `targets`."""
     targets: set[int] = field(default_factory=set)
 
     def add(self, pairs: Iterable[Example]) -> None:
@@ -254,7 +261,7 @@ class Leaks:
                 self.examples.append(pair)
 
     def forget(self, pairs: Iterable[Example]) -> None:
-        """Take out pairs that do not stay after all, such as copies."""
+        """Remove pairs that are dropped after all, such as duplicates."""
         leaking = {file: set(lines) for file, lines in self.lines.items()}
         gone = {(pair.file, pair.line) for pair in pairs if pair.line in leaking.get(pair.file, ())}
         kept = {file: [line for line in lines if (file, line) not in gone] for file, lines in self.lines.items()}
@@ -271,7 +278,7 @@ class Leaks:
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of fault with all the places where it is."""
+    """A kind of problem with all the lines that have it."""
 
     kind: str
     lines: Mapping[str, Sequence[int]]
@@ -279,7 +286,7 @@ class Finding:
     examples: Sequence[Example]
     details: Sequence[str] = ()
     looked_at: int | None = None
-    """Pairs among which it was looked for, where these are not those of the diagnosis."""
+    """Number of pairs that were checked, if it differs from that of the diagnosis."""
 
     @property
     def count(self) -> int:
@@ -292,7 +299,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Suspicion:
-    """A pair with what speaks against it."""
+    """A suspicious pair, with the reasons and a score."""
 
     example: Example
     reasons: Sequence[str]
@@ -301,21 +308,21 @@ class Suspicion:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that was found in a corpus."""
+    """Everything that was found in a corpus."""
 
     files: Mapping[str, int]
-    """Name of each file, or pair of files, -> pairs read."""
+    """Name of each file, or pair of files -> number of pairs read."""
     findings: Sequence[Finding]
     suspicious: Sequence[Suspicion]
     with_error: int
-    """Pairs that carry an error."""
+    """Number of pairs with an error."""
     with_warning: int
-    """Pairs that carry a warning and no error."""
+    """Number of pairs with a warning and no error."""
     without_pair: int = 0
-    """Lines that gave no pair, since something is wrong with them; shares are of the pairs and of these."""
+    """Number of lines that gave no pair because of a fault; shares are of the pairs and these lines."""
     remarks: Sequence[str] = ()
     is_quick: bool = False
-    """Whether only what needs no lexicon was looked for."""
+    """Whether the checks that need a lexicon were skipped."""
 
     @property
     def pairs(self) -> int:
@@ -326,14 +333,14 @@ class Diagnosis:
         return any(finding.severity == "error" for finding in self.findings)
 
     def share(self, count: int, of: int | None = None) -> float:
-        """In percent of so many pairs; left out, of all."""
+        """Return a count in percent of `of` pairs; of all by default."""
         return 100 * count / max(1, of or self.pairs + self.without_pair)
 
     def table(self, most_suspicious: int = 50) -> str:
-        """Everything in plain words, for a terminal."""
+        """Return the diagnosis as a table for a terminal."""
         lines = [f"{name}: {pairs:,} pairs" for name, pairs in self.files.items()]
         lines.append(
-            f"{self.with_error:,} pairs ({self.share(self.with_error):.2f} %) carry an error, "
+            f"{self.with_error:,} pairs ({self.share(self.with_error):.2f} %) have an error, "
             f"{self.with_warning:,} ({self.share(self.with_warning):.2f} %) a warning and no error"
         )
         lines += self.remarks
@@ -347,7 +354,7 @@ class Diagnosis:
                 lines.append(f"    ... and {len(finding.details) - MOST_DETAILS:,} more")
             lines += [
                 f"    {name:<8} {text}"
-                for name, text in ((label, shown(", ".join(places), 300)), ("costs", kind.cost), ("do", kind.remedy))
+                for name, text in ((label, shown(", ".join(places), 300)), ("cost", kind.cost), ("remedy", kind.remedy))
             ]
         if self.suspicious:
             lines += ["", f"The {min(most_suspicious, len(self.suspicious))} most suspicious pairs"]
@@ -361,7 +368,7 @@ class Diagnosis:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, with the line numbers of every finding."""
+        """Return the diagnosis as JSON values, with the line numbers of every finding."""
         return {
             "files": dict(self.files),
             "is_quick": self.is_quick,

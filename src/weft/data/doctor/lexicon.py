@@ -1,8 +1,8 @@
-"""A small translation lexicon, learned from the corpus itself, and how well it explains a pair. Knows no file.
+"""A small translation lexicon, learned from the corpus itself, and how well it explains a pair.
 
-IBM Model 1 (Brown et al. 1993, section 4.1) in numpy: which word of one side stands for which of the other, from
-nothing but their meeting in the same pairs. Chinese words are its characters (`measures.tokens`). What is known from a
-single pair is forgotten, since the lexicon is to judge the very pairs that it was learned from.
+IBM Model 1 (Brown et al. 1993, section 4.1) in numpy: word translation probabilities from co-occurrence in pairs.
+Chinese is tokenized into characters (`measures.tokens`). The contribution of a single pair is subtracted, because the
+lexicon judges the pairs that it was learned from.
 """
 
 from collections import Counter
@@ -14,28 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEWEST = 4
+"""Least number of texts with a word; rarer words are unknown."""
 MOST_TOKENS = 100
-"""Tokens of a text beyond these are not looked at."""
+"""Tokens of a text beyond these are ignored."""
 ITERATIONS = 5
 CELLS_AT_ONCE = 2_000_000
-"""Meetings of a source word and a target word that are looked up together: some 100 MB."""
+"""Pairs of a source word and a target word that are looked up together: some 100 MB."""
 ONE_PAIR = 1.0
-"""What one pair can add to an expected count is taken from all of them, or pairs would explain themselves."""
+"""The most that one pair adds to an expected count, subtracted from all counts; otherwise pairs explain themselves."""
 SMALLEST = 1e-4
-"""Translation probabilities below this are forgotten after learning."""
+"""Translation probabilities below this are dropped after learning."""
 UNEXPLAINED = 0.02
-"""How much of its own frequency a word keeps when nothing on the other side explains it."""
+"""Share of its own frequency that a word keeps if nothing on the other side explains it."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """The words of one side: their numbers (0 is no word), and how frequent each is."""
+    """The known words of one side: their numbers and relative frequencies."""
 
     numbers: dict[str, int]
     frequency: NDArray[np.float32]
 
     def encode(self, texts: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The numbers of all known words of the texts in a row, and how many each text has."""
+        """Return the numbers of all known words of the texts, concatenated, and their count in each text."""
         numbers = self.numbers
         rows = [[numbers[token] for token in text[:MOST_TOKENS] if token in numbers] for text in texts]
         counts = np.fromiter(map(len, rows), np.int64, len(rows))
@@ -44,7 +45,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Probabilities t(target word | source word) and back; a key is source * size of the target side + target."""
+    """Probabilities t(target word | source word) and t(source word | target word).
+
+    They are indexed by sorted keys: source number * number of target words + target number.
+    """
 
     source: Side
     target: Side
@@ -53,7 +57,7 @@ class Lexicon:
     backward: NDArray[np.float32]
 
     def explain(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> "Explanation":
-        """How well either side of each pair, given as tokens, is explained by the other."""
+        """Return how well each side of each pair, given as tokens, is explained by the other."""
         source, source_counts = self.source.encode(sources)
         target, target_counts = self.target.encode(targets)
         of_source, of_target = np.zeros(len(source)), np.zeros(len(target))
@@ -79,7 +83,7 @@ class Lexicon:
         target: NDArray[np.int64],
         target_counts: NDArray[np.int64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """P(word | the other side's words) for every word of the sources and of the targets."""
+        """Return P(word | words of the other side) for every word of the sources and of the targets."""
         cells = Cells.of(source_counts, target_counts)
         key = source[cells.source] * len(self.target.frequency) + target[cells.target]
         place = np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)
@@ -93,7 +97,7 @@ class Lexicon:
 
 
 def in_batches(cells: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """First and last pair of each batch whose cells can be held at once."""
+    """Yield the first and last pair of batches of at most about CELLS_AT_ONCE cells."""
     before = np.cumsum(cells) - cells
     edges = np.flatnonzero(np.diff(before // CELLS_AT_ONCE, prepend=-1))
     for first, end in pairwise([*edges.tolist(), len(cells)]):
@@ -102,7 +106,7 @@ def in_batches(cells: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Explanation:
-    """For every known word of every pair the evidence, in nats, that something on the other side stands for it."""
+    """For every known word of every pair the evidence, in nats, that the other side translates it."""
 
     source: NDArray[np.float32]
     source_counts: NDArray[np.int64]
@@ -110,18 +114,18 @@ class Explanation:
     target_counts: NDArray[np.int64]
 
     def scores(self) -> NDArray[np.float32]:
-        """The mean evidence of a pair's words, 0 where it has none: around 0 and below for a pair that is none."""
+        """Return the mean evidence of each pair's words, 0 without words; unrelated pairs score about 0 or less."""
         total = sums(self.source, self.source_counts) + sums(self.target, self.target_counts)
         return (total / np.maximum(self.source_counts + self.target_counts, 1)).astype(np.float32)
 
 
 def evidence(explained: NDArray[np.float64], frequency: NDArray[np.float32]) -> NDArray[np.float32]:
-    """log P(word | other side) / P(word), smoothed: what says nothing is never less likely than UNEXPLAINED allows."""
+    """Return log P(word | other side) / P(word), smoothed by UNEXPLAINED."""
     return np.log(UNEXPLAINED + (1 - UNEXPLAINED) * explained / frequency).astype(np.float32)
 
 
 def sums(values: NDArray[np.float32], counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The sum of each run of values, of which `counts` says the lengths."""
+    """Return the sum of each run of values; `counts` are the lengths of the runs."""
     totals = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
     ends = np.cumsum(counts)
     return totals[ends] - totals[ends - counts]
@@ -129,7 +133,7 @@ def sums(values: NDArray[np.float32], counts: NDArray[np.int64]) -> NDArray[np.f
 
 @dataclass(frozen=True)
 class Cells:
-    """Every source word of every pair with every target word of it, as places in the two rows of words."""
+    """Every source word with every target word of its pair, as indices into the concatenated words of each side."""
 
     source: NDArray[np.int64]
     target: NDArray[np.int64]
@@ -144,7 +148,7 @@ class Cells:
 
 
 def learn(sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> Lexicon | None:
-    """The lexicon of these pairs of tokens; None where they are too few to say anything."""
+    """Learn the lexicon of these pairs of tokens; None if there are too few."""
     source_side, target_side = known_words(sources), known_words(targets)
     if source_side is None or target_side is None:
         return None
@@ -179,9 +183,10 @@ def unique(text: Sequence[str]) -> list[str]:
 def expectation_maximization(
     entry: NDArray[np.int64], given: NDArray[np.int64], explained: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """t(e | f) for each entry of the lexicon; every cell belongs to one `entry`, whose word f is `given`.
+    """Estimate t(e | f) for each entry of the lexicon by EM.
 
-    The cells of one occurrence of e, numbered by `explained`, share it out among the words that may stand for it.
+    `entry` is the entry of each cell, `given` the number of f of each entry, `explained` the occurrence of e of each
+    cell, whose count the E step distributes over its cells.
     """
     probability = expected = total = np.full(len(given), 1.0)
     for _ in range(ITERATIONS):

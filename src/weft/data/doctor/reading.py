@@ -1,6 +1,6 @@
-"""Files of pairs as they are, whatever is wrong with them: what `corpus` refuses is noted here, and reading goes on.
+"""Read files of pairs whatever is wrong with them: what `corpus` refuses becomes a fault, and reading continues.
 
-A file is read as a stream, line by line, as often as it is asked for. Knows no check.
+A file is read as a stream, line by line, once for each iteration.
 """
 
 import json
@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
-from weft.data.corpus import Columns, CorpusEntry, Layout, columns_of
+from weft.data.corpus import Columns, CorpusEntry, Layout, ParallelText, Part, columns_of
 from weft.data.pair_files import LONE_SURROGATE, Reading, Row, find_columns, is_jsonl, number_columns, read_header
 from weft.files import lines_of
 from weft.text.detokenization import detokenize
 
 CHUNK = 10_000
-"""Pairs that are looked at together."""
+"""Pairs that are checked together."""
 
 Chunk = tuple[list[str], list[tuple[str, ...]]]
-"""Sources, and for each one or more targets, the first of which is trained on."""
+"""Sources, and one or more targets of each; the first target is trained on."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What the reading of a file found: a kind of `findings`, the line, and what a person should see."""
+    """A problem found while reading a file: its kind (see `findings`), its line, and a note for the user."""
 
     kind: str
     line: int
@@ -33,7 +33,7 @@ class Fault:
 
 @dataclass
 class File:
-    """One file of pairs, or two of sentences; `lines` and `faults` are known once it was read to its end."""
+    """One file of pairs, or two of sentences; `lines` and `faults` are complete once it was read to its end."""
 
     name: str
     part: str
@@ -44,9 +44,9 @@ class File:
     faults: list[Fault] = field(default_factory=list)
 
     def pairs(self) -> Iterator[Row]:
-        """All pairs that there are, as training reads them but for U+FEFF, which is a fault here.
+        """Yield all pairs as training reads them, except that U+FEFF is removed and counted as a fault.
 
-        Raises CorpusError where a file or a column is missing.
+        Raises CorpusError if a file or a column is missing.
         """
         self.lines, self.faults = array("I"), []
         layout = self.layout
@@ -60,7 +60,7 @@ class File:
             self.faults.append(Fault("no pairs", 1))
 
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
-        """So many pairs at a time."""
+        """Yield `size` pairs at a time."""
         sources: list[str] = []
         references: list[tuple[str, ...]] = []
         for _, source, targets in self.pairs():
@@ -74,7 +74,7 @@ class File:
 
     def _read(self) -> Iterator[Row]:
         if self.entry.path is None:
-            assert self.entry.source is not None and self.entry.target is not None  # CorpusEntry holds this
+            assert self.entry.source is not None and self.entry.target is not None  # CorpusEntry validates this
             return self._read_text_pair(self.root / self.entry.source, self.root / self.entry.target)
         path, reading = self.root / self.entry.path, Reading(self.name)
         columns = columns_of(self.entry.path, self.layout, reading)
@@ -104,7 +104,7 @@ class File:
             header = None
             places = number_columns(columns.names, reading)
         reading.raise_problems()
-        assert places is not None  # else there was a problem
+        assert places is not None  # otherwise there was a problem
         least = max(places) + 1
         for number, raw in lines:
             cells = self._decode(raw, number).split("\t")
@@ -132,7 +132,7 @@ class File:
         return (line.removesuffix(b"\r") for line in lines_of(path))
 
     def _decode(self, raw: bytes, number: int, name: str = "") -> str:
-        """The line as text; the mark at the start of a file is none of it."""
+        """Decode a line, without the byte order mark at the start of a file."""
         if number == 1:
             raw = raw.removeprefix(b"\xef\xbb\xbf")
         try:
@@ -145,3 +145,18 @@ class File:
             self.faults.append(Fault("byte order mark", number, name))
             text = text.replace("\ufeff", "")
         return text
+
+
+class PairsInMemory:
+    """The pairs of one file that were read already, with the attributes of a `File` that an examination uses."""
+
+    def __init__(self, name: str, part: str, text: ParallelText, first: int, within: Part) -> None:
+        self.name, self.part, self.text = name, part, text
+        self.lines = within.lines or range(1, within.pairs + 1)
+        self.faults: list[Fault] = []
+        self.first, self.last = first, first + within.pairs
+
+    def chunks(self) -> Iterator[Chunk]:
+        for begin in range(self.first, self.last, CHUNK):
+            rows = slice(begin, min(begin + CHUNK, self.last))
+            yield self.text.sources[rows], self.text.references[rows]
