@@ -175,7 +175,7 @@ def plain_muon() -> Iterator[None]:
         for matrix in matrices:
             yield [matrix]
 
-    with patch("weft.training.muon.alike", alone):
+    with patch("weft.training.muon.groups_of_one_shape", alone):
         yield
 
 

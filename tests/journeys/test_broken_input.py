@@ -456,7 +456,7 @@ RUNS = [
         ("run was trained on other data", "train train.tsv", "--run run-2"),
         one_pair_more,
     ),
-    Case("a damaged run.json", GO_ON, 1, ("run.json is damaged; restore it, or begin a new run",), torn_run_json),
+    Case("a damaged run.json", GO_ON, 1, ("run.json is damaged; restore it, or start a new run",), torn_run_json),
     Case(
         "translating with a damaged run.json",
         ("translate", "--model", "run", "你好"),

@@ -172,7 +172,7 @@ def test_a_folder_named_corpus_that_is_none_is_never_replaced(root: Path) -> Non
     (root / "mine" / "corpus").mkdir(parents=True)
     (root / "mine" / "corpus" / "train.tsv").write_text("mine", encoding="utf-8")
     for begin in (lambda: prepared(root, "mine"), lambda: train(recipe(), run=root / "mine", data=root)):
-        with pytest.raises(RunError, match=r"is no prepared corpus: it holds train\.tsv, which would be lost"):
+        with pytest.raises(RunError, match=r"is not a prepared corpus: it holds train\.tsv, which would be lost"):
             begin()
     assert (root / "mine" / "corpus" / "train.tsv").read_text(encoding="utf-8") == "mine"
 

@@ -120,7 +120,7 @@ def test_a_finished_run_and_a_changed_recipe_are_refused_as_training_would(tiny_
 
 def test_a_folder_that_training_would_refuse_is_not_planned_for(tiny_run: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    for run, why in ((tmp_path, "is no run: it holds mine.txt"), (tmp_path / "mine.txt", "it is a file")):
+    for run, why in ((tmp_path, "is not a run: it holds mine.txt"), (tmp_path / "mine.txt", "it is a file")):
         with pytest.raises(RunError, match=why):
             plan(recipe(), run=run, data=tiny_run, seconds=None)
 

@@ -13,7 +13,7 @@ from torch import Tensor, fx, nn
 from weft.errors import UsageError
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.training import compilation
-from weft.training.compilation import compile_layers, refuse_without_compiler
+from weft.training.compilation import check_compiler, compile_layers
 
 CPU = torch.device("cpu")
 
@@ -98,7 +98,7 @@ def test_a_compiler_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(compilation, "BACKEND", broken)
     with pytest.raises(UsageError, match=r"needs a C\+\+ compiler that works here, .*No working C\+\+ compiler found"):
-        refuse_without_compiler(CPU)
+        check_compiler(CPU)
 
 
 @pytest.mark.slow

@@ -87,11 +87,11 @@ def test_who_waits_for_a_halted_process_ends_with_one_message(store_in: str) -> 
         first.kill()
         first.communicate()
         other.kill()
-    whose = "nothing of process 0" if store_in == "torchrun" else "nobody"
+    what = "process 0 has not been heard" if store_in == "torchrun" else "the store has not answered"
     assert other.returncode == 1
     assert said.count("weft: ") == 1
     assert "weft: process 1 of 2 (counted from 0) has lost touch with another one" in said
-    assert f"({whose} has been heard for" in said
+    assert f"({what} for" in said
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from weft.errors import UsageError
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.training.config import TrainingConfig
-from weft.training.muon import ITERATIONS, Muon, alike, lying, orthogonalized
+from weft.training.muon import ITERATIONS, Muon, groups_of_one_shape, orthogonalized, wide
 from weft.training.optimizers import MOMENTUM, OPTIMIZER_KEYS, WEIGHT_DECAY, Both, hidden_matrices, make_optimizer
 
 DEFAULTS: dict[str, Any] = {
@@ -136,7 +136,7 @@ def test_muon_in_fp32_multiplies_each_singular_value_by_the_polynomial_and_nothi
     shape: tuple[int, int],
 ) -> None:
     torch.manual_seed(6)
-    matrices = torch.stack([lying(matrix) for matrix in torch.randn(3, *shape, dtype=torch.float64)])
+    matrices = torch.stack([wide(matrix) for matrix in torch.randn(3, *shape, dtype=torch.float64)])
     u, singular, v = torch.linalg.svd(matrices, full_matrices=False)
     singular /= singular.square().sum(-1, keepdim=True).sqrt()
     for _ in range(ITERATIONS):
@@ -181,7 +181,7 @@ def test_muon_moves_matrices_side_by_side_as_each_alone(
             mine.grad = alone.grad = torch.randn(mine.shape)
         for optimizer in optimizers:
             optimizer.step()
-    sizes = [len(group) for group in alike(together)]
+    sizes = [len(group) for group in groups_of_one_shape(together)]
     assert sizes == [4, 4, 2, 1]
     for mine, alone in zip(together, apart, strict=True):
         torch.testing.assert_close(mine, alone, rtol=0, atol=1e-6 if precision == torch.float32 else 2e-3)

@@ -130,7 +130,7 @@ def test_what_there_is_no_memory_to_record_is_computed_and_said(
     monkeypatch.setattr(recording, "say", property(lambda self: said.append, lambda self, say: None), raising=False)
     recorded, plain = both(tiny_run, tmp_path)
     assert recorded == pytest.approx(plain, rel=1e-4)
-    assert said == ["there is not enough memory to record the steps of this model: they are computed one by one"]
+    assert said == ["not enough memory to record the steps of this model; they are computed normally"]
 
 
 def test_memory_that_runs_out_is_first_taken_from_recordings(

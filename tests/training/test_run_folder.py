@@ -179,7 +179,7 @@ def test_a_folder_that_may_no_longer_be_written_is_one_clear_error_wherever_it_i
 )
 def test_a_damaged_run_json_is_said_to_be_one(run: RunFolder, damage: str) -> None:
     (run.path / "run.json").write_text(damage, encoding="utf-8")
-    with pytest.raises(RunError, match=r"run\.json is damaged; restore it, or begin a new run in another folder"):
+    with pytest.raises(RunError, match=r"run\.json is damaged; restore it, or start a new run in another folder"):
         run.status()
 
 
@@ -269,7 +269,7 @@ def test_a_folder_that_was_there_before_stays_with_what_is_in_it(tmp_path: Path)
 def test_a_folder_of_something_else_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "checkpoints" / "mine").mkdir(parents=True)
     (tmp_path / "README.md").write_text("mine", encoding="utf-8")
-    with pytest.raises(RunError, match=r"is no run: it holds README\.md; choose a new folder"):
+    with pytest.raises(RunError, match=r"is not a run: it holds README\.md; choose a new folder"):
         RunFolder(tmp_path).locked().__enter__()
     assert names(tmp_path) == {"checkpoints", "README.md"} and names(tmp_path / "checkpoints") == {"mine"}
 

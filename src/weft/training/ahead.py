@@ -1,4 +1,4 @@
-"""Work of the processor beside that of the step: the next batch is made while the last one is used."""
+"""Prefetching: the next batch is made in a thread while the last one is used."""
 
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,10 +8,10 @@ Item = TypeVar("Item")
 
 
 def made_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """The same items in the same order, each asked for in a thread as soon as the one before it is handed out.
+    """Yield the items in order, making each in a thread as soon as the one before it is handed out.
 
-    What making an item raises is raised where it would have been handed out. The thread ends with the iterator, also
-    where that is left early; one item may then have been made in vain.
+    An error in making an item is raised where the item would have been handed out. The thread ends with the iterator,
+    also if that is left early; one item may then have been made in vain.
     """
     end = object()
     with ThreadPoolExecutor(1, "weft batches") as thread:

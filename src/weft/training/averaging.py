@@ -1,7 +1,7 @@
-"""Weights that are means of other weights: over the steps of a run as it goes, or over checkpoints at its end.
+"""Averages of weights: over the steps of a run as it goes, or over checkpoints at its end.
 
-It knows a model's parameters by name and nothing else of it. No update is made with a mean: it is measured and saved,
-while training goes on from the weights that it has.
+It knows a model's parameters by name and nothing else about it. An average is measured and saved, while training
+continues with the model's own weights.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 Weights = dict[str, Tensor]
-"""Parameters by name; a tied one stands under its first name alone."""
+"""Parameters by name; a tied one only under its first name."""
 
 
 def follow(average: Weights, model: nn.Module, *, decay: float, step: int) -> None:
-    """The average after update `step`: d * average + (1 - d) * weights with d = min(decay, (1 + step) / (10 + step)).
+    """Update the average in place after update `step`: d * average + (1 - d) * weights with
+    d = min(decay, (1 + step) / (10 + step)).
 
-    Early on d is small, so the weights that the run began with are soon forgotten.
+    Early on d is small, so the initial weights are soon forgotten.
     """
     parameters = dict(model.named_parameters())
     move = get_ema_multi_avg_fn(min(decay, (1 + step) / (10 + step)))
@@ -26,7 +27,7 @@ def follow(average: Weights, model: nn.Module, *, decay: float, step: int) -> No
 
 
 def mean(several: Iterable[Mapping[str, Tensor]]) -> Weights:
-    """Their mean in fp64 on the CPU; takes them one by one, so only one need be in memory."""
+    """Mean of several sets of weights in fp64 on the CPU. Takes them one by one, so only one needs to be in memory."""
     sums: Weights = {}
     count = 0
     for weights in several:
@@ -38,20 +39,20 @@ def mean(several: Iterable[Mapping[str, Tensor]]) -> Weights:
 
 
 def weights_of(model: nn.Module) -> Weights:
-    """A copy of the model's weights."""
+    """Copy the model's weights."""
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
 
 @torch.no_grad()
 def put(weights: Mapping[str, Tensor], model: nn.Module) -> None:
-    """Make these the model's weights; KeyError where one is missing."""
+    """Copy the weights into the model. Raises KeyError if one is missing."""
     for name, parameter in model.named_parameters():
         parameter.copy_(weights[name])
 
 
 @contextmanager
 def holding(weights: Mapping[str, Tensor] | None, model: nn.Module) -> Iterator[Weights]:
-    """Let the model have these weights inside the block; gives its own, which it gets back. None changes nothing."""
+    """Swap weights into the model inside the block and yield its own, which it gets back. None changes nothing."""
     if weights is None:
         yield {}
         return

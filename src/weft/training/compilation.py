@@ -1,4 +1,4 @@
-"""A model's layers as kernels that torch writes for them (torch.compile; Ansel et al. 2024, "PyTorch 2").
+"""Layers compiled to kernels (torch.compile; Ansel et al. 2024, "PyTorch 2").
 
 Each layer is compiled by itself, not the model as a whole: layers of one kind share the kernels of the first, and the
 lengths of a batch stay open.
@@ -15,23 +15,23 @@ BACKEND = "inductor"
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:
-    """The modules in a model's lists of modules: what computes one after the other."""
+    """The modules in all ModuleLists of a model, which compute one after the other."""
     return [layer for module in model.modules() if isinstance(module, nn.ModuleList) for layer in module]
 
 
 def compile_layers(model: nn.Module, device: torch.device) -> None:
-    """Let the layers compute with compiled kernels while the model is trained; else they compute as ever, since each
-    validation would cost more in compiling than it gains.
+    """Compile the layers for training. In validation they compute as before, since compiling for it would cost more
+    than it gains.
 
-    Raises UsageError where torch finds no compiler for this device.
+    Raises UsageError if torch finds no working compiler for this device.
     """
-    refuse_without_compiler(device)
+    check_compiler(device)
     for layer in layers_of(model):
         layer.forward = InTraining(layer)  # type: ignore[method-assign]
 
 
 class InTraining:
-    """A layer's forward pass, compiled where the layer is in training."""
+    """A layer's forward pass, compiled while the layer is in training mode."""
 
     def __init__(self, layer: nn.Module) -> None:
         self.layer, self.plain = layer, layer.forward
@@ -41,8 +41,8 @@ class InTraining:
         return (self.compiled if self.layer.training else self.plain)(*inputs)
 
 
-def refuse_without_compiler(device: torch.device) -> None:
-    """Compile the smallest thing there is; a compiler may be missing, or there but broken."""
+def check_compiler(device: torch.device) -> None:
+    """Compile a minimal function, since a compiler may be missing or broken. Raises UsageError."""
     try:
         torch.compile(lambda x: x + 1, backend=BACKEND)(torch.zeros(1, device=device))
     except Exception as error:  # of torch, of the compiler, of Triton: no family of their own

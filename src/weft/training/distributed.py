@@ -1,20 +1,19 @@
 """Several processes that train one model, one a device, as torchrun starts them (RANK, WORLD_SIZE, LOCAL_RANK).
 
-    joined     finds the others; without torchrun a process is alone, and all of this costs it nothing
-    Ranks      what they do together: add up, agree, be told
+    joined     connects the processes; without torchrun a process is alone, and all of this costs nothing
+    Ranks      what they do together: sum, agree, broadcast
 
-Each rank takes its rows of every batch (data/batching.py). Gradients, losses and tokens are added up over all ranks
-before anything is divided or decided, so every rank takes the step that one process would take on the whole batch, and
-none depends on which rank has how many rows. What a step depends on is the same everywhere; what is a matter of clocks,
-signals or files is the first rank's to decide (`Ranks.from_first`), which alone reads and writes.
+Each rank takes its rows of every batch (data/batching.py). Gradients, losses and counts are summed over all ranks
+before anything is divided or decided, so every rank takes the step that one process would take on the whole batch,
+however the rows are distributed. The first rank alone decides what depends on clocks, signals or files
+(`Ranks.from_first`), and it alone reads and writes.
 
-Why the gradients are added up by hand and not by torch's DistributedDataParallel: that wraps one `forward`, and our
-losses call a model's parts (encode, decode, the output matrix for the blocked loss) directly. It divides by the number
-of ranks where we divide by the tokens of all; it adds up after every backward pass where we do so once an update; and
-it must be told of layers that a step leaves out. What it has ahead of us is that it sends gradients while the backward
-pass still computes others.
+Why gradients are summed here and not by torch's DistributedDataParallel: that wraps one `forward`, and our losses call
+a model's parts (encode, decode, the output matrix for the blocked loss) directly. It divides by the number of ranks
+where we divide by the tokens of all; it sums after every backward pass where we do so once per update; and it must be
+told of layers that a step leaves out. Its advantage is that it sends gradients while the backward pass still runs.
 
-Nothing here knows text, or a model.
+Nothing here knows text or a model.
 """
 
 import gc
@@ -36,30 +35,30 @@ from weft.runtime import choose_device, derive_seed
 from weft.training.heartbeat import BEAT, LONGEST_SILENCE, Heartbeat, Store
 
 PROMPT = timedelta(seconds=45)
-"""How long a rank waits for the others in a step, where all have the same to do; then it takes one of them for dead."""
+"""Timeout within a step, where all ranks do the same work."""
 PATIENT = timedelta(days=7)
-"""How long it waits while the first rank alone trains a tokenizer, reads, writes or scores, and until all have
-validated their shares: as long as that takes. A process that ends is noticed at once all the same, since its
-connections close, and one that no longer runs by its heartbeat (heartbeat.py)."""
+"""Timeout while the first rank alone trains a tokenizer, reads, writes or scores, and while the ranks validate their
+shares. A process that ends is still noticed at once, since its connections close, and one that is halted by its
+heartbeat (heartbeat.py)."""
 
 BUCKET = 1 << 23
-"""Numbers (32 MiB) that are added up over the ranks at a time: many small messages take longer than a few large."""
+"""Numbers (32 MiB) that are summed over the ranks at a time: many small messages take longer than a few large ones."""
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 
 def is_first_process() -> bool:
-    """Whether this process is the one that speaks; without torchrun every process is."""
+    """Whether this is the process that prints messages; without torchrun every process is."""
     return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
 def joined() -> Iterator["Ranks"]:
-    """The processes that were started together with this one, for as long as the block runs.
+    """Connect to the processes that torchrun started together with this one, for as long as the block runs.
 
-    What all ranks find wrong alike is said by the first one, and what is wrong with a machine by the first one there;
-    the others raise FailedElsewhere. Raises LostTouch where another process has ended or does not answer.
+    An error that all ranks meet is reported by the first one, and an error of a machine by the first one there; the
+    others raise FailedElsewhere. Raises LostTouch if another process has ended or does not answer.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
@@ -70,7 +69,7 @@ def joined() -> Iterator["Ranks"]:
         ranks = join()
         number = "RANK"
         yield ranks
-    except (MemoryRanOut, MissingExtraError):  # which others need not have met
+    except (MemoryRanOut, MissingExtraError):  # the others may not have met it
         raise
     except WeftError as error:
         if os.environ.get(number, "0") == "0":
@@ -84,12 +83,12 @@ def joined() -> Iterator["Ranks"]:
         if ranks.heartbeat is not None:
             ranks.heartbeat.end()
         if dist.is_initialized():
-            dist.destroy_process_group()  # whose threads would abort a process that ends
-            gc.collect()  # and those of groups that only a finished trainer still holds
+            dist.destroy_process_group()  # its threads would abort a process that ends
+            gc.collect()  # and the groups that only a finished trainer still holds
 
 
 def join() -> "Ranks":
-    """Find the other processes by what torchrun has put into the environment."""
+    """Connect by the environment variables that torchrun sets."""
     if missing := [name for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
         raise UsageError(f"WORLD_SIZE is set but not {', '.join(missing)}; start several processes with torchrun")
     device = choose_device()
@@ -98,11 +97,11 @@ def join() -> "Ranks":
         if here > gpus:
             raise UsageError(f"torchrun has started {here} processes for {gpus} GPUs; give --nproc-per-node {gpus}")
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    # Gloo carries what lies in memory (decisions, objects), NCCL what lies on GPUs (gradients).
+    # Gloo for tensors in memory (decisions, objects), NCCL for those on GPUs (gradients).
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, timeout=PATIENT)
     prompt = dist.new_group(backend=backend, timeout=PROMPT)
-    assert isinstance(prompt, dist.ProcessGroup)  # no rank stands outside
+    assert isinstance(prompt, dist.ProcessGroup)  # every rank is in the group
     rank, size = dist.get_rank(), dist.get_world_size()
     heartbeat = heartbeat_of(rank, size)
     heartbeat.start()
@@ -110,9 +109,9 @@ def join() -> "Ranks":
 
 
 def heartbeat_of(rank: int, size: int) -> Heartbeat:
-    """The heartbeat of this process, which ends it where another one is gone.
+    """The heartbeat of this process, which ends the process at once if another one is lost.
 
-    It may be waiting inside Gloo, where nothing reaches it; what it has begun to write lies beside its place (R1).
+    The main thread may be waiting inside Gloo, where no exception reaches it. Unfinished files have temporary names.
     """
 
     def connect() -> Store:
@@ -120,9 +119,9 @@ def heartbeat_of(rank: int, size: int) -> Heartbeat:
         return PrefixStore("weft/heartbeat", store)
 
     def end_at_once(lost: int | None) -> None:
-        whose = "nobody" if lost is None else f"nothing of process {lost}"
+        what = "the store has not answered" if lost is None else f"process {lost} has not been heard"
         seconds = LONGEST_SILENCE * BEAT
-        error = LostTouch(rank, size, f"{whose} has been heard for {seconds:.0f} seconds")
+        error = LostTouch(rank, size, f"{what} for {seconds:.0f} seconds")
         sys.stderr.write(f"weft: {error}\n")
         sys.stderr.flush()
         os._exit(error.exit_code)
@@ -131,17 +130,17 @@ def heartbeat_of(rank: int, size: int) -> Heartbeat:
 
 
 def is_about_connections(error: RuntimeError) -> bool:
-    """Whether this is how Gloo, NCCL or the store says that another process is gone."""
+    """Whether Gloo, NCCL or the store reports with this error that another process is gone."""
     words = ("gloo", "Gloo", "NCCL", "Connection ", "ProcessGroup", "timed out")
     return isinstance(error, dist.DistError) or any(word in str(error) for word in words)
 
 
 @dataclass
 class Ranks:
-    """The processes of a run, of which this one has the number `rank`; by default it is alone.
+    """The processes of a run; this one has number `rank`. By default it is alone.
 
-    `prompt` connects them in a step and `heartbeat` watches over them, both None where a process is alone; `common`
-    draws what must be the same on all.
+    `prompt` is the process group for a step, and `heartbeat` watches the other processes; both are None in a process
+    that is alone. `common` draws the random numbers that must be the same on all ranks.
     """
 
     rank: int = 0
@@ -157,18 +156,18 @@ class Ranks:
 
     @property
     def part(self) -> tuple[int, int]:
-        """The rows that are this rank's: number `rank` and every `size`-th after it."""
+        """This rank's share of the rows: number `rank` and every `size`-th after it."""
         return self.rank, self.size
 
     def seed(self, seed: int) -> None:
-        """Begin a step's random numbers: dropout masks, from torch's own generators, are each rank's own."""
+        """Seed a step. Dropout masks, which torch's global generators draw, differ between ranks."""
         torch.manual_seed(seed if self.size == 1 else derive_seed(seed, "rank", self.rank))
 
     def from_first(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """Let the first rank work; every rank gets what it returns.
+        """Call `work` on the first rank only, and return its result on every rank.
 
-        Where it fails the first rank raises its error and the others raise FailedElsewhere. Inside such work the first
-        rank is alone: what it calls there may use this method too.
+        If it fails, the first rank raises the error and the others raise FailedElsewhere. Inside `work` the first rank
+        is alone, so nested calls of this method are fine.
         """
         if self.size == 1 or self._is_inside:
             return work(*arguments)
@@ -189,11 +188,11 @@ class Ranks:
         return result
 
     def _tell(self, outcome: object) -> None:
-        """From the first rank to all others, which are waiting by now: one that does not answer soon is dead."""
+        """Send an outcome to all other ranks, which are waiting by now; one that does not answer soon is lost."""
         others = range(1, self.size)
         calls = [dist.isend(torch.zeros(1), rank) for rank in others]
         for message in [*calls, *(dist.irecv(torch.zeros(1), rank) for rank in others)]:
-            assert message is not None  # no rank stands outside
+            assert message is not None  # every rank is in the group
             message.wait(PROMPT)
         dist.broadcast_object_list([outcome], src=0)
 
@@ -205,11 +204,11 @@ class Ranks:
         return told[0]
 
     def as_first(self, value: Result) -> Result:
-        """The first rank's value of what is not the same everywhere, such as a reading of a clock."""
+        """The first rank's value of something that differs between ranks, such as a clock reading."""
         return self.from_first(lambda: value)
 
     def largest(self, *numbers: int) -> list[int]:
-        """The largest that any rank has of each."""
+        """The largest value of each number over all ranks."""
         if self.size == 1:
             return list(numbers)
         found = torch.tensor(numbers)
@@ -219,9 +218,9 @@ class Ranks:
     def add_up(
         self, rows: Sequence[Sequence[float | Tensor]], counts: Sequence[int], *, patiently: bool = False
     ) -> tuple[list[list[Any]], list[int]]:
-        """Rows of sums, equally many in each, and a count for each row, all added up over the ranks; sums in fp64.
+        """Add up rows of equally many sums, and one count per row, over all ranks; sums in fp64.
 
-        The sums stay on their device. The counts travel apart, so that no step waits for an accelerator to count.
+        The sums stay on their device. Counts are sent separately, so that no step waits for an accelerator to count.
         `patiently` is for work that may take some ranks much longer than others.
         """
         if self.size == 1:
@@ -232,7 +231,7 @@ class Ranks:
         return [list(row) for row in sums.unflatten(0, (len(rows), -1))], total.tolist()
 
     def add_up_in_place(self, tensors: Sequence[Tensor]) -> None:
-        """Make each of these fp32 tensors, which have the same shapes everywhere, the sum over all ranks."""
+        """Replace each of these fp32 tensors, whose shapes are the same on all ranks, by its sum over the ranks."""
         if self.size == 1:
             return
         sent = []
@@ -240,7 +239,7 @@ class Ranks:
             flat = torch.cat([tensor.flatten() for tensor in bucket])
             sent.append((bucket, flat, dist.all_reduce(flat, group=self.prompt, async_op=True)))
         for bucket, flat, message in sent:
-            assert message is not None  # no rank stands outside
+            assert message is not None  # every rank is in the group
             message.wait()
             pieces = flat.split([tensor.numel() for tensor in bucket])
             for tensor, piece in zip(bucket, pieces, strict=True):
@@ -251,7 +250,7 @@ class Ranks:
         return items[self.rank :: self.size]
 
     def together(self, share: list[Item]) -> list[Item]:
-        """The whole of a list that was dealt out, from what each rank has made of its share; on every rank."""
+        """Reassemble on every rank a list that was dealt out, from what each rank made of its share."""
         if self.size == 1:
             return share
         shares: list[list[Item]] = [[] for _ in range(self.size)]
@@ -267,14 +266,14 @@ ALONE = Ranks()
 
 @dataclass(frozen=True)
 class Failure:
-    """What the others are told of an error of the first rank."""
+    """An error of the first rank, as the others are told."""
 
     text: str
     exit_code: int
 
 
 def buckets(tensors: Iterable[Tensor], most: int) -> Iterator[list[Tensor]]:
-    """The tensors in their order, as many at a time as hold `most` numbers together; a larger one stands alone."""
+    """Group the tensors, in order, into lists of at most `most` numbers; a larger tensor is alone in its list."""
     bucket: list[Tensor] = []
     numbers = 0
     for tensor in tensors:

@@ -1,7 +1,7 @@
-"""Muon: momentum whose steps are equally long in all directions (Jordan et al. 2024, kellerjordan.github.io).
+"""Muon: momentum with orthogonalized steps (Jordan et al. 2024, kellerjordan.github.io).
 
-Torch has it too, but makes every step in bf16. On a processor without bf16 units that takes some thirty times as long
-as in fp32, five sixths of a training's time. Here the precision is the caller's; in bf16 the steps are torch's own but
+torch.optim.Muon computes every step in bf16. On a processor without bf16 units that takes about thirty times as long as
+fp32, five sixths of the training time. Here the caller chooses the precision; in bf16 the steps equal torch's, except
 for the order in which a processor may add up the products of a tall matrix.
 """
 # pyright: reportPrivateImportUsage=false
@@ -17,14 +17,14 @@ from torch import Tensor, nn
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
 SMALLEST_NORM = 1e-7
-"""Of a gradient that is divided by its norm."""
+"""Lower bound of the norm that a gradient is divided by."""
 STACK, GPU_STACK = 1 << 20, 1 << 26
-"""Numbers in matrices that are multiplied side by side. One of a small model's is too small to occupy all threads."""
+"""Numbers in matrices that are multiplied in one batch; a single matrix of a small model cannot occupy all threads."""
 
 
 class Muon(torch.optim.Optimizer):
-    """Of matrices alone. A step is scaled to the size of AdamW's, whose rate and decay then suit it as well (Liu et al.
-    2025, arXiv 2502.16982, section 2.2)."""
+    """Muon for matrices. Steps are scaled to the size of AdamW's, so that its learning rate and decay fit too (Liu et
+    al. 2025, arXiv 2502.16982, section 2.2)."""
 
     def __init__(
         self,
@@ -43,21 +43,19 @@ class Muon(torch.optim.Optimizer):
         loss = called_with_gradients(closure)
         for group in self.param_groups:
             rate, decay = group["lr"], group["weight_decay"]
-            for matrices in alike([matrix for matrix in group["params"] if matrix.grad is not None]):
-                ahead = torch.stack([lying(x) for x in self.look_ahead(matrices, group["momentum"])])
+            for matrices in groups_of_one_shape([matrix for matrix in group["params"] if matrix.grad is not None]):
+                ahead = torch.stack([wide(x) for x in self.nesterov(matrices, group["momentum"])])
                 directions = orthogonalized(ahead.to(self.precision))
                 length = 0.2 * max(matrices[0].shape) ** 0.5
                 torch._foreach_mul_(list[Tensor](matrices), 1 - rate * decay)
-                advance([lying(matrix) for matrix in matrices], directions, -rate * length)
+                advance([wide(matrix) for matrix in matrices], directions, -rate * length)
         return loss
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "precision": self.precision}
 
-    def look_ahead(
-        self, matrices: Sequence[nn.Parameter], momentum: float
-    ) -> tuple[Float[Tensor, "rows columns"], ...]:
-        """The gradients along the mean of all so far, as Nesterov takes it; the means are brought up to date."""
+    def nesterov(self, matrices: Sequence[nn.Parameter], momentum: float) -> tuple[Float[Tensor, "rows columns"], ...]:
+        """Update the momentum, and return the gradients with Nesterov momentum."""
         for matrix in matrices:
             if not self.state[matrix]:
                 self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix)
@@ -68,7 +66,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def called_with_gradients(closure: Callable[[], Any] | None) -> Any:
-    """The loss that an optimizer's step is asked to compute first, as torch's own do; None where it is not."""
+    """Call the closure of an optimizer's step with gradients enabled, like torch's optimizers; None without one."""
     if closure is None:
         return None
     with torch.enable_grad():
@@ -80,34 +78,34 @@ def advance(
     directions: Float[Tensor, "stack shorter longer"],
     far: float | Float[Tensor, ""],
 ) -> None:
-    """Add so much of its direction to each; a GPU that replays the step reads how much from a tensor (recording.py)."""
+    """Add `far` times its direction to each matrix. A GPU that replays the step reads `far` from a tensor."""
     if isinstance(far, Tensor):
         torch._foreach_add_(matrices, (directions.float() * far).unbind())
     else:
         torch._foreach_add_(matrices, directions.unbind(), alpha=far)
 
 
-def alike(matrices: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Groups of one shape, lying, and of at most STACK numbers, unless one matrix has more."""
+def groups_of_one_shape(matrices: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
+    """Groups of matrices that are equally wide, of at most STACK numbers unless a single matrix has more."""
     by_shape = defaultdict[tuple[int, ...], list[nn.Parameter]](list)
     for matrix in matrices:
-        by_shape[tuple(lying(matrix).shape)].append(matrix)
+        by_shape[tuple(wide(matrix).shape)].append(matrix)
     for (rows, columns), group in by_shape.items():
         most = max(1, (STACK if group[0].device.type == "cpu" else GPU_STACK) // (rows * columns))
         for begin in range(0, len(group), most):
             yield group[begin : begin + most]
 
 
-def lying(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, "shorter longer"]:
-    """The matrix with its longer side across, itself or transposed; no copy."""
+def wide(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, "shorter longer"]:
+    """A view of the matrix, transposed if it is taller than wide."""
     return matrix.T if matrix.size(0) > matrix.size(1) else matrix
 
 
 def orthogonalized(matrices: Float[Tensor, "stack shorter longer"]) -> Float[Tensor, "stack shorter longer"]:
-    """Nearly U V^T of each matrix U S V^T: its singular values become some between 0.7 and 1.2.
+    """Approximately U V^T of each matrix U S V^T, with singular values between 0.7 and 1.2 (Newton-Schulz iteration).
 
-    A polynomial a x + b x^3 + c x^5 of the matrix is one of its singular values, and this one, taken five times, lifts
-    even small ones. With their gram matrix on the shorter side its products are the smallest.
+    A polynomial a x + b x^3 + c x^5 of the matrix applies to each singular value; this one, applied five times, raises
+    even small ones. The Gram matrix is that of the shorter side, so that the products are small.
     """
     a, b, c = COEFFICIENTS
     norms = matrices.flatten(1).norm(dim=1).clamp(min=SMALLEST_NORM)

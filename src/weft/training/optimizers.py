@@ -1,8 +1,7 @@
-"""Which optimizer moves which parameters.
+"""Which optimizer updates which parameters.
 
-In all of them only matrices decay: a bias or a gain that is pulled toward zero is no simpler for it. What decay means
-differs: sgd and adam add it to the gradient, the others take it from the weights themselves (Loshchilov and Hutter
-2019).
+Weight decay applies to matrices only, not to biases and gains. sgd and adam add it to the gradient; the others subtract
+it from the weights (Loshchilov and Hutter 2019).
 """
 
 import re
@@ -21,18 +20,18 @@ OPTIMIZER_KEYS = {
     "betas": ("adam", "adamw", "muon"),
     "epsilon": ("adam", "adamw", "muon"),
 }
-"""Settings that not every optimizer has -> those that have it."""
+"""Settings that not every optimizer has -> the optimizers that have it."""
 
 MOMENTUM = {"sgd": 0.9, "muon": 0.95}
 WEIGHT_DECAY = {"sgd": 0.0, "adam": 0.0, "adamw": 0.01, "adafactor": 0.0, "muon": 0.01}
 
 ADAFACTOR_EPSILONS = (1e-15, 1e-3)
-"""The paper's (Shazeer and Stern 2018, section 9): 1e-30 for a mean square, whose root torch wants, and 1e-3 for the
-size of a matrix. Torch's own first one, 1.2e-7, lies above the mean squares of a real model's gradients: all the
-averages are lifted to it, and what is left of an update is the gradient divided by its own size."""
+"""The paper's values (Shazeer and Stern 2018, section 9): 1e-30 for a mean square, of which torch takes the root, and
+1e-3 for the size of a matrix. Torch's default for the first, 1.2e-7, exceeds the mean squares of a real model's
+gradients and would replace them all."""
 
 LOOKED_UP = re.compile(r"(\w+_)?(embedding|positions)|output")
-"""The parts of a model, by their names in it, whose matrices have a row for each token or position."""
+"""Names of the parts of a model whose matrices have a row per token or position."""
 
 
 def make_optimizer(
@@ -47,10 +46,10 @@ def make_optimizer(
     weight_decay: float | None,
     precision: torch.dtype,
 ) -> torch.optim.Optimizer:
-    """Of the model's trainable parameters; all of them move in one fused pass where torch has one.
+    """Make the optimizer of the model's trainable parameters, fused if torch supports it.
 
-    Where `momentum` or `weight_decay` is None it is the optimizer's own, MOMENTUM[name] or WEIGHT_DECAY[name].
-    `precision` is that of muon's products; all else is computed in that of the parameters.
+    `momentum` and `weight_decay` default to MOMENTUM[name] and WEIGHT_DECAY[name]. `precision` is used for muon's
+    products; everything else is computed in the precision of the parameters.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     matrices, others = [p for p in parameters if p.dim() >= 2], [p for p in parameters if p.dim() < 2]
@@ -59,7 +58,9 @@ def make_optimizer(
     groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
     match name:
         case "sgd":
-            return begun(torch.optim.SGD(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=True))
+            return with_momenta(
+                torch.optim.SGD(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=True)
+            )
         case "adam":
             return torch.optim.Adam(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
         case "adamw":
@@ -78,9 +79,9 @@ def make_optimizer(
             raise ValueError(f"there is no optimizer {name}")
 
 
-def begun(sgd: torch.optim.SGD) -> torch.optim.SGD:
-    """With the momentum 0 for every parameter from its first step on. Torch's fused step begins momenta of all of them
-    or of none, and a layer that the first step leaves out would have none at the second."""
+def with_momenta(sgd: torch.optim.SGD) -> torch.optim.SGD:
+    """Start the momentum of every parameter at 0. Torch's fused step initializes all momenta or none, so a layer that
+    the first step leaves out would have none at the second."""
 
     def begin_momenta(*_: Any) -> None:
         for group in sgd.param_groups:
@@ -93,9 +94,9 @@ def begun(sgd: torch.optim.SGD) -> torch.optim.SGD:
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """The matrices that turn hidden vectors into hidden vectors, for which Muon is made (Jordan et al. 2024).
+    """The matrices that map hidden vectors to hidden vectors, for which Muon is made (Jordan et al. 2024).
 
-    An embedding, and the output over the vocabulary, is a list of vectors rather than a map.
+    Embeddings and the output matrix are lists of vectors instead.
     """
     looked_up = {
         id(parameter)
@@ -104,15 +105,14 @@ def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
     }
     hidden = [p for p in model.parameters() if p.requires_grad and p.dim() == 2 and id(p) not in looked_up]
     if not hidden:
-        raise UsageError('training.optimizer = "muon" is for hidden matrices, and this model has none; use "adamw"')
+        raise UsageError('training.optimizer = "muon" needs hidden matrices, and this model has none; use "adamw"')
     return hidden
 
 
 class Both(torch.optim.Optimizer):
-    """Muon for some parameters and AdamW for the others, to the outside one optimizer.
+    """Muon for some parameters and AdamW for the others, as one optimizer with one learning rate.
 
-    One learning rate serves both. Groups and state are the two optimizers' own, shared. Groups that are added are
-    AdamW's.
+    Groups and state are shared with the two optimizers. Groups that are added later belong to AdamW.
     """
 
     def __init__(self, muon: Muon, adamw: torch.optim.AdamW) -> None:

@@ -1,4 +1,4 @@
-"""Where a run stands: all that a checkpoint holds beside the model and the optimizer."""
+"""The state of a run: everything that a checkpoint holds besides the model and the optimizer."""
 
 import math
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ LOSS = "loss"
 """The name of the minimized sum, in a Window and in metrics.jsonl."""
 
 JUDGED_OVER = 50
-"""Updates whose mean loss is one judgement: single batches differ by a nat, means of fifty hardly do."""
+"""Updates per mean of the training loss: single batches differ by a nat, means of fifty hardly do."""
 
 
 @dataclass
@@ -56,12 +56,12 @@ class Window:
 
 @dataclass
 class LossLevel:
-    """The training loss per prediction, as a mean over JUDGED_OVER updates: the newest mean, the lowest so far, and
-    the lowest since a validation last found nothing wrong with a higher one.
+    """The training loss per prediction as a mean over JUDGED_OVER updates: the newest mean, the lowest one, and the
+    lowest since a validation last accepted a higher one.
 
-    Why it takes more than a validation loss to tell that a run diverges: that one also rises when a model learns its
-    corpus by heart, while the training loss falls. Why more than a training loss: that one also rises, from a low
-    level, when the learning rate of a trained model is raised anew, while the validation loss rises little.
+    A validation loss alone does not tell that a run diverges: it also rises when a model overfits, while the training
+    loss falls. Nor does a training loss alone: it also rises when the learning rate of a trained model is raised again,
+    while the validation loss rises little.
     """
 
     total: float | Tensor = 0.0
@@ -72,7 +72,7 @@ class LossLevel:
     accepted: float | None = None
 
     def add(self, total: float | Tensor, count: int) -> None:
-        """One more update; its loss stays on its device until fifty of them are looked at."""
+        """Add an update. Its loss stays on its device until JUDGED_OVER of them are read."""
         self.total = self.total + total
         self.count += count
         self.updates += 1
@@ -83,37 +83,37 @@ class LossLevel:
             self.total, self.count, self.updates = 0.0, 0, 0
 
     def has_risen(self, by: float) -> bool:
-        """Whether the newest mean lies more than so many nats above the lowest one."""
+        """Whether the newest mean is more than `by` above the lowest one."""
         return self.newest is not None and self.lowest is not None and self.newest > self.lowest + by
 
     def calls_for_validation(self, by: float) -> bool:
-        """Whether the newest mean lies so far above what no validation has accepted yet."""
+        """Whether the newest mean is more than `by` above the lowest accepted one."""
         return self.newest is not None and self.accepted is not None and self.newest > self.accepted + by
 
     def accept(self) -> None:
-        """A validation has found nothing wrong with the newest mean: only a still higher one calls for another."""
+        """Accept the newest mean after a good validation: only a still higher one calls for another validation."""
         self.accepted = self.newest
 
     def restarted(self) -> "LossLevel":
-        """Where training goes on from weights of this level: the next mean is judged by it, whatever came after it."""
+        """The level after weights were restored: the next mean is compared with the lowest one."""
         return LossLevel(lowest=self.lowest, accepted=self.lowest)
 
     def read(self) -> None:
-        """Make a plain number of the sum."""
+        """Turn the sum into a Python number."""
         self.total = float(self.total)
 
 
 @dataclass
 class Progress:
-    """Where a run stands: with the model and the optimizer, all that a checkpoint holds.
+    """The state of a run; with the model and the optimizer, all that a checkpoint holds.
 
-    `epoch` and `batch` are the place in the data; `kept` lists (step, value of the metric) of validated checkpoints
-    that are wanted beside the last and the best, and `best_loss` is the validation loss of the best. `rate_scale` is
-    what validations have made of the learning rate, `bad_validations` counts those without improvement since plateau
-    last lowered it, and `trials_lost` how often training went back to the best checkpoint.
+    `epoch` and `batch` are the place in the data. `kept` lists (step, value of the metric) of validated checkpoints
+    that are kept besides the last and the best, and `best_loss` is the validation loss of the best. `rate_scale` is
+    the factor that validations have given the learning rate, `bad_validations` counts validations without improvement
+    since plateau last lowered it, and `trials_lost` how often training restarted from the best checkpoint.
 
-    Of what went wrong: `skipped` counts the updates that were left out, `parts` is how many pieces a batch is computed
-    in since memory ran out, `fallbacks` how often the run diverged, and `level` is what that is told by.
+    `skipped` counts skipped updates, `parts` is the number of parts in which a batch is computed since memory ran out,
+    `fallbacks` counts divergences, and `level` detects them.
     """
 
     step: int = 0

@@ -1,12 +1,12 @@
-"""The passes of a step on a GPU, recorded once for each shape of batch and replayed from then on (CUDA graphs).
+"""Forward and backward passes on a GPU, recorded once per batch shape and replayed from then on (CUDA graphs).
 
-A small model's passes are a thousand small kernels, and the GPU is done with each before Python can ask for the next.
-A graph asks for all of them at once. It computes what the passes would: the same kernels on the same places in memory,
-with random numbers that go on from torch's seed of the step. So a run may mix both, and does: the first batch of a
-shape is computed as ever, the second one recorded. The optimizer's step, which has no shape, is recorded once.
+The passes of a small model are a thousand small kernels, and the GPU finishes each before Python can launch the next.
+A graph launches all of them at once. It runs the same kernels on the same memory, with random numbers that continue
+from torch's seed of the step, so a run may mix both: the first batch of a shape is computed normally and the second one
+recorded. The optimizer's step, which has no shape, is recorded once.
 
-A graph keeps its places in memory, which makes them as good as gone for everything else. Where that is too much, all
-that was recorded is forgotten, and the rest of the run is computed as ever.
+A graph keeps its memory, which nothing else can use then. If that is too much, all recordings are dropped, and the rest
+of the run is computed normally.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -28,9 +28,9 @@ Model = TypeVar("Model", bound=nn.Module)
 Batch = TypeVar("Batch", bound=BatchOfRows)
 
 MOST_RECORDINGS = 1000
-"""Of one run; a batch of yet another shape is computed without one. Each takes some MiB of the GPU."""
+"""Most recordings of a run; batches of further shapes are computed normally. Each takes a few MiB of the GPU."""
 SETTLED = 20
-"""Batches in a row that were replayed, after which the others will be, too."""
+"""Number of replayed batches in a row after which the following ones are taken to be replayed too."""
 
 
 def make_replica(
@@ -57,27 +57,26 @@ def can_be_recorded(task: Task[Model, Batch]) -> TypeGuard[RecordableTask[Model,
 
 
 class Graph(Protocol):
-    """What torch.cuda.CUDAGraph is."""
+    """The interface of torch.cuda.CUDAGraph."""
 
     def replay(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A graph, and the places in memory that it reads and writes."""
+    """A graph, and the tensors that it reads and writes."""
 
     graph: Graph
     given: Any
-    """The batch that it computes."""
+    """The batch that it reads."""
     sums: Tensor
     """The total of its loss, then the loss's other sums."""
     buffers: list[Tensor]
-    """Of the model, such as tables of positions: a longer one may take the place of one that the graph reads."""
+    """The buffers that the graph reads, kept alive: a longer table of positions may replace one in the model."""
 
 
 class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
-    """A Replica whose passes are recordings. The gradients keep their places: an update clears them, passes add to
-    them."""
+    """A Replica that replays recordings. Gradients keep their memory: an update clears them, and passes add to them."""
 
     def __init__(
         self,
@@ -93,25 +92,25 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
         self.kept = [torch.zeros_like(parameter) for parameter in self.trained]
         self.rate = torch.zeros((), device=device)
         self.fits = True
-        """Whether there is memory for recordings."""
+        """Whether there is enough memory for recordings."""
         self.names: tuple[str, ...] = ()
         """The names of a loss's sums, known once a batch was computed; a recording is made later."""
         self.replayed_in_a_row = 0
         self.recordings: dict[Hashable, Recording | None] = {}
-        """None where a batch of this shape was computed, but not recorded."""
+        """None if a batch of this shape was computed but not recorded yet."""
         self.update: Graph | Literal["was made", "was not made"] = "was not made"
-        """Of the optimizer; its first one makes the optimizer's state, and is not recorded."""
+        """The recorded optimizer step. The first step creates the optimizer's state and is not recorded."""
         self.open()
 
     def open(self) -> None:
-        """Begin a stream to record from, and the two memories of which recordings take their places: one for the
-        passes, of which only one is replayed at a time, and one for the optimizer's step."""
+        """Create a stream to record from, and two memory pools: one for the passes, of which only one is replayed at a
+        time, and one for the optimizer's step."""
         self.stream = torch.cuda.Stream(self.device)
         self.pools = {what: torch.cuda.graph_pool_handle() for what in ("passes", "step")}
 
     @contextmanager
     def on_stream(self) -> Iterator[None]:
-        """Let the GPU work on the stream, after what was asked of it before, and before what will be."""
+        """Run the block on the stream, ordered after all earlier and before all later work of the GPU."""
         before = torch.cuda.current_stream(self.device)
         self.stream.wait_stream(before)
         try:
@@ -121,7 +120,7 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
             before.wait_stream(self.stream)
 
     def recorded(self, work: Callable[[], object], what: Literal["passes", "step"]) -> Graph:
-        """What the work asks of the GPU, which computes nothing meanwhile."""
+        """Record what the work launches, without computing it."""
         graph = torch.cuda.CUDAGraph()
         graph.capture_begin(pool=self.pools[what], capture_error_mode="thread_local")
         try:
@@ -144,12 +143,12 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
         return False
 
     def give_up(self) -> None:
-        """Forget all recordings, make no others, and say so."""
+        """Drop all recordings, make no others, and report it."""
         self.fits, self.recordings, self.update = False, {}, "was made"
         self.open()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
-        self.say("there is not enough memory to record the steps of this model: they are computed one by one")
+        self.say("not enough memory to record the steps of this model; they are computed normally")
 
     def zero_grad(self) -> None:
         for parameter, gradient in zip(self.trained, self.kept, strict=True):
@@ -175,7 +174,7 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
             return Loss(total, filled.tokens, dict(zip(self.names, sums, strict=True)))
 
     def recording_of(self, shape: Hashable, batch: Any) -> Recording | None:
-        """That of the shape, which is made at its second batch."""
+        """The recording for a shape, which is made at its second batch."""
         if shape not in self.recordings:
             if len(self.recordings) < MOST_RECORDINGS:
                 self.recordings[shape] = None
@@ -223,17 +222,17 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
 
     def restore_optimizer(self, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
         super().restore_optimizer(optimizer, tensors)
-        self.update = "was not made"  # with the tensors that are the state now
+        self.update = "was not made"  # with the state's new tensors
 
 
 def can_be_replayed(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether its step is the same operations every time, and reads its learning rate from a tensor."""
+    """Whether the optimizer's step always runs the same operations and reads its learning rate from a tensor."""
     return isinstance(optimizer, torch.optim.SGD | torch.optim.Adam | torch.optim.AdamW | Both)
 
 
 @contextmanager
 def capturable(optimizer: torch.optim.Optimizer) -> Iterator[None]:
-    """Let torch record its step: its optimizers ask for a promise that the caller knows what that takes."""
+    """Set the flag with which torch allows the optimizer's step to be recorded."""
     for group in optimizer.param_groups:
         group["capturable"] = True
     try:

@@ -20,8 +20,8 @@ Batch = TypeVar("Batch", bound=BatchOfRows)
 class Replica(Generic[Model, Batch]):
     """The whole model on this rank; other ranks hold the same weights and take the same steps.
 
-    A parameter that a step leaves out (its gradient is None) must be left out by all ranks: what is left out is drawn
-    from Ranks.common, which begins anew with each part of a batch, whatever parts a rank computes it in.
+    A parameter that a step leaves out (its gradient is None) must be left out by all ranks. What is left out is drawn
+    from Ranks.common, which is seeded for each part of a batch, so it does not depend on the number of parts.
     """
 
     def __init__(self, ranks: Ranks, model: Model, task: Task[Model, Batch], device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""A run's folder on disk: what is in it, how it is written so that no moment of a crash can spoil it, and who may
+"""A run's folder on disk: what is in it, how it is written so that a crash at any moment leaves it whole, and who may
 write.
 
     checkpoints/step-N/   a complete model folder, training.safetensors and training.json
@@ -7,8 +7,8 @@ write.
     doctor.json           what the corpus looked like when the run began
     metrics.jsonl samples.jsonl skipped.jsonl
 
-A checkpoint is staged beside its place, synced to the disk, and renamed into place once. A folder whose name is
-`step-N` is therefore always whole, and whatever else lies in checkpoints/ is the wreck of a killed process.
+A checkpoint is staged under a temporary name, synced to disk, and renamed into place. A folder named `step-N` is
+therefore always whole, and anything else in checkpoints/ was left by a killed process.
 """
 
 import contextlib
@@ -40,9 +40,9 @@ DIAGNOSIS = "doctor.json"
 STEP = re.compile(r"step-\d+")
 """The name of a checkpoint."""
 WRECK = re.compile(r"\.step-\d+\.(\d+|removed)|\.[a-z0-9_]{8}")
-"""What a killed process can have left among the checkpoints: one half written or half removed, a temporary folder."""
+"""What a killed process can leave among the checkpoints: one half written or half removed, a temporary folder."""
 BEGUN = re.compile(r"lock|checkpoints|corpus|doctor\.json|(metrics|samples|skipped)\.jsonl|\..*\.partial")
-"""What a run that was killed before its first checkpoint can have left, and what was prepared for it."""
+"""What a run that was killed before its first checkpoint can leave, and its prepared corpus."""
 PREPARED = re.compile(r"(source|target)\.(ids|offsets)|lines|account\.json|manifest\.json|tokenizer\..*")
 """What is in a prepared corpus, which is replaced as a whole."""
 
@@ -65,13 +65,13 @@ class RunStatus:
 
     @classmethod
     def read(cls, path: Path) -> "RunStatus":
-        """Raises RunError where the file is none."""
+        """Raises RunError if the file is damaged."""
         try:
             state = json.loads(path.read_text(encoding="utf-8"))
             last, best = state["last"], state["best"]
             return cls(step_number(last), None if best is None else step_number(best), bool(state["finished"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise RunError(f"{path} is damaged; restore it, or begin a new run in another folder (--run)") from None
+            raise RunError(f"{path} is damaged; restore it, or start a new run in another folder (--run)") from None
 
 
 def step_number(name: str) -> int:
@@ -86,7 +86,7 @@ Result = TypeVar("Result")
 def by_first_rank(
     method: Callable[Concatenate["RunFolder", Arguments], Result],
 ) -> Callable[Concatenate["RunFolder", Arguments], Result]:
-    """Let the first rank alone read or write; every rank gets what the method returns there."""
+    """Call the method on the first rank only, and return its result on every rank."""
 
     @functools.wraps(method)
     def from_first(self: "RunFolder", *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
@@ -105,10 +105,10 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self, *, to_prepare: bool = False) -> Iterator[None]:
-        """Keep every other process out while the block runs; raises RunError where one is already in.
+        """Lock the folder while the block runs. Raises RunError if another process holds the lock.
 
-        A folder that holds anything but a run is refused: training would replace files in it. Where the block ends
-        before the first checkpoint, everything that was made for it is gone again, but for the corpus of a block
+        Also refuses a folder that holds anything but a run, since training would replace files in it. If the block ends
+        before the first checkpoint, everything made for it is removed, except for the corpus if the block is
         `to_prepare` it.
         """
         with contextlib.ExitStack() as stack:
@@ -117,7 +117,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def _locked(self, to_prepare: bool) -> Iterator[None]:
-        with self._saying_what_was_not_read():
+        with self._reporting_read_errors():
             self._refuse_other_folders()
             made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
             has_corpus, has_diagnosis = self.corpus.exists(), (self.path / DIAGNOSIS).exists()
@@ -125,7 +125,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = open(self.path / "lock", "a")  # noqa: SIM115 (held open as long as the lock is)
         except FileNotFoundError:
-            raise self._taken() from None  # whoever was in has just left, and its folder with it
+            raise self._taken() from None  # the process that held it has just ended and removed the folder
         except OSError as error:
             raise RunError(f"the run folder {self.path} cannot be written: {error.strerror}") from None
         with lock:
@@ -150,15 +150,15 @@ class RunFolder:
         return RunError(f"another process works in {self.path}; wait for it, or choose another --run")
 
     def refuse_other_folders(self) -> None:
-        """Raises RunError for a folder in which training would replace what is not a run's."""
-        with self._saying_what_was_not_read():
+        """Raises RunError for a folder in which training would replace files that are not a run's."""
+        with self._reporting_read_errors():
             self._refuse_other_folders()
 
     def _refuse_other_folders(self) -> None:
         if self.corpus.is_dir() and (others := [n for n in os.listdir(self.corpus) if not PREPARED.fullmatch(n)]):
             raise RunError(
-                f"{self.corpus} is no prepared corpus: it holds {', '.join(sorted(others)[:5])}, which would be lost; "
-                "choose a new folder with --run"
+                f"{self.corpus} is not a prepared corpus: it holds {', '.join(sorted(others)[:5])}, which "
+                "would be lost; choose a new folder with --run"
             )
         if self.path.exists() and not self.path.is_dir():
             raise RunError(f"the run folder {self.path} cannot be written: it is a file; choose another --run")
@@ -167,18 +167,20 @@ class RunFolder:
         try:
             others = sorted(name for name in os.listdir(self.path) if not BEGUN.fullmatch(name))
             checkpoints = sorted(os.listdir(self.checkpoints)) if self.checkpoints.is_dir() else []
-        except FileNotFoundError:  # gone since the lines above, with the process that had made it
+        except FileNotFoundError:  # another process has just removed it
             return
         if others:
-            raise RunError(f"{self.path} is no run: it holds {', '.join(others[:5])}; choose a new folder with --run")
+            raise RunError(
+                f"{self.path} is not a run: it holds {', '.join(others[:5])}; choose a new folder with --run"
+            )
         self._refuse_lost_checkpoints(checkpoints)
 
     def _refuse_lost_checkpoints(self, names: list[str]) -> None:
-        """Where nothing says which checkpoint is the last, none is replaced but the one that every run begins with."""
+        """Without run.json, which names the last checkpoint, replace none but the one that every run begins with."""
         lost = [name for name in names if name != "step-0" and not WRECK.fullmatch(name)]
         if not lost:
             return
-        advice = f"put it back, or begin a new run: --run {self.path}-2"
+        advice = f"put it back, or start a new run: --run {self.path}-2"
         if steps := [int(name.removeprefix("step-")) for name in lost if STEP.fullmatch(name)]:
             advice += f", from the last weights with --set training.init={self.checkpoint(max(steps))}"
         raise RunError(
@@ -187,9 +189,9 @@ class RunFolder:
         )
 
     def _vanish(self, made: list[Path]) -> None:
-        """Remove the folder for checkpoints, the lock and these folders, innermost first, where they are empty.
+        """Remove the folder for checkpoints, the lock and these folders, innermost first, if they are empty.
 
-        What stands inside the run goes while the lock still keeps others out: they may come in as soon as it is gone.
+        The folder for checkpoints goes first, while the lock still keeps other processes out.
         """
         with contextlib.suppress(OSError):
             self.checkpoints.rmdir()
@@ -200,14 +202,14 @@ class RunFolder:
 
     @by_first_rank
     def status(self) -> RunStatus | None:
-        """What run.json says; None in a run that has no checkpoint yet."""
+        """The content of run.json; None in a run without a checkpoint."""
         path = self.path / "run.json"
-        with self._saying_what_was_not_read():
+        with self._reporting_read_errors():
             return RunStatus.read(path) if path.exists() else None
 
     @contextlib.contextmanager
-    def _saying_what_was_not_read(self) -> Iterator[None]:
-        """A folder on the way that may not be looked into, or a name that is too long, is a RunError that says so."""
+    def _reporting_read_errors(self) -> Iterator[None]:
+        """Turn an error in reading the folder, such as a lack of permission, into a RunError."""
         try:
             yield
         except OSError as error:
@@ -227,9 +229,9 @@ class RunFolder:
         best: int | None,
         keep: Iterable[int] = (),
     ) -> None:
-        """Commit a checkpoint, name it the last one, and remove those that are neither last nor best nor to be kept.
+        """Commit a checkpoint, name it the last one, and remove all that are neither last nor best nor to be kept.
 
-        Raises WeftError where the disk is full or the folder can no longer be written.
+        Raises WeftError if the disk is full or the folder can no longer be written.
         """
 
         def write(folder: Path) -> None:
@@ -238,7 +240,7 @@ class RunFolder:
             sealed = {**state, "sha256": {TENSORS: sha256(folder / TENSORS), STATE: digest_of(state)}}
             (folder / STATE).write_text(json.dumps(sealed, indent=1), encoding="utf-8")
 
-        with saying_what_was_not_written(self.path):
+        with reporting_write_errors(self.path):
             self.sync_logs()
             commit_folder(self.checkpoint(step), write)
             self.write_status(RunStatus(last=step, best=best))
@@ -250,15 +252,15 @@ class RunFolder:
 
     @by_first_rank
     def load(self, step: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The tensors and the state that `save` was given; raises ModelError where they are no longer that."""
+        """The tensors and the state that `save` was given. Raises ModelError if they were changed or damaged."""
         folder = self.checkpoint(step)
         try:
             tensors, state = load_file(folder / TENSORS), json.loads((folder / STATE).read_text(encoding="utf-8"))
             if not isinstance(state, dict):
-                raise ValueError("training.json holds no object")
+                raise ValueError("training.json does not hold an object")
             seals = state.pop("sha256")
             found = {TENSORS: sha256(folder / TENSORS), STATE: digest_of(state)}
-            seals.setdefault(STATE, found[STATE])  # a checkpoint of the time when only the tensors were sealed
+            seals.setdefault(STATE, found[STATE])  # older checkpoints sealed only the tensors
             changed = [name for name in found if seals[name] != found[name]]
         except (OSError, ValueError, KeyError, AttributeError, RecursionError, SafetensorError) as error:
             raise ModelError(folder, [Problem(f"{TENSORS} or {STATE}", f"cannot be read: {error}")]) from None
@@ -269,9 +271,9 @@ class RunFolder:
 
     @by_first_rank
     def sweep(self, keep: set[int | None]) -> None:
-        """Remove checkpoints that nobody needs and what killed processes left half written.
+        """Remove all checkpoints except those to keep, and what killed processes left half written.
 
-        Removing a folder takes many steps, so it loses its visible name first: what is called step-N is always whole.
+        Removing a folder takes many steps, so it is renamed first: a folder named step-N is always whole.
         """
         kept = {f"step-{step}" for step in keep}
         for folder in list(self.checkpoints.iterdir()):
@@ -289,7 +291,7 @@ class RunFolder:
 
     @by_first_rank
     def append(self, name: str, row: dict[str, Any]) -> None:
-        """Add a line to one of the LOGS; a number that JSON does not know (NaN, infinity) is null."""
+        """Append a line to one of the LOGS. Numbers that JSON cannot hold (NaN, infinity) are null."""
         known = {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
         try:
             with open(self.path / name, "a", encoding="utf-8") as file:
@@ -301,8 +303,8 @@ class RunFolder:
 
     @by_first_rank
     def clear(self) -> None:
-        """Remove what a run that has no checkpoint yet can have left."""
-        with saying_what_was_not_written(self.path):
+        """Remove what a run without a checkpoint may have left."""
+        with reporting_write_errors(self.path):
             self.sweep(keep=set())
             for name in (*LOGS, DIAGNOSIS):
                 (self.path / name).unlink(missing_ok=True)
@@ -314,7 +316,7 @@ class RunFolder:
 
     @by_first_rank
     def cut_logs(self, step: int) -> None:
-        """Take back the lines after this step, which the run will write again, and a torn last line."""
+        """Remove the lines after this step, which the run will write again, and a torn last line."""
         for name in LOGS:
             path = self.path / name
             if path.exists():
@@ -323,13 +325,13 @@ class RunFolder:
 
 
 def digest_of(state: dict[str, Any]) -> str:
-    """Of what a checkpoint's JSON says, in whatever order and with whatever white space."""
+    """sha256 of the content of a checkpoint's JSON, independent of order and white space."""
     plain = json.loads(json.dumps(state))  # as it is read back: keys of numbers are strings
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def step_of(line: bytes) -> float:
-    """The step that a log line belongs to; infinite for a torn line, which belongs nowhere."""
+    """The step of a log line; infinite for a torn line."""
     try:
         return float(json.loads(line)["step"])
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -337,11 +339,11 @@ def step_of(line: bytes) -> float:
 
 
 def commit_folder(target: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a folder beside `target`, sync it, and rename it into place in one step."""
+    """Let `write` fill a temporary folder, sync it, and rename it to `target`."""
     staged = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.rmtree(staged, ignore_errors=True)
     try:
-        with saying_what_was_not_written(target):
+        with reporting_write_errors(target):
             staged.mkdir(parents=True)
             write(staged)
             for file in staged.iterdir():
@@ -354,8 +356,8 @@ def commit_folder(target: Path, write: Callable[[Path], None]) -> None:
 
 
 @contextlib.contextmanager
-def saying_what_was_not_written(target: Path) -> Iterator[None]:
-    """Where the disk is full, or no longer lets this process write, the block ends in a RunError that says so."""
+def reporting_write_errors(target: Path) -> Iterator[None]:
+    """Turn an error in writing, such as a full disk, into a RunError that names the target."""
     try:
         yield
     except (OSError, SafetensorError) as error:  # safetensors has its own error for a full disk
@@ -364,7 +366,7 @@ def saying_what_was_not_written(target: Path) -> Iterator[None]:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's state as named tensors, so that it can be stored without pickle."""
+    """The optimizer's state as named tensors, to be stored without pickle."""
     return {
         f"optimizer.{index}.{name}": value if isinstance(value, Tensor) else torch.tensor(value)
         for index, state in optimizer.state_dict()["state"].items()
@@ -373,7 +375,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` gave."""
+    """Load the state that `optimizer_tensors` returned."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         if key.startswith("optimizer."):
@@ -383,10 +385,10 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
 
 
 def weight_tensors(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights as named tensors, for a checkpoint whose model folder holds others than training goes on with."""
+    """Weights as named tensors, for a checkpoint whose model folder holds others than those training continues with."""
     return {f"weights.{name}": tensor for name, tensor in weights.items()}
 
 
 def weights_in(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What `weight_tensors` was given; empty in a checkpoint whose model folder holds the weights."""
+    """The weights that `weight_tensors` was given; empty if the checkpoint's model folder holds the weights."""
     return {name.removeprefix("weights."): tensor for name, tensor in tensors.items() if name.startswith("weights.")}

@@ -1,7 +1,7 @@
-"""The learning rate as a function of the step, and of nothing else: a resumed run needs no scheduler state.
+"""The learning rate as a function of the step alone, so that a resumed run needs no scheduler state.
 
 Steps count updates from 1. `peak` is training.learning_rate. Two schedules are lowered by what validations find; as a
-function of the step they are constant, and the factor below that is the Trainer's to know (`Progress.rate_scale`).
+function of the step they are constant, and `Progress.rate_scale` holds the factor.
 """
 
 import math
@@ -13,8 +13,7 @@ ONE_CYCLE_START, ONE_CYCLE_END = 1 / 25, 1 / 10_000  # shares of the peak
 
 @dataclass(frozen=True)
 class Horizon:
-    """What a schedule needs to know: the run's steps in all and of warm-up, the model's width, and what part of the
-    peak a falling rate ends at."""
+    """What a schedule depends on: the total and warmup steps, the model's width, and the final share of the peak."""
 
     total_steps: int
     warmup_steps: int
@@ -28,7 +27,7 @@ def constant(step: int, peak: float, horizon: Horizon) -> float:
 
 
 def onecycle(step: int, peak: float, horizon: Horizon) -> float:
-    """From peak / 25 up to the peak, then down to peak / 10,000, both along half a cosine (Smith and Topin 2017)."""
+    """Up from peak / 25 to the peak, then down to peak / 10,000, both along half a cosine (Smith and Topin 2017)."""
     if step <= horizon.warmup_steps:
         return along_cosine(peak * ONE_CYCLE_START, peak, step / horizon.warmup_steps)
     share = (step - horizon.warmup_steps) / max(1, horizon.total_steps - horizon.warmup_steps)
@@ -41,28 +40,28 @@ def noam(step: int, factor: float, horizon: Horizon) -> float:
 
 
 def inverse_sqrt(step: int, peak: float, horizon: Horizon) -> float:
-    """Up in a line to the peak, then peak * sqrt(warmup / step): Noam's curve, named by its highest point."""
+    """Up linearly to the peak, then peak * sqrt(warmup / step): Noam's curve, given by its highest point."""
     warmup = max(1, horizon.warmup_steps)
     return peak * min(step / warmup, math.sqrt(warmup / step))
 
 
 def cosine(step: int, peak: float, horizon: Horizon) -> float:
-    """Up in a line to the peak, then along half a cosine to final_share * peak (Loshchilov and Hutter 2017)."""
+    """Up linearly to the peak, then along half a cosine to final_share * peak (Loshchilov and Hutter 2017)."""
     if step <= horizon.warmup_steps:
         return constant(step, peak, horizon)
     return along_cosine(peak, peak * horizon.final_share, share_of_fall(step, horizon))
 
 
 def linear(step: int, peak: float, horizon: Horizon) -> float:
-    """Up in a line to the peak, then in a line to final_share * peak."""
+    """Up linearly to the peak, then linearly to final_share * peak."""
     if step <= horizon.warmup_steps:
         return constant(step, peak, horizon)
     return peak * (1 - (1 - horizon.final_share) * share_of_fall(step, horizon))
 
 
 def share_of_fall(step: int, horizon: Horizon) -> float:
-    """0 at the end of the warm-up, 1 a step after the last one: no update is made with a rate of 0. There it stays,
-    since a trial may take more steps than the run has, and a warm-up too."""
+    """Share of the decay behind a step: 0 at the end of the warmup, 1 one step after the last, so that no update has a
+    rate of 0. It stays 1 after that, since a trial may take more steps than the run has."""
     return min(1.0, (step - horizon.warmup_steps) / max(1, horizon.total_steps + 1 - horizon.warmup_steps))
 
 
@@ -88,4 +87,4 @@ SCHEDULE_KEYS = {
     "min_learning_rate": ("plateau", "plateau-trials"),
     "trials": ("plateau-trials",),
 }
-"""Settings that not every schedule has -> those that have it."""
+"""Settings that not every schedule has -> the schedules that have it."""

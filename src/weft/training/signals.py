@@ -1,4 +1,4 @@
-"""Stopping where everything is saved, when a signal asks for it, or at once where the work is begun anew."""
+"""Stopping on a signal: where everything is saved, or at once if the work starts over anyway."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -9,23 +9,23 @@ from weft.errors import Stopped
 
 
 class StopRequest:
-    """Whether a signal has asked the work to stop."""
+    """Whether a signal has requested a stop."""
 
     requested = False
 
     def honor(self, what_happened: str) -> None:
-        """Raise Stopped where a signal has asked for it; called where all that matters is on disk."""
+        """Raise Stopped if a signal has requested it. Call it where everything that matters is on disk."""
         if self.requested:
             raise Stopped(f"{what_happened}; the same command continues from here")
 
 
 @contextmanager
 def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
-    """Turn the first SIGINT or SIGTERM into a request that can be honored in a good moment; a second one interrupts.
+    """Turn the first SIGINT or SIGTERM into a request that is honored at a safe point; a second one interrupts.
 
-    Where a batch system signals every process and torchrun passes its own signal on, a second one says no more than the
-    first: `second_interrupts=False`. There torchrun also sends SIGTERM to the other processes as soon as one has ended;
-    so that they can still say why they end, signals stay caught where an error leaves this.
+    Under torchrun use `second_interrupts=False`: a batch system signals every process, and torchrun passes its own
+    signal on. It also sends SIGTERM to all processes as soon as one has ended; so that the others can still report why
+    they end, signals stay caught if an error leaves the block.
     """
     stop = StopRequest()
 
@@ -47,8 +47,8 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
 
 @contextmanager
 def stopped_by_signal(what_happened: str) -> Iterator[None]:
-    """Let SIGINT and SIGTERM raise Stopped wherever the work inside stands: for work that is begun anew, and of which
-    nothing is left when what it is done with has been closed. A second signal does not disturb the closing."""
+    """Let SIGINT and SIGTERM raise Stopped at any point inside the block, for work that starts over and leaves nothing
+    behind once its resources are closed. A second signal does not disturb the closing."""
 
     def stop(number: int, frame: object) -> None:
         for one in previous:
@@ -63,7 +63,7 @@ def stopped_by_signal(what_happened: str) -> Iterator[None]:
 
 
 Handlers = dict[int, Any]
-"""What a signal did before, by its number."""
+"""The previous handler of each signal, by its number."""
 
 
 def caught_by(handler: Callable[[int, object], None]) -> Handlers:

@@ -61,45 +61,45 @@ class Task(Protocol[Model, GivenBatch]):
 
 @runtime_checkable
 class RecordableTask(Task[Model, GivenBatch], Protocol[Model, GivenBatch]):
-    """One whose losses a GPU may be able to replay (recording.py)."""
+    """A task whose losses a GPU may be able to replay (recording.py)."""
 
     @property
     def can_be_recorded(self) -> bool:
-        """Whether the loss is the same operations for all batches of one shape, none of which waits for a result."""
+        """Whether the loss runs the same operations for all batches of one shape, none of which waits for a result."""
         ...
 
     def filled_up(self, batch: GivenBatch) -> Any:
-        """The same batch in a round shape, of which there are few: with its `tensors()`, and its `tokens` counted."""
+        """Pad a batch to a round shape, of which there are few; it has `tensors()`, and its `tokens` are counted."""
         ...
 
 
 @runtime_checkable
 class Batches(Protocol[MadeBatch]):
     def epoch(self, epoch: int, start: int = 0) -> Iterator[MadeBatch]:
-        """The batches of one epoch from number `start` on, the same whenever they are asked for."""
+        """The batches of an epoch from number `start` on; always the same for the same epoch."""
         ...
 
     def steps_per_epoch(self) -> int:
-        """Batches in an epoch, the same in every one."""
+        """Batches per epoch, the same in every epoch."""
         ...
 
 
 @runtime_checkable
 class BatchOfRows(Protocol):
-    """What the Trainer asks of a batch; a tensor is one."""
+    """What the Trainer needs of a batch; a tensor is one."""
 
     def to(self, device: torch.device) -> Any:
-        """The same batch on a device."""
+        """Move the batch to a device."""
         ...
 
     def chunk(self, parts: int, /) -> Sequence[Any]:
-        """Its rows in at most so many batches, which together have the loss of this one."""
+        """Split the rows into at most `parts` batches, whose losses add up to the loss of this one."""
         ...
 
 
 @runtime_checkable
 class Listener(Protocol):
-    """Whoever shows a person how training goes. Listeners watch, they do not steer."""
+    """Shows a person how training goes. Listeners watch, they do not steer."""
 
     def on_message(self, text: str) -> None: ...
 
