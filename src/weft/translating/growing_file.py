@@ -49,7 +49,7 @@ class GrowingFile:
         With `anew`, what was made before is discarded. Raises UsageError if the file was made of something else or by
         something else, RunError if another process is writing it.
         """
-        with self._locked(), self._unfinished() as self._file:
+        with self._locked(), self._open(self.unfinished) as self._file:
             try:
                 remove_abandoned(self.manifest)
                 if anew and self._read_manifest() is not None:  # without one it is another program's file
@@ -63,36 +63,29 @@ class GrowingFile:
 
     def append(self, text: str, state: dict[str, Any]) -> None:
         """Write a chunk to disk. What a chunk that failed has left is overwritten, so it can be written again."""
-        try:
+        with self._writing():
             self._file.truncate(self._bytes)
             self._file.seek(self._bytes)
             left = memoryview(text.encode())
             while left:  # a file without a buffer may take a part
                 left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
-        except OSError as error:
-            raise self._not_written(error) from error
         self._bytes, self.state = self._file.tell(), state
         self._write_manifest()
 
     def finish(self) -> None:
         """Give the file its name; the manifest stays next to it."""
-        self.complete()
-        try:
-            digest = sha256(self.unfinished)
-        except OSError as error:
-            raise self._not_written(error) from error
+        with self._writing():
+            digest = sha256(self.complete())
         self.is_finished = True
         self._write_manifest(sha256=digest)
         self._put_into_place()
 
     def complete(self) -> Path:
         """The unfinished file, with exactly the chunks that count: for a maker that puts it into place itself."""
-        try:
+        with self._writing():
             self._file.truncate(self._bytes)
             os.fsync(self._file.fileno())
-        except OSError as error:
-            raise self._not_written(error) from error
         return self.unfinished
 
     def give_up(self) -> None:
@@ -103,11 +96,7 @@ class GrowingFile:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """A lock on a file of its own, since the unfinished one is renamed while its maker still works."""
-        try:
-            lock = open(self.lock, "ab")  # noqa: SIM115 (held open as long as the lock is)
-        except OSError as error:
-            raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
-        with lock:
+        with self._open(self.lock) as lock:
             try:
                 is_alone = try_lock(lock)
             except OSError as error:
@@ -123,15 +112,12 @@ class GrowingFile:
             finally:
                 remove_staged(self.lock)
 
-    @contextmanager
-    def _unfinished(self) -> Iterator[io.FileIO]:
-        """The unfinished file, without a buffer: closing it would try again to write what a full disk refused."""
+    def _open(self, path: Path) -> io.FileIO:
+        """Without a buffer: closing the file would try again to write what a full disk refused."""
         try:
-            file = open(self.unfinished, "ab", buffering=0)  # noqa: SIM115 (closed by the next line but one)
+            return open(path, "ab", buffering=0)
         except OSError as error:
             raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
-        with file:
-            yield file
 
     def _find_state(self) -> None:
         known = self._read_manifest()
@@ -191,11 +177,14 @@ class GrowingFile:
         write_atomically(self.manifest, json.dumps(known, indent=1, ensure_ascii=False) + "\n")
 
     def _put_into_place(self) -> None:
-        try:
+        with self._writing():
             os.replace(self.unfinished, self.path)
             sync(self.path.parent)
-        except OSError as error:
-            raise self._not_written(error) from error
 
-    def _not_written(self, error: OSError) -> WeftError:
-        return WeftError(f"{self.path} could not be written: {error.strerror}; the same command continues")
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            what = f"{self.path} could not be written: {error.strerror}; the same command continues"
+            raise WeftError(what) from error
