@@ -39,10 +39,8 @@ from weft.folders.model_folder import MANIFEST, TranslationModel, load_model, sa
 from weft.runtime import return_memory_pages
 from weft.text.sentence_splitting import LINE_END
 from weft.training.signals import stop_on_signal
-from weft.translating.glossary import Glossary
 from weft.translating.growing_file import GrowingFile
-from weft.translating.memory import TranslationMemory
-from weft.translating.passages import MemoryUse, PassageTranslator, Split
+from weft.translating.passages import PassageTranslator
 from weft.translating.translator import Translation, Translator
 
 LINES_AT_ONCE = 1024
@@ -324,11 +322,8 @@ class ElsewhereWork:
 
     models: tuple[Files, ...]
     """For each member of the ensemble, the files of its folder."""
-    split: Split
-    keeps_markup: bool
-    glossary: Glossary | None
-    memory: TranslationMemory | None
-    memory_use: MemoryUse
+    options: dict[str, Any]
+    """The other arguments of the PassageTranslator."""
     form: Form
 
     @staticmethod
@@ -336,27 +331,12 @@ class ElsewhereWork:
         """Raises UsageError if the translator computes with another engine, which only reads files."""
         if type(passages.translator) is not Translator:
             raise UsageError("--cluster computes with weft's own engine; name a model that was not exported")
-        return ElsewhereWork(
-            tuple(map(packed, passages.translator.members)),
-            passages.split,
-            passages.keeps_markup,
-            passages.glossary,
-            passages.memory,
-            passages.memory_use,
-            form,
-        )
+        names = ("split", "keeps_markup", "glossary", "memory", "memory_use")
+        options = {name: getattr(passages, name) for name in names}
+        return ElsewhereWork(tuple(map(packed, passages.translator.members)), options, form)
 
     def __call__(self, block: Block) -> Done:
-        translator = unpacked(self.models)
-        passages = PassageTranslator(
-            translator,
-            self.split,
-            keeps_markup=self.keeps_markup,
-            glossary=self.glossary,
-            memory=self.memory,
-            memory_use=self.memory_use,
-        )
-        return answer(passages, block, self.form)
+        return answer(PassageTranslator(unpacked(self.models), **self.options), block, self.form)
 
 
 def packed(model: TranslationModel) -> Files:
