@@ -15,7 +15,6 @@ import typer
 from weft.cli import augment, config, corpus, models
 from weft.cli.analyze import analyze
 from weft.cli.compare import compare
-from weft.cli.detokenize import detokenize
 from weft.cli.doctor import doctor
 from weft.cli.evaluate import evaluate
 from weft.cli.export import export
@@ -25,7 +24,7 @@ from weft.cli.prepare import prepare
 from weft.cli.report import report
 from weft.cli.score import score
 from weft.cli.serve import serve
-from weft.cli.tokenize import tokenize
+from weft.cli.tokenize import detokenize, tokenize
 from weft.cli.train import train
 from weft.cli.translate import translate
 from weft.errors import FailedElsewhere, WeftError, is_out_of_memory, shown
