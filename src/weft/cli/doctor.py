@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of
-from weft.cli.outputs import printed_at_the_end, refuse_place
+from weft.cli.outputs import give_results, refuse_place
 from weft.cli.rules import Rule, check_options
 from weft.errors import UsageError
 from weft.files import write_atomically
@@ -136,14 +136,12 @@ def examine(
     if run is not None and not (run / "metrics.jsonl").is_file():
         raise UsageError(f"--report takes the folder of a run that has begun to train, which {run} is not")
     diagnosis = examine(parts, layout, root, on_progress=lambda what: typer.echo(f"{what} ...", err=True))
-    as_json = json_format.dumps(diagnosis.as_dict(), ensure_ascii=False) + "\n"
-    with printed_at_the_end(as_json.rstrip() if json == Path("-") else diagnosis.table()):
-        if json is not None and json != Path("-"):
-            write_atomically(json, as_json)
+    content = diagnosis.as_dict()
+    give_results(diagnosis.table(), content, json)
     if run is not None:
         from weft.analysis.report import write_report
 
-        write_atomically(run / "doctor.json", as_json)
+        write_atomically(run / "doctor.json", json_format.dumps(content, ensure_ascii=False) + "\n")
         typer.echo(write_report(run), err=True)
     if diagnosis.has_errors:
         raise typer.Exit(1)

@@ -2,8 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,16 +56,9 @@ def give_results(
     """
     as_json = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     files = [(None if json_file == STDOUT else json_file, lambda: as_json), *others]
-    with printed_at_the_end(as_json.rstrip() if json_file == STDOUT else shown(text, len(text))):
+    try:
         for path, write in files:
             if path is not None:
                 write_atomically(path, write())
-
-
-@contextmanager
-def printed_at_the_end(text: str) -> Iterator[None]:
-    """Print the text after the block, which writes files of the same content: also where that fails."""
-    try:
-        yield
-    finally:
-        typer.echo(text)
+    finally:  # what is printed is not lost where a file cannot be written
+        typer.echo(as_json.rstrip() if json_file == STDOUT else shown(text, len(text)))
