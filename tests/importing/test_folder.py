@@ -84,8 +84,8 @@ def test_ids_of_texts_are_those_of_the_system_that_it_comes_from(imported: Impor
 
 def test_a_piece_that_the_list_lacks_reads_as_an_unknown_one_and_is_never_written(import_once) -> None:
     imported = import_once("marian-shared")
-    model, known = imported.model.model, set(imported.ids_of("target"))
-    extras = [i for i in range(imported.model.target_tokenizer.vocab_size) if i not in known and i != BEGIN_ID]
+    model, known = imported.model.network, set(imported.ids_of("target"))
+    extras = [i for i in range(imported.model.vocabularies["target"].vocab_size) if i not in known and i != BEGIN_ID]
     assert extras
     assert (model.source_embedding.weight[extras] == model.source_embedding.weight[1]).all()
     source = torch.tensor([[5, 6, END_ID]])
@@ -98,7 +98,7 @@ def test_a_piece_that_the_list_lacks_reads_as_an_unknown_one_and_is_never_writte
 def test_what_is_one_matrix_there_is_one_matrix_here(import_once) -> None:
     tied = {name: import_once(name).model.recipe.model.tie for name in ("marian-shared", "marian-apart", "joeynmt-pre")}
     assert tied == {"marian-shared": "all", "marian-apart": "decoder", "joeynmt-pre": "decoder"}
-    model = import_once("joeynmt-post").model.model
+    model = import_once("joeynmt-post").model.network
     assert model.output.weight is model.source_embedding.weight
 
 
@@ -168,7 +168,7 @@ def test_training_goes_on_from_it(import_once, weft: Weft, tmp_path: Path, monke
     assert exit_code == 0, error
     tuned = load_model(tmp_path / "run")
     assert tuned.recipe.tokenizer.cut_apart and tuned.recipe.model.output_bias
-    before, after = imported.model.model.output.bias, tuned.network.output.bias
+    before, after = imported.model.network.output.bias, tuned.network.output.bias
     assert before.shape == after.shape and not torch.equal(before, after)
 
 
@@ -226,7 +226,7 @@ def test_lengths_and_repetitions_come_over_as_transformers_counts_them(folder_of
 def test_a_language_tag_is_a_tag_of_weft(import_once) -> None:
     """What OPUS-MT writes >>cmn_Hans<< before a text is <cmn_Hans> as data.tag, and no text becomes it."""
     imported = import_once("marian-shared")
-    tokenizer, recipe = imported.model.source_tokenizer, imported.model.recipe
+    tokenizer, recipe = imported.model.vocabularies["source"], imported.model.recipe
     assert recipe.data.tags == ("<cmn_Hans>", "<eng>")
     tag = tokenizer.tag_id("<cmn_Hans>")
     assert tag is not None and tag not in tokenizer.encode([">>cmn_Hans<< <cmn_Hans>"])[0]

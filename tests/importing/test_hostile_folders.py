@@ -83,7 +83,7 @@ def test_every_wrong_weight_is_named_at_once(folder_of: FolderOf, tmp_path: Path
         "model.decoder.layers.0.self_attn.k_proj.bias": f"has numbers that are NaN or infinite{TOO_LARGE}",
         "model.decoder.layers.0.self_attn.q_proj.bias": f"has numbers that are NaN or infinite{TOO_LARGE}",
         "model.decoder.layers.0.fc1.bias": "is of type torch.int32; weights are floating point",
-        "model.encoder.layernorm_embedding.weight": "is a weight that weft has no place for",
+        "model.encoder.layernorm_embedding.weight": "is a weight that weft does not have",
     }
 
 
@@ -99,7 +99,7 @@ def test_positions_that_are_no_sinusoids_are_refused(folder_of: FolderOf, tmp_pa
     name = "model.encoder.embed_positions.weight"
     change_weights(folder, lambda weights: weights.update({name: torch.randn(64, 16)}))
     ((where, what),) = refused(folder, tmp_path)
-    assert where == name and "is no table of sinusoids" in what
+    assert where == name and "is not a table of sinusoids" in what
 
 
 VOCABULARIES = {
@@ -127,18 +127,18 @@ MARIAN_SETTINGS = {
     "decoder_attention_heads": (4, "is 4, the encoder's is 2"),
     "normalize_before": (True, "is true"),
     "static_position_embeddings": (False, "only sinusoids"),
-    "pad_token_id": (10_000, "is 10,000, which is no token"),
+    "pad_token_id": (10_000, "is 10,000, which is not a token"),
     "d_model": ("16", "should be a valid integer"),
     "model_type": ("bart", "weft imports marian"),
     "bad_words_ids": ([[1, 2]], "several pieces"),
-    "bad_words_ids ": ([[10_000]], "forbids 10,000, which is no token"),
+    "bad_words_ids ": ([[10_000]], "forbids 10,000, which is not a token"),
     "min_length": (10**30, "less than or equal to 1000000"),
     "do_sample": (True, "weft imports models that search"),
     "num_beam_groups": (2, "decoding.diverse_groups"),
-    "min_new_tokens": (5, "weft has no form for"),
-    "suppress_tokens": ([5, 6], "weft has no form for"),
-    "forced_bos_token_id": (6, "weft has no form for"),
-    "encoder_repetition_penalty": (1.5, "weft has no form for"),
+    "min_new_tokens": (5, "weft cannot represent"),
+    "suppress_tokens": ([5, 6], "weft cannot represent"),
+    "forced_bos_token_id": (6, "weft cannot represent"),
+    "encoder_repetition_penalty": (1.5, "weft cannot represent"),
 }
 OF_GENERATION = {
     *("bad_words_ids", "do_sample", "num_beam_groups", "min_new_tokens", "suppress_tokens", "forced_bos_token_id"),
@@ -247,7 +247,7 @@ def test_no_pickle_runs(
     ((where, what),) = refused(folder, tmp_path)
     assert where in (file, "best.ckpt") and not Path("owned").exists() and len(what) < 1000
     if name == "a pickle":
-        assert "weft opens no pickle that could run code" in what
+        assert "weft does not open pickles that could run code" in what
 
 
 def test_a_link_out_of_the_folder_is_refused_with_what_to_do(folder_of: FolderOf, tmp_path: Path) -> None:
@@ -321,12 +321,12 @@ YAMLS = {
     "code": ("!!python/object/apply:os.system ['touch owned']", "could not determine a constructor"),
     "an alias": ("a: &x [1, 2]\nb: *x", "has an alias"),
     "aliases of aliases": ("a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]", "has an alias"),
-    "a list": ("- 1\n- 2", "no YAML mapping"),
+    "a list": ("- 1\n- 2", "not a YAML mapping"),
     "brackets": ("x: " + "[" * 5000, "cannot be read"),
     "a number in sixties": ("a: 1" + ":1" * 100_000, "a number of more than 100 characters"),
     "a fraction in sixties": ("a: 1" + ":1" * 100_000 + ".5", "a number of more than 100 characters"),
     "no text": ("a: \x00", "cannot be read"),
-    "nothing": ("", "no YAML mapping"),
+    "nothing": ("", "not a YAML mapping"),
 }
 
 

@@ -35,7 +35,7 @@ from weft.text.vocabulary import PADDING_ID, SPECIAL_PIECES
 NEVER = -1000.0
 """The bias of what is never written: e to this is 0 in fp32, and fp16 can hold it."""
 UNKNOWN_DATA = "unknown to weft"
-"""What stands in a recipe for the files that a model was trained on."""
+"""Path in the recipe for the unknown files that a model was trained on."""
 MATRICES = ("source_embedding.weight", "target_embedding.weight", "output.weight")
 POSITIONS_COMPARED = 512
 
@@ -49,7 +49,7 @@ def convert(foreign: Foreign, folder: Path, languages: tuple[str, str]) -> Trans
         raise ModelError(folder, problems)
     weights = taken_weights(foreign, shape, problems)
     if problems:
-        raise ModelError(folder, list(dict.fromkeys(problems)))  # of a matrix that stands in two places, one is told
+        raise ModelError(folder, list(dict.fromkeys(problems)))  # a matrix that is used twice is reported once
     try:
         kind, arrangements, tokenizers = arranged(foreign, models, is_shared=shape.tie == "all")
     except ValueError as error:
@@ -88,7 +88,7 @@ def sentencepiece_of(vocabulary: ForeignVocabulary, problems: list[Problem]) -> 
 
 
 def shape_of(foreign: Foreign, problems: list[Problem]) -> TransformerConfig | None:
-    """The settings of the model; None where they are none."""
+    """Return the settings of the model; None if they are not valid."""
     given = {key.removeprefix("model."): value for key, value in foreign.settings.items() if key.startswith("model.")}
     try:
         return TransformerConfig.model_validate({**given, "tie": tie_of(foreign), "output_bias": True})
@@ -125,7 +125,7 @@ def taken_weights(foreign: Foreign, shape: TransformerConfig, problems: list[Pro
         parts = [taken_weight(foreign.tensors, one, (rows // len(theirs), *rest), problems) for one in theirs]
         if len(problems) == found:
             taken[name] = parts[0] if len(parts) == 1 else torch.cat(parts)
-    problems += strangers(foreign, {one for theirs in names.values() for one in theirs})
+    problems += unused_weights(foreign, {one for theirs in names.values() for one in theirs})
     problems += other_positions(foreign, shape.model_dim)
     if foreign.source_embedding == foreign.target_embedding and len(set(foreign.scales)) > 1:
         what = "is multiplied by sqrt(model_dim) for one language and not for the other, which weft cannot do"
@@ -134,7 +134,7 @@ def taken_weights(foreign: Foreign, shape: TransformerConfig, problems: list[Pro
 
 
 def names_of(foreign: Foreign) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Of each parameter the foreign ones that it is made of."""
+    """Yield each parameter of weft's model with the names of the foreign ones that it consists of."""
     yield from zip(
         MATRICES,
         [(name,) for name in (foreign.source_embedding, foreign.target_embedding, foreign.output)],
@@ -164,24 +164,24 @@ def taken_weight(
     return torch.zeros(())
 
 
-def strangers(foreign: Foreign, used: set[str]) -> Iterator[Problem]:
-    """Weights that nothing takes up; a second copy of a matrix is one where it is the same."""
+def unused_weights(foreign: Foreign, used: set[str]) -> Iterator[Problem]:
+    """Yield weights that no part of weft's model uses. An equal second copy of a matrix is allowed."""
     for name, tensor in foreign.tensors.items():
         if name in used or name in foreign.position_tables:
             continue
         original = foreign.tensors.get(foreign.copies.get(name, ""))
         if original is None:
-            yield Problem(name, "is a weight that weft has no place for")
+            yield Problem(name, "is a weight that weft does not have")
         elif not (tensor.shape == original.shape and torch.equal(tensor, original)):
             yield Problem(name, f"is another matrix than {foreign.copies[name]}, though the settings make them one")
 
 
 def other_positions(foreign: Foreign, model_dim: int) -> Iterator[Problem]:
-    """Tables of positions that are none of weft's sinusoids in its order."""
+    """Yield tables of positions that differ from weft's sinusoids."""
     for name in foreign.position_tables:
         table = foreign.tensors.get(name)
         if table is not None and not is_sinusoidal(table, model_dim, foreign.order):
-            yield Problem(name, "is no table of sinusoids: the positions were learned, or are of other waves")
+            yield Problem(name, "is not a table of sinusoids: the positions were learned, or have other wavelengths")
 
 
 def is_sinusoidal(table: Tensor, model_dim: int, order: Int[Tensor, " model"] | None) -> bool:

@@ -60,7 +60,7 @@ def import_model(
 
 def reader_of(folder: Path) -> Callable[[Path], Foreign]:
     if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}")
+        raise UsageError(f"folder {folder} does not exist")
     found = [read for name, read in READERS.items() if (folder / name).exists() or (folder / name).is_symlink()]
     if not found:
         known = " or ".join(READERS)
@@ -81,12 +81,14 @@ def languages_of(foreign: Foreign, source: str | None, target: str | None) -> tu
         raise UsageError(f"the folder does not tell its languages; give {' and '.join(missing)}, such as --source zh")
     # They go into the terminal and into the head of the model card.
     if strange := [option for option, code in found.items() if not LANGUAGE.fullmatch(str(code))]:
-        raise UsageError(f"the languages of the folder are no codes; give {' and '.join(strange)}, such as --source zh")
+        raise UsageError(
+            f"the languages of the folder are not language codes; give {' and '.join(strange)}, such as --source zh"
+        )
     return str(found["--source"]), str(found["--target"])
 
 
 def summary(model: TranslationModel, foreign: Foreign) -> str:
-    """For a terminal: what came over."""
+    """Describe the imported model for a terminal."""
     recipe = model.recipe
     lines = [
         f"{foreign.framework}: {recipe.data.source} to {recipe.data.target}, {model.count_parameters():,} parameters, "
@@ -145,5 +147,5 @@ def stated_license(folder: Path) -> str | None:
 
 
 def plain(name: str) -> str:
-    """A name of somebody's file, for Markdown."""
+    """Make the name of a foreign file safe in Markdown."""
     return re.sub(r"[^\w. ()+-]", "_", name)

@@ -11,68 +11,49 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 from torch import Tensor
 
 from weft.errors import ModelError, Problem
 from weft.files import split_lines
-from weft.importing.foreign import Foreign, ForeignVocabulary, Layers, Width, problems_of, stacked
-from weft.importing.opening import (
-    LARGEST_SETTINGS,
-    LARGEST_VOCABULARY,
-    LARGEST_WEIGHTS,
-    check_files,
-    plain_tensors,
-    read_text,
-    read_torch,
-    read_yaml,
+from weft.importing.foreign import (
+    Foreign,
+    ForeignVocabulary,
+    Layers,
+    Stated,
+    Width,
+    attention_parts,
+    feed_forward_parts,
+    stacked,
+    validated,
 )
+from weft.importing.opening import check_files, plain_tensors, read_text, read_torch, read_yaml
 
 CONFIG, SOURCE_TOKENS, TARGET_TOKENS = "config.yaml", "src_vocab.txt", "trg_vocab.txt"
 CHECKPOINT = re.compile(r"(\d+)\.ckpt")
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu"}
-"""JoeyNMT's names for the activations that weft has."""
+"""Names in JoeyNMT of the activations that weft has."""
 NORM_EPSILON = 1e-6
 
-FEED_FORWARD = {
-    "feed_forward.widen": ("feed_forward.pwff_layer.0",),
-    "feed_forward.narrow": ("feed_forward.pwff_layer.3",),
-    "feed_forward_residual.norm": ("feed_forward.layer_norm",),
-}
-
-
-def attention(ours: str, theirs: str, norm: str) -> dict[str, tuple[str, ...]]:
-    return {
-        f"{ours}.query": (f"{theirs}.q_layer",),
-        f"{ours}.key_value": (f"{theirs}.k_layer", f"{theirs}.v_layer"),
-        f"{ours}.output": (f"{theirs}.output_layer",),
-        f"{ours}_residual.norm": (norm,),
-    }
-
-
-ENCODER_LAYER = {**attention("attention", "src_src_att", "layer_norm"), **FEED_FORWARD}
+FEED_FORWARD = feed_forward_parts("feed_forward.pwff_layer.0", "feed_forward.pwff_layer.3", "feed_forward.layer_norm")
+LETTERS = ("q", "k", "v", "output")
+ENCODER_LAYER = {**attention_parts("attention", "src_src_att.{}_layer", LETTERS, "layer_norm"), **FEED_FORWARD}
 DECODER_LAYER = {
-    **attention("self_attention", "trg_trg_att", "x_layer_norm"),
-    **attention("cross_attention", "src_trg_att", "dec_layer_norm"),
+    **attention_parts("self_attention", "trg_trg_att.{}_layer", LETTERS, "x_layer_norm"),
+    **attention_parts("cross_attention", "src_trg_att.{}_layer", LETTERS, "dec_layer_norm"),
     **FEED_FORWARD,
 }
 
 
-class Said(BaseModel):
-    """A part of config.yaml, with the defaults that JoeyNMT gives it."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
-
-class LanguageConfig(Said):
+class LanguageConfig(Stated):
     lang: str | None = None
     level: str = "bpe"
     lowercase: bool = False
     normalize: bool = False
     tokenizer_type: str | None = None
     bpe_type: str = "sentencepiece"
-    """What tokenizer_type was called before."""
-    tokenizer_cfg: dict[str, Any] = {}
+    """Older name of tokenizer_type."""
+    tokenizer_cfg: dict[str, Any] = Field(default={})
 
     @property
     def cutter(self) -> str:
@@ -80,30 +61,30 @@ class LanguageConfig(Said):
 
     @property
     def model_file(self) -> str:
-        """The name that the SentencePiece model has in the run's folder."""
+        """Name of the SentencePiece model in the run's folder."""
         return PurePosixPath(str(self.tokenizer_cfg.get("model_file", ""))).name
 
 
-class SpecialSymbols(Said):
+class SpecialSymbols(Stated):
     unk_token: str = "<unk>"
     pad_token: str = "<pad>"
     bos_token: str = "<s>"
     eos_token: str = "</s>"
     sep_token: str | None = None
-    lang_tags: list[str] = []
+    lang_tags: list[str] = Field(default=[])
 
 
-class DataConfig(Said):
+class DataConfig(Stated):
     src: LanguageConfig
     trg: LanguageConfig
     special_symbols: SpecialSymbols = SpecialSymbols()
 
 
-class TestingConfig(Said):
+class TestingConfig(Stated):
     beam_size: int = Field(default=1, ge=1)
     beam_alpha: float = -1
     alpha: float | None = None
-    """What beam_alpha was called before; where it stands, it is the one that counts."""
+    """Older name of beam_alpha; if both are set, this one counts."""
     generate_unk: bool = True
     min_output_length: int = Field(default=1, ge=0)
     repetition_penalty: float = -1
@@ -115,17 +96,17 @@ class TestingConfig(Said):
 
     @property
     def no_repeat_ngram(self) -> int:
-        """0 where it stops nothing: greedily, single tokens may be repeated whatever it says."""
+        """0 if it has no effect: greedy search may repeat single tokens whatever it is."""
         return self.no_repeat_ngram_size if self.no_repeat_ngram_size > (1 if self.beam_size == 1 else 0) else 0
 
 
-class EmbeddingConfig(Said):
+class EmbeddingConfig(Stated):
     embedding_dim: int = 64
     scale: bool = False
     dropout: float | None = None
 
 
-class StackConfig(Said):
+class StackConfig(Stated):
     """The encoder or the decoder."""
 
     type: str = "recurrent"
@@ -140,33 +121,29 @@ class StackConfig(Said):
     activation: str = "relu"
 
 
-class ModelConfig(Said):
+class ModelConfig(Stated):
     encoder: StackConfig
     decoder: StackConfig
     tied_embeddings: bool = False
     tied_softmax: bool = False
 
 
-class JoeyConfig(Said):
+class JoeyConfig(Stated):
     data: DataConfig
     model: ModelConfig
     testing: TestingConfig = TestingConfig()
 
 
 def read_joeynmt(folder: Path) -> Foreign:
-    """Raises ModelError with all that is missing, or that weft has no form for."""
-    check_files(folder, {CONFIG: LARGEST_SETTINGS})
-    try:
-        config = JoeyConfig.model_validate(read_yaml(folder, CONFIG))
-    except ValidationError as error:
-        raise ModelError(folder, problems_of(error, f"{CONFIG}: ")) from None
+    """Read a folder. Raises ModelError with everything that is missing or that weft cannot represent."""
+    check_files(folder, settings=[CONFIG])
+    config = validated(JoeyConfig, read_yaml(folder, CONFIG), folder, f"{CONFIG}: ")
     problems = list(refusals(config))
     if problems:
         raise ModelError(folder, problems)
     weights = checkpoint_in(folder)
-    limits = {SOURCE_TOKENS: LARGEST_VOCABULARY, TARGET_TOKENS: LARGEST_VOCABULARY, weights: LARGEST_WEIGHTS}
-    limits |= {of.model_file: LARGEST_VOCABULARY for of in (config.data.src, config.data.trg)}
-    check_files(folder, limits)
+    models = [config.data.src.model_file, config.data.trg.model_file]
+    files = check_files(folder, vocabularies=[SOURCE_TOKENS, TARGET_TOKENS, *models], weights=[weights])
     symbols, found = config.data.special_symbols, []
     for name, language in ((SOURCE_TOKENS, config.data.src), (TARGET_TOKENS, config.data.trg)):
         found.append(read_vocabulary(folder, name, language, symbols, problems))
@@ -176,11 +153,11 @@ def read_joeynmt(folder: Path) -> Foreign:
     source, target = found
     if problems or source is None or target is None or not isinstance(state, dict):
         raise ModelError(folder, problems)
-    return described(config, source, target, plain_tensors(folder, state), files=(CONFIG, *limits))
+    return described(config, source, target, plain_tensors(folder, state), files=(CONFIG, *files))
 
 
 def refusals(config: JoeyConfig) -> Iterator[Problem]:
-    """What weft's Transformer, or its tokenizers, have no form for."""
+    """Yield the settings that weft's Transformer or its tokenizers cannot represent."""
     for side in ("src", "trg"):
         of: LanguageConfig = getattr(config.data, side)
         where = f"{CONFIG}: data.{side}"
@@ -193,7 +170,7 @@ def refusals(config: JoeyConfig) -> Iterator[Problem]:
             yield Problem(f"{where}.tokenizer_cfg.pretokenizer", f"is {before}; weft does not cut words beforehand")
     for what in ("lowercase", "normalize"):
         if getattr(config.data.src, what):
-            yield Problem(f"{CONFIG}: data.src.{what}", "is true; weft has no such form of the source's text")
+            yield Problem(f"{CONFIG}: data.src.{what}", "is true, which weft does not do to the source")
     if (penalty := config.testing.repetition_penalty) > 1:
         what = f"is {penalty}, and lessens what stands in the source too; weft's does not: remove it there"
         yield Problem(f"{CONFIG}: testing.repetition_penalty", what)
@@ -220,7 +197,7 @@ def refusals(config: JoeyConfig) -> Iterator[Problem]:
 
 
 def checkpoint_in(folder: Path) -> str:
-    """The best weights, else the latest, else those of the most steps."""
+    """Name the best weights, otherwise the latest, otherwise those after the most steps."""
     for name in ("best.ckpt", "latest.ckpt"):
         if (folder / name).is_symlink() or (folder / name).exists():
             return name
@@ -231,7 +208,7 @@ def checkpoint_in(folder: Path) -> str:
 def read_vocabulary(
     folder: Path, name: str, language: LanguageConfig, symbols: SpecialSymbols, problems: list[Problem]
 ) -> ForeignVocabulary | None:
-    """None where something is wrong with it."""
+    """Read a vocabulary; None if something is wrong with it."""
     tokens = [line.decode() for line in split_lines(read_text(folder, name).encode())]
     ids = {token: number for number, token in enumerate(tokens)}
     if len(ids) != len(tokens):
@@ -264,7 +241,7 @@ def described(
     tensors: dict[str, Tensor],
     files: tuple[str, ...],
 ) -> Foreign:
-    """The same in weft's words."""
+    """Describe the model in weft's terms."""
     model, encoder, decoder, testing = config.model, config.model.encoder, config.model.decoder, config.testing
     source_embedding, target_embedding, output = (
         "src_embed.lut.weight",
@@ -304,8 +281,8 @@ def described(
         source=source,
         target=target,
         layers={
-            **stacked("encoder", "encoder.layers", encoder.num_layers, ENCODER_LAYER),
-            **stacked("decoder", "decoder.layers", decoder.num_layers, DECODER_LAYER),
+            **stacked("encoder", "encoder.layers.{number}.", encoder.num_layers, ENCODER_LAYER),
+            **stacked("decoder", "decoder.layers.{number}.", decoder.num_layers, DECODER_LAYER),
             **(norms if encoder.layer_norm == "pre" else {}),
         },
         source_embedding=source_embedding,

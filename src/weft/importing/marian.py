@@ -11,21 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from torch import Tensor
 
 from weft.errors import ModelError, Problem
-from weft.importing.foreign import Foreign, ForeignVocabulary, Layers, Width, problems_of, stacked
-from weft.importing.opening import (
-    LARGEST_SETTINGS,
-    LARGEST_VOCABULARY,
-    LARGEST_WEIGHTS,
-    check_files,
-    plain_tensors,
-    read_json,
-    read_safetensors,
-    read_torch,
+from weft.importing.foreign import (
+    Foreign,
+    ForeignVocabulary,
+    Layers,
+    Stated,
+    Width,
+    attention_parts,
+    feed_forward_parts,
+    in_order,
+    problems_of,
+    stacked,
 )
+from weft.importing.opening import check_files, plain_tensors, read_json, read_safetensors, read_torch
 from weft.importing.pieces import LANGUAGE_TAG
 from weft.text.language import code_of
 
@@ -35,38 +37,23 @@ SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
 SAFE_WEIGHTS, TORCH_WEIGHTS = "model.safetensors", "pytorch_model.bin"
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
-"""transformers' names for the activations that weft has."""
+"""Names in transformers of the activations that weft has."""
 
-SELF_ATTENTION = {
-    "query": ("self_attn.q_proj",),
-    "key_value": ("self_attn.k_proj", "self_attn.v_proj"),
-    "output": ("self_attn.out_proj",),
-}
-FEED_FORWARD = {
-    "feed_forward.widen": ("fc1",),
-    "feed_forward.narrow": ("fc2",),
-    "feed_forward_residual.norm": ("final_layer_norm",),
-}
+LETTERS = ("q", "k", "v", "out")
+FEED_FORWARD = feed_forward_parts("fc1", "fc2", "final_layer_norm")
 ENCODER_LAYER = {
-    **{f"attention.{part}": names for part, names in SELF_ATTENTION.items()},
-    "attention_residual.norm": ("self_attn_layer_norm",),
+    **attention_parts("attention", "self_attn.{}_proj", LETTERS, "self_attn_layer_norm"),
     **FEED_FORWARD,
 }
 DECODER_LAYER = {
-    **{f"self_attention.{part}": names for part, names in SELF_ATTENTION.items()},
-    "self_attention_residual.norm": ("self_attn_layer_norm",),
-    "cross_attention.query": ("encoder_attn.q_proj",),
-    "cross_attention.key_value": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
-    "cross_attention.output": ("encoder_attn.out_proj",),
-    "cross_attention_residual.norm": ("encoder_attn_layer_norm",),
+    **attention_parts("self_attention", "self_attn.{}_proj", LETTERS, "self_attn_layer_norm"),
+    **attention_parts("cross_attention", "encoder_attn.{}_proj", LETTERS, "encoder_attn_layer_norm"),
     **FEED_FORWARD,
 }
 
 
-class MarianConfig(BaseModel):
-    """What config.json says, with the defaults of transformers' own class."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+class MarianConfig(Stated):
+    """config.json, with the defaults of the class in transformers."""
 
     d_model: Width = 1024
     encoder_layers: Layers = 12
@@ -87,17 +74,15 @@ class MarianConfig(BaseModel):
     scale_embedding: bool = False
     share_encoder_decoder_embeddings: bool = True
     tie_word_embeddings: bool = True
-    # What transformers knows from BART and its Marian does not compute.
+    # Options of BART that transformers' Marian does not compute.
     normalize_before: bool = False
     normalize_embedding: bool = False
     add_final_layer_norm: bool = False
     static_position_embeddings: bool = True
 
 
-class GenerationConfig(BaseModel):
-    """What generation_config.json says, or in older folders config.json."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+class GenerationConfig(Stated):
+    """generation_config.json, or in older folders config.json."""
 
     num_beams: int = Field(default=1, ge=1)
     length_penalty: float = 1.0
@@ -108,7 +93,7 @@ class GenerationConfig(BaseModel):
     repetition_penalty: float = Field(default=1.0, gt=0)
     do_sample: bool = False
     num_beam_groups: int = 1
-    # What would change translations, and weft has no form for.
+    # Options that would change translations and that weft does not have.
     min_new_tokens: int | None = None
     suppress_tokens: list[int] | None = None
     begin_suppress_tokens: list[int] | None = None
@@ -129,17 +114,16 @@ NEUTRAL: dict[str, Any] = {
     "encoder_no_repeat_ngram_size": 0,
     "encoder_repetition_penalty": 1.0,
 }
-"""What such a key may say and change nothing."""
+"""Values of these options that change nothing."""
 
 
 def read_marian(folder: Path) -> Foreign:
-    """Raises ModelError with all that is missing, or that weft has no form for."""
+    """Read a folder. Raises ModelError with everything that is missing or that weft cannot represent."""
     weights = SAFE_WEIGHTS if (folder / SAFE_WEIGHTS).exists() else TORCH_WEIGHTS
     settings = [CONFIG, *(name for name in (GENERATION, TOKENIZER) if (folder / name).exists())]
     vocabularies = [VOCABULARY, SOURCE_MODEL, TARGET_MODEL]
     vocabularies += [TARGET_VOCABULARY] if (folder / TARGET_VOCABULARY).exists() else []
-    limits = dict.fromkeys(settings, LARGEST_SETTINGS) | dict.fromkeys(vocabularies, LARGEST_VOCABULARY)
-    check_files(folder, limits | {weights: LARGEST_WEIGHTS})
+    files = check_files(folder, settings=settings, vocabularies=vocabularies, weights=[weights])
     said = {name: read_json(folder, name) for name in settings}
     config, generation = checked_settings(folder, said[CONFIG], said.get(GENERATION, {}))
     of_tokenizer = said.get(TOKENIZER, {})
@@ -158,9 +142,11 @@ def read_marian(folder: Path) -> Foreign:
         generation,
         languages=(language_of(of_tokenizer, "source_lang"), language_of(of_tokenizer, "target_lang")),
         vocabularies=(source, target),
-        tensors=read_safetensors(folder, weights) if weights == SAFE_WEIGHTS else read_tensors(folder, weights),
+        tensors=read_safetensors(folder, weights)
+        if weights == SAFE_WEIGHTS
+        else plain_tensors(folder, read_torch(folder, weights)),
         framework="Marian, in the form of Hugging Face's transformers",
-        files=(*limits, weights),
+        files=tuple(files),
     )
 
 
@@ -191,7 +177,7 @@ def misfits(kind: type[BaseModel], values: dict[str, Any]) -> Sequence[Problem]:
 
 
 def refusals(config: MarianConfig, generation: GenerationConfig) -> Iterator[Problem]:
-    """What weft's Transformer has no form for."""
+    """Yield the settings that weft's Transformer cannot represent."""
     if config.activation_function not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
         yield Problem(f"{CONFIG}: activation_function", f"is {config.activation_function!r}; weft has {known}")
@@ -211,12 +197,12 @@ def refusals(config: MarianConfig, generation: GenerationConfig) -> Iterator[Pro
     for key, neutral in NEUTRAL.items():
         value = getattr(generation, key)
         if value is not None and value != neutral:
-            yield Problem(f"{GENERATION}: {key}", f"is {value!r:.100}, which weft has no form for; remove it there")
+            yield Problem(f"{GENERATION}: {key}", f"is {value!r:.100}, which weft cannot represent; remove it there")
     forbidden, size = generation.bad_words_ids or (), config.decoder_vocab_size or config.vocab_size
     if any(len(words) != 1 for words in forbidden):
         yield Problem("bad_words_ids", "forbids words of several pieces, which weft does not")
     elif unknown := [word for (word,) in forbidden if not 0 <= word < size]:
-        yield Problem("bad_words_ids", f"forbids {unknown[0]:,}, which is no token")
+        yield Problem("bad_words_ids", f"forbids {unknown[0]:,}, which is not a token")
 
 
 def read_vocabulary(
@@ -228,26 +214,24 @@ def read_vocabulary(
     of_tokenizer: dict[str, Any],
     problems: list[Problem],
 ) -> ForeignVocabulary | None:
-    """The tokens in one file and the SentencePiece model in another; None where something is wrong with the ids."""
-    found, before = read_json(folder, ids_file), len(problems)
-    tokens = {number: token for token, number in found.items() if type(number) is int}
-    if len(tokens) != len(found) or tokens.keys() != set(range(len(found))):
-        missing = next((number for number in range(len(found)) if number not in tokens), len(found))
-        problems.append(
-            Problem(ids_file, f"must number its {len(found):,} tokens 0, 1, 2, ..., each once; {missing} is none")
-        )
-    elif len(found) != size:
-        problems.append(Problem(ids_file, f"has {len(found):,} tokens, {CONFIG} says {size:,}"))
+    """Read the tokens from one file and the SentencePiece model from another; None if something is wrong."""
+    found, before, tokens = read_json(folder, ids_file), len(problems), list[str]()
+    try:
+        tokens = in_order(found)
+        if len(found) != size:
+            raise ValueError(f"has {len(found):,} tokens, {CONFIG} says {size:,}")
+    except ValueError as error:
+        problems.append(Problem(ids_file, str(error)))
     unknown = of_tokenizer.get("unk_token", "<unk>")
     if not isinstance(unknown, str) or unknown not in found:
         problems.append(Problem(ids_file, f"has no token {unknown}, which stands for unknown ones"))
     for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
         if not 0 <= getattr(config, key) < len(found):
-            problems.append(Problem(f"{CONFIG}: {key}", f"is {getattr(config, key):,}, which is no token"))
+            problems.append(Problem(f"{CONFIG}: {key}", f"is {getattr(config, key):,}, which is not a token"))
     if len(problems) > before:
         return None
     return ForeignVocabulary(
-        tokens=tuple(tokens[number] for number in range(len(found))),
+        tokens=tuple(tokens),
         model=(folder / model_file).read_bytes(),
         model_file=model_file,
         padding=config.pad_token_id,
@@ -263,10 +247,6 @@ def language_of(of_tokenizer: dict[str, Any], key: str) -> str | None:
     return code_of(code) if isinstance(code, str) and code else None
 
 
-def read_tensors(folder: Path, name: str) -> dict[str, Tensor]:
-    return plain_tensors(folder, read_torch(folder, name))
-
-
 def described(
     config: MarianConfig,
     generation: GenerationConfig,
@@ -277,7 +257,7 @@ def described(
     framework: str,
     files: tuple[str, ...],
 ) -> Foreign:
-    """The same in weft's words; the tensors have the names of transformers."""
+    """Describe the model in weft's terms. The tensors keep the names of transformers."""
     if "final_logits_bias" in tensors:
         tensors = {**tensors, "final_logits_bias": tensors["final_logits_bias"].flatten()}
     shared, encoder, decoder, output = (
@@ -318,8 +298,8 @@ def described(
         source=vocabularies[0],
         target=vocabularies[1],
         layers={
-            **stacked("encoder", "model.encoder.layers", config.encoder_layers, ENCODER_LAYER),
-            **stacked("decoder", "model.decoder.layers", config.decoder_layers, DECODER_LAYER),
+            **stacked("encoder", "model.encoder.layers.{number}.", config.encoder_layers, ENCODER_LAYER),
+            **stacked("decoder", "model.decoder.layers.{number}.", config.decoder_layers, DECODER_LAYER),
         },
         source_embedding=encoder,
         target_embedding=decoder,
@@ -336,6 +316,6 @@ def described(
 
 
 def sines_first(model_dim: int) -> Tensor:
-    """Of each dimension of weft's, in which a sine and a cosine take turns, the one where all sines come first."""
+    """For each dimension of weft's, where sines and cosines alternate, the dimension where all sines come first."""
     place = torch.arange(model_dim)
     return place // 2 + (place % 2) * ((model_dim + 1) // 2)

@@ -17,22 +17,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 from torch import Tensor
 
 from weft.errors import ModelError, Problem
-from weft.importing.foreign import Foreign, ForeignVocabulary, Layers, Width, problems_of
-from weft.importing.marian import SOURCE_MODEL, TARGET_MODEL, sines_first
-from weft.importing.opening import (
-    LARGEST_SETTINGS,
-    LARGEST_VOCABULARY,
-    LARGEST_WEIGHTS,
-    check_files,
-    parse_yaml,
-    read_npz,
-    read_text,
-    read_yaml,
+from weft.importing.foreign import (
+    Foreign,
+    ForeignVocabulary,
+    Layers,
+    Stated,
+    Width,
+    attention_parts,
+    feed_forward_parts,
+    in_order,
+    stacked,
+    validated,
 )
+from weft.importing.marian import SOURCE_MODEL, TARGET_MODEL, sines_first
+from weft.importing.opening import LARGEST_SETTINGS, check_files, parse_yaml, read_npz, read_text, read_yaml
 from weft.importing.pieces import LANGUAGE_TAG, read_model
 from weft.text.vocabulary import MOST_TOKENS
 
@@ -42,34 +44,19 @@ END, UNKNOWN = "</s>", "<unk>"
 PADDING = "<pad>"
 """A token that is added, of zeros: what begins a translation."""
 ACTIVATIONS = {"relu": "relu", "swish": "silu"}
-"""Marian's names for the activations that weft has; its gelu is another one."""
+"""Names in Marian of the activations that weft has; its gelu is another function."""
 NORM_EPSILON = 1e-6
 
-ATTENTION = {"query": ("q",), "key_value": ("k", "v"), "output": ("o",)}
-FEED_FORWARD = {
-    "feed_forward.widen": ("ffn.1",),
-    "feed_forward.narrow": ("ffn.2",),
-    "feed_forward_residual.norm": ("ffn_ffn.norm",),
-}
-ENCODER_LAYER = {
-    **{f"attention.{part}": tuple(f"self.{name}" for name in names) for part, names in ATTENTION.items()},
-    "attention_residual.norm": ("self_Wo.norm",),
-    **FEED_FORWARD,
-}
+FEED_FORWARD = feed_forward_parts("ffn.1", "ffn.2", "ffn_ffn.norm")
+ENCODER_LAYER = {**attention_parts("attention", "self.{}", "qkvo", "self_Wo.norm"), **FEED_FORWARD}
 DECODER_LAYER = {
-    **{f"self_attention.{part}": tuple(f"self.{name}" for name in names) for part, names in ATTENTION.items()},
-    "self_attention_residual.norm": ("self_Wo.norm",),
-    **{f"cross_attention.{part}": tuple(f"context.{name}" for name in names) for part, names in ATTENTION.items()},
-    "cross_attention_residual.norm": ("context_Wo.norm",),
+    **attention_parts("self_attention", "self.{}", "qkvo", "self_Wo.norm"),
+    **attention_parts("cross_attention", "context.{}", "qkvo", "context_Wo.norm"),
     **FEED_FORWARD,
 }
 
 
-class Said(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
-
-class DecoderConfig(Said):
+class DecoderConfig(Stated):
     """decoder.yml"""
 
     models: list[str] = Field(min_length=1)
@@ -83,8 +70,8 @@ class DecoderConfig(Said):
     no_spm_encode: bool = Field(default=False, alias="no-spm-encode")
 
 
-class MarianSettings(Said):
-    """What the archive of the weights says."""
+class MarianSettings(Stated):
+    """Settings in the archive of the weights."""
 
     type: str
     dim_emb: Width = Field(alias="dim-emb")
@@ -113,7 +100,7 @@ class MarianSettings(Said):
 
     @property
     def norm(self) -> str | None:
-        """pre or post, as weft says; None for any other order."""
+        """Where the norms are in weft's terms, "pre" or "post"; None for any other order."""
         order = (
             self.preprocess.replace("d", ""),
             self.postprocess.replace("d", ""),
@@ -123,17 +110,13 @@ class MarianSettings(Said):
 
 
 def read_marian_npz(folder: Path) -> Foreign:
-    """Raises ModelError with all that is missing, or that weft has no form for."""
-    check_files(folder, {DECODER: LARGEST_SETTINGS})
-    try:
-        decoder = DecoderConfig.model_validate(read_yaml(folder, DECODER))
-    except ValidationError as error:
-        raise ModelError(folder, problems_of(error, f"{DECODER}: ")) from None
+    """Read a folder. Raises ModelError with everything that is missing or that weft cannot represent."""
+    check_files(folder, settings=[DECODER])
+    decoder = validated(DecoderConfig, read_yaml(folder, DECODER), folder, f"{DECODER}: ")
     weights, lists = PurePosixPath(decoder.models[0]).name, [PurePosixPath(name).name for name in decoder.vocabs]
     source_ids, target_ids = lists[0], lists[-1]
     cutters = [SOURCE_MODEL, TARGET_MODEL] if source_ids.endswith((".yml", ".yaml")) else [source_ids, target_ids]
-    limits = {weights: LARGEST_WEIGHTS, **dict.fromkeys([*lists, *cutters], LARGEST_VOCABULARY)}
-    check_files(folder, limits)
+    files = check_files(folder, vocabularies=[*lists, *cutters], weights=[weights])
     arrays = read_npz(folder, weights)
     settings = settings_in(folder, weights, arrays)
     problems = list(refusals(decoder, settings, weights))
@@ -144,24 +127,21 @@ def read_marian_npz(folder: Path) -> Foreign:
     source, target = vocabularies
     if problems or source is None or target is None:
         raise ModelError(folder, list(dict.fromkeys(problems)))
-    return described(decoder, settings, source, target, tensors_of(arrays), files=(DECODER, *limits))
+    return described(decoder, settings, source, target, tensors_of(arrays), files=(DECODER, *files))
 
 
 def settings_in(folder: Path, weights: str, arrays: dict[str, np.ndarray]) -> MarianSettings:
     where = f"{weights}: {SETTINGS}"
     if SETTINGS not in arrays:
-        raise ModelError(folder, [Problem(where, "is missing, so this is no archive of Marian's")])
+        raise ModelError(folder, [Problem(where, "is missing, so this is not an archive of Marian's")])
     text = arrays.pop(SETTINGS).tobytes().decode("utf-8", errors="replace").rstrip("\0")
     if len(text) > LARGEST_SETTINGS:
         raise ModelError(folder, [Problem(where, f"has {len(text):,} characters, more than settings take")])
-    try:
-        return MarianSettings.model_validate(parse_yaml(folder, where, text))
-    except ValidationError as error:
-        raise ModelError(folder, problems_of(error, f"{where}: ")) from None
+    return validated(MarianSettings, parse_yaml(folder, where, text), folder, f"{where}: ")
 
 
 def refusals(decoder: DecoderConfig, settings: MarianSettings, weights: str) -> Iterator[Problem]:
-    """What weft's Transformer has no form for."""
+    """Yield the settings that weft's Transformer cannot represent."""
     if len(decoder.models) > 1:
         yield Problem(
             f"{DECODER}: models", f"are {len(decoder.models)}, an ensemble; leave one, and import each by itself"
@@ -191,7 +171,7 @@ def refusals(decoder: DecoderConfig, settings: MarianSettings, weights: str) -> 
     }
     for key, (found, expected) in wanted.items():
         if found != expected:
-            yield Problem(f"{weights}: {key}", f"is {found!r}; weft has a form for {expected!r}")
+            yield Problem(f"{weights}: {key}", f"is {found!r}; weft has {expected!r}")
     if settings.activation not in ACTIVATIONS:
         what = f"is {settings.activation}; weft has {' and '.join(ACTIVATIONS)}"
         yield Problem(f"{weights}: transformer-ffn-activation", what)
@@ -204,7 +184,7 @@ def refusals(decoder: DecoderConfig, settings: MarianSettings, weights: str) -> 
 
 
 def read_vocabulary(folder: Path, ids_file: str, model_file: str, problems: list[Problem]) -> ForeignVocabulary | None:
-    """None where something is wrong with it."""
+    """Read a vocabulary; None if something is wrong with it."""
     model = (folder / model_file).read_bytes()
     try:
         tokens = list(own_pieces(model)) if ids_file == model_file else listed_tokens(folder, ids_file)
@@ -232,19 +212,17 @@ def own_pieces(model: bytes) -> Iterator[str]:
 
 
 def listed_tokens(folder: Path, name: str) -> list[str]:
-    """The tokens of a mapping from each to its id."""
+    """Read a mapping from tokens to ids. Raises ValueError if the ids are not 0, 1, 2, ..."""
     text = read_text(folder, name)
     if text.count(":") > 2 * MOST_TOKENS:
         raise ValueError(f"has {text.count(':'):,} colons; a vocabulary has at most {MOST_TOKENS:,} tokens")
     found = parse_yaml(folder, name, text, only_text=True)
-    tokens = {int(number): token for token, number in found.items() if re.fullmatch(r"\d{1,9}", str(number))}
-    if tokens.keys() != set(range(len(found))):
-        raise ValueError(f"must number its {len(found):,} tokens 0, 1, 2, ..., each once")
-    return [str(tokens[number]) for number in range(len(found))]
+    return in_order({token: int(id) if re.fullmatch(r"\d{1,9}", id) else None for token, id in found.items()})
 
 
 def tensors_of(arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:
-    """Under names that end with weight and bias, matrices turned as PyTorch has them; embeddings get a row of zeros."""
+    """Rename arrays to end with weight and bias, transpose matrices to PyTorch's layout and add a row of zeros to
+    embeddings."""
     tensors = {}
     for name, array in arrays.items():
         tensor = torch.from_numpy(array)
@@ -263,15 +241,6 @@ def tensors_of(arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:
     return tensors
 
 
-def layer_parts(prefix: str, layers: int, parts: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Marian counts layers from 1."""
-    return {
-        f"{prefix}.{number}.{part}": tuple(f"{prefix}_l{number + 1}_{name}" for name in names)
-        for number in range(layers)
-        for part, names in parts.items()
-    }
-
-
 def described(
     decoder: DecoderConfig,
     settings: MarianSettings,
@@ -280,7 +249,7 @@ def described(
     tensors: dict[str, Tensor],
     files: tuple[str, ...],
 ) -> Foreign:
-    """The same in weft's words."""
+    """Describe the model in weft's terms."""
     source_embedding, target_embedding = (
         name if name in tensors else "Wemb" for name in ("encoder_Wemb", "decoder_Wemb")
     )
@@ -309,8 +278,8 @@ def described(
         source=source,
         target=target,
         layers={
-            **layer_parts("encoder", settings.enc_depth, ENCODER_LAYER),
-            **layer_parts("decoder", settings.dec_depth, DECODER_LAYER),
+            **stacked("encoder", "encoder_l{count}_", settings.enc_depth, ENCODER_LAYER),
+            **stacked("decoder", "decoder_l{count}_", settings.dec_depth, DECODER_LAYER),
             **(top if settings.norm == "pre" else {}),
         },
         source_embedding=source_embedding,

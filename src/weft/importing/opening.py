@@ -1,4 +1,4 @@
-"""Opens the files of a model that somebody else made. Nothing in them runs; whatever is wrong with one is an error.
+"""Opens the files of a model from an unknown source. Nothing in them is executed; every defect is an error.
 
 PyTorch's files are read with weights_only, NumPy's without pickles, YAML by a loader that makes plain values and
 follows no alias. Sizes are checked before anything is read, and what an archive would unpack to as well. Knows no
@@ -8,7 +8,7 @@ model.
 import json
 import stat
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,19 +28,24 @@ MOST_GROWTH = 100
 """How many times its packed size an archive of arrays may take."""
 
 PLAIN = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool}
-"""What tensors may be of to be looked into; those that are taken are floating point."""
+"""Types of tensors that are read; weights must be floating point."""
 NUMBERS = frozenset(map(np.dtype, ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1")))
-"""What arrays may be of; PyTorch has no other types of NumPy's."""
+"""Types of arrays that are read: those that PyTorch has too."""
 
 
-def check_files(folder: Path, files: Mapping[str, int]) -> None:
-    """Raise ModelError with every one of these files that is missing, no plain file, or larger than its limit."""
+def check_files(
+    folder: Path, *, settings: Sequence[str] = (), vocabularies: Sequence[str] = (), weights: Sequence[str] = ()
+) -> list[str]:
+    """Return all these names. Raises ModelError with every one that is missing, not a regular file, or too large."""
+    files = dict.fromkeys(settings, LARGEST_SETTINGS)
+    files |= dict.fromkeys(vocabularies, LARGEST_VOCABULARY) | dict.fromkeys(weights, LARGEST_WEIGHTS)
     if problems := [problem for name, largest in files.items() for problem in file_problems(folder, name, largest)]:
         raise ModelError(folder, problems)
+    return list(files)
 
 
 def file_problems(folder: Path, name: str, largest: int) -> Iterator[Problem]:
-    """JoeyNMT's best.ckpt is a link to its neighbor; any other link leads to what is no part of the folder."""
+    """Yield what is wrong with a file. Links within the folder are allowed: JoeyNMT's best.ckpt is one."""
     path = folder / name
     try:
         if path.is_symlink() and path.resolve().parent != folder.resolve():
@@ -50,7 +55,7 @@ def file_problems(folder: Path, name: str, largest: int) -> Iterator[Problem]:
         elif not path.exists():
             yield Problem(name, "is missing")
         elif not stat.S_ISREG(path.stat().st_mode):
-            yield Problem(name, "is no plain file")
+            yield Problem(name, "is not a regular file")
         elif (size := path.stat().st_size) > largest:
             yield Problem(name, f"has {size:,} bytes, more than {largest:,}")
     except (OSError, RuntimeError) as error:  # the latter for a link to itself
@@ -67,7 +72,7 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     with reporting_read_errors(folder, name):
         found = json.loads((folder / name).read_text(encoding="utf-8"))
         if not isinstance(found, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         return found
 
 
@@ -85,7 +90,7 @@ def parse_yaml(folder: Path, name: str, text: str, *, only_text: bool = False) -
 
     def compose_node(self: Any, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("it has an alias, which a small file can grow without end by")
+            raise yaml.YAMLError("it has an alias, with which a small file can grow without bound")
         return super(loader, self).compose_node(parent, index)
 
     base = yaml.BaseLoader if only_text else yaml.SafeLoader
@@ -102,7 +107,7 @@ def parse_yaml(folder: Path, name: str, text: str, *, only_text: bool = False) -
     with reporting_read_errors(folder, name):
         found = loader(text).get_single_data()
         if not isinstance(found, dict):
-            raise ValueError("it is no YAML mapping")
+            raise ValueError("it is not a YAML mapping")
         return found
 
 
@@ -118,13 +123,13 @@ def read_torch(folder: Path, name: str) -> dict[str, Any]:
     except Exception as error:  # it raises whatever the bytes make it raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         what = (
-            f"is refused by PyTorch's reader of plain tensors ({reason}); weft opens no pickle that could run code. "
-            "Where you trust the file, keep its tensors alone: torch.save({'model_state': state} or state, FILE), with "
-            "the state dictionary that its own system loads"
+            f"is refused by PyTorch's reader of plain tensors ({reason}); weft does not open pickles that could run "
+            "code. If you trust the file, keep its tensors alone: torch.save({'model_state': state} or state, FILE), "
+            "with the state dictionary that its own system loads"
         )
         raise ModelError(folder, [Problem(name, what)]) from None
     if not isinstance(found, dict):
-        raise ModelError(folder, [Problem(name, "holds no dictionary of tensors")])
+        raise ModelError(folder, [Problem(name, "does not hold a dictionary of tensors")])
     return found
 
 
@@ -134,8 +139,7 @@ def read_safetensors(folder: Path, name: str) -> dict[str, Tensor]:
 
 
 def plain_tensors(folder: Path, values: Mapping[Any, Any]) -> dict[str, Tensor]:
-    """The tensors among these values; raises ModelError where one is none of plain numbers, as everything that looks
-    into them takes for granted."""
+    """Return the tensors among these values. Raises ModelError unless all are dense, of plain numbers."""
     tensors = {str(name): value for name, value in values.items() if isinstance(value, Tensor)}
     if problems := [problem for name, tensor in tensors.items() for problem in oddities(name, tensor)]:
         raise ModelError(folder, problems)
@@ -173,7 +177,7 @@ def refuse_growth(path: Path) -> None:
 
 @contextmanager
 def reporting_read_errors(folder: Path, name: str) -> Iterator[None]:
-    """ModelError for whatever a reader raises, which for spoiled bytes may be anything."""
+    """Raise ModelError for any exception of a reader; damaged bytes may cause every kind."""
     try:
         yield
     except ModelError:

@@ -38,7 +38,7 @@ class Arrangement:
 
 
 def read_model(data: bytes) -> Any:
-    """The SentencePiece model as a protocol buffer; raises ValueError where it is none, or of a kind weft has not."""
+    """Parse a SentencePiece model. Raises ValueError for other data and for kinds that weft does not have."""
     try:
         from google.protobuf.message import DecodeError
         from sentencepiece import sentencepiece_model_pb2
@@ -48,11 +48,11 @@ def read_model(data: bytes) -> Any:
     try:
         model.ParseFromString(data)
     except DecodeError:
-        raise ValueError("is no SentencePiece model") from None
+        raise ValueError("is not a SentencePiece model") from None
     if not len(model.pieces):
         raise ValueError("is a SentencePiece model without pieces")
-    if not all(isinstance(piece.piece, str) for piece in model.pieces):  # bytes, where they are no UTF-8
-        raise ValueError("has pieces that are no text")
+    if not all(isinstance(piece.piece, str) for piece in model.pieces):  # bytes if they are not UTF-8
+        raise ValueError("has pieces that are not text")
     if model.trainer_spec.model_type not in KINDS:
         raise ValueError("cuts into words or characters; weft takes SentencePiece models of kind unigram and bpe")
     if len(model.pieces) > MOST_TOKENS:
@@ -105,14 +105,14 @@ def rewritten(model: Any, vocabulary: ForeignVocabulary, arrangement: Arrangemen
         CONTROL if piece in silent else type_of(own.get(piece), piece, vocabulary)
         for piece in arrangement.pieces[len(SPECIAL_PIECES) :]
     ]
-    strangers = [
+    missing = [
         piece
         for piece, of in zip(arrangement.pieces[len(SPECIAL_PIECES) :], types, strict=True)
         if of == UNUSED and piece not in own
     ]
-    if strangers and kind_of(model) == "bpe":
+    if missing and kind_of(model) == "bpe":
         raise ValueError(
-            f"is of kind bpe and lacks {len(strangers):,} pieces of the vocabulary, such as {strangers[0]}; weft can "
+            f"is of kind bpe and lacks {len(missing):,} pieces of the vocabulary, such as {missing[0]}; weft can "
             "give a unigram model pieces that it never cuts, but would cut text otherwise with a bpe model"
         )
     result = type(model)()
