@@ -1,7 +1,7 @@
 """Beam search over a batch (Sutskever et al. 2014, section 3.2).
 
 At every step each open hypothesis is extended by every piece. Of the 2k best extensions of a sentence, those that end
-with </s> and stand among the first k are finished; the k best of the others stay open. Finished hypotheses are never
+with </s> and are among the first k are finished; the k best of the others stay open. Finished hypotheses are never
 extended. A sentence leaves the batch as soon as no open hypothesis can still win.
 """
 
@@ -70,7 +70,7 @@ beam_search = to_the_end(beam_steps)
 class Beams:
     """The open and the finished hypotheses of all sentences still in the batch.
 
-    An unused place, open or finished, has log_prob and score -inf.
+    An unused place of a beam, open or finished, has log_prob and score -inf.
     """
 
     sentence: Int[Tensor, " sentences"]
@@ -85,7 +85,7 @@ class Beams:
     finished_length: Int[Tensor, "sentences beam"]
     finished_count: Int[Tensor, " sentences"]
     coverage: Float[Tensor, "sentences beam source"]
-    """How much attention each source token has had (coverage.py); where nobody asks there are no source tokens."""
+    """Attention that each source token has received so far (coverage.py); of size 0 without a coverage penalty."""
 
     @classmethod
     def begin(cls, max_lengths: Tensor, source_lengths: Tensor, beam_size: int, begin_id: int) -> "Beams":
@@ -114,7 +114,7 @@ class Beams:
         return Beams(**{name: getattr(self, name)[indices] for name in self.__dataclass_fields__})
 
     def finished_hypotheses(self, index: int, best: int) -> list[Hypothesis]:
-        """The finished hypotheses of the sentence at this place in the batch, best first."""
+        """The finished hypotheses of the sentence at this index of the batch, best first."""
         lengths = self.finished_length[index].tolist()
         log_probs = self.finished_log_prob[index].tolist()
         scores = self.finished_score[index].tolist()
@@ -125,8 +125,8 @@ class Beams:
         ]
 
     def beginning(self, sentence: int) -> tuple[int, ...]:
-        """The pieces that all open hypotheses of a sentence share with the best finished one: one of these becomes, or
-        is, the best answer."""
+        """The pieces that all open hypotheses of a sentence share with the best finished one. One of these will be the
+        best answer."""
         if not (places := (self.sentence == sentence).nonzero().flatten().tolist()):
             return ()
         index = places[0]
@@ -143,16 +143,16 @@ def extend(
     coverage: Coverage | None = None,
     handicap: Float[Tensor, "sentences vocab"] | None = None,
 ) -> tuple[Beams, Int[Tensor, "sentences beam"]]:
-    """One step of all sentences; also which place in its beam each new open hypothesis came from.
+    """Extend all sentences by one step. Return the beams, and from which place of its beam each open hypothesis came.
 
-    A `handicap` is taken from a piece where extensions are compared, and from no sum (diverse.py).
+    A `handicap` is subtracted from a piece when extensions are compared, but not from their sums (diverse.py).
     """
     _, beam_size, vocab_size = log_probs.shape
     time = beams.written.size(2)
     must_end = time >= beams.max_length
     if must_end.any():
-        goes_on = torch.arange(vocab_size, device=log_probs.device) != end_id
-        log_probs = log_probs.masked_fill(must_end[:, None, None] & goes_on, -torch.inf)
+        continues = torch.arange(vocab_size, device=log_probs.device) != end_id
+        log_probs = log_probs.masked_fill(must_end[:, None, None] & continues, -torch.inf)
     sums = (beams.log_prob[:, :, None] + log_probs).flatten(1)  # (sentences, beam * vocab)
     compared = sums if handicap is None else sums - handicap.repeat(1, beam_size)
     rank, flat = largest(compared, min(2 * beam_size, compared.size(1)))
@@ -213,7 +213,7 @@ def gather_beams(
 def is_settled(
     beams: Beams, stopping: Stopping, best: int, wanted: float, scoring: Scoring
 ) -> Bool[Tensor, " sentences"]:
-    """True where no open hypothesis can change the answer, or where by `first-k` enough are finished.
+    """True where no open hypothesis can change the answer, or for `first-k` where enough are finished.
 
     The bound also holds with a coverage penalty, which is never positive.
     """

@@ -1,7 +1,7 @@
-"""What a beam search did, as a tree. An observer stands between the search and its step function.
+"""The hypotheses of a beam search as a tree, recorded between the search and its step function.
 
-The search does not know of it and is not changed. What `step` answers tells which extensions were compared; the rows
-that `reorder` names, and the pieces that come with the next `step`, tell which of them the search went on with.
+The search is not changed. What `step` returns tells which extensions were compared; the rows passed to `reorder`, and
+the pieces passed to the next `step`, tell which of them the search continued.
 """
 
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ State = Literal["best", "finished", "kept", "dropped"]
 
 @dataclass(frozen=True)
 class Node:
-    """A hypothesis: that of its parent and one more piece. The root is <s>, at step 0, and has no parent.
+    """A hypothesis: its parent's and one more piece. The root is <s>, at step 0, and has no parent.
 
-    best       the answer, and all it went through
+    best       the answer, and every node on the way to it
     finished   ended with </s> among the best extensions of its step
-    kept       the search went on with it
-    dropped    was compared, and given up at its own step or because the search stopped there
+    kept       continued by the search
+    dropped    compared, then given up at its own step or because the search stopped there
     """
 
     id: int
@@ -32,15 +32,15 @@ class Node:
     step: int
     token: int
     log_prob: float
-    """Sum over all pieces so far, in nats, after the rules that the search obeys (rules.py)."""
+    """Sum over all pieces so far, in nats, after the rules of the search (rules.py)."""
     state: State
 
 
 class BeamRecorder:
-    """A step function that answers as `inner` does, and draws the tree of greedy or beam search over one sentence.
+    """A step function that returns what `inner` does and records the tree of greedy or beam search over one sentence.
 
-    Of each step the 2 * beam_size best extensions become nodes, which are those that beam_search compares. A piece that
-    is impossible becomes none. `max_length` is the search's own: a hypothesis of so many pieces can only end.
+    The 2 * beam_size best extensions of each step, those that beam search compares, become nodes, unless they are
+    impossible. `max_length` is that of the search: a hypothesis of this many pieces can only end.
     """
 
     def __init__(self, inner: StepFunction, *, beam_size: int, max_length: int, begin_id: int, end_id: int) -> None:
@@ -48,18 +48,18 @@ class BeamRecorder:
         self.beam_size, self.max_length, self.end_id = beam_size, max_length, end_id
         self.nodes = [Node(0, None, 0, begin_id, 0.0, "kept")]
         self.length = 0
-        """Pieces that every open hypothesis has written."""
+        """Pieces of every open hypothesis."""
         self.places = [0] * beam_size
         """The node of each row; all rows are the root at first, and only the first of them counts."""
         self.log_prob = torch.tensor([0.0] + [-torch.inf] * (beam_size - 1))
         self.came_from = list(range(beam_size))
         self.sums: Float[Tensor, "beam vocab"] = self.log_prob[:, None]
         self.compared: dict[tuple[int, int], int] = {}
-        """The node of each (row, piece) that the last step made one of."""
+        """(row, piece) -> the node that the last step made of it."""
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         if self.compared:
-            self._go_on_with(tokens.tolist())
+            self._continue_with(tokens.tolist())
         log_probs = self.inner.step(tokens)
         self._compare(log_probs)
         self.came_from = list(range(self.beam_size))
@@ -70,12 +70,12 @@ class BeamRecorder:
         self.came_from = rows.tolist()
 
     def tree(self, answer: Hypothesis) -> tuple[Node, ...]:
-        """All nodes, parents before their children, with the way to the answer marked."""
+        """All nodes, parents before children, with the nodes on the way to the answer marked as best."""
         best = set(self._way_to(answer))
         return tuple(replace(node, state="best") if node.id in best else node for node in self.nodes)
 
-    def _go_on_with(self, tokens: list[int]) -> None:
-        """Row i is what row came_from[i] was, with this piece."""
+    def _continue_with(self, tokens: list[int]) -> None:
+        """Row i is now what row came_from[i] was, followed by this piece."""
         taken = list(zip(self.came_from, tokens, strict=True))
         rows, pieces = torch.tensor(taken, device=self.sums.device).T
         self.log_prob = self.sums[rows, pieces]
@@ -95,8 +95,8 @@ class BeamRecorder:
     def _compare(self, log_probs: Float[Tensor, "beam vocab"]) -> None:
         vocab_size = log_probs.size(1)
         if self.length >= self.max_length:
-            goes_on = torch.arange(vocab_size, device=log_probs.device) != self.end_id
-            log_probs = log_probs.masked_fill(goes_on, -torch.inf)
+            continues = torch.arange(vocab_size, device=log_probs.device) != self.end_id
+            log_probs = log_probs.masked_fill(continues, -torch.inf)
         self.sums = self.log_prob.to(log_probs.device)[:, None] + log_probs
         self.compared = {}
         best = self.sums.flatten().topk(min(2 * self.beam_size, self.sums.numel()))

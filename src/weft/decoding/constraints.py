@@ -1,16 +1,16 @@
 """Beam search under lexical constraints: phrases that have to appear (after Post and Vilar 2018, arXiv 1804.06609).
 
-A constraint is met when one of its phrases stands in the hypothesis. Beside the extensions that beam search would
-compare, each open hypothesis is extended by every piece that would begin or go on with a phrase it still owes. What is
-compared is then sorted into banks, by how many pieces of constraints are written, and the places of the beam go round
-the banks, the furthest first: a hypothesis that has paid for a rare word by its log-probability competes with others
-that have.
+A constraint is met when the hypothesis contains one of its phrases. In addition to the extensions that beam search
+compares, each open hypothesis is extended by every piece that would begin or continue a phrase it still owes. The
+candidates are then sorted into banks by how many pieces of constraints they contain, and the places of the beam are
+filled from the banks in turn, the fullest first: a hypothesis that has paid for a rare word by its log-probability
+competes with others that have.
 
-Nothing is written after which the constraints could not be met within the maximum length, and no hypothesis ends that
-owes one: the phrases are guaranteed. Each is words of its own: behind a phrase that has just met a constraint no piece
-may follow that would go on with its last word, and one that goes on with the word before it meets none. `camp` is not
-met by `camping` nor, where words stand together, `AI` by `MAIN`, in a given beginning neither. The price is a loop in
-Python over what is compared.
+No piece is written after which the constraints could not be met within the maximum length, and no hypothesis ends that
+owes one: the phrases are guaranteed. Phrases are whole words: after a phrase that has just met a constraint no piece
+may continue its last word, and a phrase that continues the word before it does not count. `camp` is not met by
+`camping` nor, in a language without spaces, `AI` by `MAIN`, even inside a given prefix. The price is a loop in Python
+over the candidates.
 """
 
 from collections import defaultdict
@@ -95,13 +95,13 @@ constrained_beam_search = to_the_end(constrained_beam_steps)
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a hypothesis stands with the constraints of its sentence."""
+    """How far a hypothesis has met the constraints of its sentence."""
 
     met: frozenset[int]
     owed: int
-    """Pieces that are still needed at most."""
+    """At most this many pieces are still needed."""
     wanted: frozenset[int]
-    """The pieces that would begin a phrase of a constraint that is not met, or go on with one."""
+    """The pieces that would begin or continue a phrase of a constraint that is not met."""
     is_closed: bool = False
     """Whether the last piece met a constraint, so that its word has to end."""
 
@@ -109,8 +109,8 @@ class Standing:
 class PhraseConstraints:
     """The constraints of one sentence.
 
-    Of hundreds of phrases only those in which the newest piece stands can be met, or be gone on with, by it; where a
-    hypothesis stands with the others does not depend on its pieces.
+    Only the phrases that contain the newest piece can be met or continued by it. The others, possibly hundreds, are
+    counted without looking at the hypothesis.
     """
 
     def __init__(self, constraints: Sequence[Constraint], joins: Joins = NO_JOINS, space: Phrase = ()) -> None:
@@ -131,8 +131,10 @@ class PhraseConstraints:
     def after(
         self, tokens: Phrase, met: frozenset[int], *, apart: bool = True, following: int | None = None
     ) -> Standing:
-        """Where a hypothesis stands with these tokens; `met` was met without the last of them. `following` is the next
-        piece, where that is given. Not `apart`, phrases may be parts of words."""
+        """The standing of a hypothesis with these tokens, given the constraints `met` before the last of them.
+
+        `following` is the next piece, where it is known. Unless `apart`, phrases may be parts of words.
+        """
         tokens = (*self.space, *tokens)
         ending, holding = (each.get(tokens[-1], []) if tokens else [] for each in (self.ending, self.holding))
         met_now = {
@@ -142,30 +144,30 @@ class PhraseConstraints:
             and tokens[-len(phrase) :] == phrase
             and not (apart and self.joins.begins_inside(tokens, len(tokens) - len(phrase)))
         }
-        goes_on = bool(met_now) and tokens[-1] in self.joins.earlier
-        if goes_on and following in self.joins.later:
+        is_open_word = bool(met_now) and tokens[-1] in self.joins.earlier
+        if is_open_word and following in self.joins.later:
             met_now.clear()
-        is_closed = apart and goes_on and bool(met_now) and bool(self.continuing)
+        is_closed = apart and is_open_word and bool(met_now) and bool(self.continuing)
         met |= met_now
         owed, firsts = self.not_begun(met)
-        begun, gone_on_with = 0, set()
+        begun, continued = 0, set()
         for number, phrase in holding:
             written = overlap(tokens, phrase) if number not in met else 0
             is_inside = written and apart and self.joins.begins_inside(tokens, len(tokens) - written)
             if written and not is_inside and not (is_closed and phrase[written] in self.continuing):
                 begun = max(begun, self.shortest[number] - (len(phrase) - written))
-                gone_on_with.add(phrase[written])
-        return Standing(met, owed - begun, firsts | gone_on_with, is_closed)  # only one of them can be gone on with
+                continued.add(phrase[written])
+        return Standing(met, owed - begun, firsts | continued, is_closed)  # only one of them can be gone on with
 
     def _not_begun(self, met: frozenset[int]) -> tuple[int, frozenset[int]]:
-        """The pieces that are owed by a hypothesis that has begun no phrase, and those that would begin one."""
+        """The number of pieces owed by a hypothesis that has begun no phrase, and the pieces that would begin one."""
         unmet = [number for number in range(len(self.constraints)) if number not in met]
         firsts = frozenset(phrase[0] for number in unmet for phrase in self.constraints[number])
         return sum(self.shortest[number] for number in unmet), firsts
 
 
 def overlap(tokens: Phrase, phrase: Phrase) -> int:
-    """How many pieces of the phrase, not all of them, the tokens end with."""
+    """Length of the longest proper beginning of the phrase with which the tokens end."""
     longest = min(len(tokens), len(phrase) - 1)
     return next(length for length in range(longest, -1, -1) if tokens[len(tokens) - length :] == phrase[:length])
 
@@ -199,21 +201,21 @@ class Beam:
         self.finished_count = 0
 
     def newest(self, beam_size: int, begin_id: int) -> list[int]:
-        """The newest piece of each place; places that are not used repeat one."""
+        """The newest piece of each place of the beam; unused places repeat the first."""
         tokens = [hypothesis.tokens[-1] if hypothesis.tokens else begin_id for hypothesis in self.open]
         return tokens + tokens[:1] * (beam_size - len(tokens))
 
     @property
     def is_in_prefix(self) -> bool:
-        """Whether less than the prefix is written; then one hypothesis is open."""
+        """Whether the prefix is still being written; then one hypothesis is open."""
         return len(self.open[0].tokens) < len(self.prefix)
 
     def extensions(
         self, best: Sequence[int], best_of_each: Sequence[int], vocab_size: int, end_id: int
     ) -> list[tuple[int, int]]:
-        """What is compared, as (place in the beam, piece), each once; `best` counts over the pieces of all places.
+        """The extensions to compare, as (place in the beam, piece), each once; `best` indexes (place, piece) pairs.
 
-        Within the prefix that is its next piece alone: a piece of a term would win there by being owed.
+        Within the prefix the only one is its next piece: a piece of a phrase would win there because it is owed.
         """
         if self.is_in_prefix:
             return [(0, self.prefix[len(self.open[0].tokens)])]
@@ -226,7 +228,7 @@ class Beam:
         return list(dict.fromkeys((parent, token) for parent, token in of_all + of_each if parent < len(self.open)))
 
     def extend(self, candidates: Sequence[Candidate], beam_size: int, end_id: int, scoring: Scoring) -> list[int]:
-        """Take the best candidates, and return which places the hypotheses that are open now came from."""
+        """Keep the best candidates. Return the place from which each open hypothesis came."""
         chosen = self.choose(candidates, 2 * beam_size, end_id)
         for candidate, _ in chosen[:beam_size]:
             if candidate.token == end_id:
@@ -242,7 +244,7 @@ class Beam:
         return parents
 
     def choose(self, candidates: Sequence[Candidate], most: int, end_id: int) -> list[tuple[Candidate, Standing]]:
-        """The best, from each bank in turn, the bank that owes least first."""
+        """The best candidates, from each bank in turn, the bank that owes least first."""
         banks: dict[int, list[tuple[Candidate, Standing]]] = {}
         for candidate in sorted(candidates, key=lambda c: -c.log_prob):
             before = self.open[candidate.parent]
@@ -269,12 +271,12 @@ class Beam:
         self.finished.append(Hypothesis(tokens, candidate.log_prob, float(score)))
         self.finished_count += 1
 
-    def is_settled(self, stopping: Stopping, best: int, enough: float, scoring: Scoring) -> bool:
-        """Whether no open hypothesis can change the answer, or by `first-k` enough are finished."""
+    def is_settled(self, stopping: Stopping, best: int, wanted: float, scoring: Scoring) -> bool:
+        """Whether no open hypothesis can change the answer, or for `first-k` enough are finished."""
         if not self.open:
             return True
         if stopping == "first-k":
-            return self.finished_count >= enough
+            return self.finished_count >= wanted
         if len(self.finished) < best:
             return False
         highest = torch.tensor(max(hypothesis.log_prob for hypothesis in self.open))
@@ -289,8 +291,8 @@ def compare(
     beam_size: int,
     end_id: int,
 ) -> list[list[Candidate]]:
-    """Of each sentence the 2k best extensions, and of each hypothesis the best one, </s>, and every wanted piece; of
-    what is demanded the `prices` count where the log-probabilities say that it is forbidden."""
+    """The candidates of each sentence: its 2k best extensions, and of each hypothesis the best one, </s> and every
+    wanted piece. A demanded piece that rules forbid costs what `prices` says."""
     refuse_nan(log_probs.amax(-1))
     log_probs = without_continuations(beams, log_probs)
     unused = [-torch.inf] * beam_size
@@ -315,7 +317,7 @@ def compare(
         if log_prob > -torch.inf:
             candidates[number].append(Candidate(parent, token, hypothesis.log_prob + log_prob))
     for number, beam in enumerate(beams):
-        if not candidates[number]:  # a rule forbids its end, and nothing else may follow
+        if not candidates[number]:  # a rule forbids </s>, and no other piece may follow
             candidates[number] = [
                 Candidate(parent, end_id, hypothesis.log_prob + LEAST) for parent, hypothesis in enumerate(beam.open)
             ]
@@ -325,7 +327,7 @@ def compare(
 def without_continuations(
     beams: Sequence[Beam], log_probs: Float[Tensor, "sentences beam vocab"]
 ) -> Float[Tensor, "sentences beam vocab"]:
-    """With probability 0 for what may not follow a phrase that has just met a constraint."""
+    """The log-probabilities, with -inf for pieces that would continue a phrase that has just met a constraint."""
     closed = [
         (number, place)
         for number, beam in enumerate(beams)

@@ -1,4 +1,4 @@
-"""Diverse beam search (Vijayakumar et al. 2018, arXiv 1610.02424): groups of hypotheses that shun each other's pieces.
+"""Diverse beam search (Vijayakumar et al. 2018, arXiv 1610.02424): groups of hypotheses that avoid each other's pieces.
 
 The beam is divided into groups that are extended one after the other. Where a group compares its extensions, a piece is
 worth less by `strength` nats for every hypothesis of an earlier group that has just taken it (the paper's Hamming
@@ -29,10 +29,10 @@ def diverse_beam_steps(
     patience: float = 1.0,
     best: int = 1,
 ) -> Searching[list[list[Hypothesis]]]:
-    """As `beam_search`, with beam_size / groups hypotheses in each group; one group is beam search.
+    """Beam search (beam.py) with beam_size / groups hypotheses in each group; one group is plain beam search.
 
-    Of each group the best beam_size / groups finished ones are kept, and of all groups together the `best` different
-    ones.
+    Each group keeps its beam_size / groups best finished hypotheses; the answers are the `best` different ones of all
+    groups.
     """
     if beam_size % groups:
         raise ValueError(f"groups = {groups} must divide beam_size = {beam_size}")
@@ -53,7 +53,7 @@ def diverse_beam_steps(
             settled = is_settled(parts[number], stopping, min(best, size), patience * size, scoring)
             for index in settled.nonzero().squeeze(1).tolist():
                 key = int(parts[number].sentence[index]), number
-                if key not in found:  # the group goes on with its sentence, but its answer stays
+                if key not in found:  # the group is still extended, but its answer stays
                     found[key] = parts[number].finished_hypotheses(index, size)
             all_settled = all_settled & settled
         still_open = (~all_settled).nonzero().squeeze(1)
@@ -61,7 +61,7 @@ def diverse_beam_steps(
         rows = (torch.arange(len(parent), device=parent.device)[:, None] * beam_size + parent)[still_open]
         step_function.reorder(rows.flatten())
         parts = [part.select(still_open) for part in parts]
-        yield None  # groups shun each other's pieces from the first on
+        yield None  # no piece is certain: groups avoid each other's pieces from the first on
     return [
         best_of([h for group in range(groups) for h in found[sentence, group]], best)
         for sentence in range(len(max_lengths))

@@ -1,4 +1,4 @@
-"""Several models as one step function: what they write next is what they hold most probable on average."""
+"""Several models as one step function: the mean of their probabilities."""
 
 import math
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from weft.decoding.step import StepFunction
 
 
 class Ensemble:
-    """Step functions over the same sentences and the same target vocabulary, which all follow what is written.
+    """A step function of several over the same sentences and the same target vocabulary.
 
-    The probability of a piece is the mean of theirs, which is a distribution again (the mean of log-probabilities is
-    none). Each may read its own form of the source.
+    The probability of a piece is the mean of the members' probabilities, which is a distribution (the mean of
+    log-probabilities is not). Each member may read its own form of the source.
     """
 
     def __init__(self, members: Sequence[StepFunction]) -> None:

@@ -1,4 +1,4 @@
-"""Shallow fusion (Gulcehre et al. 2015, section 4.1): a translation model with a language model beside it."""
+"""Shallow fusion (Gulcehre et al. 2015, section 4.1): a translation model helped by a language model."""
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -7,10 +7,10 @@ from weft.decoding.step import StepFunction
 
 
 class Fused:
-    """log p(translation model) + weight * log p(language model) for each piece; both follow what is written.
+    """log p(translation model) + weight * log p(language model) for each piece, over one vocabulary.
 
-    Both write the same vocabulary. The sum is no distribution, and what a search adds up is no log-probability of
-    either; it still only falls, as searches need it. Raises ValueError for a weight below 0, with which it would not.
+    The result is not a distribution, and the sums of a search are not log-probabilities of either model; they still
+    only fall, as searches require. Raises ValueError for a weight below 0, with which they might rise.
     """
 
     def __init__(self, translation: StepFunction, language: StepFunction, weight: float) -> None:

@@ -20,7 +20,7 @@ def greedy_steps(
     A sentence that reaches its maximum ends there with </s>, whose log-probability counts. Finished sentences leave the
     batch. Raises WeftError where the model answers NaN.
     """
-    sentences = torch.arange(len(max_lengths), device=max_lengths.device)  # which sentence each row is
+    sentences = torch.arange(len(max_lengths), device=max_lengths.device)  # which sentence each row belongs to
     newest = torch.full_like(max_lengths, begin_id)
     log_prob = torch.zeros(len(max_lengths), device=max_lengths.device)
     written: Tensor = newest.new_empty(len(max_lengths), 0)

@@ -1,4 +1,4 @@
-"""The largest few of very many numbers, which every step of a search asks for."""
+"""The largest few of many numbers: topk for the steps of a search."""
 
 import torch
 from jaxtyping import Float, Int
@@ -6,17 +6,17 @@ from torch import Tensor
 
 BLOCK = 64
 FEWEST_BLOCKS = 32
-"""In fewer, a row is sorted sooner as a whole."""
+"""With fewer, sorting the whole row is faster."""
 
 
 def largest(
     x: Float[Tensor, "rows numbers"], count: int
 ) -> tuple[Float[Tensor, "rows count"], Int[Tensor, "rows count"]]:
-    """The `count` largest of every row, in descending order, and where they stand: `x.topk(count, dim=1)`.
+    """The `count` largest numbers of every row, in descending order, and their indices: `x.topk(count, dim=1)`.
 
-    The k largest numbers stand in the k blocks whose largest are the largest, so on a CPU only these are sorted: a pass
-    for the maxima, which is vectorized, instead of one through a heap. Many rows of 8,000 numbers and more take a third
-    to a fifth of the time. Which of equal numbers is taken depends on nothing but their row.
+    The k largest numbers are in the k blocks with the largest maxima, so on a CPU only these are sorted: a vectorized
+    pass for the maxima instead of one through a heap. Rows of 8,000 numbers and more take a third to a fifth of the
+    time. Which of equal numbers is taken depends on their row alone.
     """
     rows, numbers = x.shape
     blocks = numbers // BLOCK

@@ -1,9 +1,9 @@
-"""Length rules: a sum of log-probabilities falls with every piece, so unequal hypotheses need a fair measure.
+"""Length penalties: a sum of log-probabilities falls with every piece, so hypotheses of unequal length need scores.
 
 A length penalty is a divisor of the summed log-probability, given the hypothesis's length (pieces and </s>) and the
 source's length (pieces). All grow with the hypothesis's length; so does a word reward, which is added. That gives
-search its bound: since a sum of log-probabilities can only fall, no open hypothesis can ever score above what its
-present sum would score at the maximum length.
+search its bound: since a sum of log-probabilities can only fall, no open hypothesis can score above its current sum
+at the maximum length.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,10 @@
-"""Minimum Bayes risk decoding: not the most probable translation, but the one that most resembles all probable ones.
+"""Minimum Bayes risk decoding: not the most probable translation, but the one most similar to all probable ones.
 
     h* = argmax over h in H of sum over r in R of p(r) * utility(h, r)
 
 (Kumar and Byrne 2004, with a gain instead of a loss.) H and R are the same hypotheses: samples of the model, of which
-each counts once (Eikema and Aziz 2020), or the best of a beam, by their probabilities. What a good translation is, a
-`Utility` knows; nothing here does.
+each counts once (Eikema and Aziz 2020), or the best of a beam, weighted by their probabilities. The `Utility` scores
+one text against another.
 
 In the fast form all candidates are first compared with the references taken together, and only the best by that
 comparison with each reference (Vamvas and Sennrich 2024).
@@ -23,18 +23,18 @@ FINALISTS = 16
 """How many candidates the fast form compares with each reference."""
 
 SAME = 9
-"""Expected utilities that agree in so many decimals are equal: a sum in another order is no better translation."""
+"""Decimals to which expected utilities are compared, so that the order of a sum decides nothing."""
 
 
 class Utilities(Protocol):
-    """How much each of some texts is worth where each of them is the truth."""
+    """The utility of each of some texts with each of them as the reference."""
 
     def between(self, hypotheses: Int[np.ndarray, " hypotheses"]) -> Float[np.ndarray, "hypotheses references"]:
-        """Of the texts with these numbers, with each of all texts as the reference."""
+        """Utilities of the texts with these indices against every text as the reference."""
         ...
 
     def with_all_at_once(self, weights: Float[np.ndarray, " references"]) -> Float[np.ndarray, " hypotheses"]:
-        """Of each text, with all texts as one reference in which each has its weight; the weights sum to 1."""
+        """Utilities of every text against one reference made of all texts with these weights, which sum to 1."""
         ...
 
 
@@ -52,9 +52,9 @@ def minimum_bayes_risk(
 ) -> list[Hypothesis]:
     """Up to `best` of the hypotheses, the highest expected utility first; that is their score.
 
-    `texts` are what the hypotheses spell. Of those that spell the same only the first is a candidate, and as a
-    reference it has the weight of all. Weights need no sum of 1. The first of equal candidates wins. With `finalists`
-    only so many, and at least `best`, are compared with every reference: the fast form.
+    `texts` are the hypotheses as text. Of hypotheses with the same text only the first is a candidate, and as a
+    reference it has the weight of all of them. Weights need not sum to 1. The first of equal candidates wins. With
+    `finalists` only this many candidates, and at least `best`, are compared with every reference: the fast form.
     """
     firsts: dict[str, int] = {}
     for number, text in enumerate(texts):
@@ -77,6 +77,6 @@ def best_first(values: Float[np.ndarray, " candidates"]) -> Int[np.ndarray, " ca
 
 
 def probabilities_of(hypotheses: Sequence[Hypothesis]) -> list[float]:
-    """The model's, up to a factor."""
+    """The model's probabilities of the hypotheses, up to a common factor."""
     log_probs = np.array([hypothesis.log_prob for hypothesis in hypotheses])
     return np.exp(log_probs - log_probs.max()).tolist()

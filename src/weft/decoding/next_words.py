@@ -1,8 +1,8 @@
-"""Which words may come next: the most probable ones behind a beginning, however many pieces each of them has.
+"""The most probable next words after a beginning, however many pieces each of them has.
 
-A word is as probable as its pieces, one after another, and then a piece that begins another word, or </s>. The search
-extends unfinished words piece by piece, the most probable ones at a time, until none of them can still become one of
-the best: with every piece a word only loses.
+The probability of a word is that of its pieces followed by a piece that begins another word, or by </s>. The search
+extends the most probable unfinished words piece by piece until none of them can still become one of the best: with
+every piece a word only becomes less probable.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,13 +15,12 @@ from torch import Tensor
 from weft.decoding.step import StepFunction, refuse_nan
 
 LONGEST = 24
-"""Pieces of the longest word that is looked for: one spelled in bytes has three for each Chinese character."""
+"""Most pieces of a word: one spelled in bytes has three for each Chinese character."""
 
 
 @dataclass(frozen=True)
 class NextWord:
-    """The pieces of a word; none where the sentence ends instead. `log_prob` is that of the word as a whole, in
-    nats."""
+    """The pieces of a word, or none for the end of the sentence; `log_prob` is that of the whole word, in nats."""
 
     tokens: tuple[int, ...]
     log_prob: float
@@ -39,16 +38,15 @@ def next_words(
     longest: int = LONGEST,
     after_step: Callable[[], None] = lambda: None,
 ) -> list[NextWord]:
-    """The `best` most probable words behind these pieces of one sentence, best first; </s> counts as one.
+    """The `best` most probable words after these pieces of one sentence, best first; </s> counts as a word.
 
-    `step_function` holds so many `rows`, and so many unfinished words are extended at a time: the answer is exact
-    where there are no more of them. `begins_word` says which pieces begin a word, </s> not among them; all others go on
-    with one. A word has at most `longest` pieces. Raises WeftError where the model answers NaN, and what `after_step`
-    raises after a step.
+    `step_function` has `rows` rows, each extending one unfinished word: the answer is exact if there are never more of
+    them. `begins_word` is True for pieces that begin a word and False for </s> and pieces that continue one. A word has
+    at most `longest` pieces. Raises WeftError if the model returns NaN, and whatever `after_step` raises.
     """
     device = begins_word.device
     ends = torch.arange(len(begins_word), device=device) == end_id
-    goes_on = ~(begins_word | ends)
+    continues = ~(begins_word | ends)
     log_probs = step_function.step(torch.full((rows,), begin_id, device=device))
     for token in beginning:
         after_step()
@@ -70,17 +68,17 @@ def next_words(
         written = torch.cat([written[parent], newest[:, None]], dim=1)
         log_probs = step_function.step(newest)
         refuse_nan(log_probs[sums > -torch.inf])
-        whole = sums + log_probs.masked_fill(goes_on, -torch.inf).logsumexp(1)
+        whole = sums + log_probs.masked_fill(continues, -torch.inf).logsumexp(1)
         pairs = zip(written.tolist(), whole.tolist(), strict=True)
         found += [NextWord(tuple(tokens), log_prob) for tokens, log_prob in pairs]
         found.sort(key=lambda word: -word.log_prob)
-        may_follow = goes_on
+        may_follow = continues
     return [word for word in found[:best] if word.log_prob > -torch.inf]
 
 
 def most_probable(
     extended: Float[Tensor, "rows vocab"], count: int
 ) -> tuple[Float[Tensor, " count"], Int[Tensor, " count"], Int[Tensor, " count"]]:
-    """The best extensions with the row and the piece of each; where there are fewer, the rest is impossible."""
+    """The log-probability, row and piece of the best extensions; where there are fewer, the rest has -inf."""
     values, flat = extended.flatten().topk(count)
     return values, flat // extended.size(1), flat % extended.size(1)

@@ -1,8 +1,8 @@
-"""Rules about what may be written: a step function that obeys them, for any search.
+"""Rules about what a search may write, as a step function around another.
 
-Each rule changes the log-probabilities of the next piece, given what its row has written. A piece that must not come
-gets -inf; nothing is renormalized, so a sum stays the model's own unless a rule says otherwise. A piece that is
-demanded wins over what forbids it, at its own price.
+Each rule changes the log-probabilities of the next piece, given what its row has written. A forbidden piece gets -inf;
+nothing is renormalized, so sums stay the model's own unless a rule penalizes. A demanded piece is allowed even where a
+rule forbids it, at the price that the model gives it.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from weft.decoding.step import LEAST, StepFunction
 @runtime_checkable
 class Rule(Protocol):
     forbids: bool
-    """Whether it takes pieces away and leaves what others cost as it is."""
+    """Whether it sets pieces to -inf and leaves the others as they are."""
 
     def apply(
         self,
@@ -26,15 +26,18 @@ class Rule(Protocol):
         written: Int[Tensor, "rows time"],
         sentences: Int[Tensor, " rows"],
     ) -> Float[Tensor, "rows vocab"]:
-        """Those of the next piece; `written` holds no <s>, `sentences` says whose hypothesis each row is."""
+        """Return the log-probabilities of the next piece under this rule.
+
+        `written` is without <s>; `sentences` holds the sentence that each row belongs to.
+        """
         ...
 
 
 class Ruled:
-    """A step function whose answers obey rules, in their order, those that forbid behind the others; and last of all a
-    prefix, which no rule forbids.
+    """A step function that applies rules in order, those that forbid after the others, and a prefix last.
 
-    `priced` is the newest answer before anything was forbidden: what a piece costs that is demanded.
+    No rule forbids the prefix. `priced` is the newest answer before anything was forbidden: the price of a demanded
+    piece.
     """
 
     priced: Float[Tensor, "rows vocab"]
@@ -75,7 +78,7 @@ class Ruled:
 
 
 class MinimumLength:
-    """No </s> before a sentence has so many pieces, unless nothing else could follow."""
+    """Forbid </s> until a hypothesis has `lengths` pieces, unless nothing else could follow."""
 
     forbids = True
 
@@ -86,12 +89,12 @@ class MinimumLength:
         is_short = written.size(1) < self.lengths[sentences]
         without_end = log_probs.clone()
         without_end[:, self.end_id] = -torch.inf
-        goes_on = is_short & (without_end > -torch.inf).any(1)
-        return torch.where(goes_on[:, None], without_end, log_probs)
+        continues = is_short & (without_end > -torch.inf).any(1)
+        return torch.where(continues[:, None], without_end, log_probs)
 
 
 class NoRepeatedNgram:
-    """No n pieces in a row stand twice in a hypothesis (Paulus et al. 2018, section 2.5); </s> may always come."""
+    """Forbid pieces that would repeat an n-gram (Paulus et al. 2018, section 2.5); </s> is always allowed."""
 
     forbids = True
 
@@ -103,7 +106,7 @@ class NoRepeatedNgram:
         if time < self.n:
             return log_probs
         ngrams = written.unfold(1, self.n, 1)  # (rows, time - n + 1, n)
-        beginning = written[:, time - self.n + 1 :]  # what the next piece would complete
+        beginning = written[:, time - self.n + 1 :]  # the n - 1 pieces that the next one completes
         was_here = (ngrams[:, :, :-1] == beginning[:, None]).all(-1)  # (rows, ngrams)
         forbidden = torch.zeros_like(log_probs, dtype=torch.bool)
         row, place = was_here.nonzero(as_tuple=True)
@@ -113,8 +116,10 @@ class NoRepeatedNgram:
 
 
 class RepetitionPenalty:
-    """Every piece that was written already has its log-probability multiplied by `factor`, 1 or more (after Keskar et
-    al. 2019, section 4.1, who divide logits). Sums are then not the model's own."""
+    """Multiply the log-probability of every piece that a hypothesis already contains by `factor`, 1 or more.
+
+    After Keskar et al. 2019, section 4.1, who divide logits. Sums are then not the model's own.
+    """
 
     forbids = False
 
@@ -128,7 +133,7 @@ class RepetitionPenalty:
 
 
 class Prefix:
-    """Every hypothesis of a sentence begins with the pieces given for it; its log-probability counts them."""
+    """Make every hypothesis of a sentence begin with the pieces given for it; its log-probability includes theirs."""
 
     def __init__(self, prefixes: Sequence[Sequence[int]], device: torch.device | None = None) -> None:
         longest = max(map(len, prefixes), default=0)
@@ -143,7 +148,7 @@ class Prefix:
         time: int,
         sentences: Int[Tensor, " rows"],
     ) -> Float[Tensor, "rows vocab"]:
-        """The log-probabilities after `time` pieces; one of the prefix costs what it does in `priced`."""
+        """The log-probabilities after `time` pieces; a piece of the prefix has that of `priced`."""
         if time >= self.tokens.size(1):
             return log_probs
         token = self.tokens[sentences, time][:, None]  # (rows, 1)

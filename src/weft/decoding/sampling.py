@@ -1,7 +1,7 @@
-"""Ancestral sampling: every piece drawn by its probability, which may be sharpened or cut off first.
+"""Ancestral sampling: draw every piece by its probability, which may be sharpened or truncated first.
 
-Each row has uniform random numbers of its own, one a step, so what is drawn for it depends on its seed and not on its
-company in the batch: neither on other sentences nor on other samples of the same one.
+Each row has uniform random numbers of its own, one a step, so its sample depends on its seed alone, not on other
+sentences of the batch nor on other samples of its own sentence.
 """
 
 from collections.abc import Sequence
@@ -15,24 +15,24 @@ from torch import Tensor
 from weft.decoding.step import Hypothesis, Searching, StepFunction, Written, refuse_nan, to_the_end
 
 NUCLEUS_AT_FIRST = 64
-"""How many of the most probable pieces are looked at for a nucleus before more are; most hold no more."""
+"""Pieces in which a nucleus is looked for first; most are not larger."""
 
 
 @dataclass(frozen=True)
 class Truncation:
-    """What is drawn from: probabilities to the power 1 / temperature, without the least probable pieces.
+    """The distribution to sample from: probabilities to the power 1 / temperature, without the least probable pieces.
 
-    The cuts all look at the same sharpened distribution, so they have no order: a piece is left where every one of them
-    leaves it. Pieces that are equally probable are left, or cut, together, and the most probable one always stays.
+    All cuts look at the same sharpened distribution, so their order does not matter: a piece is kept if every one of
+    them keeps it. Equally probable pieces are kept or cut together, and the most probable one is always kept.
     """
 
     temperature: float = 1.0
     top_k: int | None = None
-    """Only the k most probable pieces."""
+    """Keep the k most probable pieces."""
     top_p: float = 1.0
-    """Only the nucleus, the fewest most probable pieces that have at least this mass (Holtzman et al. 2020)."""
+    """Keep the nucleus, the smallest set of pieces whose probabilities sum to this (Holtzman et al. 2020)."""
     epsilon: float = 0.0
-    """Only pieces of at least this probability (Hewitt et al. 2022)."""
+    """Keep pieces of at least this probability (Hewitt et al. 2022)."""
 
     @property
     def cuts(self) -> bool:
@@ -48,12 +48,12 @@ def sample_steps(
     end_id: int,
     truncation: Truncation = Truncation(),
 ) -> Searching[list[list[Hypothesis]]]:
-    """As many hypotheses a sentence as it has seeds, in their order, each of at most `max_lengths` pieces and </s>.
+    """One hypothesis of each sentence for each of its seeds, in order, each of at most `max_lengths` pieces and </s>.
 
-    There is one seed for every row of the step function, and all sentences have equally many. A hypothesis' log_prob
-    and score are the sum of the model's own log-probabilities, whatever the truncation. One that reaches its maximum
-    ends there. A sentence leaves the batch when all its samples are finished; until then the finished ones go on with
-    </s>, of which nothing is kept. Raises WeftError where the model answers NaN.
+    There is one seed for every row of the step function, and all sentences have equally many. The log_prob and score of
+    a hypothesis are the sum of the model's own log-probabilities, whatever the truncation. A hypothesis that reaches
+    its maximum ends there. A sentence leaves the batch when all its samples are finished; until then finished ones are
+    continued with </s>, which is discarded. Raises WeftError if the model returns NaN.
     """
     if not len(max_lengths):
         return []
@@ -62,7 +62,7 @@ def sample_steps(
         raise ValueError(f"sampling needs equally many seeds for all {len(max_lengths)} sentences, found {len(seeds)}")
     max_lengths = max_lengths.repeat_interleave(samples)  # of each row
     uniform = uniform_numbers(seeds, max_lengths)
-    rows = torch.arange(len(seeds), device=max_lengths.device)  # which of all rows each one in the batch is
+    rows = torch.arange(len(seeds), device=max_lengths.device)  # the original index of each row of the batch
     is_open = torch.ones_like(rows, dtype=torch.bool)
     newest = torch.full_like(rows, begin_id)
     log_prob = torch.zeros(len(rows), device=rows.device)
@@ -95,7 +95,7 @@ sample = to_the_end(sample_steps)
 
 
 def uniform_numbers(seeds: Sequence[int], max_lengths: Int[Tensor, " rows"]) -> Float[Tensor, "rows time"]:
-    """From [0, 1), one for every piece that a row may have and its </s>; a row is a function of its seed."""
+    """Random numbers from [0, 1), one for every piece of a row and its </s>; each row depends on its seed alone."""
     most = int(max_lengths.max()) + 1
     numbers = np.stack([np.random.default_rng(seed).random(most) for seed in seeds])
     return torch.from_numpy(numbers).to(max_lengths.device)
@@ -104,17 +104,17 @@ def uniform_numbers(seeds: Sequence[int], max_lengths: Int[Tensor, " rows"]) -> 
 def draw(
     log_probs: Float[Tensor, "rows vocab"], uniform: Float[Tensor, " rows"], truncation: Truncation
 ) -> Int[Tensor, " rows"]:
-    """The piece in whose stretch of the cumulative distribution each row's uniform number lies."""
+    """The piece in whose interval of the cumulative distribution each row's uniform number lies."""
     probabilities = (log_probs.double() / truncation.temperature).softmax(1)
     if truncation.cuts:
         probabilities = cut(probabilities, truncation)
     cumulative = probabilities.cumsum(1)
-    points = uniform[:, None] * cumulative[:, -1:]  # what was cut off is missing from the sum
+    points = uniform[:, None] * cumulative[:, -1:]  # after cuts the sum is below 1
     return torch.searchsorted(cumulative, points, right=True).squeeze(1)
 
 
 def cut(probabilities: Float[Tensor, "rows vocab"], truncation: Truncation) -> Float[Tensor, "rows vocab"]:
-    """0 for the pieces that are left out; each cut is a probability that those of a row must reach."""
+    """The probabilities with 0 for pieces that are cut. Each cut is the least probability that a row keeps."""
     least = torch.full_like(probabilities[:, :1], truncation.epsilon)
     if truncation.top_k is not None and truncation.top_k < probabilities.size(1):
         least = least.maximum(probabilities.topk(truncation.top_k, dim=1).values[:, -1:])
@@ -127,12 +127,12 @@ def cut(probabilities: Float[Tensor, "rows vocab"], truncation: Truncation) -> F
 def least_of_nucleus(probabilities: Float[Tensor, "rows vocab"], mass: float) -> Float[Tensor, "rows 1"]:
     """The probability of the least probable piece of each row's nucleus."""
     vocab = probabilities.size(1)
-    looked_at = min(NUCLEUS_AT_FIRST, vocab)
+    count = min(NUCLEUS_AT_FIRST, vocab)
     while True:
-        values = probabilities.topk(looked_at, dim=1).values
+        values = probabilities.topk(count, dim=1).values
         cumulative = values.cumsum(1)
-        if looked_at == vocab or (cumulative[:, -1] >= mass).all():
+        if count == vocab or (cumulative[:, -1] >= mass).all():
             break
-        looked_at = min(4 * looked_at, vocab)
-    outside = (cumulative < mass).sum(1, keepdim=True).clamp(max=looked_at - 1)  # their sum may round to below the mass
+        count = min(4 * count, vocab)
+    outside = (cumulative < mass).sum(1, keepdim=True).clamp(max=count - 1)  # their sum may round to below the mass
     return values.gather(1, outside)

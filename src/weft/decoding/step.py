@@ -1,10 +1,10 @@
-"""The one thing that search asks of a model: what comes next, and to follow when rows are reordered.
+"""The interface that a search asks of a model: the next piece's log-probabilities, and reordering of rows.
 
-A search runs several hypotheses (rows) for each sentence at once. Anything that can answer `step` and `reorder` can be
-searched: a Transformer, an ensemble, an exported session, a table of probabilities in a test.
+A search runs several hypotheses (rows) for each sentence at once. Anything with `step` and `reorder` can be searched: a
+Transformer, an ensemble, an exported session, a table of probabilities in a test.
 
-Every search is written as a generator that pauses after each step (`Searching`), so that somebody may look at what is
-certain by then, or stop. `to_the_end` makes it a function that only answers.
+Every search is a generator that pauses after each step (`Searching`), so that its caller can read what is already
+certain, or stop. `to_the_end` makes it a function that returns the answers.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -19,33 +19,33 @@ from torch import Tensor
 from weft.errors import WeftError
 
 LEAST = -1e4
-"""The log-probability of a piece that is demanded though the model holds it impossible."""
+"""The log-probability of a demanded piece to which the model gives probability 0."""
 
 
 @runtime_checkable
 class StepFunction(Protocol):
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        """Take the newest token of every row (at first <s>) and give the log-probabilities of the one that follows."""
+        """Take the newest token of every row (at first <s>), return the log-probabilities of the one that follows."""
         ...
 
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
-        """Make row i go on from what row rows[i] was.
+        """Let row i continue what row rows[i] was.
 
-        Rows of one sentence stand side by side and stay with it; all rows of a sentence can be left out.
+        Rows of one sentence are adjacent and stay with it; all rows of a sentence can be left out.
         """
         ...
 
 
 @runtime_checkable
 class AttendingStepFunction(StepFunction, Protocol):
-    """One that also tells where it looks in the source."""
+    """A step function that also returns its attention to the source."""
 
     def source_mask(self) -> Bool[Tensor, "sentences source"]:
-        """Which source tokens of each sentence are no padding."""
+        """True at the source tokens of each sentence, False at padding."""
         ...
 
     def source_attention(self) -> Float[Tensor, "rows source"]:
-        """How much of its attention each row gave to each source token in the last step; the sum is 1."""
+        """Attention of each row to each source token in the last step; sums to 1."""
         ...
 
 
@@ -60,10 +60,10 @@ class Hypothesis:
 
 @runtime_checkable
 class Certain(Protocol):
-    """What a search that goes on knows already."""
+    """What a search knows before it ends."""
 
     def beginning(self, sentence: int) -> tuple[int, ...]:
-        """Pieces that the best answer of a sentence will begin with, whatever is found; none once it is settled."""
+        """Pieces with which the best answer of a sentence will begin; none once the sentence has left the search."""
         ...
 
 
@@ -71,14 +71,14 @@ Parameters = ParamSpec("Parameters")
 Answers = TypeVar("Answers")
 
 Searching = Generator[Certain | None, None, Answers]
-"""A search that pauses after each step and at last returns its answers; None where nothing is certain before."""
+"""A search that pauses after each step and finally returns its answers; it yields None if nothing is certain yet."""
 
 
 def to_the_end(
     steps: Callable[Parameters, Searching[Answers]], after_step: Callable[[], None] = lambda: None
 ) -> Callable[Parameters, Answers]:
-    """The function that takes all steps of a search at once and returns its answers; what `after_step` raises after one
-    of them ends it."""
+    """A function that takes all steps of a search and returns its answers. `after_step` is called after every step; an
+    exception that it raises ends the search."""
 
     @wraps(steps)
     def search(*arguments: Parameters.args, **settings: Parameters.kwargs) -> Answers:
@@ -95,7 +95,7 @@ def to_the_end(
 
 @dataclass(frozen=True)
 class Written:
-    """Certain where every row is a sentence's only hypothesis, or one of its samples."""
+    """What greedy search and sampling have written: a sentence's only hypothesis, or its samples, do not change."""
 
     sentences: Int[Tensor, " rows"]
     written: Int[Tensor, "rows time"]
@@ -111,6 +111,6 @@ def shared_beginning(hypotheses: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def refuse_nan(log_prob: Float[Tensor, "*hypotheses"]) -> None:
-    """Raise WeftError where a model's answer is no number: no comparison with it would hold, and a search never end."""
+    """Raise WeftError if a log-probability is NaN: no comparison with it holds, so the search would never end."""
     if log_prob.isnan().any():
         raise WeftError("the model answers NaN for a probability; its weights are damaged or its training diverged")

@@ -39,25 +39,25 @@ def attention_weights(
     key: Float[Tensor, "batch heads key head_dim"],
     allowed_mask: Bool[Tensor, "#batch #heads #query key"] | None = None,
 ) -> Float[Tensor, "batch heads query key"]:
-    """softmax(Q K^T / sqrt(head_dim)): a query's shares of all keys, which sum to 1, or to 0 where it may see none."""
+    """softmax(Q K^T / sqrt(head_dim)): the weights of a query sum to 1, or to 0 if no key is allowed."""
     scores = (query / math.sqrt(query.size(-1))) @ key.mT  # (batch, heads, query, key)
     if allowed_mask is None:
         return scores.softmax(-1)
-    # The lowest finite number instead of -inf: its exponential is exactly 0 beside any allowed score, and a row that
-    # may see nothing becomes uniform instead of NaN, to be set to zero in turn.
+    # The lowest finite number instead of -inf: its exponential is exactly 0 next to any allowed score, and a row
+    # without an allowed key becomes uniform instead of NaN, and is then set to zero.
     weights = scores.masked_fill(~allowed_mask, torch.finfo(scores.dtype).min).softmax(-1)
     sees_any = allowed_mask.any(-1, keepdim=True)
     return weights if sees_any.all() else weights.masked_fill(~sees_any, 0.0)
 
 
 def precision_of_attention(x: Tensor) -> torch.dtype:
-    """What a model computes its attention in when it is not trained: fp32 on a CPU, whose bf16 makes the small products
-    of a search slower."""
+    """The precision of attention outside of training: fp32 on a CPU, where bf16 makes the small products of a search
+    slower."""
     return torch.float32 if x.device.type == "cpu" else x.dtype
 
 
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""All of torch's but cuDNN's, which takes ten milliseconds to get ready for each new shape of batch."""
+"""All kernels of torch but cuDNN's, which needs ten milliseconds of preparation for each new shape of batch."""
 
 
 def attend_fused(
@@ -71,7 +71,7 @@ def attend_fused(
     with sdpa_kernel(KERNELS):
         if allowed_mask is None:
             return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
-        # Kernels differ in what they give a query that may see nothing, NaN among it: it sees all, and is set to zero.
+        # Kernels differ in what they return for a query without an allowed key (some NaN): allow all, then set to zero.
         sees_any = allowed_mask.any(-1, keepdim=True)
         mask = allowed_mask | ~sees_any
         attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
@@ -81,10 +81,10 @@ def attend_fused(
 class MultiHeadAttention(nn.Module):
     """Attention in `num_heads` subspaces of model_dim / num_heads dimensions each (section 3.2.2).
 
-    The module does three things, so that a decoder can keep what does not change: `project_memory` turns what is looked
-    at into keys and values, `project_query` turns what looks into queries, `combine` attends and mixes the heads.
+    It has three parts, so that a decoder can keep what does not change: `project_memory` makes keys and values,
+    `project_query` makes queries, `combine` attends and mixes the heads.
 
-    With `rotary` the queries and keys also say where they stand, which makes sense in self-attention only.
+    With `rotary`, queries and keys carry their positions, which makes sense in self-attention only.
     """
 
     def __init__(self, model_dim: int, num_heads: int, *, dropout: float = 0.0, rotary: bool = False) -> None:
@@ -93,7 +93,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"num_heads = {num_heads} must divide model_dim = {model_dim}")
         self.num_heads = num_heads
         self.query = Linear(model_dim, model_dim)
-        self.key_value = Linear(model_dim, 2 * model_dim)  # drawn as one, so sqrt(2/3) of what two would begin with
+        self.key_value = Linear(model_dim, 2 * model_dim)  # one Xavier draw: sqrt(2/3) of the spread of two
         self.output = Linear(model_dim, model_dim)
         self.dropout = Dropout(dropout)
         self.rotary = RotaryPositions(model_dim // num_heads) if rotary else None
@@ -109,7 +109,7 @@ class MultiHeadAttention(nn.Module):
     def project_query(
         self, x: Float[Tensor, "batch query model"], offset: int = 0
     ) -> Float[Tensor, "batch heads query head_dim"]:
-        """Position `offset` is that of x's first time step; only rotary positions ask."""
+        """Position `offset` is that of x's first time step; only rotary positions use it."""
         query = self.query(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
         return query if self.rotary is None else self.rotary(query, offset)
 
@@ -131,7 +131,7 @@ class MultiHeadAttention(nn.Module):
         return self.output(attended.transpose(1, 2).flatten(2))
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, allowed_mask: Tensor | None) -> Tensor:
-        """Whichever of the three forms is fastest here; see `bench/attention.py` and its results."""
+        """Compute by the fastest of the three forms (bench/attention.py)."""
         dropout = self.dropout.probability if self.training else 0.0
         if query.device.type != "cpu":
             return attend_fused(query, key, value, allowed_mask, dropout)
@@ -142,6 +142,6 @@ class MultiHeadAttention(nn.Module):
         return attended.to(query.dtype)
 
     def step(self, x: Float[Tensor, "rows 1 model"], cache: KeyValueCache) -> Float[Tensor, "rows 1 model"]:
-        """Self-attention of one new position over itself and all before it, whose keys and values are cached."""
+        """Self-attention of one new position over itself and all earlier ones, whose keys and values are cached."""
         query = self.project_query(x, cache.length)
         return self.combine(query, *cache.append(*self.project_memory(x, cache.length)))

@@ -25,8 +25,8 @@ GATES: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """FFN(x) = activation(x W1 + b1) W2 + b2, or gated: ((x V + c) * gate(x W1 + b1)) W2 + b2; dropout comes before W2.
 
-    `ff_dim` is the width that W2 sees. A gated network widens to twice that, by V and then W1 in one matrix, so it has
-    half as many parameters again as a plain one.
+    `ff_dim` is the input width of W2. A gated network widens to twice that, by V and W1 in one matrix, and so has half
+    again as many parameters as a plain one.
     """
 
     def __init__(self, model_dim: int, ff_dim: int, *, activation: str = "relu", dropout: float = 0.0) -> None:
@@ -35,13 +35,14 @@ class FeedForward(nn.Module):
         self.activation = GATES[activation] if self.is_gated else ACTIVATIONS[activation]
         self.widen = Linear(model_dim, 2 * ff_dim if self.is_gated else ff_dim)
         if self.is_gated:
-            self._start_as_two_matrices()
+            self._initialize_as_two_matrices()
         self.narrow = Linear(ff_dim, model_dim)
         self.dropout = Dropout(dropout)
 
     @torch.no_grad()
-    def _start_as_two_matrices(self) -> None:
-        """Xavier's distribution knows the shape of its matrix, and V and W1 only share one to be multiplied at once."""
+    def _initialize_as_two_matrices(self) -> None:
+        """Draw V and W1 separately: Xavier's distribution depends on the shape of a matrix, and they share one only for
+        speed."""
         for matrix in self.widen.weight.chunk(2):
             nn.init.xavier_uniform_(matrix)
 

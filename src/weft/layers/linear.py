@@ -2,7 +2,7 @@
 
 This is how weft trains in bf16: the activations are bf16 from the embedding on, the parameters and their gradients are
 fp32 throughout, so the parameters *are* the master weights and the optimizer never sees a rounded one. Each weight is
-cast once a pass, which costs a thousandth of the products it takes part in.
+cast once a pass, at a thousandth of the cost of its products.
 """
 
 from jaxtyping import Float

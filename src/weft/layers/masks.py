@@ -1,4 +1,4 @@
-"""The one place that says what True means: *this query may look at this key*.
+"""Attention masks. True means that the query may attend to the key.
 
 Masks are broadcast against scores of shape (batch, heads, query, key).
 """
@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 def padding_mask(tokens: Int[Tensor, "batch time"], padding_id: int) -> Bool[Tensor, "batch 1 1 time"]:
-    """Every query may look at the real tokens, none at padding."""
+    """Every query may attend to tokens, none to padding."""
     return (tokens != padding_id)[:, None, None, :]
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Bool[Tensor, "1 1 time time"]:
-    """Position i may look at positions 0 ... i, itself included: a token without itself would have nothing to see."""
+    """Position i may attend to positions 0 ... i, itself included."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 
 class LayerNorm(nn.LayerNorm):
-    """(x - mean) / sqrt(variance + eps) * weight + bias (Ba et al. 2016). `eps` is 1e-5 where it is left out."""
+    """(x - mean) / sqrt(variance + eps) * weight + bias (Ba et al. 2016); `eps` defaults to 1e-5."""
 
     def __init__(self, model_dim: int, eps: float | None = None) -> None:
         super().__init__(model_dim, eps=1e-5 if eps is None else eps)
@@ -21,9 +21,9 @@ class LayerNorm(nn.LayerNorm):
 
 
 class RMSNorm(nn.RMSNorm):
-    """x / sqrt(mean of squares + eps) * weight: no mean is taken away, no bias added (Zhang and Sennrich 2019).
+    """x / sqrt(mean of squares + eps) * weight, without centering or bias (Zhang and Sennrich 2019).
 
-    `eps` is 1e-6 where it is left out; torch's own default would change with the precision of the input.
+    `eps` defaults to 1e-6; torch's own default depends on the precision of the input.
     """
 
     def __init__(self, model_dim: int, eps: float | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Where a token stands, told to a model that would otherwise see a bag of tokens.
+"""Positional encodings, without which attention would see a bag of tokens.
 
-Sinusoidal and learned positions are vectors that are added to the embeddings. Rotary positions turn the queries and
-keys of self-attention instead, in every layer.
+Sinusoidal and learned positions are vectors added to the embeddings. Rotary positions rotate the queries and keys of
+self-attention instead, in every layer.
 """
 
 import math
@@ -41,7 +41,7 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch time model"], offset: int = 0) -> Float[Tensor, "batch time model"]:
         """Position `offset` is that of x's first time step."""
-        end, table = offset + x.size(1), self.table  # another thread may put a shorter one in its place
+        end, table = offset + x.size(1), self.table  # read once: another thread may replace it by a shorter one
         if end > table.size(0):
             self.table = table = sinusoids(2 * end, x.size(-1), period=self.period).to(table.device)
         return x + table[offset:end].to(x.dtype)
@@ -50,7 +50,7 @@ class SinusoidalPositions(nn.Module):
 class LearnedPositions(nn.Module):
     """Adds a learned vector for each of `max_positions` positions to embeddings (Gehring et al. 2017, section 3.1).
 
-    They begin as `TokenEmbedding` does, scale included, so place and token weigh alike.
+    They are initialized and scaled like `TokenEmbedding`, so position and token have equal weight.
     """
 
     def __init__(self, max_positions: int, model_dim: int) -> None:
@@ -60,7 +60,7 @@ class LearnedPositions(nn.Module):
         self.scale = math.sqrt(model_dim)
 
     def forward(self, x: Float[Tensor, "batch time model"], offset: int = 0) -> Float[Tensor, "batch time model"]:
-        """Position `offset` is that of x's first time step; raises UsageError where the last one was never learned."""
+        """Position `offset` is that of x's first time step; raises UsageError beyond `max_positions`."""
         end, most = offset + x.size(1), self.weight.size(0)
         if end > most:
             raise UsageError(
@@ -71,11 +71,12 @@ class LearnedPositions(nn.Module):
 
 
 class RotaryPositions(nn.Module):
-    """Turns queries and keys by angles that grow with their positions (Su et al. 2021, arXiv 2104.09864, section 3.2).
+    """Rotates queries and keys in proportion to their positions (Su et al. 2021, arXiv 2104.09864, section 3.2).
 
-    Dimensions i and i + head_dim / 2 of a head span a plane, which position m turns by m / 10,000^(2i / head_dim), the
-    angle of the sinusoids. The product of a query and a key, both turned, depends on their distance alone. (The paper
-    pairs neighbors, 2i and 2i + 1. The order of dimensions means nothing to learned weights, and halves are faster.)
+    Dimensions i and i + head_dim / 2 of a head span a plane, which position m rotates by m / 10,000^(2i / head_dim),
+    the angle of the sinusoids. The product of a rotated query and a rotated key depends on their distance alone. (The
+    paper pairs neighbors, 2i and 2i + 1. Learned weights do not depend on the order of dimensions, and halves are
+    faster.)
     """
 
     turns: Tensor
@@ -83,14 +84,14 @@ class RotaryPositions(nn.Module):
     def __init__(self, head_dim: int) -> None:
         super().__init__()
         if head_dim % 2:
-            raise ValueError(f"head_dim = {head_dim} must be even: rotary positions turn pairs of dimensions")
+            raise ValueError(f"head_dim = {head_dim} must be even: rotary positions rotate pairs of dimensions")
         self.register_buffer("turns", rotations(128, head_dim), persistent=False)
 
     def forward(
         self, x: Float[Tensor, "batch heads time head_dim"], offset: int = 0
     ) -> Float[Tensor, "batch heads time head_dim"]:
         """Position `offset` is that of x's first time step; the table grows with the longest sentence seen."""
-        end, turns = offset + x.size(2), self.turns  # another thread may put shorter ones in their place
+        end, turns = offset + x.size(2), self.turns  # read once: another thread may replace them by shorter ones
         if end > turns.size(1):
             with torch.inference_mode(False):  # a table made in inference mode could not be kept for a backward pass
                 self.turns = turns = rotations(2 * end, x.size(-1)).to(turns.device)
@@ -109,7 +110,7 @@ def turn_explicit(
 
 
 class Turn(torch.autograd.Function):
-    """The same half by half, which takes no copy of x in another order, and its gradient: the turn back."""
+    """`turn_explicit` half by half, which needs no reordered copy of x, and its gradient: the rotation back."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
@@ -136,6 +137,6 @@ def turn_by_halves(
 
 
 def rotations(length: int, head_dim: int) -> Float[Tensor, "2 length head_dim"]:
-    """What equation (34) multiplies a vector by, and the same with its halves exchanged: cosines and signed sines."""
+    """The factors of equation (34): cosines for a vector, signed sines for the vector with its halves exchanged."""
     sine, cosine = sinusoids(length, head_dim).unflatten(-1, (-1, 2)).unbind(-1)  # (length, head_dim / 2)
     return torch.stack([torch.cat([cosine, cosine], dim=-1), torch.cat([-sine, sine], dim=-1)])

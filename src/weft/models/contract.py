@@ -90,7 +90,7 @@ class Seq2Seq(Protocol):
 
         Class(settings, source_vocab_size=..., target_vocab_size=..., padding_id=...)
 
-    and a line in SEQ2SEQ (kinds.py). It is an nn.Module; what is used of that stands here too.
+    and a line in SEQ2SEQ (kinds.py). It is an nn.Module, of which the protocol lists what is used.
     """
 
     config: Any

@@ -46,7 +46,7 @@ def multiply_adds(
     sources: Int[np.ndarray, " pairs"],
     targets: Int[np.ndarray, " pairs"],
 ) -> dict[str, int]:
-    """Of a Transformer's forward pass over pairs of these lengths: source tokens with </s>, target tokens to predict.
+    """Multiply-adds of a Transformer over pairs of these lengths: source tokens with </s>, target tokens to predict.
 
     With d the width, F the entries of the matrices of a feed-forward network, V the target vocabulary and L layers, a
     pair of S source and T target tokens takes

@@ -29,7 +29,7 @@ class TransformerState:
     """A step function over one batch: row r writes a hypothesis for sentence r // rows_per_sentence.
 
     `embed` takes tokens and the place of the first of them, `logits` the last layer's vectors. Keys and values of the
-    source are kept once a sentence and shared by its rows, whose queries stand side by side.
+    source are kept once a sentence and shared by its rows, whose queries are adjacent.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class LayerState:
     def attend_to_source(
         self, attention: MultiHeadAttention, x: Float[Tensor, "rows 1 model"]
     ) -> Float[Tensor, "rows 1 model"]:
-        """Cross-attention, in which the hypotheses of one sentence are so many queries."""
+        """Cross-attention, with the hypotheses of a sentence as its queries."""
         of_sentences = x.view(-1, self.rows_per_sentence, x.size(-1))  # (sentences, rows_per_sentence, model)
         self.query = query = attention.project_query(of_sentences)
         return attention.combine(query, self.source_key, self.source_value, self.source_mask).view_as(x)

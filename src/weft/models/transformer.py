@@ -45,7 +45,6 @@ from weft.models.transformer_session import (
 )
 
 LEAST_WIDTH, MOST_WIDTH = 8, 8192
-"""Of a layer."""
 MOST_HEADS = 256
 
 
@@ -55,46 +54,46 @@ class TransformerConfig(ModelSettings):
     model_dim: int = Field(default=256, ge=LEAST_WIDTH, le=MOST_WIDTH)
     """Width of the embeddings and of every layer's input and output."""
     num_heads: int = Field(default=8, ge=1, le=MOST_HEADS)
-    """Attention heads a layer; must divide model_dim."""
+    """Attention heads of a layer; must divide model_dim."""
     encoder_layers: int = Field(default=4, ge=1, le=96)
-    """Layers that read the source."""
+    """Layers of the encoder, which reads the source."""
     decoder_layers: int = Field(default=4, ge=1, le=96)
-    """Layers that write the target."""
+    """Layers of the decoder, which writes the target."""
     ff_dim: int = Field(default=1024, ge=8, le=65536)
-    """Inner width of the feed-forward networks, after the gate where the activation is gated."""
+    """Inner width of the feed-forward networks; after the gate if the activation is gated."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
-    """Probability of dropping an activation, after embeddings, sublayers, attention weights and inside feed-forward."""
+    """Probability of dropping an activation: of embeddings, sublayers, attention weights and inside feed-forward."""
     embedding_dropout: float | None = Field(default=None, ge=0, lt=1)
-    """Instead of dropout, for the embeddings with their positions."""
+    """Replaces dropout for the embeddings with their positions."""
     attention_dropout: float | None = Field(default=None, ge=0, lt=1)
-    """Instead of dropout, for attention weights."""
+    """Replaces dropout for attention weights."""
     activation_dropout: float | None = Field(default=None, ge=0, lt=1)
-    """Instead of dropout, inside the feed-forward networks."""
+    """Replaces dropout inside the feed-forward networks."""
     residual_dropout: float | None = Field(default=None, ge=0, lt=1)
-    """Instead of dropout, for what a sublayer adds."""
+    """Replaces dropout for the output of each sublayer."""
     layer_dropout: float = Field(default=0.0, ge=0, lt=1)
-    """Probability that training skips a layer, drawn for each layer at each step (LayerDrop, Fan et al. 2019)."""
+    """Probability of skipping a layer in a training step, drawn for each layer (LayerDrop, Fan et al. 2019)."""
     activation: Literal["relu", "elu", "gelu", "silu", "glu", "reglu", "geglu", "swiglu"] = "relu"
-    """Non-linearity of the feed-forward networks; the last four are gated, by a third matrix (Shazeer 2020)."""
+    """Non-linearity of the feed-forward networks; the last four are gated and have a third matrix (Shazeer 2020)."""
     norm: Literal["pre", "post"] = "pre"
     """Normalization before each sublayer (trains more easily) or after it (the original paper)."""
     norm_layer: Literal["layer", "rms"] = "layer"
-    """LayerNorm, or RMSNorm, which is the same without mean and bias."""
+    """LayerNorm, or RMSNorm, which has no centering and no bias."""
     norm_epsilon: float | None = Field(default=None, gt=0, le=0.1)
-    """What normalization adds to the variance it divides by; left out: 1e-5 for layer, 1e-6 for rms."""
+    """Added to the variance before normalization divides by it; left out: 1e-5 for layer, 1e-6 for rms."""
     positions: Literal["sinusoidal", "scaled-sinusoidal", "learned", "rotary"] = "sinusoidal"
-    """How a token's place enters: sines and cosines, the same with shorter waves, learned vectors, or rotations."""
+    """Encoding of positions: sines and cosines, with shorter waves (scaled), learned vectors, or rotations (rotary)."""
     max_positions: int | None = Field(default=None, ge=8, le=1_048_576)
-    """Most tokens of a sentence (learned; left out: 1024) or the longest wave in tokens (scaled-sinusoidal; 128)."""
+    """Most tokens of a sentence (learned; left out: 1024) or longest wave in tokens (scaled-sinusoidal; 128)."""
     tie: Literal["none", "decoder", "all"] = "decoder"
-    """Which matrices are one: none; the decoder's embedding and the output; or these and the encoder's embedding."""
+    """Share one matrix: none; between decoder embedding and output (decoder); or encoder embedding, too (all)."""
     output_bias: bool = False
-    """Whether every target piece has a learned number that is added to its logit."""
+    """Whether the output has a bias, a learned number for every target piece."""
 
     @model_validator(mode="before")
     @classmethod
     def _heads_for_the_width(cls, values: Any) -> Any:
-        """Where one of width and heads is given and does not go with the other's default, the other one is near it."""
+        """If only width or heads are given and do not fit the other's default, set the other to the nearest fit."""
         if not isinstance(values, dict) or ("model_dim" in values) == ("num_heads" in values):
             return values
         width, heads = (values.get(key, cls.model_fields[key].default) for key in ("model_dim", "num_heads"))
@@ -102,7 +101,7 @@ class TransformerConfig(ModelSettings):
         if not isinstance(width, int) or not isinstance(heads, int):
             return values
         if not (LEAST_WIDTH <= width <= MOST_WIDTH and 1 <= heads <= MOST_HEADS) or width % (unit * heads) == 0:
-            return values  # out of bounds nothing is fitted; the key's own check names them
+            return values  # out of bounds: the key's own check reports it
         if "num_heads" in values:
             return {**values, "model_dim": max(1, round(width / (8 * heads))) * 8 * heads}
         fitting = fitting_heads(width, unit)
@@ -116,12 +115,12 @@ class TransformerConfig(ModelSettings):
 
     @property
     def dropouts(self) -> tuple[float, ...]:
-        """Of embeddings, attention weights, feed-forward and residual; that of whole layers is not among them."""
+        """Probabilities for embeddings, attention weights, feed-forward and residuals; without layer_dropout."""
         places = (self.embedding_dropout, self.attention_dropout, self.activation_dropout, self.residual_dropout)
         return tuple(self.dropout_unless(place) for place in places)
 
     def _misfit_heads(self) -> Iterator[FieldProblem]:
-        """Heads share the width evenly, and rotary positions turn pairs of a head's dimensions."""
+        """Heads divide the width evenly, and rotary positions need heads of even width."""
         unit, even = (2, ' into even parts for positions = "rotary"') if self.positions == "rotary" else (1, "")
         if self.model_dim % unit:
             yield FieldProblem("model_dim", 'must be even for positions = "rotary"')
@@ -133,11 +132,11 @@ class TransformerConfig(ModelSettings):
 
     def _idle_max_positions(self) -> Iterator[FieldProblem]:
         if self.max_positions is not None and self.positions in ("sinusoidal", "rotary"):
-            what = f'is not used by positions = "{self.positions}"; leave it out, or take "learned" ones'
+            what = f'is not used by positions = "{self.positions}"; leave it out, or set positions = "learned"'
             yield FieldProblem("max_positions", what)
 
     def dropout_unless(self, own: float | None) -> float:
-        """The probability of dropping an activation where one key may say something else."""
+        """A place's own dropout probability, or `dropout` if it has none."""
         return self.dropout if own is None else own
 
     @property
@@ -172,7 +171,7 @@ class TransformerConfig(ModelSettings):
 
 
 def fitting_heads(width: int, unit: int) -> list[int]:
-    """How many heads, at least 8 wide, share this width in even parts that are multiples of the unit."""
+    """Numbers of heads that divide this width into parts of at least 8 that are multiples of the unit."""
     return [heads for heads in range(1, width // 8 + 1) if width % (unit * heads) == 0]
 
 
@@ -333,7 +332,7 @@ class Transformer(nn.Module):
         memory: Float[Tensor, "batch source model"],
         source_mask: Bool[Tensor, "batch 1 1 source"],
     ) -> Float[Tensor, "batch target model"]:
-        """The decoder's last vectors at every target position; padding stands last, so the causal mask hides it."""
+        """The decoder's last vectors at every target position; padding comes last, so the causal mask hides it."""
         target_mask = causal_mask(target.size(1), target.device)
         x = self._embed(self.target_embedding, self.target_positions, target)
         for layer in self._active_layers(self.decoder):

@@ -49,7 +49,7 @@ class TransformerSession:
         self.length = 0
         mask = padding_mask(source, packed.padding_id)[:, 0, 0]
         self.cache = BeamCache(packed.encode(source, mask), mask, self.beam)
-        # Of each hypothesis, in which place of its beam each of its pieces was written.
+        # For each hypothesis and position, the place in the beam where its piece was written.
         self.ancestors = torch.zeros(len(source), self.beam, 0, dtype=torch.long, device=source.device)
         self.places = torch.arange(self.beam, device=source.device)
 
@@ -107,7 +107,7 @@ class BeamCache:
         self.source_mask = mask
         self.length = 0
         heads, head_dim, room = *key_value.shape[-2:], round_up(mask.size(1))
-        # Of each layer (2, sentences, heads, room, head_dim): layers of their own can be replaced one after the other.
+        # (2, sentences, heads, room, head_dim) for each layer; apart, so that one can be replaced while others stay.
         self.source: list[Tensor] = []
         self.own: list[Tensor] = []
         for of_layer in key_value.unbind(2):
@@ -191,7 +191,7 @@ class BeamCache:
 
 @dataclass(frozen=True)
 class PackedTransformer:
-    """All that a search multiplies by, in one precision. It belongs to no model and is not changed with one."""
+    """Everything that a search multiplies by, in one precision: copies, which do not follow the model's weights."""
 
     dtype: torch.dtype
     padding_id: int
@@ -200,7 +200,7 @@ class PackedTransformer:
     encoder: "list[PackedEncoderLayer]"
     encoder_norm: nn.Module
     source_key_value: PackedLinear
-    """Of all decoder layers at once: their keys and values of the source are the same at every step."""
+    """The projections of all decoder layers as one: keys and values of the source are the same at every step."""
     decoder: "list[PackedDecoderLayer]"
     decoder_norm: nn.Module
     output: PackedLinear
