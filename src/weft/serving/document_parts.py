@@ -13,6 +13,9 @@ from typing import Literal
 
 from weft.text.markup import GLUE
 
+MOST_WORD_XML = 8 << 20
+"""Bytes of XML in a Word document that is read."""
+
 
 @dataclass(frozen=True)
 class Document:

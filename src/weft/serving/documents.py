@@ -3,14 +3,23 @@
 Everything else comes out as it went in: times of subtitles, Markdown syntax, tags, styles, pictures.
 """
 
+import io
 import re
+import zipfile
 from collections.abc import Callable
 
 from weft.errors import MissingExtraError
-from weft.serving.document_parts import Document, Inline, Original, document_of, lines_of, without_outer_spaces
+from weft.serving.document_parts import (
+    MOST_WORD_XML,
+    Document,
+    Inline,
+    Original,
+    document_of,
+    lines_of,
+    without_outer_spaces,
+)
 from weft.serving.html_document import read_html
 from weft.serving.refusals import Refused
-from weft.serving.word_document import read_word, unpacked_text_size
 
 
 def read_document(name: str, data: bytes) -> Document:
@@ -29,7 +38,14 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 def unpacked_size(name: str, data: bytes) -> int:
     """Estimate the bytes of text in a file without unpacking it."""
-    return unpacked_text_size(data) if suffix_of(name) == ".docx" else len(data)
+    if suffix_of(name) != ".docx":
+        return len(data)
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(max(0, file.file_size) for file in archive.infolist() if file.filename.endswith(".xml"))
+            return min(size, MOST_WORD_XML) // 4  # XML is about a quarter text
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
+        return len(data)  # reading it will raise
 
 
 def suffix_of(name: str) -> str:
@@ -104,13 +120,22 @@ def read_html_file(data: bytes) -> Document:
     return read_html(decoded(data))
 
 
+def read_word_file(data: bytes) -> Document:
+    """Read a Word document. Raises MissingExtraError without lxml."""
+    try:
+        from weft.serving.word_document import read_word
+    except ImportError:
+        raise MissingExtraError("lxml", "serve") from None
+    return read_word(data)
+
+
 READERS: dict[str, Callable[[bytes], Document]] = {
     ".txt": read_text,
     ".md": read_markdown_file,
     ".srt": read_subtitles,
     ".html": read_html_file,
     ".htm": read_html_file,
-    ".docx": read_word,
+    ".docx": read_word_file,
 }
 FORMATS = tuple(READERS)
 MEDIA_TYPES = {

@@ -1,9 +1,12 @@
-"""Word documents (.docx) as texts to translate, and the same documents again: paragraph by paragraph, formats kept.
+"""Reads Word documents (.docx): their paragraphs are texts to translate, and their formats are kept.
 
-The words of a paragraph that share a format are a span; the spans go through translation as markup does, so bold words
-are bold again, and runs change places where words do. In paragraphs of more than words and links, such as fields,
-bookmarks or tracked changes, each run stays where it is. A line break or a tab parts a paragraph into texts, as <br>
-does in HTML. Paragraphs of headers, footers, tables, text boxes and notes are translated as those of the body are.
+Words of a paragraph with the same format are a span. Spans pass through translation as markup does, so bold words are
+bold again, and runs move with their words. In paragraphs with more than words and links, such as fields, bookmarks or
+tracked changes, every run keeps its place. A line break or a tab ends a text, as <br> does in HTML. Headers, footers,
+tables, text boxes, footnotes and endnotes are translated like the body.
+
+The XML is read by lxml and not by python-docx, which unpacks all pictures into memory, writes parts anew that were not
+changed, has no bounds against hostile archives, and does not reach text boxes and footnotes.
 """
 
 import copy
@@ -19,105 +22,93 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from weft.errors import MissingExtraError
-from weft.serving.document_parts import Document, Inline, Original
+import lxml.etree as etree
+
+from weft.serving.document_parts import MOST_WORD_XML, Document, Inline, Original
 from weft.serving.refusals import Refused
 
 MOST_FILES, MOST_BYTES = 2000, 64 << 20
 """Bounds of the unpacked archive."""
-MOST_XML, MOST_TAGS = 8 << 20, 500_000
-"""Bounds of its XML, in bytes and in tags and attributes together, since the tree takes many times their memory."""
+MOST_TAGS = 500_000
+"""Tags and attributes of its XML together; a tree takes many times the memory of its XML."""
 CHUNK = 1 << 16
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Word writes no other, and Python unpacks others without a bound."""
+"""The compression methods that Word uses; Python unpacks others without a bound."""
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 BREAKS = (f"{W}br", f"{W}cr", f"{W}tab", f"{W}ptab")
 PARTING = (f"{W}drawing", f"{W}noBreakHyphen")
-"""What stands between two spans even where their formats are the same."""
+"""Elements that separate spans of the same format."""
 RUN, LINK = f"{W}r", f"{W}hyperlink"
 IN_RUNS = (f"{W}rPr", f"{W}t", f"{W}lastRenderedPageBreak")
-"""What a run holds that may change places with others."""
+"""Elements of a run that may move."""
 BETWEEN_RUNS = (f"{W}proofErr",)
-"""What may stand between them."""
+"""Elements between runs that may move."""
 LONGEST_FORMAT = 4096
-"""Bytes of a format that is written again for each stretch of words."""
+"""Longest format, in bytes of XML, that is copied for every stretch of words."""
 MAIN = "document.main+xml"
 STORIES = (MAIN, "header+xml", "footer+xml", "footnotes+xml", "endnotes+xml")
-"""The kinds of the files that hold paragraphs, in the order in which they are read."""
+"""Content types of the parts that hold paragraphs, in reading order."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """What a run says of its words, by the digest of its XML: the XML itself may be the same thousands of times."""
+    """The format of a run, by the digest of its XML: the same XML may occur thousands of times."""
 
     digest: bytes
     size: int
-    """Bytes of the XML."""
+    """Bytes of XML."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Words that follow each other in the same format."""
+    """Consecutive words of the same format."""
 
     format: Format
     texts: list[Any]
-    """The elements that hold them."""
+    """The elements with the words."""
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Or what lies between two breaks of one."""
+    """A paragraph, or the part of one between two breaks."""
 
     spans: Sequence[Span]
     inline: Inline
     carriers: Sequence[Sequence[Any]] | None = None
-    """Of each span the runs or the link that hold it, where they may change places. Spans without marks have the format
-    of most words."""
+    """For each span the runs or the link that hold it, if they may move. Spans without placeholders have the most
+    frequent format."""
 
 
 def read_word(data: bytes) -> Document:
+    """Read a document. Raises Refused if it is not one, or a hostile one."""
+    refuse_hostile(data)
     try:
-        import lxml.etree
-    except ImportError:
-        raise MissingExtraError("lxml", "serve") from None
-    refuse_hostile(data, lxml.etree)
-    try:
-        stories = stories_of(data, lxml.etree)
-    except lxml.etree.XMLSyntaxError as error:
-        raise Refused(400, f"the file is no Word document that can be read: {type(error).__name__}") from None
-    paragraphs = [paragraph for root in stories.values() for paragraph in paragraphs_of(root, lxml.etree)]
+        stories = stories_of(data)
+    except etree.XMLSyntaxError as error:
+        raise Refused(400, f"not a readable Word document: {type(error).__name__}") from None
+    paragraphs = [paragraph for root in stories.values() for paragraph in paragraphs_of(root)]
 
     def write(translations: Sequence[str]) -> bytes:
         for paragraph, translation in zip(paragraphs, translations, strict=True):
             fill(paragraph, translation)
-        return with_stories(data, stories, lxml.etree)
+        return with_stories(data, stories)
 
     return Document([paragraph.inline.text for paragraph in paragraphs], write)
 
 
-def unpacked_text_size(data: bytes) -> int:
-    """Estimate the bytes of text in a document from the archive's directory: XML is about a quarter text."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            size = sum(max(0, file.file_size) for file in archive.infolist() if file.filename.endswith(".xml"))
-            return min(size, MOST_XML) // 4
-    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
-        return len(data)  # reading it will raise
-
-
-def stories_of(data: bytes, etree: Any) -> dict[str, Any]:
-    """The trees of the files that hold paragraphs, by their names. Nothing else is kept unpacked: pictures may be a
-    thousand times their bytes."""
+def stories_of(data: bytes) -> dict[str, Any]:
+    """Parse the parts that hold paragraphs, by name. Nothing else is unpacked: a picture may be a thousand times its
+    packed size."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        content_types = ContentTypes.of(archive, etree)
+        content_types = ContentTypes.of(archive)
         kinds = {name: content_types.kind_of(name) for name in archive.namelist()}
         names = [name for story in STORIES for name, kind in kinds.items() if kind.endswith(story)]
-        return {name: etree.fromstring(archive.read(name), careful_parser(etree)) for name in names}
+        return {name: etree.fromstring(archive.read(name), careful_parser()) for name in names}
 
 
-def with_stories(data: bytes, stories: Mapping[str, Any], etree: Any) -> bytes:
-    """The document with these trees in place of its own."""
+def with_stories(data: bytes, stories: Mapping[str, Any]) -> bytes:
+    """Write the document with these trees in place of its own."""
     written = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as before, zipfile.ZipFile(written, "w") as after:
         for name in dict.fromkeys(before.namelist()):
@@ -133,8 +124,8 @@ def with_stories(data: bytes, stories: Mapping[str, Any], etree: Any) -> bytes:
     return written.getvalue()
 
 
-def refuse_hostile(data: bytes, etree: Any) -> None:
-    """Raise Refused for what is no archive, would unpack to too much, or has XML that is more than elements."""
+def refuse_hostile(data: bytes) -> None:
+    """Raise Refused for data that is not an archive, unpacks to too much, or has XML with declarations."""
     size = xml_size = tags = 0
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -151,19 +142,19 @@ def refuse_hostile(data: bytes, etree: Any) -> None:
                     xml.append(chunk)
                     xml_size += len(chunk)
                     tags += chunk.count(b"<") + chunk.count(b"=")
-                    if xml_size > MOST_XML or tags > MOST_TAGS:
-                        most = f"{MOST_XML >> 20} MiB or {MOST_TAGS:,} tags and attributes"
+                    if xml_size > MOST_WORD_XML or tags > MOST_TAGS:
+                        most = f"{MOST_WORD_XML >> 20} MiB or {MOST_TAGS:,} tags and attributes"
                         raise Refused(400, f"the XML of the document unpacks to more than {most}")
                 if is_xml(file.filename):
                     refuse_declarations(b"".join(xml))
             if "word/document.xml" not in archive.namelist():
-                raise Refused(400, "the file is an archive, but no Word document (.docx)")
-            content_types = ContentTypes.of(archive, etree)
+                raise Refused(400, "an archive, but not a Word document (.docx)")
+            content_types = ContentTypes.of(archive)
             content_types.refuse_hidden_xml()
             if not content_types.kind_of("word/document.xml").endswith(MAIN):
-                raise Refused(400, "the document is no .docx but of a kind like it, such as a template")
+                raise Refused(400, "not a .docx but a similar format, such as a template")
     except NOT_READ as error:
-        raise Refused(400, f"the file is no Word document (.docx): {type(error).__name__}") from None
+        raise Refused(400, f"not a Word document (.docx): {type(error).__name__}") from None
 
 
 NOT_READ = (
@@ -173,10 +164,10 @@ NOT_READ = (
 
 
 def chunks_of(archive: zipfile.ZipFile, file: zipfile.ZipInfo) -> Iterator[bytes]:
-    """What a file of an archive holds. Raises Refused where it holds something else than the archive declares."""
+    """Unpack a member of an archive. Raises Refused if its size or compression is not as declared."""
     if file.compress_type not in METHODS:
-        raise Refused(400, "the document is packed by another method than Word's")
-    declared, file.file_size = file.file_size, MOST_BYTES + 1  # or reading ends where the archive says, not the data
+        raise Refused(400, "the document is compressed by another method than Word's")
+    declared, file.file_size = file.file_size, MOST_BYTES + 1  # otherwise reading stops at the declared size
     size = 0
     with archive.open(file) as opened:
         while chunk := opened.read(CHUNK):
@@ -204,19 +195,19 @@ def refuse_declarations(xml: bytes) -> None:
 
 
 PICTURE = "image/svg+xml"
-"""The one kind of XML that Word packs under another name; nobody reads it here."""
+"""The only XML that Word packs under another suffix than .xml; it is not read here."""
 
 
 @dataclass(frozen=True)
 class ContentTypes:
-    """What kind each file of a document is; in names, case makes no difference."""
+    """The content type of each part of a document; names are case-insensitive."""
 
     of_names: Mapping[str, str]
-    """Or of names' ends, such as `.png`."""
+    """By name, or by suffix such as `.png`."""
 
     @classmethod
-    def of(cls, archive: zipfile.ZipFile, etree: Any) -> "ContentTypes":
-        root = etree.fromstring(archive.read("[Content_Types].xml"), careful_parser(etree))
+    def of(cls, archive: zipfile.ZipFile) -> "ContentTypes":
+        root = etree.fromstring(archive.read("[Content_Types].xml"), careful_parser())
         kinds = root.iter("{*}Default", "{*}Override")
         return cls(
             {
@@ -230,20 +221,19 @@ class ContentTypes:
         return own or self.of_names.get(f".{name.rpartition('.')[2]}".lower(), "")
 
     def refuse_hidden_xml(self) -> None:
-        """Raise Refused where a part would be read as XML that was not looked at as XML, since its name did not say
-        so."""
+        """Raise Refused for XML under another suffix, which was not checked as XML."""
         for name, kind in self.of_names.items():
             if kind.endswith("+xml") and kind != PICTURE and not is_xml(name):
                 raise Refused(400, "the document has XML under another name than .xml")
 
 
-def careful_parser(etree: Any) -> Any:
+def careful_parser() -> Any:
     return etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
 
 
-def paragraphs_of(root: Any, etree: Any) -> Iterator[Paragraph]:
-    """Those with words in them, each as the texts between its breaks."""
-    for spans in spans_of(root, etree):
+def paragraphs_of(root: Any) -> Iterator[Paragraph]:
+    """Yield the texts between breaks of all paragraphs with words."""
+    for spans in spans_of(root):
         words = ["".join(text.text or "" for text in span.texts) for span in spans]
         if not any(character.isalnum() for character in "".join(words)):
             continue
@@ -259,7 +249,7 @@ def paragraphs_of(root: Any, etree: Any) -> Iterator[Paragraph]:
 
 
 def items_of(words: Sequence[str], bare: Collection[int] = ()) -> list[str | Original]:
-    """The words of each span between marks that have its number, but for the `bare` ones."""
+    """Put the words of each span between a begin and an end with its number, except for the `bare` ones."""
     items: list[str | Original] = []
     for number, word in enumerate(words):
         begin, end = Original(str(number), "begin"), Original(str(number), "end")
@@ -268,8 +258,8 @@ def items_of(words: Sequence[str], bare: Collection[int] = ()) -> list[str | Ori
 
 
 def carriers_of(spans: Sequence[Span]) -> list[list[Any]] | None:
-    """Of each span the runs, or the link, that are all it stands in. None where something else stands in them or
-    between them, which has its place among the words."""
+    """Return for each span the runs, or the link, that hold it. None if something else in or between them has its
+    place among the words."""
     holds_words: dict[Any, bool] = {}
     found: list[list[Any]] = []
     for span in spans:
@@ -291,7 +281,7 @@ def carriers_of(spans: Sequence[Span]) -> list[list[Any]] | None:
 
 
 def are_together(carriers: Sequence[Any]) -> bool:
-    """Whether they follow each other in one paragraph."""
+    """Whether these elements are consecutive in one paragraph."""
     if any(carrier.getparent() is None or carrier.getparent().tag != f"{W}p" for carrier in carriers):
         return False
     waiting = iter([*carriers[1:], None])
@@ -307,8 +297,8 @@ def are_together(carriers: Sequence[Any]) -> bool:
 
 
 def in_usual_format(spans: Sequence[Span], words: Sequence[str], carriers: Sequence[Sequence[Any]]) -> set[int] | None:
-    """The spans of the format that most of the words have, of those that are no links; None where all are links, or the
-    format is too long to be written often."""
+    """Return the spans of the most frequent format outside links; None if all are links, or the format is too long to
+    be copied often."""
     formats = {number: spans[number].format for number, of_span in enumerate(carriers) if of_span[0].tag == RUN}
     lengths: Counter[Format] = Counter()
     for number, one in formats.items():
@@ -321,11 +311,11 @@ def in_usual_format(spans: Sequence[Span], words: Sequence[str], carriers: Seque
 
 @dataclass
 class Pieces:
-    """Of a paragraph, while it is read, the spans of each text."""
+    """The spans of each text of a paragraph that is being read."""
 
     texts: list[list[Span]] = field(default_factory=lambda: [[]])
     last: tuple[Any, Format] | None = None
-    """The parent and the format of the newest words, if others may join them."""
+    """The parent and the format of the last words, if the next ones may join them."""
 
     def part(self) -> None:
         self.last = None
@@ -338,11 +328,11 @@ class Pieces:
         self.texts[-1][-1].texts.append(element)
 
 
-def spans_of(root: Any, etree: Any) -> Iterator[list[Span]]:
-    """The spans of each text of the paragraphs. They may stand in each other, so all are read in one pass."""
+def spans_of(root: Any) -> Iterator[list[Span]]:
+    """Yield the spans of each text of all paragraphs, which may be nested, in one pass."""
     every: list[Pieces] = []
     opened: list[Pieces] = []
-    formats: dict[Any, Format] = {}  # of runs; one is written once however many words are in it
+    formats: dict[Any, Format] = {}  # by run
     size = 0
     tags = (f"{W}p", f"{W}t", *BREAKS, *PARTING)
     for event, element in etree.iterwalk(root, events=("start", "end"), tag=tags):
@@ -361,9 +351,9 @@ def spans_of(root: Any, etree: Any) -> Iterator[list[Span]]:
         else:
             run = nearest(element, "r")
             if run not in formats:
-                formats[run] = format_of(run, etree)
+                formats[run] = format_of(run)
                 size += formats[run].size
-                if size > MOST_BYTES:  # each repeats the names of its namespaces
+                if size > MOST_BYTES:  # each repeats its namespaces
                     raise Refused(400, f"the formats of the document take more than {MOST_BYTES >> 20} MiB")
             opened[-1].add(element, (run.getparent() if run is not None else None, formats[run]))
     for pieces in every:
@@ -374,18 +364,18 @@ def nearest(element: Any, name: str) -> Any:
     return next((one for one in element.iterancestors(f"{W}{name}")), None)
 
 
-def format_of(run: Any, etree: Any) -> Format:
+def format_of(run: Any) -> Format:
     properties = None if run is None else run.find(f"{W}rPr")
     try:
         xml = b"" if properties is None else etree.tostring(properties, method="c14n", exclusive=True)
     except etree.C14NError:
-        raise Refused(400, "the document has a namespace whose name is no URI") from None
+        raise Refused(400, "the document has a namespace whose name is not a URI") from None
     return Format(hashlib.sha256(xml).digest(), len(xml))
 
 
 def fill(paragraph: Paragraph, translation: str) -> None:
-    """Put the words of the translation where those of the source were. What came to stand between two spans, such as a
-    space, goes with the one before."""
+    """Replace the words of a paragraph by their translation. Characters between two spans, such as a space, join the
+    span before."""
     if len(paragraph.spans) == 1:
         put(paragraph.spans[0].texts, translation)
         return
@@ -404,8 +394,7 @@ def fill(paragraph: Paragraph, translation: str) -> None:
 
 
 def fill_in_order(paragraph: Paragraph, carriers: Sequence[Sequence[Any]], translation: str) -> None:
-    """Put the spans in the order that they have in the translation, and what stands between them into runs of the usual
-    format."""
+    """Order the spans as in the translation, with the words between them in runs of the most frequent format."""
     marked = {int(original.text) for original in paragraph.inline.originals.values()}
     usual = next(of_span[0] for number, of_span in enumerate(carriers) if number not in marked).find(f"{W}rPr")
     words = dict.fromkeys(marked, "")
@@ -431,7 +420,7 @@ def fill_in_order(paragraph: Paragraph, carriers: Sequence[Sequence[Any]], trans
 
 
 def run_of(other: Any, properties: Any, text: str) -> Any:
-    """A run that holds this text, beside another in its document; with a copy of these properties, if any."""
+    """Make a run with this text, in the document of `other`, with a copy of these properties if any."""
     run, words = other.makeelement(RUN), other.makeelement(f"{W}t")
     run.extend([words] if properties is None else [copy.deepcopy(properties), words])
     put([words], text)
@@ -439,7 +428,7 @@ def run_of(other: Any, properties: Any, text: str) -> Any:
 
 
 def put(texts: Sequence[Any], text: str) -> None:
-    """The text in the first of the elements that hold words, and nothing in the others."""
+    """Write the text into the first of these elements and empty the others."""
     first, *others = texts
     first.text = text
     first.set(SPACE, "preserve")
