@@ -17,10 +17,9 @@ from typing import Literal, Unpack
 import sentencepiece
 
 from weft.errors import CorpusError, ModelError, Problem, refuse_one_string
-from weft.text.chinese import Script, is_chinese
+from weft.text.chinese import is_chinese
 from weft.text.language import code_of
-from weft.text.normalization import PIECE_MARK, Forms, Normalization, in_forms
-from weft.text.punctuation import Punctuation
+from weft.text.normalization import PIECE_MARK, Forms, in_forms
 from weft.text.sampling import Pieces, draw_cut, drop_merges
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID, size_message
 
@@ -40,16 +39,12 @@ class SentencePieceTokenizer:
         model: bytes,
         *,
         kind: Literal["bpe", "unigram"],
-        normalization: Normalization = "nfc",
-        punctuation: Punctuation = "keep",
-        script: Script = "keep",
         path: Path = Path("the vocabulary"),
+        **forms: Unpack[Forms],
     ) -> None:
         self.model = model
         self.kind: Literal["bpe", "unigram"] = kind
-        self.normalization: Normalization = normalization
-        self.punctuation: Punctuation = punctuation
-        self.script: Script = script
+        self.forms = forms
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
             pieces = self._processor.id_to_piece(list(range(self.vocab_size)))
@@ -64,7 +59,7 @@ class SentencePieceTokenizer:
         return self._processor.get_piece_size()
 
     def normalize(self, text: str) -> str:
-        return in_forms(text, normalization=self.normalization, punctuation=self.punctuation, script=self.script)
+        return in_forms(text, **self.forms)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         refuse_one_string(texts, "encode")

@@ -2,28 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Unpack
 
-from weft.text.chinese import Script
-from weft.text.normalization import Normalization, in_forms
-from weft.text.punctuation import Punctuation
+from weft.text.normalization import Forms, in_forms
 from weft.text.vocabulary import Vocabulary
 
 
 class VocabularyTokenizer(ABC):
     """A vocabulary with its normalization; the methods are those of `Tokenizer`."""
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        *,
-        normalization: Normalization = "nfc",
-        punctuation: Punctuation = "keep",
-        script: Script = "keep",
-    ) -> None:
+    def __init__(self, vocabulary: Vocabulary, **forms: Unpack[Forms]) -> None:
         self.vocabulary = vocabulary
-        self.normalization: Normalization = normalization
-        self.punctuation: Punctuation = punctuation
-        self.script: Script = script
+        self.forms = forms
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
@@ -37,7 +27,7 @@ class VocabularyTokenizer(ABC):
         return self.vocabulary.as_file
 
     def normalize(self, text: str) -> str:
-        return in_forms(text, normalization=self.normalization, punctuation=self.punctuation, script=self.script)
+        return in_forms(text, **self.forms)
 
     def pieces(self, text: str) -> list[str]:
         return [self.vocabulary.tokens[i] for i in self.encode([text])[0]]

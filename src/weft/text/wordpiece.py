@@ -73,6 +73,7 @@ class WordPieceTokenizer(VocabularyTokenizer):
 
     def __init__(self, vocabulary: Vocabulary, *, language: str, **forms: Unpack[Forms]) -> None:
         super().__init__(vocabulary, **forms)
+        self._form: Normalization = forms.get("normalization", "nfc")
         self._spell = bert_pipeline(vocabulary)
         self._languages = frozenset(map(code_of, language.split("+")))
 
@@ -81,15 +82,15 @@ class WordPieceTokenizer(VocabularyTokenizer):
         # A sign in another form may change the spaces, and these the form of another sign. Two rounds have been enough
         # for all texts tried; the bound keeps any text from looping.
         for _ in range(8):
-            unified = unify_punctuation(spaced, self.punctuation)
+            unified = unify_punctuation(spaced, self.forms.get("punctuation", "keep"))
             if unified == spaced or (again := self._spaced(unified)) == spaced:
                 break
             spaced = again
         # Converted last, so that phrases of characters that only come together here are found.
-        return convert_script(spaced, self.script)
+        return convert_script(spaced, self.forms.get("script", "keep"))
 
     def _spaced(self, text: str) -> str:
-        return join(cut(self._spell, text, self.normalization), self.normalization, self._languages)
+        return join(cut(self._spell, text, self._form), self._form, self._languages)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         refuse_one_string(texts, "encode")
@@ -97,7 +98,7 @@ class WordPieceTokenizer(VocabularyTokenizer):
         return [sentence.ids for sentence in encoded]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        return [join(self._words([int(i) for i in sentence]), self.normalization, self._languages) for sentence in ids]
+        return [join(self._words([int(i) for i in sentence]), self._form, self._languages) for sentence in ids]
 
     def count_unknown(self, ids: Sequence[Sequence[int]]) -> tuple[int, int]:
         unknown = words = 0
