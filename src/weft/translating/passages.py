@@ -144,9 +144,8 @@ class PassageTranslator:
         glossary: Glossary | None,
         after_step: Callable[[], None] = lambda: None,
     ) -> list[Translation]:
-        """The translations of these sentences, made under a glossary, with their marks: put where the model looked when
-        it wrote the words around, if it tells that. What `after_step` raises, after a step of the model or a sentence,
-        ends it."""
+        """The translations of these sentences under a glossary, with their marks, placed by the attention of the model
+        if it gives any. `after_step` is called after each step of the model and each sentence."""
         texts = [(sentence.text, found.text) for sentence, found in pairs if sentence.marks]
         attention = attention_between(self.translator, texts, after_step)
         marked = []
@@ -232,8 +231,8 @@ class PassageTranslator:
         return put_back(sentence.text, sentence.marks, translation, attention, whole)
 
     def _tie_terms(self, source: str, translation: str, glossary: Glossary, attention: CharacterAttention) -> None:
-        """A term of the source and its translation look at one another alone: for them nobody has to ask the model, to
-        which the term may be noise."""
+        """Make each term of the source and its translation attend to one another alone, since the model may not know
+        the term."""
         read = folded(self.translator.model.vocabularies["source"].normalize(source))
         if len(read) != len(source):
             return
