@@ -101,7 +101,7 @@ class DataConfig(Settings):
     max_length: int = Field(default=256, ge=1)
     """Drop training pairs with more than this many pieces on a side. Dropped pairs are counted and reported."""
     tag: str | None = None
-    """Tag of one of the training corpora, put before every sentence that is validated or translated. Default: none."""
+    """Tag of one of the training corpora, put before every sentence that is validated or translated."""
 
     @model_validator(mode="after")
     def _two_languages(self) -> "DataConfig":

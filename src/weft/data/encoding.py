@@ -71,7 +71,7 @@ def pairs_of_ids(
 
 
 def tag_ids(tokenizer: Tokenizer, tag: str | None) -> list[int]:
-    """The tag as a list of ids, empty for None; raises UsageError where the vocabulary has no such tag."""
+    """The tag as a list of ids, empty for None; raises UsageError if the vocabulary has no such tag."""
     if tag is None:
         return []
     found = tokenizer.tag_id(tag)
