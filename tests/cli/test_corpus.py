@@ -101,17 +101,6 @@ def test_a_file_that_the_mirror_does_not_have_is_one_error(weft: Weft, mirror: P
     assert (exit_code, out) == (1, "") and "the server answers 404" in error and "Traceback" not in error
 
 
-def test_an_interrupt_is_resumable(weft: Weft, mirror: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(download, "receive", interrupt)
-        exit_code, _, error = weft("corpus", "get", NAME, "--from", address)
-    assert exit_code == 3 and "the same command continues from there" in error
-    assert weft("corpus", "get", NAME, "--from", address, ACCEPT)[0] == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -212,11 +212,6 @@ def test_all_files_that_a_mirror_lacks_are_named_with_their_addresses(made: Get,
     assert "https://corpora.invalid/train.zh" in str(error.value)
 
 
-def test_a_mirror_that_is_not_there_is_refused(made: Get) -> None:
-    with pytest.raises(UsageError, match="neither a folder nor an address"):
-        made(mirror="nowhere")
-
-
 def test_an_altered_file_is_refused_and_stays_as_it_is(made: Get, mirror: Path, folder: Path) -> None:
     (mirror / "train.en").write_bytes(PUBLISHED["train.en"].replace("two", "TWO").encode())
     with pytest.raises(CorpusError, match=r"train.en .*is not the published file: its sha256 is"):
