@@ -12,14 +12,14 @@ import torch
 
 from weft.decoding.search import DecodingConfig
 from weft.engines.ctranslate2 import Answer, CTranslate2Engine
-from weft.errors import CorpusError, ModelError, Problem, RecipeError, UsageError, WeftError
+from weft.errors import CorpusError, ModelError, RecipeError, UsageError, WeftError
 from weft.export import folder as exporting
 from weft.export.folder import POSITIONS, export_model
 from weft.export.onnx import LARGEST_FILE, refusals, weight_bytes
 from weft.export.parity import METHODS, Agreement
 from weft.files import sha256
 from weft.folders.export import ENGINE_FILES, engine_of
-from weft.folders.model_folder import CARD, EXPORT, MANIFEST, TranslationModel, load_model, save_model
+from weft.folders.model_folder import CARD, EXPORT, MANIFEST, load_model, save_model
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.text.kinds import Kind, train_tokenizer
 from weft.translating import exported
@@ -316,18 +316,16 @@ def test_int8_is_smaller_and_its_card_says_how_near(
 def test_a_run_whose_best_weights_are_replaced_meanwhile_is_exported_with_its_card(
     tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load, looks = translation.load_model, []
+    find, found = translation.find_model, []
 
-    def load_late(folder: Path) -> TranslationModel:
-        looks.append(folder)
-        if len(looks) == 1:
-            raise ModelError(folder, [Problem("the folder", "is not there any more")])
-        return load(folder)
+    def find_late(name: str | Path) -> Path:
+        found.append(find(name))
+        return tmp_path / "gone" if len(found) == 1 else found[-1]
 
-    monkeypatch.setattr(translation, "load_model", load_late)
+    monkeypatch.setattr(translation, "find_model", find_late)
     export_model(tiny_run / "run", tmp_path / "exported", engine="onnx", sentences=0)
     card = (tmp_path / "exported" / CARD).read_text(encoding="utf-8")
-    assert len(looks) == 2 and card.startswith((looks[1] / CARD).read_text(encoding="utf-8"))
+    assert len(found) == 2 and card.startswith((found[1] / CARD).read_text(encoding="utf-8"))
 
 
 def test_onnx_refuses_weights_that_one_file_cannot_hold() -> None:

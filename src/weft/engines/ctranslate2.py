@@ -1,8 +1,8 @@
 """Translation by CTranslate2, an engine for Transformers written in C++: lists of ids in, lists of ids out.
 
-Knows no text, and of search only what the engine does by itself: greedy and beam search that stops at the first
-finished hypotheses, with scores divided by length^p. translating/exported.py says which of weft's
-settings that covers.
+Handles ids, not text. The engine searches by itself: greedily or with a beam that stops at the first finished
+hypotheses, with scores divided by length^p. translating/exported.py says which of weft's settings
+that covers.
 """
 
 import json
@@ -21,11 +21,11 @@ FILES = (WEIGHTS, "config.json", SOURCE, TARGET)
 END = "</s>"
 
 NO_POWER = 1e-30
-"""length^this is 1. The engine takes a power of 0 for leave to stop as soon as nothing better can come."""
+"""A power p with length^p = 1. With p = 0 the engine would stop as soon as nothing better can come."""
 
 
 class Answer(NamedTuple):
-    """A target sentence without </s>; log_prob sums over its pieces and </s>, and score is log_prob / length^p."""
+    """A target sentence without </s>. log_prob is the sum over its pieces and </s>, score is log_prob / length^p."""
 
     tokens: tuple[int, ...]
     log_prob: float
@@ -34,27 +34,27 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Search:
-    """What the engine is asked to do."""
+    """Settings of the engine's search."""
 
     beam_size: int
     """1 is greedy search."""
     length_power: float
-    """The p of the scores; where it is 0, a sentence ends when nothing better than its one answer can come."""
+    """The p of the scores. With 0 a sentence ends when nothing better than its one answer can come."""
     max_length: int
-    """Pieces of the longest answer; one that reaches it can only end, as in weft's own search."""
+    """Longest answer in pieces; after that only </s> may follow, as in weft's own search."""
     finished: int
-    """Where p is not 0, a sentence ends when so many hypotheses are finished."""
+    """Unless p is 0, a sentence ends when this many hypotheses are finished."""
 
 
 class CTranslate2Engine:
     """One exported model, on the CPU."""
 
     def __init__(self, folder: Path, *, threads: int) -> None:
-        """Raises MissingExtraError without the library, ModelError where it cannot read the folder."""
+        """Open a folder. Raises MissingExtraError without the library, ModelError if the folder is unreadable."""
         ctranslate2 = import_ctranslate2()
         self.source_pieces = read_pieces(folder, SOURCE)
         self.target_ids = {piece: number for number, piece in enumerate(read_pieces(folder, TARGET))}
-        files = {name: (folder / name).read_bytes() for name in FILES}  # these, and none that may lie beside them
+        files = {name: (folder / name).read_bytes() for name in FILES}  # and no other file of the folder
         try:
             self.translator = ctranslate2.Translator(str(folder), device="cpu", intra_threads=threads, files=files)
         except (RuntimeError, ValueError) as error:
@@ -82,7 +82,7 @@ class CTranslate2Engine:
     def _search(
         self, sources: Sequence[list[str]], search: Search, count: int, batch_tokens: int = 0
     ) -> list[list[tuple[list[str], float]]]:
-        """The `count` best hypotheses of each source as pieces, </s> among them, with their log-probabilities."""
+        """Return the `count` best hypotheses of each source, pieces with </s>, with their log-probabilities."""
         try:
             results = self.translator.translate_batch(
                 sources,
@@ -98,7 +98,7 @@ class CTranslate2Engine:
                 max_batch_size=batch_tokens,
                 batch_type="tokens",
             )
-        except (RuntimeError, ValueError, IndexError) as error:  # the last where a best piece is none, for NaN
+        except (RuntimeError, ValueError, IndexError) as error:  # the last if probabilities are NaN
             if is_out_of_memory(error):
                 raise
             raise WeftError(f"CTranslate2 failed: {error}; the exported weights may be damaged") from error
@@ -115,10 +115,10 @@ class CTranslate2Engine:
     def _end(
         self, source: list[str], found: list[tuple[list[str], float]], search: Search
     ) -> list[tuple[list[str], float]]:
-        """The hypotheses of a sentence that reached its maximum, each with </s>.
+        """End every hypothesis of a sentence that reached its maximum length with </s>.
 
-        The engine ranks what is open there beside what is finished and drops the last, though an open one has yet to
-        pay for its </s>. So it is asked for all of them, and then for the price.
+        There the engine ranks unfinished hypotheses among the finished ones without the log-probability of their </s>,
+        and drops the last. So all hypotheses are requested, and then the scores of the unfinished ones with </s>.
         """
         if search.beam_size > 1:
             everything = search.finished + search.beam_size
@@ -137,18 +137,18 @@ class CTranslate2Engine:
 
 
 def read_pieces(folder: Path, name: str) -> list[str]:
-    """A vocabulary of the engine: the piece of each id; raises ModelError where the file is none."""
+    """Read a vocabulary of the engine, the piece of each id. Raises ModelError for anything else."""
     try:
         pieces = json.loads((folder / name).read_text(encoding="utf-8"))
         if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
-            raise ValueError("it is no list of pieces")
+            raise ValueError("it is not a list of pieces")
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(folder, [Problem(name, f"cannot be read: {error}")]) from None
     return pieces
 
 
 def import_ctranslate2() -> Any:
-    """The library; raises MissingExtraError where it is not installed."""
+    """Import the library. Raises MissingExtraError if it is not installed."""
     choose_products(processor_flags())
     try:
         import ctranslate2  # pyright: ignore[reportMissingImports]
@@ -158,10 +158,10 @@ def import_ctranslate2() -> Any:
 
 
 def choose_products(flags: Set[str]) -> None:
-    """Have int8 multiplied by MKL on an x86 processor without VNNI, unless the environment says otherwise.
+    """Select MKL for int8 products on x86 processors without VNNI, unless the environment says otherwise.
 
-    oneDNN, which the engine takes on AMD's, adds pairs of products in 16 bits there, which are too few for some: one
-    text in eight comes out differently than in fp32, with MKL one in twenty.
+    oneDNN, the engine's choice on AMD, adds pairs of products in 16 bits there, which overflow: one text in eight
+    differs from fp32, with MKL one in twenty.
     """
     if "avx2" in flags and not flags & {"avx512_vnni", "avx_vnni"}:
         os.environ.setdefault("CT2_USE_MKL", "1")

@@ -4,10 +4,10 @@ Two graphs. encoder.onnx turns sources into keys and values, step.onnx the newes
 log-probabilities of the one that follows; l counts the decoder's layers from 0.
 
     encoder.onnx  tokens (sentences, source)
-               -> source_mask (sentences, source), True where a token is no padding
+               -> source_mask (sentences, source), True for tokens other than padding
                   source_key_l (sentences, heads, head_dim, source), source_value_l (sentences, heads, source, head_dim)
     step.onnx     tokens (sentences, rows_per_sentence), and the outputs of the encoder
-                  key_l (rows, heads, head_dim, time), value_l (rows, heads, time, head_dim), at first of no time
+                  key_l (rows, heads, head_dim, time), value_l (rows, heads, time, head_dim), at first with time 0
                -> log_probs (rows, vocab), new_key_l and new_value_l of one more time step
 
 Each names in its metadata, as vocab_size, how many tokens it knows. Knows no text and no search.
@@ -31,20 +31,20 @@ FILES = (ENCODER, STEP)
 
 
 LARGEST_DIMENSION = 1 << 16
-"""Of the keys and values of one step, whose batch and time are open."""
+"""Bound of the fixed dimensions of the keys and values of one step."""
 
 
 class OnnxEngine:
     """One exported model, on the CPU."""
 
     def __init__(self, folder: Path, *, threads: int) -> None:
-        """Raises MissingExtraError without the library, ModelError where it cannot read a file."""
+        """Open both graphs. Raises MissingExtraError without the library, ModelError for an unreadable file."""
         self.encoder = open_session(folder, ENCODER, threads)
         self.decoder = open_session(folder, STEP, threads)
         shapes = {tensor.name: tensor.shape for tensor in self.decoder.get_inputs()}
         caches = {name: shape for name, shape in shapes.items() if name.startswith(("key_", "value_"))}
         if any(isinstance(dim, int) and dim > LARGEST_DIMENSION for shape in caches.values() for dim in shape):
-            raise ModelError(folder, [Problem(STEP, "claims keys and values that no model of weft has")])
+            raise ModelError(folder, [Problem(STEP, "has keys and values larger than those of any model of weft")])
         self.no_caches = {
             name: np.zeros([dim if isinstance(dim, int) else 0 for dim in shape], dtype=np.float32)
             for name, shape in caches.items()
@@ -95,7 +95,7 @@ class OnnxState:
         return torch.from_numpy(log_probs)
 
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
-        """Row i goes on from what row rows[i] was. Rows stay with their sentence; sentences may be left out."""
+        """Let row i continue row rows[i]. Rows stay with their sentence; sentences may be dropped."""
         places = rows.numpy()
         sentences = places[:: self.rows_per_sentence] // self.rows_per_sentence
         self.caches = {name: cache[places] for name, cache in self.caches.items()}
@@ -104,7 +104,7 @@ class OnnxState:
 
 
 def run(session: Any, names: list[str], given: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """These outputs of a graph; raises WeftError where it cannot be computed, MemoryError where there is no room."""
+    """Compute these outputs of a graph. Raises WeftError if that fails, MemoryError if memory is short."""
     try:
         return session.run(names, given)
     except Exception as error:  # the library has a class for each way of failing, without a common one
@@ -114,7 +114,7 @@ def run(session: Any, names: list[str], given: dict[str, np.ndarray]) -> list[np
 
 
 def open_session(folder: Path, name: str, threads: int) -> Any:
-    """The graph, from its bytes alone: one that keeps its weights in another file is not read."""
+    """Open a graph from the bytes of its file; graphs with weights in other files are not read."""
     onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -129,7 +129,7 @@ def open_session(folder: Path, name: str, threads: int) -> Any:
 
 
 def import_onnxruntime() -> Any:
-    """The library; raises MissingExtraError where it is not installed."""
+    """Import the library. Raises MissingExtraError if it is not installed."""
     try:
         import onnxruntime  # pyright: ignore[reportMissingImports]
     except ImportError:

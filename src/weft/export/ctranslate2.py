@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from weft.engines.ctranslate2 import SOURCE, TARGET, import_ctranslate2
 from weft.errors import Problem
 from weft.layers.attention import MultiHeadAttention
-from weft.layers.feed_forward import FeedForward
 from weft.layers.norm import LayerNorm, RMSNorm
 from weft.models.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
 
@@ -29,17 +28,19 @@ ACTIVATIONS = {
     "geglu": "GELU",
     "swiglu": "SWISH",
 }
-"""weft's names for the activations that CTranslate2 has, and its own; the last four are gated."""
+"""weft's names of the activations that CTranslate2 has, and its own names; the last four are gated."""
 
 SHARED = "shared_vocabulary.json"
 QUANTIZATIONS = {"fp32": "float32", "int8": "int8_float32"}
 
 
 def refusals(config: TransformerConfig) -> Iterator[Problem]:
-    """What of a model CTranslate2 has no form for."""
+    """Yield the settings of a model that CTranslate2 cannot compute."""
     if config.activation not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
-        yield Problem(f'model.activation = "{config.activation}"', f"is none that CTranslate2 computes; it has {known}")
+        yield Problem(
+            f'model.activation = "{config.activation}"', f"is not an activation of CTranslate2; it has {known}"
+        )
 
 
 def write_ctranslate2(
@@ -104,32 +105,30 @@ def specify(specs: Any, model: Transformer, longest: int) -> Any:
 def fill_encoder_layer(spec: Any, layer: EncoderLayer) -> None:
     fill_self_attention(spec.self_attention, layer.attention)
     fill_norm(spec.self_attention.layer_norm, layer.attention_residual.norm)
-    fill_feed_forward(spec.ffn, layer.feed_forward)
-    fill_norm(spec.ffn.layer_norm, layer.feed_forward_residual.norm)
+    fill_feed_forward(spec.ffn, layer)
 
 
 def fill_decoder_layer(spec: Any, layer: DecoderLayer) -> None:
     fill_self_attention(spec.self_attention, layer.self_attention)
     fill_norm(spec.self_attention.layer_norm, layer.self_attention_residual.norm)
+    attention = layer.cross_attention
     for place, linear in zip(
-        spec.attention.linear,
-        (layer.cross_attention.query, layer.cross_attention.key_value, layer.cross_attention.output),
-        strict=True,
+        spec.attention.linear, (attention.query, attention.key_value, attention.output), strict=True
     ):
         fill_linear(place, linear.weight, linear.bias)
     fill_norm(spec.attention.layer_norm, layer.cross_attention_residual.norm)
-    fill_feed_forward(spec.ffn, layer.feed_forward)
-    fill_norm(spec.ffn.layer_norm, layer.feed_forward_residual.norm)
+    fill_feed_forward(spec.ffn, layer)
 
 
 def fill_self_attention(spec: Any, attention: MultiHeadAttention) -> None:
-    """Queries, keys and values are one matrix there, where weft has one for queries and one for the others."""
+    """Join the matrix of queries and that of keys and values, which are one matrix in CTranslate2."""
     parts = (attention.query, attention.key_value)
     fill_linear(spec.linear[0], torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts]))
     fill_linear(spec.linear[1], attention.output.weight, attention.output.bias)
 
 
-def fill_feed_forward(spec: Any, network: FeedForward) -> None:
+def fill_feed_forward(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    network = layer.feed_forward
     weights, biases = network.widen.weight, network.widen.bias
     if network.is_gated:  # weft has the value first and then the gate
         (value, gate), (value_bias, gate_bias) = weights.chunk(2), biases.chunk(2)
@@ -138,6 +137,7 @@ def fill_feed_forward(spec: Any, network: FeedForward) -> None:
     else:
         fill_linear(spec.linear_0, weights, biases)
     fill_linear(spec.linear_1, network.narrow.weight, network.narrow.bias)
+    fill_norm(spec.layer_norm, layer.feed_forward_residual.norm)
 
 
 def fill_linear(spec: Any, weight: Tensor, bias: Tensor) -> None:
@@ -152,12 +152,12 @@ def fill_norm(spec: Any, norm: nn.Module) -> None:
 
 
 def norm_epsilon(model: Transformer) -> float:
-    """That of all norms, which are of one kind."""
+    """Return the epsilon that all norms share."""
     found = {module.eps for module in model.modules() if isinstance(module, LayerNorm | RMSNorm)}
     assert len(found) == 1
     return float(found.pop() or 0.0)
 
 
 def numbers(tensor: Tensor) -> np.ndarray:
-    """A copy: the library rounds arrays in their place."""
+    """Copy a tensor to NumPy: the library quantizes arrays in place."""
     return tensor.detach().float().cpu().clone(memory_format=torch.contiguous_format).numpy()

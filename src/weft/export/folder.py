@@ -20,7 +20,6 @@ from weft.folders.model_folder import (
     CONFIG,
     EXPORT,
     TranslationModel,
-    find_model,
     tokenizer_files,
     write_manifest,
 )
@@ -72,8 +71,9 @@ def export_model(
     library.
     """
     refuse_existing_folder(folder)
-    native = Translator(load_translator(name, overrides).model, torch.device("cpu"))
-    card, model = read_card(find_model(name)), native.model
+    loaded = load_translator(name, overrides)
+    native, card = Translator(loaded.model, torch.device("cpu")), read_card(loaded.folders[0])
+    model = native.model
     check_kind(model.recipe.model.kind, engine)
     if problems := list(refusals(model, engine, precision)):
         raise RecipeError(f"{name}, for {engine},", problems)

@@ -17,30 +17,29 @@ from weft.engines.onnx import ENCODER, STEP
 from weft.errors import MissingExtraError, Problem
 from weft.layers.attention import MultiHeadAttention
 from weft.layers.embedding import TokenEmbedding
-from weft.layers.feed_forward import FeedForward
 from weft.layers.norm import LayerNorm, RMSNorm
 from weft.layers.positions import LearnedPositions, SinusoidalPositions, rotations
 from weft.layers.residual import Residual
 from weft.models.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
 
 OPSET, IR_VERSION = 18, 8
-"""Of 2022, so that runtimes of the last years read the files."""
+"""Versions of 2022, which all runtimes since then read."""
 LARGEST_FILE = 2**31 - 2**20
-"""Bytes; an ONNX file is one protocol buffer, which ends at 2 GiB."""
+"""Bytes of a file: an ONNX file is one protocol buffer, which holds at most 2 GiB."""
 
 Turns = tuple[str, str]
-"""By what rotary positions turn queries and keys: cosines and signed sines, (time, head_dim) each."""
+"""The cosines and signed sines by which rotary positions rotate queries and keys, (time, head_dim) each."""
 
 
 def refusals(model: Transformer, precision: str, longest: int) -> Iterator[Problem]:
-    """What of a model ONNX has no form for: every part has one, but a file is not endless."""
+    """Yield the files that would be larger than ONNX allows; every part of the model can be written."""
     for name, size in weight_bytes(model, precision, longest).items():
         if size > LARGEST_FILE:
             yield Problem(f"the weights of {name}", f"take {size:,} bytes; an ONNX file holds at most {LARGEST_FILE:,}")
 
 
 def weight_bytes(model: Transformer, precision: str, longest: int) -> dict[str, int]:
-    """Of the weights that each file will hold; those of both sides of a model may be the same and stand in both.
+    """Return the bytes of weights in each file. Weights that are tied between the two sides are in both files.
 
     Tables of positions are stored in fp32 and have `longest` rows.
     """
@@ -84,7 +83,7 @@ def write_onnx(model: Transformer, folder: Path, precision: str, longest: int) -
 
 
 def encoder_graph(graph: "Graph", model: Transformer, longest: int) -> None:
-    """All of Transformer.encode, and the keys and values that every decoder layer will look at."""
+    """Write Transformer.encode, and the source's keys and values for every decoder layer."""
     tokens = graph.input("tokens", np.int64, "sentences", "source")
     mask = graph.op("Not", graph.op("Equal", tokens, graph.integers(model.padding_id)))
     graph.output(mask, "source_mask", np.bool_, "sentences", "source")
@@ -102,7 +101,7 @@ def encoder_graph(graph: "Graph", model: Transformer, longest: int) -> None:
     memory = graph.norm(x, model.encoder_norm)
     for number, layer in enumerate(cast("list[DecoderLayer]", list(model.decoder))):
         attention = layer.cross_attention
-        both = graph.linear(memory, attention.key_value.weight, attention.key_value.bias)
+        both = graph.linear(memory, attention.key_value)
         key, value = (graph.heads(part, attention) for part in graph.split(both, 2))
         heads, width = attention.num_heads, head_dim(attention)
         graph.output(graph.upright(key), f"source_key_{number}", np.float32, "sentences", heads, width, "source")
@@ -119,21 +118,18 @@ def encoder_layer(
         attended = graph.attend(query, graph.upright(key), value, mask, head_dim(layer.attention))
         return graph.joined(attended, layer.attention, 0, 0, config.model_dim)
 
-    def feed_forward(y: str) -> str:
-        return graph.feed_forward(y, layer.feed_forward, config.activation)
-
     x = graph.residual(x, layer.attention_residual, self_attention)
-    return graph.residual(x, layer.feed_forward_residual, feed_forward)
+    return graph.feed_forward(x, layer, config.activation)
 
 
 def step_graph(graph: "Graph", model: Transformer, longest: int) -> None:
-    """TransformerState.step: one new position a row, the rows of a sentence side by side where they look at it."""
+    """Write TransformerState.step: one new position for each row, (sentences, rows_per_sentence) in cross-attention."""
     given = graph.input("tokens", np.int64, "sentences", "rows_per_sentence")
     tokens = graph.op("Reshape", given, graph.integers(-1, 1))  # (rows, 1)
     mask = graph.input("source_mask", np.bool_, "sentences", "source")
     mask = graph.op("Unsqueeze", mask, graph.integers(1, 2))
     model_dim = graph.integers(model.config.model_dim)
-    beside = graph.op("Concat", graph.op("Shape", given), model_dim, attributes={"axis": 0})
+    row_shape = graph.op("Concat", graph.op("Shape", given), model_dim, attributes={"axis": 0})
     place = graph.op("Shape", "key_0", attributes={"start": 3})  # how many tokens there are already
 
     def newest(table: Tensor) -> str:
@@ -143,9 +139,9 @@ def step_graph(graph: "Graph", model: Transformer, longest: int) -> None:
     layers = cast("list[DecoderLayer]", list(model.decoder))
     turns = rotary_tables(layers[0].self_attention, longest, newest)
     for number, layer in enumerate(layers):
-        x = decoder_layer(graph, x, layer, number, beside, mask, turns, model.config)
+        x = decoder_layer(graph, x, layer, number, row_shape, mask, turns, model.config)
     x = graph.op("Reshape", graph.norm(x, model.decoder_norm), graph.integers(-1, model.config.model_dim))
-    log_probs = graph.op("LogSoftmax", graph.logits(x, model.output), attributes={"axis": -1})
+    log_probs = graph.op("LogSoftmax", graph.linear(x, model.output), attributes={"axis": -1})
     graph.output(log_probs, "log_probs", np.float32, "rows", model.output.out_features)
 
 
@@ -154,12 +150,12 @@ def decoder_layer(
     x: str,
     layer: DecoderLayer,
     number: int,
-    beside: str,
+    row_shape: str,
     mask: str,
     turns: Turns | None,
     config: TransformerConfig,
 ) -> str:
-    """DecoderLayer.step; `beside` is the shape (sentences, rows_per_sentence, model)."""
+    """DecoderLayer.step; `row_shape` is (sentences, rows_per_sentence, model)."""
     heads, width = layer.self_attention.num_heads, head_dim(layer.self_attention)
     written_key = graph.input(f"key_{number}", np.float32, "rows", heads, width, "time")
     written_value = graph.input(f"value_{number}", np.float32, "rows", heads, "time", width)
@@ -177,17 +173,14 @@ def decoder_layer(
 
     def cross_attention(y: str) -> str:
         attention = layer.cross_attention
-        query = graph.linear(y, attention.query.weight, attention.query.bias)
-        query = graph.heads(graph.op("Reshape", query, beside), attention)
+        query = graph.linear(y, attention.query)
+        query = graph.heads(graph.op("Reshape", query, row_shape), attention)
         attended = graph.attend(query, source_key, source_value, mask, width)
         return graph.joined(attended, attention, -1, 1, config.model_dim)
 
-    def feed_forward(y: str) -> str:
-        return graph.feed_forward(y, layer.feed_forward, config.activation)
-
     x = graph.residual(x, layer.self_attention_residual, self_attention)
     x = graph.residual(x, layer.cross_attention_residual, cross_attention)
-    return graph.residual(x, layer.feed_forward_residual, feed_forward)
+    return graph.feed_forward(x, layer, config.activation)
 
 
 def embedded(
@@ -198,7 +191,7 @@ def embedded(
     longest: int,
     part: Callable[[Tensor], str],
 ) -> str:
-    """Embeddings, scaled, and what is added for their places; `part` takes rows of a table of all places."""
+    """Scaled embeddings plus positions; `part` selects rows of the table of all positions."""
     x = graph.op("Mul", graph.rows_of(embedding.weight, tokens), graph.number(embedding.scale))
     if positions is None:
         return x
@@ -207,7 +200,7 @@ def embedded(
 
 
 def rotary_tables(attention: MultiHeadAttention, longest: int, part: Callable[[Tensor], str]) -> Turns | None:
-    """What every layer's queries and keys are turned by, where positions are rotary."""
+    """The rotations of queries and keys in every layer; None unless positions are rotary."""
     if attention.rotary is None:
         return None
     cosine, sine = rotations(longest, head_dim(attention))
@@ -219,7 +212,7 @@ def head_dim(attention: MultiHeadAttention) -> int:
 
 
 class Graph:
-    """Nodes in the order in which they are computed. Every method adds some and returns the name of the result."""
+    """Nodes in the order of computation. Every method adds some and returns the name of the result."""
 
     def __init__(self, onnx: Any, *, is_int8: bool) -> None:
         self.onnx = onnx
@@ -231,7 +224,7 @@ class Graph:
         self.outputs: list[Any] = []
 
     def serialized(self, vocab_size: int) -> bytes:
-        """The file, after ONNX's own check."""
+        """Return the file, checked by ONNX."""
         helper = self.onnx.helper
         graph = helper.make_graph(self.nodes, "weft", self.inputs, self.outputs, list(self.stored.values()))
         opsets = [helper.make_opsetid("", OPSET)]
@@ -256,7 +249,7 @@ class Graph:
         return self.ops(kind, *inputs, results=1, attributes=attributes)[0]
 
     def ops(self, kind: str, *inputs: str, results: int, attributes: dict[str, Any] | None = None) -> list[str]:
-        """For an operator of several results."""
+        """Add an operator with several results."""
         names = [f"{kind}_{len(self.nodes)}_{number}" for number in range(results)]
         self.nodes.append(self.onnx.helper.make_node(kind, inputs, names, **(attributes or {})))
         return names
@@ -276,7 +269,7 @@ class Graph:
         return self.constant(tensor.detach().float().cpu().contiguous().numpy())
 
     def matrix(self, weight: Tensor) -> tuple[str, str | None]:
-        """A matrix (rows, columns), stored once however often it is used, and in int8 the scales (rows, 1)."""
+        """A matrix (rows, columns), stored once, and in int8 the scales (rows, 1)."""
         if weight not in self.matrices:  # a dict compares tensors as objects
             if self.is_int8:
                 rounded, scale = in_8_bits(weight)
@@ -293,16 +286,16 @@ class Graph:
             return self.op("MatMul", x, turned)
         rounded, step, zero = self.rounded(x)
         product = self.op("MatMulInteger", rounded, turned, *(self.constant(np.array(z, np.uint8)) for z in (0, 128)))
-        # The product takes the zero of x for 0, which adds `zero` to every x: so many sums of a row of W too much.
+        # The product counts `zero` too much in every x, which adds `zero` times the sum of a row of W.
         sums = self.tensor((in_8_bits(weight)[0].float() - 128).sum(1))
         exact = self.op("Sub", self.float_of(product), self.op("Mul", zero, sums))
         by_row = self.op("Reshape", scale, self.integers(-1))
         return self.op("Mul", exact, self.op("Mul", by_row, step))
 
     def rounded(self, x: str) -> tuple[str, str, str]:
-        """x in 8 unsigned bits, with the step between two of them and the one that means 0, of each row.
+        """Quantize x to unsigned 8 bits; return it with the step and the zero point of each row.
 
-        With one step for all rows (DynamicQuantizeLinear) a sentence would be answered otherwise beside another one.
+        With one step for all rows (DynamicQuantizeLinear) a translation would depend on the other rows of its batch.
         """
         low = self.op("Min", self.op("ReduceMin", x, self.integers(-1)), self.number(0.0))
         high = self.op("Max", self.op("ReduceMax", x, self.integers(-1)), self.number(1e-12))
@@ -313,7 +306,7 @@ class Graph:
         return self.op("Cast", bounded, attributes={"to": self.onnx.TensorProto.UINT8}), step, zero
 
     def rows_of(self, weight: Tensor, tokens: str) -> str:
-        """The rows of a matrix that these tokens name."""
+        """The rows of a matrix for these tokens."""
         matrix, scale = self.matrix(weight)
         rows = self.op("Gather", matrix, tokens)
         if scale is None:
@@ -323,13 +316,9 @@ class Graph:
     def float_of(self, x: str) -> str:
         return self.op("Cast", x, attributes={"to": self.onnx.TensorProto.FLOAT})
 
-    def linear(self, x: str, weight: Tensor, bias: Tensor) -> str:
-        return self.op("Add", self.times(x, weight), self.tensor(bias))
-
-    def logits(self, x: str, output: nn.Linear) -> str:
-        if output.bias is None:
-            return self.times(x, output.weight)
-        return self.linear(x, output.weight, output.bias)
+    def linear(self, x: str, linear: nn.Linear) -> str:
+        product = self.times(x, linear.weight)
+        return product if linear.bias is None else self.op("Add", product, self.tensor(linear.bias))
 
     def norm(self, x: str, norm: nn.Module) -> str:
         if isinstance(norm, LayerNorm):
@@ -358,16 +347,19 @@ class Graph:
                 bend = self.op("Erf", self.op("Div", x, self.number(math.sqrt(2))))
                 return self.op("Mul", self.op("Mul", x, self.op("Add", bend, self.number(1.0))), self.number(0.5))
             case _:
-                raise ValueError(f"there is no activation {activation}")
+                raise ValueError(f"unknown activation {activation}")
 
-    def feed_forward(self, x: str, network: FeedForward, activation: str) -> str:
-        wide = self.linear(x, network.widen.weight, network.widen.bias)
-        if network.is_gated:
+    def feed_forward(self, x: str, layer: EncoderLayer | DecoderLayer, activation: str) -> str:
+        network = layer.feed_forward
+
+        def sublayer(y: str) -> str:
+            wide = self.linear(y, network.widen)
+            if not network.is_gated:
+                return self.linear(self.activate(wide, activation), network.narrow)
             value, gate = self.split(wide, 2)
-            inner = self.op("Mul", value, self.activate(gate, activation))
-        else:
-            inner = self.activate(wide, activation)
-        return self.linear(inner, network.narrow.weight, network.narrow.bias)
+            return self.linear(self.op("Mul", value, self.activate(gate, activation)), network.narrow)
+
+        return self.residual(x, layer.feed_forward_residual, sublayer)
 
     def heads(self, x: str, attention: MultiHeadAttention) -> str:
         """(batch, time, model) -> (batch, heads, time, head_dim)"""
@@ -390,13 +382,14 @@ class Graph:
         """(batch, heads, query, head_dim) -> `shape`, whose last dimension is the model's"""
         side_by_side = self.op("Transpose", attended, attributes={"perm": [0, 2, 1, 3]})
         flat = self.op("Reshape", side_by_side, self.integers(*shape))
-        return self.linear(flat, attention.output.weight, attention.output.bias)
+        return self.linear(flat, attention.output)
 
     def query_key_value(self, x: str, attention: MultiHeadAttention, turns: Turns | None) -> tuple[str, str, str]:
-        """Of self-attention, in one product; (batch, heads, time, head_dim) each"""
+        """Queries, keys and values of self-attention in one product, (batch, heads, time, head_dim) each."""
         weight = torch.cat([attention.query.weight, attention.key_value.weight])
         bias = torch.cat([attention.query.bias, attention.key_value.bias])
-        query, key, value = (self.heads(part, attention) for part in self.split(self.linear(x, weight, bias), 3))
+        product = self.op("Add", self.times(x, weight), self.tensor(bias))
+        query, key, value = (self.heads(part, attention) for part in self.split(product, 3))
         return self.rotated(query, turns), self.rotated(key, turns), value
 
     def rotated(self, x: str, turns: Turns | None) -> str:
@@ -415,10 +408,10 @@ class Graph:
 
 
 def in_8_bits(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """A matrix (rows, columns) in bytes, and the scale (rows, 1) of its rows.
+    """Quantize a matrix (rows, columns) to bytes; return it with the scale (rows, 1) of its rows.
 
-    The bytes are unsigned, 128 meaning 0: products of unsigned numbers are exact on every processor, those of signed by
-    unsigned ones saturate on some.
+    The bytes are unsigned, with 128 for 0: products of unsigned numbers are exact on every processor, those of signed
+    and unsigned ones saturate on some.
     """
     scale = weight.abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
     return ((weight / scale).round() + 128).to(torch.uint8), scale

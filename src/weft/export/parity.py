@@ -1,4 +1,4 @@
-"""Whether an exported model says what the model says: the same sentences through both, text against text."""
+"""Compares an exported model with the model: both translate the same sentences, and the texts are compared."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ METHODS = {
     "greedy": DecodingConfig(method="greedy"),
     "beam of 3": DecodingConfig(method="beam", beam_size=3, length_penalty="fixed", stopping="first-k"),
 }
-"""What every engine can do."""
+"""Searches that every engine can do."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far two translators agree with one search. `native` and `exported` are of the same sentences, in order."""
+    """The translations of the same sentences by two translators with one search."""
 
     method: str
     native: list[Translation]
@@ -31,7 +31,7 @@ class Agreement:
 
     @property
     def share(self) -> float:
-        """Of sentences with identical texts."""
+        """The share of sentences with identical texts."""
         return 1 - len(self.differing) / len(self.native)
 
     def summary(self) -> str:
@@ -43,7 +43,7 @@ class Agreement:
 def compare(
     native: Translator, exported: Translator, sources: Sequence[str], references: Sequence[Sequence[str]] = ()
 ) -> list[Agreement]:
-    """Both on all the sources, with each of METHODS and the lengths that the recipe allows.
+    """Translate all sources with both, by each of METHODS, with the lengths that the recipe allows.
 
     `references` are lists of one sentence for each source; without them nothing is scored.
     """
