@@ -1,7 +1,7 @@
-"""Heat maps: a table of numbers as shades -> one SVG string. Knows no attention and no words.
+"""Heat maps: a table of numbers as shades to one SVG string. Independent of what they show.
 
 Positive numbers are shades of one color, negative ones of another. Every cell that is not pale says its number, so
-that nobody has to read it from the shade.
+that it need not be read from the shade.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,14 +11,14 @@ from weft.figures.svg import escaped, fit, svg_figure, text_width, title_width
 
 ROW_HEIGHT = 24.0
 NARROWEST, WIDEST = 34.0, 110.0
-"""Pixels of a column; within these it is as wide as its name."""
+"""Least and greatest width of a column in pixels; between them it is as wide as its name."""
 LONGEST_NAME = 160.0
 TOP = 62.0
-"""Where the first row begins: below the title, the names of both sides and those of the columns."""
+"""Top of the first row, below the title, the names of both sides and those of the columns."""
 DARKEST = 0.55
-"""Opacity of the color in a cell of the largest number: ink can be read on it, by day and by night."""
+"""Opacity of the cell with the largest number, at which text is legible in light and dark mode."""
 MOST_TIPS = 4000
-"""Up to so many cells, each tells on hovering what it is; more would make the file heavy."""
+"""Up to this number of cells, each has a tooltip; more would make the file heavy."""
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import Literal
 from weft.figures.svg import escaped, fit, svg_figure, text_width, title_width
 
 Look = Literal["main", "end", "plain", "faint"]
-"""The main branch, an end that counts, what was gone on with, and what was given up."""
+"""The main branch, a finished end, a branch that was continued, and one that was dropped."""
 
 ORDER: tuple[Look, ...] = ("faint", "plain", "end", "main")
-"""What is drawn first may be crossed by what is drawn later."""
+"""Drawing order: later looks are drawn over earlier ones."""
 
 ROW_HEIGHT = 24.0
 TOP = 32.0
@@ -26,13 +26,13 @@ PADDING = 6.0
 
 @dataclass(frozen=True)
 class Branch:
-    """A place in the tree; `parent` is the number of a branch that stands before it, None at the root."""
+    """A node of the tree; `parent` is the index of an earlier branch, None at the root."""
 
     name: str
     parent: int | None
     look: Look
     tip: str = ""
-    """What it tells on hovering."""
+    """Its tooltip."""
 
 
 def step_tree(branches: Sequence[Branch], *, title: str) -> str:

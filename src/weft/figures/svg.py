@@ -1,4 +1,4 @@
-"""What every figure is made of: the frame of an SVG with its style in it, and text that is safe and fits."""
+"""The frame of an SVG with its style, and text that is escaped and fits."""
 
 import re
 import unicodedata
@@ -12,7 +12,7 @@ from weft.figures.theme import STYLE
 def svg_figure(
     title: str, description: str, body: Sequence[str], width: float, height: float, *, shrinks: bool = True
 ) -> str:
-    """An SVG string that stands inline in HTML or alone in a file, `width` by `height` pixels.
+    """Return an SVG string that works inline in HTML and alone in a file, `width` by `height` pixels.
 
     Screen readers get title and description; no id is needed for it, so equal figures may stand on one page. It shrinks
     with its container unless that would make it illegible.
@@ -29,17 +29,17 @@ def svg_figure(
 
 
 def text_width(text: str) -> float:
-    """About how many pixels the text takes at 12 px, measured without a font: full-width characters take a whole em."""
+    """Estimate the width in pixels at 12 px, without a font: full-width characters take a whole em."""
     return sum(12.0 if unicodedata.east_asian_width(letter) in "WF" else 6.8 for letter in text)
 
 
 def title_width(title: str) -> float:
-    """As text_width, of a title, which is bold and of 14 px; in some fonts bold letters are an eighth wider."""
+    """Estimate the width of a title, which is bold and 14 px high; in some fonts bold is an eighth wider."""
     return text_width(title) * 14 / 12 * 1.12
 
 
 def fit(text: str, width: float) -> str:
-    """The text, or as much of its beginning as these pixels hold."""
+    """Return the text, cut with an ellipsis if it is wider than `width` pixels."""
     if text_width(text) <= width:
         return text
     room = width - text_width("…")
@@ -48,7 +48,7 @@ def fit(text: str, width: float) -> str:
 
 
 def escaped(text: str) -> str:
-    """For XML, and without the characters that XML forbids."""
+    """Escape text for XML and replace the characters that XML forbids."""
     return escape(FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text))
 
 

@@ -8,7 +8,7 @@ from html import escape
 
 
 def signed(number: float, decimals: int) -> str:
-    """With its sign; what is too small to be shown is no -0.00."""
+    """Format a number with its sign, but never as -0.00."""
     return f"{round(number, decimals) + 0.0:+.{decimals}f}"
 
 
@@ -20,12 +20,12 @@ class Table:
     header: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     notes: Sequence[str] = ()
-    """What stands below the table: signatures, what was left out and why."""
+    """Lines below the table: signatures, and what was left out and why."""
     texts: frozenset[int] = field(default=frozenset({0}))
-    """The columns of text, set flush left; the others hold figures, set flush right."""
+    """Columns of text, aligned left; the others are numbers, aligned right."""
 
     def text(self) -> str:
-        """For a terminal, with the columns aligned; Han characters take two places there."""
+        """Format for a terminal, with aligned columns; Han characters are two columns wide there."""
         cells = [self.header, *self.rows]
         widths = [max(width_of(row[column]) for row in cells) for column in range(len(self.header))]
         lines = [
@@ -38,7 +38,7 @@ class Table:
         return "\n".join([*([self.title] if self.title else []), *lines, *self.notes])
 
     def markdown(self) -> str:
-        """A heading, a table and its notes in GitHub's Markdown."""
+        """Format as a heading, a table and its notes in GitHub's Markdown."""
         rules = ["---" if column in self.texts else "---:" for column in range(len(self.header))]
         rows = [[in_markdown(cell) for cell in row] for row in (self.header, *self.rows)]
         lines = [f"| {' | '.join(row)} |" for row in (rows[0], rules, *rows[1:])]
@@ -48,7 +48,7 @@ class Table:
         )
 
     def latex(self) -> str:
-        """A `table` that needs the package booktabs, and for Han characters XeLaTeX or LuaLaTeX with a CJK font."""
+        """Format as a `table` for booktabs; Han characters need XeLaTeX or LuaLaTeX with a CJK font."""
         columns = "".join("l" if column in self.texts else "r" for column in range(len(self.header)))
         cells = [
             [in_latex(cell if column in self.texts else MINUS.sub("−", cell)) for column, cell in enumerate(row)]
@@ -94,7 +94,7 @@ class Table:
 
 
 def width_of(text: str) -> int:
-    """The places that a text takes in a terminal."""
+    """The columns that a text takes in a terminal."""
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
@@ -104,7 +104,7 @@ def padded(text: str, width: int, is_left: bool) -> str:
 
 
 def in_markdown(text: str) -> str:
-    r"""With what Markdown would take for markup escaped; a table's cell ends at any bar, even one within `code`."""
+    r"""Escape Markdown syntax. A cell of a table ends at any bar, even one within `code`."""
     return MARKUP.sub(r"\\\g<0>", " ".join(text.splitlines()))
 
 
@@ -112,7 +112,7 @@ MARKUP = re.compile(r"[\\`*_<>|\[\]~$]|&(?=[#\w])")
 
 
 def in_latex(text: str) -> str:
-    """With commands and what would become another sign escaped, such as the hyphens of --train, else a dash."""
+    """Escape LaTeX commands and ligatures, such as the hyphens of --train, which would become a dash."""
     escaped = "".join(LATEX.get(character, character) for character in " ".join(text.splitlines()))
     return re.sub("-(?=-)", "-{}", escaped)
 
@@ -130,4 +130,4 @@ LATEX = {
 }
 
 MINUS = re.compile(r"(?<!\w)-(?=\d)")
-"""The hyphen of a figure; that of a name such as zh-2 follows a letter."""
+"""The hyphen of a number; that of a name such as zh-2 follows a letter."""

@@ -1,13 +1,13 @@
-"""A foreign Transformer becomes a model of weft's: every number finds its place, or the model is refused.
+"""Converts a foreign Transformer to a model of weft: every weight is used, or the model is refused.
 
-What weft has no option for and need not have goes into the weights:
+Differences for which weft has no option are put into the weights:
 
-    order of dimensions     Marian's vectors hold all sines of a position and then all cosines, in weft's they take
-                            turns. Whatever reads or writes these vectors, norms among it, is permuted alike
+    order of dimensions     Marian's vectors hold all sines of a position and then all cosines; in weft's they
+                            alternate. All weights that read or write these vectors, norms too, are permuted
     unscaled embeddings     weft multiplies by sqrt(model_dim); the matrix is divided by it, and where it is the output
                             too, the last norm before the output is multiplied in turn
-    first token             its row becomes that of <s>, whatever begins a translation there
-    what is never written   has a bias that takes its probability to 0
+    first token             the row of the token that begins a translation there becomes that of <s>
+    forbidden tokens        get a bias with which their probability is 0
 """
 
 import math
@@ -33,7 +33,7 @@ from weft.text.kinds import read_tokenizer
 from weft.text.vocabulary import PADDING_ID, SPECIAL_PIECES
 
 NEVER = -1000.0
-"""The bias of what is never written: e to this is 0 in fp32, and fp16 can hold it."""
+"""The bias of tokens that are never written: exp of it is 0 in fp32, and fp16 can represent it."""
 UNKNOWN_DATA = "unknown to weft"
 """Path in the recipe for the unknown files that a model was trained on."""
 MATRICES = ("source_embedding.weight", "target_embedding.weight", "output.weight")
@@ -41,7 +41,7 @@ POSITIONS_COMPARED = 512
 
 
 def convert(foreign: Foreign, folder: Path, languages: tuple[str, str]) -> TranslationModel:
-    """The model, on the CPU; raises ModelError with everything that has no place in weft or does not fit together."""
+    """Return the model, on the CPU. Raises ModelError with everything that does not fit weft or itself."""
     problems: list[Problem] = []
     models = {side: sentencepiece_of(vocabulary, problems) for side, vocabulary in sides(foreign).items()}
     shape = shape_of(foreign, problems)
@@ -199,7 +199,7 @@ def is_sinusoidal(table: Tensor, model_dim: int, order: Int[Tensor, " model"] | 
 def arranged(
     foreign: Foreign, models: Mapping[str, Any], *, is_shared: bool
 ) -> tuple[Any, dict[str, Arrangement], dict[str, bytes]]:
-    """The kind of the SentencePiece models, and of each side the order of the pieces and its model's new file.
+    """Return the kind of the SentencePiece models, and for each side the order of the pieces and the new model file.
 
     Raises ValueError where the pieces cannot be put so.
     """

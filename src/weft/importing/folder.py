@@ -23,7 +23,7 @@ READERS: dict[str, Callable[[Path], Foreign]] = {
     "config.json": read_marian,
     "decoder.yml": read_marian_npz,
 }
-"""The file that a format is known by -> what reads it."""
+"""The file by which a format is recognized -> its reader."""
 LICENSE_LINE = re.compile(r"license: *['\"]?([A-Za-z0-9][A-Za-z0-9 .+-]{0,60}?)['\"]? *")
 
 
@@ -40,8 +40,8 @@ def import_model(
 
     `source` and `target` are the languages, where the folder does not tell or tells otherwise; overrides are
     "KEY=VALUE" of what can be set of a finished model. Raises ModelError with everything that is wrong with the folder
-    or that weft has no form for, before anything is written; UsageError where the folder is none of a known format, its
-    languages are unknown, or `output` is there already.
+    or that weft cannot represent, before anything is written; UsageError if the format or the languages of the
+    folder are unknown, or `output` exists.
     """
     refuse_existing_folder(output)
     foreign = reader_of(folder)(folder)
@@ -72,7 +72,7 @@ def reader_of(folder: Path) -> Callable[[Path], Foreign]:
 
 
 LANGUAGE = re.compile(r"[A-Za-z]{1,16}(?:[-_+][A-Za-z0-9]{1,16}){0,8}")
-"""A code, such as zh, zh_CN, cmn-Hans."""
+"""A language code, such as zh, zh_CN, cmn-Hans."""
 
 
 def languages_of(foreign: Foreign, source: str | None, target: str | None) -> tuple[str, str]:
@@ -101,7 +101,7 @@ def summary(model: TranslationModel, foreign: Foreign) -> str:
 
 
 def card(model: TranslationModel, foreign: Foreign, folder: Path) -> str:
-    """The README.md of the model folder: what was imported, from which files, under which license."""
+    """Return the README.md of the model folder: what was imported, from which files, under which license."""
     recipe, license_name = model.recipe, stated_license(folder)
     source, target = recipe.data.source, recipe.data.target
     shape = recipe.model
@@ -136,7 +136,7 @@ def card(model: TranslationModel, foreign: Foreign, folder: Path) -> str:
 
 
 def stated_license(folder: Path) -> str | None:
-    """What the header of the folder's README.md calls its license."""
+    """Return the license that the header of the folder's README.md states."""
     if next(file_problems(folder, "README.md", LARGEST_SETTINGS), None) is not None:
         return None
     lines = (folder / "README.md").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -48,7 +48,7 @@ class Foreign:
     """A Transformer that another system has written."""
 
     framework: str
-    """For people to read."""
+    """Its name, for people."""
     languages: tuple[str | None, str | None]
     """Codes of the source and the target, if the folder states them."""
     settings: Mapping[str, Any]

@@ -42,7 +42,7 @@ DECODER = "decoder.yml"
 SETTINGS = "special:model.yml"
 END, UNKNOWN = "</s>", "<unk>"
 PADDING = "<pad>"
-"""A token that is added, of zeros: what begins a translation."""
+"""A token that is added with an embedding of zeros; it begins a translation."""
 ACTIVATIONS = {"relu": "relu", "swish": "silu"}
 """Names in Marian of the activations that weft has; its gelu is another function."""
 NORM_EPSILON = 1e-6

@@ -25,7 +25,7 @@ LONGEST_NUMBER = 100
 LARGEST_SETTINGS, LARGEST_VOCABULARY, LARGEST_WEIGHTS = 1 << 20, 64 << 20, 8 << 30
 """Bytes of a file of each sort."""
 MOST_GROWTH = 100
-"""How many times its packed size an archive of arrays may take."""
+"""Greatest ratio of the unpacked to the packed size of an archive."""
 
 PLAIN = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool}
 """Types of tensors that are read; weights must be floating point."""
@@ -68,7 +68,7 @@ def read_text(folder: Path, name: str) -> str:
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
-    """A JSON file that holds an object."""
+    """Read a JSON file that holds an object."""
     with reporting_read_errors(folder, name):
         found = json.loads((folder / name).read_text(encoding="utf-8"))
         if not isinstance(found, dict):
@@ -77,7 +77,7 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
 
 
 def read_yaml(folder: Path, name: str) -> dict[str, Any]:
-    """A YAML file that holds a mapping; raises MissingExtraError without PyYAML."""
+    """Read a YAML file that holds a mapping. Raises MissingExtraError without PyYAML."""
     return parse_yaml(folder, name, read_text(folder, name))
 
 
@@ -112,7 +112,7 @@ def parse_yaml(folder: Path, name: str, text: str, *, only_text: bool = False) -
 
 
 def read_torch(folder: Path, name: str) -> dict[str, Any]:
-    """A dictionary that PyTorch has written, of tensors and plain values; tensors are read when they are used."""
+    """Read a dictionary of tensors and plain values that PyTorch has written; tensors are mapped into memory."""
     path = folder / name
     with reporting_read_errors(folder, name):
         is_zip = zipfile.is_zipfile(path)
@@ -156,7 +156,7 @@ def oddities(name: str, tensor: Tensor) -> Iterator[Problem]:
 
 
 def read_npz(folder: Path, name: str) -> dict[str, np.ndarray]:
-    """The arrays of a NumPy archive, of numbers in the order of bytes of this machine."""
+    """Read the arrays of a NumPy archive, of numbers in the byte order of this machine."""
     with reporting_read_errors(folder, name):
         refuse_growth(folder / name)
         with np.load(folder / name, allow_pickle=False) as archive:

@@ -65,7 +65,7 @@ def kind_of(model: Any) -> Literal["unigram", "bpe"]:
 
 
 def arrange(vocabulary: ForeignVocabulary, models: Sequence[Any], never: Iterable[int]) -> Arrangement:
-    """The pieces of the vocabulary and of these SentencePiece models in weft's order.
+    """Put the pieces of the vocabulary and of these SentencePiece models in weft's order.
 
     Raises ValueError where two tokens would get one name.
     """
@@ -88,14 +88,14 @@ def arrange(vocabulary: ForeignVocabulary, models: Sequence[Any], never: Iterabl
 
 
 def piece_of(token: str) -> str:
-    """What weft calls a token that is none of the four special ones: a tag is <name> instead of >>name<<."""
+    """Return weft's name of a token that is not special: a tag is <name> instead of >>name<<."""
     if tag := LANGUAGE_TAG.fullmatch(token):
         token = f"<{tag[1]}>"
     return f"{token[:-1]}_>" if token in SPECIAL_PIECES else token
 
 
 def rewritten(model: Any, vocabulary: ForeignVocabulary, arrangement: Arrangement) -> bytes:
-    """The SentencePiece model with the arrangement's pieces.
+    """Write the SentencePiece model with the arrangement's pieces.
 
     Raises ValueError where that would cut text otherwise: BPE also merges by way of unused pieces.
     """

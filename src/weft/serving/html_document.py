@@ -1,8 +1,8 @@
-"""HTML as texts to translate and the same HTML again: every tag as it was and in its place among the others.
+"""Reads HTML: its texts are translated, and every tag stays as it is and in its order.
 
-The page is cut into tags, comments and text without being mended, so what is no text comes out byte for byte. What is
-translated is written as text again: no character of a translation can begin a tag. Code, scripts, styles and elements
-with translate="no" are not looked into.
+The page is cut into tags, comments and text without repairing it, so everything but text stays byte for byte. A
+translation is escaped: no character of it can begin a tag. Code, scripts, styles and elements with translate="no" are
+not translated.
 """
 
 import html
@@ -17,25 +17,25 @@ from weft.text.markup import BLOCK_NAMES, VOID
 RAW = frozenset(
     ("script", "style", "xmp", "iframe", "noembed", "noframes", "noscript", "textarea", "title", "plaintext")
 )
-"""Elements in which no tag begins but the one that closes them."""
+"""Elements whose content is text up to their own end tag."""
 OPAQUE = RAW - {"title"} | {"template", "object", "svg", "math", "pre", "code", "kbd", "samp", "var"}
-"""Elements that are not looked into."""
+"""Elements whose content is not translated."""
 READ_AS_WORDS = frozenset(("code", "kbd", "samp", "var", "math", "svg", "img"))
-"""Elements that stand in a sentence like a word of it."""
+"""Elements that act like a word of the sentence."""
 FOREIGN = frozenset(("svg", "math"))
-"""Elements of other languages than HTML, which may end where they begin: <svg/>."""
+"""Elements of other languages than HTML, which may be self-closing: <svg/>."""
 BLOCKS = re.compile(BLOCK_NAMES)
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A piece of the page: a tag with its name, text, or anything else, which stays as it is."""
+    """A piece of the page: a tag with its name, text, or anything else, which stays unchanged."""
 
     raw: str
     kind: Literal["begin", "end", "text", "other"]
     name: str = ""
     is_opaque: bool = False
-    """Whether nothing up to the tag that closes this one is looked into."""
+    """Whether the content up to the matching end tag is not translated."""
 
 
 def read_html(page: str) -> Document:
@@ -82,7 +82,7 @@ def role_of(piece: Slice) -> Literal["begin", "end", "word", "point"]:
 
 
 def runs_of(slices: Sequence[Slice]) -> list[list[Slice]]:
-    """What is translated together: text with the tags in it, between two blocks; each block tag is alone."""
+    """Group pieces that are translated together: text with its tags between two blocks. Each block tag is alone."""
     runs: list[list[Slice]] = [[]]
     for piece in with_opaque_whole(slices):
         is_declaration = piece.raw.startswith(("<!", "<?")) and not is_comment(piece)
@@ -99,8 +99,8 @@ def runs_of(slices: Sequence[Slice]) -> list[list[Slice]]:
 
 
 def without_comments_around(run: Sequence[Slice]) -> tuple[list[Slice], list[Slice], list[Slice]]:
-    """The comments and the blank space before the words of a run, the run, and those behind it: within a sentence a
-    comment is a point of it, and elsewhere nothing of the text."""
+    """Split a run into the comments and white space before its words, the words, and those after. A comment within a
+    sentence belongs to its text."""
     matters = [index for index, piece in enumerate(run) if not (is_comment(piece) or piece.raw.isspace())]
     first, last = (matters[0], matters[-1] + 1) if matters else (len(run), len(run))
     return list(run[:first]), list(run[first:last]), list(run[last:])
@@ -111,7 +111,7 @@ def is_comment(piece: Slice) -> bool:
 
 
 def with_opaque_whole(slices: Sequence[Slice]) -> Iterator[Slice]:
-    """The pieces, those of an opaque element as one; one that is not closed goes on to the end."""
+    """Join the pieces of each opaque element into one, up to the end of the page if it is not closed."""
     each = iter(slices)
     for first in each:
         if not first.is_opaque:
@@ -136,7 +136,7 @@ ATTRIBUTE = re.compile(
 
 
 def slices_of(page: str) -> list[Slice]:
-    """The page in pieces; joined, they are the page."""
+    """Cut the page into pieces; joined, they are the page."""
     slices: list[Slice] = []
     begin = 0
     while begin < len(page):
@@ -152,7 +152,7 @@ def slices_of(page: str) -> list[Slice]:
 
 
 def slice_at(page: str, begin: int) -> Slice:
-    """The piece that begins here; what never ends goes on to the end of the page."""
+    """Return the piece that begins here; an unclosed one extends to the end of the page."""
     if page.startswith("<!--", begin):
         end = page.find("-->", begin + 2)  # also <!-->
         return Slice(page[begin : end + 3] if end >= 0 else page[begin:], "other")

@@ -59,7 +59,7 @@ def parts_of(lines: Sequence[tuple[str, str]]) -> Iterator[str | Inline]:
     # A link is looked for again from within each that could hold it: 40,000 times "![a](" took four times as long.
     cached: Any = SimpleNamespace(**{**vars(helpers), "parseLinkDestination": lru_cache(parseLinkDestination)})
     parser.helpers = cached
-    parser.enable("table").use(footnote_plugin, inline=False, move_to_end=False)
+    parser.enable("table").disable("linkify").use(footnote_plugin, inline=False, move_to_end=False)
     parser.inline.ruler.at("footnote_ref", note)  # its own takes the square of the number of unfinished notes
     parser.core.ruler.enableOnly(["normalize", "block"])
     env: dict[str, Any] = {"references": {}}
@@ -181,7 +181,7 @@ def between_breaks(items: Sequence[str | Original | Break]) -> Iterator[str | In
 def items_of(
     source: str, breaks: Sequence[str], parser: MarkdownIt, env: dict[str, Any]
 ) -> list[str | Original | Break]:
-    """Cut a text into words and syntax; `breaks` are what is written for the ends of its lines where they are kept."""
+    """Cut a text into words and syntax; `breaks` are what is written at the ends of its lines that are kept."""
     items: list[str | Original | Break] = []
     place, counted, line, words, depth = 0, 0, 0, "", 0
     for token in parser.inline.parse(source, parser, env, []):
@@ -219,7 +219,7 @@ WORDS = ("code_inline", "image", "footnote_ref")
 
 
 def kind_of(token: Token) -> Literal["begin", "end", "word", "break"] | None:
-    """What a token is within a text; None if it is part of the text."""
+    """Return what a token is within a text; None if it is part of the text."""
     if not token.meta or token.type == "text":
         return None
     if token.type in WORDS or token.markup == "autolink" or token.info == "escape":
@@ -251,10 +251,13 @@ class SpanParser(ParserInline):
         is_deep = state.level >= state.md.options["maxNesting"]
         while state.pos < state.posMax:
             begin, known = state.pos, len(state.tokens)
-            if is_deep or not any(rule(state, False) for rule in rules):
+            for rule in () if is_deep else rules:
+                if rule(state, False):
+                    break
+            else:
                 state.append_pending(state.src[begin])
                 state.pos += 1
-            elif len(state.tokens) > known:
+            if len(state.tokens) > known:
                 set_places(state, begin, state.tokens[known:])
         if state.pending:
             state.pushPending()
