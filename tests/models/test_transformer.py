@@ -592,7 +592,7 @@ def test_a_toy_task_is_learned(choices):
         logits, expected = model(source, target[:, :-1]), target[:, 1:]
         loss = cross_entropy(logits[expected != PADDING_ID], expected[expected != PADDING_ID], 0.0)
         optimizer.zero_grad()
-        (loss.total / loss.tokens).backward()
+        (loss.total / loss.count).backward()
         optimizer.step()
 
     source, target = toy_batch(dice, 300, lambda symbols: sum(symbols) % 4 == 0)

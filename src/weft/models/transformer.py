@@ -25,7 +25,6 @@ from weft.config import FieldProblem, FieldProblems
 from weft.layers.attention import MultiHeadAttention
 from weft.layers.dropout import Dropout
 from weft.layers.embedding import TokenEmbedding
-from weft.layers.fast.packed_linear import PackedLinear
 from weft.layers.feed_forward import GATES, FeedForward
 from weft.layers.initialization import draw_normal
 from weft.layers.linear import Linear
@@ -36,13 +35,7 @@ from weft.layers.residual import Residual
 from weft.models.contract import ModelSettings
 from weft.models.cost import multiply_adds
 from weft.models.stepping import LayerState, TransformerState
-from weft.models.transformer_session import (
-    PackedDecoderLayer,
-    PackedEmbedding,
-    PackedEncoderLayer,
-    PackedTransformer,
-    TransformerSession,
-)
+from weft.models.transformer_session import PackedTransformer, TransformerSession
 
 LEAST_WIDTH, MOST_WIDTH = 8, 8192
 MOST_HEADS = 256
@@ -191,10 +184,6 @@ class EncoderLayer(nn.Module):
         x = self.attention_residual(x, lambda y: self.attention(y, y, source_mask))
         return self.feed_forward_residual(x, self.feed_forward)
 
-    def pack(self, dtype: torch.dtype) -> PackedEncoderLayer:
-        sublayers = (self.attention, self.attention_residual, self.feed_forward, self.feed_forward_residual)
-        return PackedEncoderLayer.of(*sublayers, dtype)
-
 
 class DecoderLayer(nn.Module):
     """Self-attention over the target so far, attention over the source, then feed-forward."""
@@ -224,14 +213,6 @@ class DecoderLayer(nn.Module):
         x = self.self_attention_residual(x, lambda y: self.self_attention.step(y, state.cache))
         x = self.cross_attention_residual(x, lambda y: state.attend_to_source(self.cross_attention, y))
         return self.feed_forward_residual(x, self.feed_forward)
-
-    def pack(self, dtype: torch.dtype) -> PackedDecoderLayer:
-        return PackedDecoderLayer.of(
-            *(self.self_attention, self.self_attention_residual),
-            *(self.cross_attention, self.cross_attention_residual),
-            *(self.feed_forward, self.feed_forward_residual),
-            dtype,
-        )
 
 
 def attention(config: TransformerConfig, *, rotary: bool) -> MultiHeadAttention:
@@ -351,7 +332,7 @@ class Transformer(nn.Module):
         """Encode the source once and be ready to write `rows_per_sentence` hypotheses for each sentence."""
         packed = self.packed  # read once: another thread may replace it
         if packed is None or packed.dtype != self.compute_dtype:
-            self.packed = packed = self._pack()
+            self.packed = packed = PackedTransformer.of(self, self.compute_dtype)
         return TransformerSession(packed, source, rows_per_sentence)
 
     def start_plain(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> TransformerState:
@@ -371,23 +352,6 @@ class Transformer(nn.Module):
         nor hooks, nor a `forward` that was replaced.
         """
         self.packed = None
-
-    @torch.inference_mode(False)  # what is made in inference mode serves nowhere else
-    @torch.no_grad()
-    def _pack(self) -> PackedTransformer:
-        dtype, decoder = self.compute_dtype, cast("list[DecoderLayer]", list(self.decoder))
-        return PackedTransformer(
-            dtype=dtype,
-            padding_id=self.padding_id,
-            embed_source=PackedEmbedding(self.source_embedding, self.source_positions, dtype),
-            embed_target=PackedEmbedding(self.target_embedding, self.target_positions, dtype),
-            encoder=[layer.pack(dtype) for layer in cast("list[EncoderLayer]", list(self.encoder))],
-            encoder_norm=self.encoder_norm,
-            source_key_value=PackedLinear.of([layer.cross_attention.key_value for layer in decoder], dtype),
-            decoder=[layer.pack(dtype) for layer in decoder],
-            decoder_norm=self.decoder_norm,
-            output=PackedLinear.of([self.output], dtype),
-        )
 
     def train(self, mode: bool = True) -> "Transformer":
         """Set training or evaluation mode, and `repack`: the weights are about to change or have just done so."""
