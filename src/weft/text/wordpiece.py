@@ -248,7 +248,11 @@ def join(words: Sequence[str], form: Normalization, languages: Set[str] = frozen
 
 
 def parts(words: Sequence[str], form: Normalization, languages: Set[str]) -> Iterator[str]:
-    """The words and the spaces between them. Straight quotation marks alternately open and close."""
+    """The words and the spaces between them. Straight quotation marks alternately open and close.
+
+    A space depends on the next word at most, so that a translation can be shown while it grows: the rules of
+    detokenization.py, which see the whole line, would move the spaces around a quotation mark once it is closed.
+    """
     is_open = dict.fromkeys("\"'", False)
     before, opens = "", False
     roles = with_closing_quotes(words)
