@@ -123,7 +123,7 @@ def test_results_are_shown_also_where_a_file_cannot_be_written(
         ((*FILES, "--html", "a.txt"), 2, "would overwrite an input"),
         ((*FILES, "--train", "b.txt", "--json", "b.txt"), 2, "would overwrite an input"),
         ((*FILES, "--html", "x", "--latex", "x"), 2, "name one file twice"),
-        ((*FILES, "--comet", "none.ckpt"), 2, "--comet none.ckpt is no file"),
+        ((*FILES, "--comet", "none.ckpt"), 2, "--comet none.ckpt is not a file"),
         (("a.txt", "nowhere", "elsewhere", "--data", "test.tsv", *LANGUAGES), 2, "the list of systems has 2 problems"),
         (
             ("a.txt", "b.txt", "--data", "none.tsv", "--train", "neither.tsv", *LANGUAGES),

@@ -207,7 +207,7 @@ def test_with_few_sentences_the_table_says_why_there_are_no_intervals(evaluate: 
         (("--methods", "greedy", "--set", "require.min_bleu_1=0.9"), "checks no requirement"),
         (("--html", "-"), "--html takes the name of a file"),
         (("--confidence", "2"), "--confidence must be at least 0.5"),
-        (("--comet", "none.ckpt"), "--comet none.ckpt is no file"),
+        (("--comet", "none.ckpt"), "--comet none.ckpt is not a file"),
         (("--json", "nowhere/x.json"), "is not a folder"),
     ],
 )

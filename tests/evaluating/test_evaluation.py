@@ -81,9 +81,9 @@ def test_one_sentence_is_no_sentences() -> None:
         ("beam:0", "beam:0.*at least 1"),
         ("beam:x", "beam:x.*whole number|beam:x.*integer"),
         ("greedy:5", "greedy takes no number; those that do: beam, mbr"),
-        ("beam+length", "length behind a plus is no setting"),
+        ("beam+length", "length after a plus is not a setting"),
         ("beam+length_penaltie=none", "length_penalty"),
-        ("greedy,,beam", "is no method"),
+        ("greedy,,beam", "is not a method"),
         ("greedy,greedy", "more than once"),
     ],
 )

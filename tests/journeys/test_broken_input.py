@@ -411,7 +411,7 @@ MODELS = [
         "a manifest of something else",
         TRANSLATE,
         1,
-        ("manifest.json", "is no manifest of a weft model"),
+        ("manifest.json", "is not a manifest of a weft model"),
         damaged("manifest.json", lambda _: b'["not", "ours"]'),
     ),
     Case(

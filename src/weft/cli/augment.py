@@ -11,7 +11,7 @@ from weft.cli.options import KeyOverrides, ModelName
 app = Typer(no_args_is_help=True, help="Make training pairs with a model; the same command continues after a stop.")
 
 MAX_RATIO = 2.5
-"""Of genuine pairs of Chinese and English dialogue 4 in 1,000 are more unequal than this."""
+"""4 in 1,000 genuine pairs of Chinese and English dialogue have a larger ratio than this."""
 
 Text = Annotated[
     Path, Option("--input", help="Sentences to read: a text file, one per line, or a TSV or JSONL; .gz too.")

@@ -49,7 +49,7 @@ class Batch:
         return Batch(self.source.to(device), self.target.to(device), self.pairs, self.tokens)
 
     def filled_up(self, padding_id: int, longest: int | None = None) -> "Batch":
-        """The same with padding up to a round shape, of which an epoch has few, no longer than the `longest` sentence
+        """Pad to a round shape, of which an epoch has few, no longer than the `longest` sentence
         that the model can read: lengths to a multiple of ROUND_LENGTH, rows to one of ROUND_ROWS. Few rows are filled
         up to a power of two, so that parts of a batch are smaller than the batch."""
         rows = round_rows(len(self.source))

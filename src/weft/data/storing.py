@@ -94,7 +94,7 @@ class EncodedPiece:
     too_long: int
     joined: int
     unknown: NDArray[np.int64]
-    """Of the source and of the target: how many words are unknown, and how many there are."""
+    """Numbers of unknown words and of all words, for source and target."""
 
 
 @dataclass

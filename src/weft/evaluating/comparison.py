@@ -60,7 +60,7 @@ class System:
     name: str
     hypotheses: list[str]
     origin: Mapping[str, Any]
-    """Of a model its seed, decoding, parameters and seconds; of a file its sha256."""
+    """Seed, decoding, parameters and seconds of a model; sha256 of a file."""
 
     @property
     def description(self) -> str:
@@ -136,7 +136,7 @@ class Comparison:
     scores: list[Scores]
     statistics: list[dict[str, Statistics]]
     tests: list[dict[str, PairedTest]]
-    """Of every system but the first, which they compare it with; empty where the sentences are too few."""
+    """Tests of every system except the first against the first; empty if there are too few sentences."""
     faults: list[Faults]
     buckets: list[Bucket]
     frequencies_from: str
@@ -168,7 +168,7 @@ class Comparison:
         return found
 
     def with_comet(self, checkpoint: Path | None) -> "Comparison":
-        """The same with COMET among the scores, as it is without a checkpoint (see metrics/comet.py for the errors)."""
+        """Add COMET to the scores if a checkpoint is given (see metrics/comet.py for the errors)."""
         if checkpoint is None:
             return self
         found = [comet(checkpoint, self.sources, system.hypotheses, self.references[0]) for system in self.systems]
@@ -271,7 +271,7 @@ def cells_of_test(test: PairedTest, decimals: int) -> tuple[str, ...]:
 
 
 def decimals_of(score: str) -> int:
-    """Those of a share for the courses' BLEU, those of a percentage for the published scores."""
+    """Decimals to print: 4 for course BLEU, a share, and 2 for the published scores, percentages."""
     return 4 if score.startswith("bleu_") else 2
 
 

@@ -67,15 +67,14 @@ class EvaluatedSet:
         return find_faults(self.hypotheses, sources, self.references, self.languages)
 
     def with_intervals(self, confidence: float = 0.95) -> "EvaluatedSet":
-        """The same with bootstrap intervals at the scores; as it is where the sentences are too few for them, or where
-        no confidence is asked for."""
+        """Add bootstrap intervals to the scores, unless there are too few sentences or no confidence is requested."""
         if not confidence or too_few(self.scores.sentences):
             return self
         statistics = count_sentences(self.hypotheses, self.references, self.languages[1])
         return replace(self, scores=with_intervals(self.scores, statistics, confidence))
 
     def with_comet(self, checkpoint: Path | None) -> "EvaluatedSet":
-        """The same with COMET among the scores, as it is without a checkpoint (see metrics/comet.py for the errors)."""
+        """Add COMET to the scores if a checkpoint is given (see metrics/comet.py for the errors)."""
         if checkpoint is None:
             return self
         sources = [translation.source for translation in self.translations]
@@ -112,7 +111,7 @@ class EvaluatedSet:
         )
 
     def tables(self) -> list[Table]:
-        """The same for a page or a paper."""
+        """The scores as tables for a page or a paper."""
         rows = [(score.name, score.formatted(), score.scale, score.signature) for score in self.scores.scores]
         notes = [
             *self.scores.remarks(),
@@ -222,11 +221,11 @@ def settings_of_method(part: str, mbr_from: str) -> list[str]:
     named, *settings = part.split("+")
     method, colon, size = named.partition(":")
     if not method:
-        raise UsageError("is no method; write them with commas between, such as greedy,beam:5")
+        raise UsageError("is not a method; separate methods by commas, such as greedy,beam:5")
     if colon and method not in SIZES:
         raise UsageError(f"{method} takes no number; those that do: {', '.join(SIZES)}")
     if without := [setting for setting in settings if "=" not in setting]:
-        raise UsageError(f"{without[0] or 'nothing'} behind a plus is no setting; write +key=value")
+        raise UsageError(f"{without[0] or 'nothing'} after a plus is not a setting; write +key=value")
     said = dict(setting.split("=", 1) for setting in settings)
     sizes = [f"{size_of(method, said.get('mbr_from', mbr_from))}={size}"] if colon else []
     return [f"decoding.{setting}" for setting in (f"method={method}", *sizes, *settings)]

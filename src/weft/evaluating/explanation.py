@@ -80,7 +80,7 @@ class Explanation:
     target_pieces: tuple[str, ...]
     """The pieces of the translation and </s>."""
     log_probs: tuple[float, ...]
-    """Of each target piece, by the model alone in fp32: without the rules of a search."""
+    """Log-probability of each target piece by the model in fp32, without the rules of a search."""
     alternatives: tuple[tuple[Choice, ...], ...]
     """For each target piece the most probable ones in its place, best first, itself perhaps among them."""
     heads: Float[np.ndarray, "layers heads target source"]
@@ -104,7 +104,7 @@ class Explanation:
         return mean_over_heads(self.heads, self.layer)
 
     def as_json(self) -> dict[str, Any]:
-        """As lists and numbers for json.dumps; numbers are rounded to six places."""
+        """Lists and numbers for json.dumps, rounded to six decimals."""
         return {
             "source": self.source,
             "text": self.text,

@@ -28,7 +28,7 @@ from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.translating.translator import Translator, computing_in, encode_sources, in_one_order, refuse_too_long
 
 TOKENS_AT_ONCE = 2048
-"""Of the translations, whose probabilities over the whole vocabulary are in memory together."""
+"""Target tokens whose probabilities over the whole vocabulary are in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ForcedSet:
 
     @property
     def pieces(self) -> int:
-        """Of all targets, </s> counted."""
+        """Number of pieces of all targets, including </s>."""
         return sum(len(pair.pieces) for pair in self.translations)
 
     @property

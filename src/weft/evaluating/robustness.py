@@ -173,7 +173,7 @@ def without_greeting_before(text: str, code: str) -> str | None:
 
 
 def without_greeting_after(text: str, code: str) -> str | None:
-    """The same of the greeting that it ends with."""
+    """The text without the greeting at its end; None if there is none."""
     words, _ = GREETING[code]
     after = re.search(rf"[，。！？、,.!?]\s*(?:{words})([，。！？,.!? ]*)$", text, re.IGNORECASE)
     if after is None or not after.start():

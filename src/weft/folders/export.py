@@ -66,7 +66,7 @@ def check_exported(folder: Path) -> tuple[Export, TranslationModel]:
 
 
 def check_any(folder: Path) -> None:
-    """Raise ModelError where a folder is no whole model, for weft's own engine or another."""
+    """Raise ModelError if a folder is not a complete model, for weft's own engine or another one."""
     if engine_of(folder) == "native":
         check_model(folder)
     else:

@@ -53,7 +53,7 @@ def find_recipe(
     model = choose_recipe_model(recipe, RECIPES, overrides)
     if isinstance(recipe, Mapping):
         if run is None:
-            raise UsageError("a recipe that is no file needs a run folder: run=...")
+            raise UsageError("a recipe that is not a file needs a run folder: run=...")
         resolved, home, name = resolve(recipe, model, "the recipe", overrides), Path(), ""
     else:
         resolved = read_recipe(recipe, model, overrides, of_the_machine=OF_THE_MACHINE)

@@ -39,12 +39,12 @@ class Size:
     vocabulary: int
     """Pieces a language."""
     layers: int
-    """Of the encoder, and as many of the decoder."""
+    """Number of encoder layers, and of decoder layers."""
     model_dim: int
     dropout: float
     batch_tokens: int
     learning_rate: float
-    """Of Adam and AdamW at this width."""
+    """Learning rate of Adam and AdamW at this width."""
     epochs: int
 
     def hurried(self, share: float) -> "Size":
@@ -84,9 +84,9 @@ FF_FACTOR = 4
 RATE_FACTORS = {"adam": 1, "adamw": 1, "muon": 2}
 """Rates of the optimizers in the table's."""
 OWN_RATES = {"sgd": 0.3, "adafactor": 0.02}
-"""Those of the optimizers whose rates are of another kind, at every size."""
+"""Learning rates, for any corpus size, of the optimizers whose rates are on another scale."""
 NOAM_FACTOR = 1.0
-"""As in Vaswani et al. 2017, equation 3, which has none."""
+"""Factor of Vaswani et al. 2017, equation 3, which has none."""
 
 HURRIES_BELOW = 0.5
 """Share of the epochs below which a budget asks for a smaller model."""
@@ -107,7 +107,7 @@ REASONS = {
     ("model.positions", "sinusoidal"): "heads of this width cannot have rotary positions",
     ("training.optimizer", "muon"): "Muon learns more from them than Adam does",
 }
-"""Of choices that are the same at every size."""
+"""Choices that are the same for every corpus size."""
 
 
 def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int, share: float = 1.0) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int, shar
 
 
 def open_keys(resolved: Resolved[TranslationRecipe]) -> set[str]:
-    """Those of OPEN that this recipe leaves open."""
+    """Keys of OPEN that the recipe leaves out."""
     return set(choose_open_settings(resolved, TABLE[0].pairs))
 
 

@@ -33,7 +33,7 @@ class MadeFile(BaseModel):
 
 
 def parents_of(recipe: TranslationRecipe, train: Mapping[str, str], root: Path) -> list[Parent]:
-    """As they are now; `train` maps the files to train on, which lie below `root`, to their sha256."""
+    """Parents of a run as they are now; `train` maps the training files, which are below `root`, to their sha256."""
     init = [("init", recipe.training.init)] if recipe.training.init is not None else []
     named = [*init, *(("teacher", each) for each in recipe.training.teachers)]
     makers = [maker for name, digest in train.items() for maker in makers_of(root / name, digest)]

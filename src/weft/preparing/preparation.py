@@ -57,10 +57,10 @@ LEARNED_FROM = 200_000
 LOOKED_AT = 100_000
 """Pairs of a larger corpus that are looked at before training."""
 BYTES_A_PROCESS = 20_000_000
-"""Of the files, for which another process is worth the second that it takes to start."""
+"""Bytes of files per process; for fewer, another process is not worth the second that it takes to start."""
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
-"""Of the source and of the target."""
+"""Tokenizers of source and target."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def dependencies(recipe: TranslationRecipe, corpora: Corpora, carried: Vocabular
 
 @cache
 def code_digest() -> str:
-    """Of the code that reads, cleans and cuts: another weft, or another library, may make something else of files."""
+    """Digest of the code that reads, cleans and tokenizes: another version may prepare the same files differently."""
     package = Path(weft.__file__).parent
     modules = [package / "files.py", *package.glob("data/**/*.py"), *package.glob("text/**/*.py")]
     modules += [*package.glob("preparing/*.py"), *package.glob("folders/*.py")]

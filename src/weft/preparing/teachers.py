@@ -23,7 +23,7 @@ from weft.training.task import Listener
 def teacher_digests(recipe: TranslationRecipe) -> dict[str, str]:
     """The name of each teacher in the recipe -> sha256 of its manifest, which knows its files.
 
-    Raises UsageError where one is no model.
+    Raises UsageError if one is not a model.
     """
     return {name: sha256(find_model(name) / MANIFEST) for name in recipe.training.teachers}
 

@@ -43,7 +43,7 @@ SMALLER = "corpus instead of "
 
 
 def carried_over(resolved: Resolved[TranslationRecipe], listener: Listener) -> Vocabularies | None:
-    """Those of the model that the recipe begins with or of its first teacher; None where it names neither."""
+    """Vocabularies of the model in training.init, or of the first teacher; None if the recipe names neither."""
     init, teachers = resolved.recipe.training.init, resolved.recipe.training.teachers
     if init is not None:
         listener.on_message(f"weights and vocabulary from {init}")

@@ -49,7 +49,7 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str, began: float | None = None) -> "Budget":
-        """Of "45s", "30m", "1.5h" or "1h30m"; raises UsageError for any other text."""
+        """Parse a time such as "45s", "30m", "1.5h" or "1h30m". Raises UsageError for any other text."""
         match = DURATION.fullmatch(text)
         parts = match.groups() if match else ()
         seconds = sum(float(part or 0) * unit for part, unit in zip(parts, (3600, 60, 1), strict=False))

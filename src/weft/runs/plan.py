@@ -56,7 +56,7 @@ class Plan:
     pairs: int
     """For training."""
     pairs_an_epoch: int
-    """Those of a corpus with a weight count as often as they come."""
+    """Pairs in an epoch; pairs of a weighted corpus count as often as they occur."""
     valid_pairs: int
     """For validation."""
     batches: int
@@ -71,7 +71,7 @@ class Plan:
     epochs: int | None
     """At most; None where training.steps alone says how long the run is."""
     steps: int
-    """Of the whole run, if neither patience nor a signal ends it before."""
+    """Steps of the whole run, unless patience or a signal ends it earlier."""
     steps_done: int
     validations: int | None
     """That are left; None where they are due by the clock and no trial says how fast it runs."""
@@ -80,7 +80,7 @@ class Plan:
     multiply_adds: Mapping[str, float] | None
     """A target token in a forward pass, by part of the network; None where weft does not count them."""
     passes: int
-    """Of the model over a batch in an update: two with R-Drop."""
+    """Passes of the model over each batch: two with R-Drop."""
     device: str
     """cpu or cuda."""
     memory: Mapping[str, int]
@@ -96,7 +96,7 @@ class Plan:
         return {**asdict(self), "multiply_adds_of_an_update": update, "ends_at": self.ends_at()}
 
     def in_an_update(self, multiply_adds: float) -> float:
-        """Of an update, from those of a forward pass."""
+        """Multiply-adds of an update, given those of a forward pass."""
         return self.passes * PRODUCTS_IN_AN_UPDATE * multiply_adds
 
     def ends_at(self) -> str | None:

@@ -32,7 +32,7 @@ class Limits:
     seconds: float = 30.0
     """From the end of a request's body to its response; also how long a shutdown waits for running requests."""
     document_seconds: float = 600.0
-    """The same for files and streams."""
+    """Longest time for the translation of a file or a stream, in seconds."""
     body_seconds: float = 10.0
     """Until a request's body is received."""
     requests_per_minute: int = 0

@@ -117,11 +117,11 @@ class TranslationTask:
         return Teaching(hidden, weights, self.training.distill_weight, self.training.distill_temperature)
 
     def evaluate(self, model: Transformer) -> Evaluation:
-        """In fp32, whatever the precision of training; valid_bleu is sacreBLEU of greedy translations, of empty ones
-        where the loss is no number, since nothing can be searched by what the model says then.
+        """Evaluate in fp32, whatever the precision of training. valid_bleu is sacreBLEU of greedy translations, or of
+        empty ones if the loss is not finite, because a search cannot work with such output.
 
-        Any other score of them is measured where the recipe's select_by names it. Where several processes train, each
-        takes its share of the pairs, and all find the same.
+        Other scores are computed if the recipe's select_by names them. If several processes train, each evaluates its
+        share of the pairs, and all get the same result.
         """
         from weft.metrics.translation import sacre_bleu, score_translations  # sacrebleu: no translation waits for it
 

@@ -147,7 +147,7 @@ def first_word(translator: Translator, tokens: Sequence[int]) -> str:
 
 
 def which_begin_words(translator: Translator) -> list[bool]:
-    """Of every target piece, whether it begins a word behind a letter: with a space, a Han character or a sign."""
+    """Whether each target piece begins a new word after a letter: with a space, a Han character or punctuation."""
     kind, language = translator.model.recipe.tokenizer.kind, translator.model.recipe.data.target
 
     def begins(piece: str) -> bool:

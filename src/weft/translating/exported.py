@@ -168,7 +168,7 @@ class ExportedTranslator(Translator):
         found: dict[int, list[Answer]] = {}
 
         def search(wanted: Mapping[int, tuple[float, int]]) -> None:
-            """Of the sentences at these places by these powers and maxima."""
+            """Search the sentences at these indices with these length powers and maximum lengths."""
             groups: dict[tuple[float, int], list[int]] = {}
             for place, key in wanted.items():
                 groups.setdefault(key, []).append(place)
@@ -219,7 +219,7 @@ def refuse_decoding(engine: str, config: DecodingConfig, subject: str | Path) ->
 
 
 def refuse_methods(translator: Translator, methods: Mapping[str, DecodingConfig]) -> None:
-    """The same of several decodings by their names, before the first of them has begun."""
+    """Raise UsageError if any of these named decodings has settings that the engine cannot follow."""
     if not isinstance(translator, ExportedTranslator):
         return
     engine = translator.export.engine
@@ -248,7 +248,7 @@ def decoding_refusals(engine: str, config: DecodingConfig) -> Iterator[Problem]:
 def ctranslate2_refusals(config: DecodingConfig) -> Iterator[Problem]:
     """Its search is its own, so whatever it does not do like weft's is refused rather than done in another way."""
     if config.method not in ("greedy", "beam"):
-        what = "is no search that CTranslate2 does as weft does; try --set decoding.method=beam or =greedy"
+        what = "is not a search that CTranslate2 performs like weft; try --set decoding.method=beam or =greedy"
         yield Problem(f'decoding.method = "{config.method}"', what)
     if config.method == "beam":
         if config.length_penalty == "gnmt":

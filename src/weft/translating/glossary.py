@@ -121,7 +121,7 @@ def folded(text: str) -> str:
 
 
 def read_glossary(path: str | os.PathLike[str], languages: tuple[str, str]) -> Glossary:
-    """Of a TSV under a header of the two language codes, or a JSONL with these keys; a source may have several lines.
+    """Read a TSV whose header has the two language codes, or a JSONL with these keys; a source may have several lines.
 
     Raises CorpusError with every line that is wrong.
     """
@@ -163,7 +163,7 @@ def as_glossary(terms: Terms | None, languages: tuple[str, str]) -> Glossary | N
 
 
 def pairs_of(translations: Mapping[Any, Any], what: str) -> Iterator[tuple[str, str]]:
-    """Of a dict of strings, or of lists of them. Raises UsageError at what is none, which says `what` the keys are."""
+    """Yield the pairs in a dict of strings or lists of strings. Raises UsageError otherwise; `what` names the keys."""
     for source, given in translations.items():
         targets = [given] if isinstance(given, str) else given
         if not isinstance(targets, Sequence) or not all(isinstance(text, str) for text in (source, *targets)):

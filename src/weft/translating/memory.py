@@ -80,8 +80,8 @@ class TranslationMemory:
         return self.units.get(key, []) if key else []
 
     def similar(self, text: str, *, best: int = 3, least: float = LEAST) -> list[Match]:
-        """Up to `best` matches of at least this similarity, the most similar first, of equal ones the first in the
-        file. Raises UsageError where `best` is no number from 1."""
+        """Up to `best` matches of at least this similarity, most similar first, ties in the order of the file. Raises
+        UsageError if `best` is not a whole number of at least 1."""
         if not is_count(best):
             raise UsageError(f"best is a number from 1, found {best!r}")
         tokens = self.tokens_of(self.normalize(text))
@@ -119,7 +119,7 @@ class TranslationMemory:
 def read_memory(
     path: str | os.PathLike[str], languages: tuple[str, str], normalize: Callable[[str], str]
 ) -> TranslationMemory:
-    """Of a TSV under a header of the two language codes, a JSONL with these keys, or a TMX file; .gz too.
+    """Read a TSV whose header has the two language codes, a JSONL with these keys, or a TMX file; .gz too.
 
     Raises CorpusError with every line that is wrong.
     """

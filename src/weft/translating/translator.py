@@ -60,7 +60,7 @@ SAMPLES_TOGETHER = 16
 faster by more than the copies cost, and a copy leaves the batch with its own longest sample."""
 
 SHOWN_TERMS = 20
-"""Of those that cannot be written."""
+"""Most terms to list that cannot be written."""
 SEARCHES_AT_ONCE = 2
 """On a CPU with so many threads or more. Of two, each computes while the other is in Python."""
 
@@ -287,7 +287,7 @@ class Translator:
         return min(most if places is None else [*most, places - tag_and_end])
 
     def can_read(self, texts: Sequence[str]) -> list[bool]:
-        """Of each text whether it is short enough to be translated at once."""
+        """Whether each text is short enough to be translated at once."""
         places = self.longest_sentence()
         fits = [True] * len(texts)
         for member in self.members:
@@ -564,7 +564,7 @@ def batches_by_length_of(order: list[int], sources: Sentences, most: int, rows: 
 
 
 def checked_texts(texts: Any) -> list[str]:
-    """Raises UsageError for what is no list, one string too, and for what is no string in it."""
+    """Convert texts to a list. Raises UsageError for a single string, and for entries that are not strings."""
     texts = listed(texts, "translate")
     check_strings(texts, "text")
     return texts
@@ -634,5 +634,5 @@ def computing_in(model: Transformer, dtype: torch.dtype) -> Iterator[None]:
 
 
 def in_one_order(members: Sequence[TranslationModel]) -> list[TranslationModel]:
-    """The same for all that compute with several of these: else two threads might wait for each other."""
+    """Sort models by identity: threads that lock several of them in one order cannot deadlock."""
     return sorted(members, key=lambda member: id(member.network))
