@@ -68,7 +68,7 @@ def known(word: str) -> str:
 
 
 def agreement(translator: Translator, lexicon: Lexicon, pairs: Sequence[tuple[str, str]]) -> Line:
-    layers = translator.model.recipe.model.decoder_layers
+    layers = translator.model.recipe.model.attending_layers
     links, of_layers, of_all, of_occlusion = 0, np.zeros(layers), 0, 0
     for source, target in pairs:
         explained = explain(translator, source, target=target)

@@ -42,7 +42,8 @@ from bench.peers.untrained import untrained_models
 from weft.data.corpus import read_corpora
 from weft.export.folder import export_model
 from weft.folders.export import Precision
-from weft.folders.model_folder import TranslationModel, find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.model_folder import TranslationModel, load_model
 from weft.metrics.translation import sacre_bleu
 from weft.runtime import choose_device, has_native_bf16
 

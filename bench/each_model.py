@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.machine import Line, append_line, circumstances, show_last_session
 
-from weft.folders.model_folder import find_model
+from weft.folders.finding import find_model
 from weft.translating.translator import Translator, load_translator
 
 FILE = "zh-en-50k/valid.tsv"

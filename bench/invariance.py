@@ -30,7 +30,8 @@ from weft.data.corpus import read_corpora
 from weft.data.sentences import Sentences
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import StepFunction
-from weft.folders.model_folder import find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.model_folder import load_model
 from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID

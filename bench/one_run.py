@@ -21,14 +21,15 @@ from bench.machine import ROOT, Line, read_lines
 from bench.peers.meter import CpuWatch
 
 from weft.config import Resolved, read_recipe
-from weft.data.batching import PairBatches
+from weft.data.batching import Batch, Buckets
 from weft.errors import WeftError
 from weft.files import sha256
 from weft.folders.recipes import TranslationRecipe
 from weft.preparing.corpora import read_all
 from weft.preparing.first_model import first_model
 from weft.preparing.preparation import prepare
-from weft.runs.train import Silent, train, training_batches
+from weft.runs.train import Silent, train
+from weft.tasks.translation import training_batches
 
 CHECKPOINT_EVERY = "5m"
 SHUFFLE = 1
@@ -98,7 +99,7 @@ def first_pairs(recipe: Path, data_root: Path, pairs: int, part: Path) -> Path:
     return part
 
 
-def look_ahead(recipe: Path, overrides: list[str], data_root: Path) -> tuple[PairBatches, int]:
+def look_ahead(recipe: Path, overrides: list[str], data_root: Path) -> tuple[Buckets[Batch], int]:
     """The batches that the run will take, and the parameters of its model."""
     resolved = cast(Resolved[TranslationRecipe], read_recipe(recipe, TranslationRecipe, overrides))
     corpora = read_all(resolved.recipe, data_root, Silent())
@@ -108,9 +109,9 @@ def look_ahead(recipe: Path, overrides: list[str], data_root: Path) -> tuple[Pai
     return training_batches(model, prepared.store, Silent()), model.count_parameters()
 
 
-def spend(budget: Line, batches: PairBatches) -> tuple[int, int]:
+def spend(budget: Line, batches: Buckets[Batch]) -> tuple[int, int]:
     """(steps, target tokens) of a budget: so many `steps`, or as few as see so many `target_tokens`, </s> counted."""
-    lengths = batches.targets.lengths - 1  # <s> is not predicted
+    lengths = batches.columns[1].lengths - 1  # <s> is not predicted
     tokens_of_steps = (int(lengths[indices].sum()) for epoch in count() for indices in batches.order(epoch))
     if "steps" in budget:
         return budget["steps"], sum(islice(tokens_of_steps, budget["steps"]))

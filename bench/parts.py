@@ -34,7 +34,8 @@ from weft.layers.positions import Turn, turn_explicit
 from weft.preparing.corpora import read_all
 from weft.preparing.first_model import first_model
 from weft.preparing.preparation import prepare
-from weft.runs.train import Silent, trainer_for_a_trial
+from weft.runs.making import trainer_for_a_trial
+from weft.runs.train import Silent
 from weft.runtime import choose_threads, keep_memory_pages, keep_programs
 from weft.training.losses import cross_entropy
 from weft.training.task import Loss

@@ -52,7 +52,9 @@ from weft.evaluating.evaluation import EvaluatedSet, evaluate
 from weft.files import write_atomically
 from weft.folders.card import model_card, recorded_files
 from weft.folders.copy import copy_model
-from weft.folders.model_folder import CARD, PRETRAINED, find_model, load_model
+from weft.folders.finding import PRETRAINED, find_model
+from weft.folders.manifest import CARD
+from weft.folders.model_folder import load_model
 from weft.preparing.parents import parents_of
 from weft.runs.augment import back_translate, distill
 from weft.runs.train import train

@@ -50,8 +50,9 @@ from weft.cli.start import with_whole_heap
 from weft.data.store import Store
 from weft.folders.model_folder import TranslationModel
 from weft.models.cost import PRODUCTS_IN_AN_UPDATE
-from weft.runs.train import Silent, training_batches
+from weft.runs.train import Silent
 from weft.runtime import PRECISIONS, choose_device, has_native_bf16
+from weft.tasks.translation import training_batches
 
 LINES = RESULTS / "training.jsonl"
 PEERS = Path(__file__).with_name("peers")
@@ -154,7 +155,7 @@ def measure_system(number: int, system: str, precision: str, work: Path, options
 def multiply_adds_a_target_token(model: TranslationModel, pairs: Store) -> int:
     """What an update takes for each target token of these pairs, by weft's own count (models/cost.py)."""
     batches = training_batches(model, pairs, Silent())
-    sources, targets = batches.sources.lengths, batches.targets.lengths - 1  # <s> is not predicted
+    sources, targets = batches.columns[0].lengths, batches.columns[1].lengths - 1  # <s> is not predicted
     counted = model.recipe.model.multiply_adds(model.vocabularies["target"].vocab_size, sources, targets)
     assert counted is not None  # they are of every kind that is compared here
     forward = sum(counted.values())

@@ -106,7 +106,9 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     Random weights and the vocabularies of tiny_run. It reads its source closely, and bytes are improbable.
     """
     from weft.config import changed
-    from weft.folders.model_folder import Learned, build_transformer, find_model, load_model, save_model
+    from weft.folders.finding import find_model
+    from weft.folders.kinds import build_seq2seq
+    from weft.folders.model_folder import Learned, load_model, save_model
     from weft.text.kinds import pieces_of
     from weft.text.word_ranges import BYTE
 
@@ -119,7 +121,7 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     pieces = pieces_of(trained.vocabularies["target"], "bpe")
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(3)
-        model = build_transformer(resolved.recipe, *sizes).eval()
+        model = build_seq2seq(resolved.recipe, *sizes).eval()
         for name, weights in model.named_parameters():
             if "cross_attention" in name:
                 weights.mul_(4)
@@ -138,7 +140,9 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def random_model(tiny_run: Path) -> "TranslationModel":
     """2+2 layers, 64 wide, random weights, the vocabularies of tiny_run."""
     from weft.config import resolve
-    from weft.folders.model_folder import Learned, build_transformer, find_model, load_model
+    from weft.folders.finding import find_model
+    from weft.folders.kinds import build_seq2seq
+    from weft.folders.model_folder import Learned, load_model
     from weft.folders.recipes import TranslationRecipe
 
     trained = load_model(find_model(tiny_run / "run"))
@@ -157,7 +161,7 @@ def random_model(tiny_run: Path) -> "TranslationModel":
     }
     resolved = resolve(recipe, TranslationRecipe, "a random model")
     sizes = trained.vocabularies["source"].vocab_size, trained.vocabularies["target"].vocab_size
-    model = build_transformer(resolved.recipe, *sizes).eval()
+    model = build_seq2seq(resolved.recipe, *sizes).eval()
     with torch.no_grad():
         model.output.weight.mul_(3)  # sharper than at its start, so that no two answers are near a tie
     return Learned(resolved, model, trained.vocabularies)

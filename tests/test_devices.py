@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from weft.folders.model_folder import find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.model_folder import load_model
 from weft.layers.attention import attend_explicit, attend_fused
 from weft.layers.dropout import Dropout
 from weft.layers.fast.blocked_loss import BlockedCrossEntropy, Teaching

@@ -9,14 +9,15 @@ import torch
 from weft.data.batching import Batch
 from weft.models.transformer import Transformer
 from weft.preparing.corpora import find_recipe, read_all
-from weft.runs.train import Silent, begin, go_on, run_so_far
-from weft.runs.trial import TranslationTrainer
+from weft.runs.resume import run_so_far
+from weft.runs.train import Silent, begin, go_on
+from weft.runs.trial import AnyTrainer
 from weft.training.progress import Progress
 from weft.training.run_folder import RunFolder
 from weft.training.signals import StopRequest
 from weft.training.task import Loss
 
-Spoiler = Callable[[TranslationTrainer, Batch, Callable[[], Loss]], Loss]
+Spoiler = Callable[[AnyTrainer, Batch, Callable[[], Loss]], Loss]
 """Is given the trainer, a batch, and what computes the loss of it."""
 
 
@@ -29,7 +30,7 @@ class Messages(Silent):
 
 
 @contextmanager
-def spoiled_run(folder: Path, run: str, spoil: Spoiler, *overrides: str) -> Iterator[TranslationTrainer]:
+def spoiled_run(folder: Path, run: str, spoil: Spoiler, *overrides: str) -> Iterator[AnyTrainer]:
     """A trainer of the recipe in the folder, begun or gone on with, whose losses go through `spoil`."""
     recipe = folder / "tiny.toml"
     resolved, data_root, path = find_recipe(recipe, run=folder / run, data=None, overrides=overrides)
@@ -50,14 +51,14 @@ def spoiled_run(folder: Path, run: str, spoil: Spoiler, *overrides: str) -> Iter
         yield trainer
 
 
-def train_on(trainer: TranslationTrainer) -> Progress:
+def train_on(trainer: AnyTrainer) -> Progress:
     return trainer.train(StopRequest())
 
 
-def messages_of(trainer: TranslationTrainer) -> list[str]:
+def messages_of(trainer: AnyTrainer) -> list[str]:
     assert isinstance(trainer.listener, Messages)
     return trainer.listener.said
 
 
-def weights_are_finite(trainer: TranslationTrainer) -> bool:
+def weights_are_finite(trainer: AnyTrainer) -> bool:
     return all(bool(torch.isfinite(parameter).all()) for parameter in trainer.model.parameters())

@@ -175,7 +175,8 @@ def make_model(folder: Path) -> None:
 
     from weft.config import resolve
     from weft.folders.archive import pack
-    from weft.folders.model_folder import Learned, build_transformer, save_model
+    from weft.folders.kinds import build_seq2seq
+    from weft.folders.model_folder import Learned, save_model
     from weft.folders.recipes import TranslationRecipe
     from weft.folders.weight_storage import stored
     from weft.text.sentencepiece_model import train_sentencepiece
@@ -193,7 +194,7 @@ def make_model(folder: Path) -> None:
         train_sentencepiece(sentences[language] * 5, kind="bpe", vocab_size=300, language=language)[0]
         for language in ("zh", "en")
     )
-    model = build_transformer(resolved.recipe, source.vocab_size, target.vocab_size)
+    model = build_seq2seq(resolved.recipe, source.vocab_size, target.vocab_size)
     save_model(folder, Learned(resolved, model, {"source": source, "target": target}), "# A card\n")
     pack(folder, folder / "model.zip")
     save_file(stored(load_file(folder / "model.safetensors"), "int8"), folder / IN_INT8)

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 
 from weft.data.starter import StarterCorpus, load
 from weft.errors import WeftError
-from weft.folders.model_folder import MANIFEST, check_manifest
+from weft.folders.manifest import MANIFEST, check_manifest
 from weft.training.run_folder import RunFolder
 
 RECIPE = """\

@@ -20,7 +20,7 @@ from bench.reliability.record import options_of, record
 
 from weft.data.batching import Batch
 from weft.errors import WeftError
-from weft.runs.trial import TranslationTrainer
+from weft.runs.trial import AnyTrainer
 from weft.training.task import Loss
 
 NAME = "R5"
@@ -74,7 +74,7 @@ def some_steps(folder: Path) -> dict[str, Any]:
     """Go through a run in which some steps are spoiled."""
     finite = []
 
-    def spoil(trainer: TranslationTrainer, batch: Batch, compute: Callable[[], Loss]) -> Loss:
+    def spoil(trainer: AnyTrainer, batch: Batch, compute: Callable[[], Loss]) -> Loss:
         finite.append(weights_are_finite(trainer))
         loss = compute()
         return SPOILED.get(trainer.progress.step + 1, lambda loss: loss)(loss)
@@ -99,7 +99,7 @@ def some_steps(folder: Path) -> dict[str, Any]:
 def every_step(folder: Path) -> dict[str, Any]:
     """Go through a run in which all steps from one on are spoiled."""
 
-    def spoil(trainer: TranslationTrainer, batch: Batch, compute: Callable[[], Loss]) -> Loss:
+    def spoil(trainer: AnyTrainer, batch: Batch, compute: Callable[[], Loss]) -> Loss:
         loss = compute()
         return in_loss(math.nan)(loss) if trainer.progress.step + 1 >= FIRST_OF_ALL else loss
 

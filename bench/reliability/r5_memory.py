@@ -19,7 +19,7 @@ from bench.reliability.record import options_of, record
 from safetensors.torch import load_file
 
 from weft.data.batching import Batch
-from weft.runs.trial import TranslationTrainer
+from weft.runs.trial import AnyTrainer
 from weft.training.task import Loss
 
 NAME = "R5, memory"
@@ -93,7 +93,7 @@ def resumes(folder: Path) -> bool:
 def limited(most_rows: int, seen: list[int] | None = None, *, killed_in: int | None = None) -> Spoiler:
     """Memory for so many rows at a time; `seen` learns how many each batch has, and one step may be the last."""
 
-    def spoil(trainer: TranslationTrainer, batch: Batch, compute: Callable[[], Loss]) -> Loss:
+    def spoil(trainer: AnyTrainer, batch: Batch, compute: Callable[[], Loss]) -> Loss:
         if trainer.progress.step + 1 == killed_in:
             raise Interrupted
         if seen is not None:

@@ -19,7 +19,8 @@ from bench.reliability.r2_resume import StopsAfter
 from bench.reliability.record import options_of, record
 
 from weft.errors import Stopped, WeftError
-from weft.folders.model_folder import MANIFEST, load_model
+from weft.folders.manifest import MANIFEST
+from weft.folders.model_folder import load_model
 from weft.runs.train import train
 from weft.text.sentencepiece_model import train_sentencepiece
 from weft.training.run_folder import STATE, TENSORS

@@ -16,12 +16,12 @@ __all__ = ["Translator", "__version__", "load", "report", "train"]
 if TYPE_CHECKING:
     from weft.analysis.report import write_report as report
     from weft.runs.train import train
+    from weft.tasks import load
     from weft.translating.translator import Translator
-    from weft.translating.translator import load_translator as load
 
 HOMES = {
     "Translator": ("weft.translating.translator", "Translator"),
-    "load": ("weft.translating.translator", "load_translator"),
+    "load": ("weft.tasks", "load"),
     "report": ("weft.analysis.report", "write_report"),
     "train": ("weft.runs.train", "train"),
 }

@@ -17,7 +17,7 @@ from bench.variants import Variant, refuse_wrong_recipes, variants_of
 
 from bench import machine
 from weft.data.augmentation import AugmentationConfig
-from weft.data.batching import PairBatches
+from weft.data.batching import pair_buckets
 from weft.data.sentences import Sentences
 from weft.runs.train import Silent
 from weft.text.kinds import Kind
@@ -130,7 +130,7 @@ def test_epochs_are_as_many_steps_as_they_have_in_the_pieces_of_a_variant(tmp_pa
 
 def test_a_budget_of_tokens_ends_with_the_first_step_that_reaches_it() -> None:
     targets = Sentences([[2, 5, 3]] * 10)  # <s> x </s>: two predicted tokens a sentence
-    batches = PairBatches(Sentences([[5, 3]] * 10), targets, padding_id=0, seed=1, batch_sentences=4)
+    batches = pair_buckets(Sentences([[5, 3]] * 10), targets, padding_id=0, seed=1, batch_sentences=4)
     steps_of_an_epoch = [2 * len(indices) for indices in batches.order(0)]
     assert sum(steps_of_an_epoch) == 20 and len(steps_of_an_epoch) == 3
     assert spend({"steps": 3}, batches) == (3, 20)

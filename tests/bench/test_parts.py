@@ -12,7 +12,8 @@ from weft.folders.recipes import TranslationRecipe
 from weft.preparing.corpora import read_all
 from weft.preparing.first_model import first_model
 from weft.preparing.preparation import prepare
-from weft.runs.train import Silent, trainer_for_a_trial
+from weft.runs.making import trainer_for_a_trial
+from weft.runs.train import Silent
 
 
 def after_a_step(folder: Path, work: Path, plain: str, dropout: float) -> list[torch.Tensor]:

@@ -155,7 +155,8 @@ def test_with_a_model_the_languages_are_not_said_again(weft: Weft, place: Path, 
 def other_reader(tiny_run: Path, place: Path) -> str:
     """The model of tiny_run, as of a recipe that reads files without a header and undoes spaced words."""
     from weft.config import changed
-    from weft.folders.model_folder import Learned, find_model, load_model, save_model
+    from weft.folders.finding import find_model
+    from weft.folders.model_folder import Learned, load_model, save_model
 
     trained = load_model(find_model(tiny_run / "run"))
     resolved = changed(trained.resolved, {"data.header": False, "data.detokenize": True}, "a test")

@@ -15,8 +15,9 @@ import pytest
 
 import weft as package
 from weft.errors import UsageError
-from weft.folders import model_folder
-from weft.folders.model_folder import find_model, load_model
+from weft.folders import finding, manifest
+from weft.folders.finding import find_model
+from weft.folders.model_folder import load_model
 from weft.folders.summary import summarize
 
 Weft = Callable[..., tuple[int, str, str]]
@@ -27,7 +28,7 @@ def shipped(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Models named zh-en and en-zh that come with weft, in an otherwise empty working directory beside them."""
     for name in ("zh-en", "en-zh"):
         copy_model(tiny_run, tmp_path / "pretrained" / name)
-    monkeypatch.setattr(model_folder, "PRETRAINED", tmp_path / "pretrained")
+    monkeypatch.setattr(finding, "PRETRAINED", tmp_path / "pretrained")
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path / "pretrained"
@@ -36,7 +37,7 @@ def shipped(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def copy_model(tiny_run: Path, folder: Path) -> Path:
     """The model of the tiny run, without the run."""
     folder.mkdir(parents=True)
-    for name in model_folder.model_files(tiny_run / "run"):
+    for name in manifest.model_files(tiny_run / "run"):
         shutil.copy(tiny_run / "run" / name, folder)
     return folder
 
@@ -181,7 +182,7 @@ def test_prepared_pairs_of_a_run_that_has_not_begun_are_no_model(weft: Weft, tin
 
 
 def test_where_there_is_none_that_is_said_and_is_no_failure(weft: Weft, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(model_folder, "PRETRAINED", tmp_path / "nothing")
+    monkeypatch.setattr(finding, "PRETRAINED", tmp_path / "nothing")
     assert weft("models", "list") == (0, "", "weft is installed without models\n")
     assert weft("models", "list", str(tmp_path)) == (0, "", f"no model or run in {tmp_path}\n")
     assert weft("models", "list", str(tmp_path), "--json") == (0, "[]\n", "")
@@ -220,7 +221,7 @@ def test_what_is_shown_as_json_agrees_with_the_scores_and_the_data_of_the_run(we
     assert listed == state["data"]
     assert shown["parameters"] == evaluation["parameters"]
     assert shown["bytes"] == sum(
-        (tiny_run / "run" / name).stat().st_size for name in model_folder.model_files(tiny_run / "run")
+        (tiny_run / "run" / name).stat().st_size for name in manifest.model_files(tiny_run / "run")
     )
     assert shown["recipe"]["model"]["ff_dim"] == 16
 

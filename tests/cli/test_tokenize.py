@@ -57,7 +57,8 @@ def test_there_and_back_by_every_kind_and_no_line_is_shifted(
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_models_own_vocabularies(weft: Weft, tiny_run: Path, side: str) -> None:
-    from weft.folders.model_folder import find_model, load_model
+    from weft.folders.finding import find_model
+    from weft.folders.model_folder import load_model
 
     model = load_model(find_model(tiny_run / "run"))
     tokenizer = model.vocabularies["source"] if side == "source" else model.vocabularies["target"]

@@ -22,7 +22,7 @@ from weft.data.augmentation import (
     with_changes,
     with_joined_pairs,
 )
-from weft.data.batching import Batch, PairBatches
+from weft.data.batching import Batch, pair_buckets
 from weft.data.encoding import EncodedPairs, encode_pairs, pairs_of_ids
 from weft.text.characters import CharacterTokenizer, train_characters
 from weft.text.kinds import train_tokenizer
@@ -215,8 +215,8 @@ def test_only_sources_of_training_batches_are_noisy_and_each_epoch_anew(
     pairs: EncodedPairs, tokenizer: CharacterTokenizer
 ) -> None:
     settings: dict[str, Any] = {"padding_id": PADDING_ID, "seed": 1, "batch_sentences": 8}
-    plain = PairBatches(pairs.sources, pairs.targets, **settings)
-    noisy = PairBatches(pairs.sources, pairs.targets, **settings, noise=noise(pairs, tokenizer, **ALL))
+    plain = pair_buckets(pairs.sources, pairs.targets, **settings)
+    noisy = pair_buckets(pairs.sources, pairs.targets, **settings, noise=noise(pairs, tokenizer, **ALL))
     epochs = [list(noisy.epoch(epoch)) for epoch in (0, 0, 1)]
     for mine, again, clear in zip(epochs[0], epochs[1], plain.epoch(0), strict=True):
         assert mine.source.equal(again.source)

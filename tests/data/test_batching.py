@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.data.batching import Batch, PairBatches
+from weft.data.batching import Batch, Buckets, pair_buckets
 from weft.data.sentences import Sentences
 
 PADDING = 0
@@ -23,7 +23,7 @@ def pairs(
     batch_tokens: int | None = None,
     batch_sentences: int | None = None,
     weights: np.ndarray | None = None,
-) -> PairBatches:
+) -> Buckets[Batch]:
     """As long as the sentences of everyday dialogue are: log-normal, and a long source has a long target."""
     random = np.random.default_rng(seed)
     source_lengths = np.clip(random.lognormal(2.3, 0.5, count), 2, 120).astype(int)
@@ -31,7 +31,15 @@ def pairs(
     # Every sentence's ids are its own number, so that a batch tells which pairs it holds.
     sources = [[number + 1] * int(length) for number, length in enumerate(source_lengths)]
     targets = [[number + 1] * int(length) for number, length in enumerate(target_lengths)]
-    return PairBatches(Sentences(sources), Sentences(targets), PADDING, seed, batch_tokens, batch_sentences, weights)
+    return pair_buckets(
+        Sentences(sources),
+        Sentences(targets),
+        PADDING,
+        seed=seed,
+        batch_tokens=batch_tokens,
+        batch_sentences=batch_sentences,
+        weights=weights,
+    )
 
 
 def numbers(batch: Batch) -> list[int]:
@@ -63,7 +71,7 @@ def test_only_a_pair_that_is_too_long_by_itself_goes_over_batch_tokens(
     lengths: list[tuple[int, int]], batch_tokens: int
 ) -> None:
     sources, targets = ([[1] * length for length in side] for side in zip(*lengths, strict=True))
-    batches = PairBatches(Sentences(sources), Sentences(targets), PADDING, 1, batch_tokens=batch_tokens)
+    batches = pair_buckets(Sentences(sources), Sentences(targets), PADDING, seed=1, batch_tokens=batch_tokens)
     found = list(batches.epoch(0))
     for batch in found:
         assert len(batch.source) == 1 or max(batch.source.numel(), batch.target.numel()) <= batch_tokens
@@ -110,17 +118,17 @@ def test_the_order_for_validation_never_changes() -> None:
 
 def test_padding_is_rare_where_lengths_are_as_in_dialogue() -> None:
     batches = pairs(20_000, batch_tokens=4096)
-    at_random = 1 - (len(batches.sources.ids) + len(batches.targets.ids)) / padded_tokens_at_random(batches, 250)
+    at_random = 1 - (len(batches.columns[0].ids) + len(batches.columns[1].ids)) / padded_tokens_at_random(batches, 250)
     assert batches.padding_share() < 0.15 < 0.5 < at_random
 
 
-def padded_tokens_at_random(batches: PairBatches, size: int) -> int:
+def padded_tokens_at_random(batches: Buckets[Batch], size: int) -> int:
     """Tokens with padding where the same pairs stand in batches as they come."""
-    indices = np.arange(len(batches.sources))
+    indices = np.arange(len(batches))
     return sum(
         len(chunk) * int(side.lengths[chunk].max())
         for chunk in np.array_split(indices, len(indices) // size)
-        for side in (batches.sources, batches.targets)
+        for side in (batches.columns[0], batches.columns[1])
     )
 
 
@@ -135,8 +143,8 @@ def test_padding_of_billions_of_tokens_is_counted_too(monkeypatch: pytest.Monkey
     batches = pairs(200, batch_tokens=512)
     share = batches.padding_share()
     order = batches.order(0)
-    monkeypatch.setattr(batches.sources, "lengths", batches.sources.lengths * np.int32(1_000_000))
-    monkeypatch.setattr(batches.targets, "lengths", batches.targets.lengths * np.int32(1_000_000))
+    monkeypatch.setattr(batches.columns[0], "lengths", batches.columns[0].lengths * np.int32(1_000_000))
+    monkeypatch.setattr(batches.columns[1], "lengths", batches.columns[1].lengths * np.int32(1_000_000))
     monkeypatch.setattr(type(batches), "order", lambda self, epoch: order)
     assert batches.padding_share() == pytest.approx(share)
 
@@ -165,9 +173,9 @@ def test_sentences_give_back_what_was_put_in(sentences: list[list[int]]) -> None
 # Weights
 
 
-def counts(batches: PairBatches, epoch: int) -> np.ndarray:
+def counts(batches: Buckets[Batch], epoch: int) -> np.ndarray:
     """How often each pair comes in an epoch."""
-    return np.bincount(np.concatenate(batches.order(epoch)), minlength=len(batches.sources))
+    return np.bincount(np.concatenate(batches.order(epoch)), minlength=len(batches))
 
 
 def test_whole_weights_are_how_often_a_pair_comes_in_every_epoch() -> None:
@@ -175,7 +183,7 @@ def test_whole_weights_are_how_often_a_pair_comes_in_every_epoch() -> None:
     batches = pairs(300, weights=weights, batch_tokens=512)
     for epoch in range(3):
         assert counts(batches, epoch).tolist() == weights.tolist()
-    assert batches.pairs_per_epoch() == 600
+    assert batches.rows_per_epoch() == 600
 
 
 def test_half_of_a_corpus_comes_in_an_epoch_and_other_pairs_in_the_next() -> None:
@@ -183,7 +191,7 @@ def test_half_of_a_corpus_comes_in_an_epoch_and_other_pairs_in_the_next() -> Non
     batches = pairs(700, weights=weights, batch_tokens=512)
     epochs = [counts(batches, epoch) for epoch in range(200)]
     for found in epochs:
-        assert found.sum() == batches.pairs_per_epoch() == 200 + 200 + 225
+        assert found.sum() == batches.rows_per_epoch() == 200 + 200 + 225
         assert set(found[:200]) == {1} and set(found[200:600]) == {0, 1} and set(found[600:]) == {2, 3}
     assert len({tuple(found) for found in epochs}) == 200
     # 200 epochs of a fair coin have a mean of 0.5 and a standard deviation of 0.035 (0.031 for a fair quarter).
@@ -198,8 +206,8 @@ def test_what_is_drawn_is_short_and_long_as_the_corpus_is() -> None:
         assert np.abs(quantiles[0] - quantiles[1]).max() <= 1
 
 
-def longer(batches: PairBatches) -> np.ndarray:
-    return np.maximum(batches.sources.lengths, batches.targets.lengths)
+def longer(batches: Buckets[Batch]) -> np.ndarray:
+    return np.maximum(batches.columns[0].lengths, batches.columns[1].lengths)
 
 
 @given(
@@ -212,9 +220,11 @@ def test_whatever_the_weights_every_epoch_has_as_many_batches_and_none_is_too_la
 ) -> None:
     sources, targets = [[1] * source for source, _, _ in rows], [[1] * target for _, target, _ in rows]
     weights = np.array([weight for _, _, weight in rows])
-    batches = PairBatches(Sentences(sources), Sentences(targets), PADDING, 1, batch_tokens, weights=weights)
-    assert batches.pairs_per_epoch() == np.floor(weights).sum() + round((weights - np.floor(weights)).sum())
-    if not batches.pairs_per_epoch():
+    batches = pair_buckets(
+        Sentences(sources), Sentences(targets), PADDING, seed=1, batch_tokens=batch_tokens, weights=weights
+    )
+    assert batches.rows_per_epoch() == np.floor(weights).sum() + round((weights - np.floor(weights)).sum())
+    if not batches.rows_per_epoch():
         return
     order = batches.order(epoch)
     assert len(order) == batches.steps_per_epoch()
@@ -231,7 +241,7 @@ def test_a_weighted_epoch_entered_at_batch_k_is_the_tail_of_the_whole_one() -> N
 def test_a_sum_of_weights_that_lies_between_two_counts_gives_one_count_in_all_epochs() -> None:
     # 17 * 0.1 + 36 * 0.3 = 12.5, which a running sum rounds up or down by the order of the pairs
     pairs = 53
-    batches = PairBatches(
+    batches = pair_buckets(
         sources=Sentences([[4] * (1 + i % 7) for i in range(pairs)]),
         targets=Sentences([[4] * (1 + i % 5) for i in range(pairs)]),
         padding_id=0,
@@ -240,7 +250,7 @@ def test_a_sum_of_weights_that_lies_between_two_counts_gives_one_count_in_all_ep
         weights=np.array([0.1] * 17 + [0.3] * 36),
     )
     sizes = {sum(map(len, batches.order(epoch))) for epoch in range(300)}
-    assert sizes == {batches.pairs_per_epoch()}
+    assert sizes == {batches.rows_per_epoch()}
 
 
 def test_parts_joined_are_the_whole() -> None:
@@ -278,7 +288,7 @@ def test_the_digest_tells_other_ids_and_other_batches_apart_and_nothing_else() -
         pairs(100, batch_tokens=250),
         pairs(100, batch_sentences=10),
         pairs(100, seed=2, batch_tokens=256),  # other lengths
-        replace(pairs(100, batch_tokens=256), sources=pairs(100).targets),
+        replace(pairs(100, batch_tokens=256), columns=(pairs(100).columns[1],) * 2),
     ]
     assert len({*same_digest, *(batches.sha256() for batches in others)}) == 1 + len(others)
 

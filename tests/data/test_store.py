@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weft.data.batching import PairBatches
+from weft.data.batching import pair_buckets
 from weft.data.sentences import Sentences
-from weft.data.store import FILES, MANIFEST, StoredPart, StoreWriter, is_prepared, open_store
+from weft.data.store import MANIFEST, PAIR, StoredPart, StoreWriter, files_of, is_prepared, open_store
 from weft.errors import CorpusError, WeftError
 
 SOURCES = [[5, 6, 2], [7, 2], [8, 9, 10, 2], [2]]
@@ -19,20 +19,20 @@ TARGETS = [[1, 4, 2], [1, 5, 6, 2], [1, 2], [1, 7, 2]]
 
 def write(folder: Path, *, largest_id: int = 100, depends_on: dict[str, object] | None = None) -> None:
     """Four pairs: two from one file in two pieces, two from another one."""
-    with StoreWriter(folder, largest_id=largest_id, depends_on=depends_on or {}) as writer:
+    with StoreWriter(folder, PAIR, largest_id=largest_id, depends_on=depends_on or {}) as writer:
         writer.begin_part("a.tsv", weight=2.0, tag="<bt>")
-        writer.append(Sentences(SOURCES[:1]), Sentences(TARGETS[:1]), [2])
-        writer.append(Sentences(SOURCES[1:2]), Sentences(TARGETS[1:2]), [5])
+        writer.append((Sentences(SOURCES[:1]), Sentences(TARGETS[:1])), [2])
+        writer.append((Sentences(SOURCES[1:2]), Sentences(TARGETS[1:2])), [5])
         writer.begin_part("b.tsv")
-        writer.append(Sentences(SOURCES[2:]), Sentences(TARGETS[2:]), np.array([1, 9]))
+        writer.append((Sentences(SOURCES[2:]), Sentences(TARGETS[2:])), np.array([1, 9]))
 
 
 @pytest.mark.parametrize(("largest_id", "bytes_an_id"), [(100, 2), (65_535, 2), (65_536, 4)])
 def test_pairs_come_back_as_they_were_written(tmp_path: Path, largest_id: int, bytes_an_id: int) -> None:
     write(tmp_path / "store", largest_id=largest_id)
     store = open_store(tmp_path / "store")
-    assert [store.sources[i].tolist() for i in range(4)] == SOURCES
-    assert [store.targets[i].tolist() for i in range(4)] == TARGETS
+    assert [store.columns["source"][i].tolist() for i in range(4)] == SOURCES
+    assert [store.columns["target"][i].tolist() for i in range(4)] == TARGETS
     assert (tmp_path / "store" / "source.ids").stat().st_size == bytes_an_id * sum(map(len, SOURCES))
     assert store.parts == (StoredPart(2, "a.tsv", 2.0, "<bt>"), StoredPart(2, "b.tsv"))
     assert store.weights is not None and store.weights.tolist() == [2.0, 2.0, 1.0, 1.0]
@@ -52,17 +52,17 @@ def test_batches_of_a_store_are_batches_of_its_sentences(
     tmp_path_factory: pytest.TempPathFactory, sentences: list[list[int]], data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("stores") / "store"
-    with StoreWriter(folder, largest_id=70_000, depends_on={}) as writer:
+    with StoreWriter(folder, PAIR, largest_id=70_000, depends_on={}) as writer:
         writer.begin_part("x.tsv")
         begin = 0
         while begin < len(sentences):
             end = data.draw(st.integers(begin + 1, len(sentences)))
             piece = Sentences(sentences[begin:end])
-            writer.append(piece, piece, list(range(begin, end)))
+            writer.append((piece, piece), list(range(begin, end)))
             begin = end
     store, listed = open_store(folder), Sentences(sentences)
-    stored = PairBatches(store.sources, store.targets, padding_id=0, seed=1, batch_tokens=32)
-    expected = PairBatches(listed, listed, padding_id=0, seed=1, batch_tokens=32)
+    stored = pair_buckets(store.columns["source"], store.columns["target"], padding_id=0, seed=1, batch_tokens=32)
+    expected = pair_buckets(listed, listed, padding_id=0, seed=1, batch_tokens=32)
     assert stored.sha256() == expected.sha256()
     for mine, theirs in zip(stored.epoch(2), expected.epoch(2), strict=True):
         assert mine.source.equal(theirs.source) and mine.target.equal(theirs.target)
@@ -82,9 +82,9 @@ def test_nothing_is_left_of_a_store_that_was_not_finished(tmp_path: Path) -> Non
     write(tmp_path / "store", depends_on={"old": 1})
 
     def fail() -> None:
-        with StoreWriter(tmp_path / "store", largest_id=9, depends_on={"new": 1}) as writer:
+        with StoreWriter(tmp_path / "store", PAIR, largest_id=9, depends_on={"new": 1}) as writer:
             writer.begin_part("a.tsv")
-            writer.append(Sentences(SOURCES), Sentences(TARGETS), [1, 2, 3, 4])
+            writer.append((Sentences(SOURCES), Sentences(TARGETS)), [1, 2, 3, 4])
             raise RuntimeError("the reader died")
 
     with pytest.raises(RuntimeError, match="the reader died"):
@@ -93,7 +93,7 @@ def test_nothing_is_left_of_a_store_that_was_not_finished(tmp_path: Path) -> Non
     assert is_prepared(tmp_path / "store", {"old": 1})
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", files_of(PAIR))
 @pytest.mark.parametrize("damage", ["flipped", "shorter", "gone"])
 def test_a_store_that_was_changed_is_refused_by_the_file(tmp_path: Path, name: str, damage: str) -> None:
     write(tmp_path / "store")

@@ -8,7 +8,7 @@ import pytest
 
 from weft.data.corpus import DataConfig, TrainingCorpus
 from weft.data.preparation import CleanCorpus, clean
-from weft.data.store import Store, StoreWriter, open_store
+from weft.data.store import PAIR, Store, StoreWriter, open_store
 from weft.data.storing import Encoder, Stored, store_pairs
 from weft.data.workers import workers
 from weft.text.characters import CharacterTokenizer, train_characters
@@ -44,13 +44,16 @@ def encoder(tokenizer: CharacterTokenizer, max_length: int = 20, joining: float 
 def stored(
     corpus: CleanCorpus, encoder: Encoder, folder: Path, *, at_once: int = 10_000, processes: int = 1
 ) -> tuple[Store, Stored]:
-    with StoreWriter(folder, largest_id=299, depends_on={}) as writer, workers(processes) as each:
+    with StoreWriter(folder, PAIR, largest_id=299, depends_on={}) as writer, workers(processes) as each:
         account = store_pairs(corpus.pieces(at_once), corpus.entries, encoder, writer, each)
     return open_store(folder), account
 
 
 def texts(store: Store, tokenizer: CharacterTokenizer) -> list[tuple[str, str]]:
-    sides = ([side[pair].tolist() for pair in range(len(store))] for side in (store.sources, store.targets))
+    sides = (
+        [side[pair].tolist() for pair in range(len(store))]
+        for side in (store.columns["source"], store.columns["target"])
+    )
     sources, targets = map(tokenizer.decode, sides)
     return list(zip(sources, targets, strict=True))
 
@@ -65,7 +68,7 @@ def test_a_store_holds_all_pairs_in_order_with_lines_tags_and_weights(
         (10, "b.tsv", 2, "<bt>"),
     ]
     assert store.origin(29) == ("a.tsv", 31) and store.origin(30) == ("b.tsv", 2)
-    assert [store.sources[pair][0] == tokenizer.tag_id("<bt>") for pair in (29, 30)] == [False, True]
+    assert [store.columns["source"][pair][0] == tokenizer.tag_id("<bt>") for pair in (29, 30)] == [False, True]
 
 
 @pytest.mark.parametrize(("at_once", "processes"), [(7, 1), (3, 2)])
@@ -79,7 +82,9 @@ def test_the_store_depends_neither_on_the_pieces_nor_on_the_processes(
     )
     assert sorted(texts(pieces, tokenizer)) == sorted(texts(whole, tokenizer))
     if not joining:
-        assert np.array_equal(pieces.sources.ids, whole.sources.ids) and np.array_equal(pieces.lines, whole.lines)
+        assert np.array_equal(pieces.columns["source"].ids, whole.columns["source"].ids) and np.array_equal(
+            pieces.lines, whole.lines
+        )
 
 
 def test_pairs_that_are_too_long_are_left_out_and_counted(
@@ -102,7 +107,7 @@ def test_with_joining_1_each_pair_stands_alone_and_with_the_next_one_of_its_file
     ]
     assert sorted(texts(store, tokenizer)) == sorted([*PAIRS, *joined])
     assert (account.pairs, account.joined) == (40 + 38, 38)
-    tagged = [store.sources[pair][0] == tokenizer.tag_id("<bt>") for pair in range(len(store))]
+    tagged = [store.columns["source"][pair][0] == tokenizer.tag_id("<bt>") for pair in range(len(store))]
     assert sum(tagged) == 10 + 9
 
 

@@ -14,7 +14,8 @@ from weft.config import override
 from weft.errors import UsageError
 from weft.evaluating.explanation import LONGEST_EXPLAINED, Explanation, explain
 from weft.evaluating.forced import force
-from weft.folders.model_folder import TranslationModel, find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.model_folder import TranslationModel, load_model
 from weft.models.transformer_session import TransformerSession
 from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.translating.translator import CHANGEABLE, Translator, encode_sources

@@ -50,7 +50,8 @@ def test_who_scores_changes_no_precision_while_another_computes(random_model: Tr
 
 
 def test_of_an_ensemble_it_is_the_mean_of_the_probabilities(random_model: TranslationModel, tiny_run) -> None:
-    from weft.folders.model_folder import find_model, load_model
+    from weft.folders.finding import find_model
+    from weft.folders.model_folder import load_model
 
     other = load_model(find_model(tiny_run / "run"))
     both = force(Translator(random_model, others=[other]), SOURCES[:1], TARGETS[:1])[0]

@@ -19,7 +19,8 @@ from weft.export.onnx import LARGEST_FILE, refusals, weight_bytes
 from weft.export.parity import METHODS, Agreement
 from weft.files import sha256
 from weft.folders.export import ENGINE_FILES, engine_of
-from weft.folders.model_folder import CARD, EXPORT, MANIFEST, load_model, save_model
+from weft.folders.manifest import CARD, EXPORT, MANIFEST
+from weft.folders.model_folder import load_model, save_model
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.text.kinds import Kind, train_tokenizer
 from weft.translating import exported

@@ -18,7 +18,8 @@ import pytest
 from weft.errors import ModelError, RunError, UsageError, WeftError
 from weft.folders import archive as model_archive
 from weft.folders.archive import pack, unpack
-from weft.folders.model_folder import find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.model_folder import load_model
 from weft.translating.translator import Translator
 
 FILES = [

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from weft.errors import ModelError, UsageError
 from weft.folders.copy import copy_model
-from weft.folders.model_folder import WEIGHTS, load_model, model_files, read_manifest, write_manifest
+from weft.folders.manifest import WEIGHTS, model_files, read_manifest, write_manifest
+from weft.folders.model_folder import load_model
 from weft.folders.summary import summarize
 from weft.folders.weight_storage import Storage, restored, stored
 from weft.translating.translator import Translator

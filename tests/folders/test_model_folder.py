@@ -13,15 +13,10 @@ from safetensors.torch import load_file
 
 from weft.config import changed
 from weft.errors import UsageError
-from weft.folders.model_folder import (
-    Learned,
-    TranslationModel,
-    build_transformer,
-    check_manifest,
-    find_model,
-    load_model,
-    save_model,
-)
+from weft.folders.finding import find_model
+from weft.folders.kinds import build_seq2seq
+from weft.folders.manifest import check_manifest
+from weft.folders.model_folder import Learned, TranslationModel, load_model, save_model
 from weft.training.run_folder import RunStatus
 from weft.translating.translator import Translator
 
@@ -34,7 +29,7 @@ def with_settings(model: TranslationModel, **values: object) -> TranslationModel
     source, target = model.vocabularies["source"], model.vocabularies["target"]
     if resolved.recipe.tokenizer.shared:
         source = target
-    weights = build_transformer(resolved.recipe, source.vocab_size, target.vocab_size).eval()
+    weights = build_seq2seq(resolved.recipe, source.vocab_size, target.vocab_size).eval()
     return Learned(resolved, weights, {"source": source, "target": target})
 
 

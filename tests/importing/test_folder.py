@@ -16,7 +16,8 @@ from weft.decoding.search import DecodingConfig, search
 from weft.errors import ModelError, UsageError
 from weft.evaluating.forced import force
 from weft.export.folder import export_model
-from weft.folders.model_folder import CARD, check_manifest, load_model, model_files
+from weft.folders.manifest import CARD, check_manifest, model_files
+from weft.folders.model_folder import load_model
 from weft.folders.recipes import TranslationRecipe
 from weft.importing.folder import import_model
 from weft.text.vocabulary import BEGIN_ID, END_ID

@@ -23,7 +23,8 @@ from bench.reliability.fuzz_models import LONGEST_CASE, SPOILERS, attempts, make
 
 from weft.errors import ModelError
 from weft.folders import model_folder
-from weft.folders.model_folder import check_manifest, load_model, model_files
+from weft.folders.manifest import check_manifest, model_files
+from weft.folders.model_folder import load_model
 
 Weft = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]
@@ -342,7 +343,7 @@ def test_it_is_refused_before_anything_is_built_or_any_memory_taken(
     def reached(*_: object) -> None:
         pytest.fail("built something out of settings that cannot be")
 
-    monkeypatch.setattr(model_folder, "build_transformer", reached)
+    monkeypatch.setattr(model_folder, "build_seq2seq", reached)
     monkeypatch.setattr(model_folder, "load_tokenizers", reached)
     tracemalloc.start()
     try:

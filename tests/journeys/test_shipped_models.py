@@ -8,7 +8,9 @@ from bench.shipped import LARGEST, THIRD
 
 import weft
 from weft.folders.card import BEFORE
-from weft.folders.model_folder import PRETRAINED, check_model, model_files, read_config, shipped_models
+from weft.folders.finding import PRETRAINED, shipped_models
+from weft.folders.manifest import model_files
+from weft.folders.model_folder import check_model, read_config
 from weft.folders.summary import summarize
 
 ROOT = Path(__file__).parents[2]

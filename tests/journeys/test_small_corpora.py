@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from tests.watching import Watcher, tiny_recipe
 
-from weft.folders.model_folder import find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.model_folder import load_model
 from weft.runs.train import train
 
 

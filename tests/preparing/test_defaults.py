@@ -13,6 +13,7 @@ from weft.config import Resolved, changed, read_recipe, resolve
 from weft.errors import RecipeError, RunError, Stopped
 from weft.folders.model_folder import read_config
 from weft.folders.recipes import TranslationRecipe
+from weft.models.transformer import TransformerConfig
 from weft.preparing.defaults import OWN_RATES, TABLE, Size, choose_open_settings, choose_smaller, size_for
 from weft.runs.train import train
 
@@ -201,6 +202,7 @@ def test_width_and_heads_fit_whichever_of_them_is_given(
 ) -> None:
     given = recipe(model={**model, **positions})
     found = changed(given, choose_open_settings(given, pairs), "corpus").recipe.model  # is checked like any recipe
+    assert isinstance(found, TransformerConfig)
     assert found.model_dim % found.num_heads == 0 and found.ff_dim == 4 * found.model_dim
     if "num_heads" not in model:
         assert 16 <= found.model_dim / found.num_heads <= 96

@@ -17,7 +17,8 @@ import weft
 from weft.data.store import open_store
 from weft.errors import CorpusError, RunError, UsageError
 from weft.preparing import preparation
-from weft.preparing.preparation import Account, prepare_run
+from weft.preparing.preparation import Account
+from weft.runs.prepare import prepare_run
 from weft.runs.train import train
 
 
@@ -159,7 +160,7 @@ def test_a_script_without_a_main_guard_can_prepare_with_several_processes(root: 
     script = root / "script.py"
     script.write_text(
         f"import pathlib, weft.data.pair_files\nprint('once')\nweft.data.pair_files.LINES_AT_ONCE = 5\n"
-        f"from weft.preparing.preparation import prepare_run\nfrom weft.runs.train import Silent\n"
+        f"from weft.runs.prepare import prepare_run\nfrom weft.runs.train import Silent\n"
         f"root = pathlib.Path({str(root)!r})\n"
         f"prepare_run({recipe()!r}, run=root / 'run', data=root, processes=2, listener=Silent())\n",
         encoding="utf-8",

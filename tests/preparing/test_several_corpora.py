@@ -68,17 +68,17 @@ def test_an_epoch_without_a_pair_is_refused(corpora: Path, tmp_path: Path) -> No
 def test_the_tag_stands_before_the_sources_of_its_corpus_and_before_no_other(tagged_run: Path) -> None:
     tokenizer, store = load_model(tagged_run).vocabularies["source"], open_store(tagged_run / "corpus")
     tag = tokenizer.tag_id("<bt>")
-    has_tag = [tag in store.sources[pair].tolist() for pair in range(len(store))]
+    has_tag = [tag in store.columns["source"][pair].tolist() for pair in range(len(store))]
     assert [(part.pairs, part.tag) for part in store.parts] == [(21, None), (21, "<bt>")]
     assert has_tag == [False] * 21 + [True] * 21
-    (text,) = tokenizer.decode([store.sources[21].tolist()])
-    assert store.sources[21].tolist() == [tag, *tokenizer.encode([text])[0], END_ID]
+    (text,) = tokenizer.decode([store.columns["source"][21].tolist()])
+    assert store.columns["source"][21].tolist() == [tag, *tokenizer.encode([text])[0], END_ID]
 
 
 def test_what_looks_like_a_tag_in_a_text_is_text(tagged_run: Path) -> None:
     tokenizer = load_model(tagged_run).vocabularies["source"]
     batches = pair_batches(ParallelText(["<bt>我有"], [("I",)], {}), tokenizer, tokenizer, seed=1, batch_sentences=2)
-    assert tokenizer.tag_id("<bt>") not in batches.sources[0].tolist()
+    assert tokenizer.tag_id("<bt>") not in batches.columns[0][0].tolist()
 
 
 def test_translation_has_no_tag_unless_asked(tagged_run: Path) -> None:

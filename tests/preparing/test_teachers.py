@@ -14,7 +14,9 @@ from weft.data.batching import Batch
 from weft.data.corpus import read_corpora
 from weft.errors import RecipeError, RunError, Stopped, UsageError
 from weft.folders.card import recorded_files
-from weft.folders.model_folder import Learned, TranslationModel, build_transformer, find_model, load_model, save_model
+from weft.folders.finding import find_model
+from weft.folders.kinds import build_seq2seq
+from weft.folders.model_folder import Learned, TranslationModel, load_model, save_model
 from weft.models.transformer import Transformer
 from weft.preparing.teachers import load_teachers
 from weft.runs.plan import plan
@@ -70,11 +72,11 @@ def loss_of(tiny_run: Path, random_model: TranslationModel) -> Callable[..., tup
         sizes = [tokenizer.vocab_size for tokenizer in tokenizers]
         model = Learned(
             resolved,
-            build_transformer(resolved.recipe, sizes[0], sizes[1]),
+            build_seq2seq(resolved.recipe, sizes[0], sizes[1]),
             dict(zip(("source", "target"), tokenizers, strict=True)),
         )
         wide = changed(resolved, {"model.model_dim": 96, "model.dropout": 0.5}, "a test").recipe
-        taught_by = [build_transformer(wide, sizes[0], sizes[1]).eval() for _ in range(teachers)]
+        taught_by = [build_seq2seq(wide, sizes[0], sizes[1]).eval() for _ in range(teachers)]
         task = TranslationTask(model, pairs, seed=1, teachers=taught_by)
         model.network.train(drops)
         torch.manual_seed(3)
@@ -151,7 +153,7 @@ def taught(
     """
     tokenizers = random_model.vocabularies["source"], random_model.vocabularies["target"]
     dropping = changed(random_model.resolved, {"model.dropout": 0.5}, "a test")
-    model = build_transformer(dropping.recipe, *[tokenizer.vocab_size for tokenizer in tokenizers])
+    model = build_seq2seq(dropping.recipe, *[tokenizer.vocab_size for tokenizer in tokenizers])
     model.load_state_dict(random_model.network.state_dict())
     save_model(tmp_path, Learned(dropping, model, dict(zip(("source", "target"), tokenizers, strict=True))), card="")
     keys = {"model.dropout": 0.0, "training.teachers": (str(tmp_path),), "training.distill_weight": 1.0}
@@ -159,7 +161,7 @@ def taught(
     pairs = read_corpora(["valid.tsv"], resolved.recipe.data, tiny_run)
     batch = next(pair_batches(pairs, *tokenizers, seed=1, batch_sentences=5).in_order())
     torch.manual_seed(7)
-    weights = build_transformer(resolved.recipe, *[tokenizer.vocab_size for tokenizer in tokenizers])
+    weights = build_seq2seq(resolved.recipe, *[tokenizer.vocab_size for tokenizer in tokenizers])
     student = Learned(resolved, weights, dict(zip(("source", "target"), tokenizers, strict=True)))
     task = TranslationTask(student, pairs, seed=1, teachers=load_teachers(student, Silent()))
     return task, student.network.train(), batch

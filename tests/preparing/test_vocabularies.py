@@ -6,7 +6,8 @@ from typing import Any, get_args
 import pytest
 
 from weft.errors import CorpusError, ModelError, RecipeError, RunError
-from weft.folders.model_folder import find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.model_folder import load_model
 from weft.runs.train import Silent, train
 from weft.text.kinds import Kind
 from weft.translating.translator import load_translator

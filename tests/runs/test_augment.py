@@ -13,7 +13,8 @@ import torch
 
 from weft.config import resolve
 from weft.errors import CorpusError, ProblemsError, Stopped, UsageError, WeftError
-from weft.folders.model_folder import Learned, build_transformer, save_model
+from weft.folders.kinds import build_seq2seq
+from weft.folders.model_folder import Learned, save_model
 from weft.folders.recipes import TranslationRecipe
 from weft.runs import augment
 from weft.runs.augment import Made, back_translate, distill, self_train
@@ -49,7 +50,7 @@ def save_random_model(tiny_run: Path, folder: Path, *, seed: int) -> Path:
     resolved = resolve(recipe, TranslationRecipe, "a random model")
     tokenizers = trained.vocabularies["source"], trained.vocabularies["target"]
     torch.manual_seed(seed)
-    weights = build_transformer(resolved.recipe, *(tokenizer.vocab_size for tokenizer in tokenizers)).eval()
+    weights = build_seq2seq(resolved.recipe, *(tokenizer.vocab_size for tokenizer in tokenizers)).eval()
     with torch.no_grad():
         weights.output.weight.mul_(3)
         weights.output.bias[[bool(BYTE.fullmatch(piece)) for piece in pieces_of(tokenizers[1], "bpe")]] = -1e3

@@ -11,8 +11,9 @@ from weft.errors import RunError
 from weft.preparing.corpora import find_recipe, read_all
 from weft.preparing.first_model import first_model
 from weft.preparing.preparation import prepare
+from weft.runs.making import trainer_for_a_trial
 from weft.runs.plan import activation_bytes, batches_of, kept_bytes, largest_batches, memory_by_use, plan
-from weft.runs.train import Silent, train, trainer_for_a_trial
+from weft.runs.train import Silent, train
 
 PAIRS, VALID_PAIRS = 42, 5
 

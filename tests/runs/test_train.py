@@ -21,7 +21,8 @@ from tests.watching import Watcher, losses, tiny_recipe
 
 from weft.config import resolve
 from weft.errors import CorpusError, ModelError, RecipeError, RunError, Stopped, UsageError, WeftError, WorkerLost
-from weft.folders.model_folder import TranslationModel, find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.model_folder import TranslationModel, load_model
 from weft.folders.recipes import TranslationRecipe
 from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
@@ -804,7 +805,7 @@ def test_a_shared_vocabulary_learns_each_side_in_the_script_it_is_encoded_in(tmp
         "the recipe",
     )
     corpora = read_all(resolved.recipe, tmp_path, Silent())
-    source, target = prepare(resolved, corpora, tmp_path / "corpus", Silent()).tokenizers
+    source, target = prepare(resolved, corpora, tmp_path / "corpus", Silent()).vocabularies.values()
     assert source.normalize("湯姆愛") == "汤姆爱"
     assert target.normalize("湯姆愛") == "湯姆愛"
     simplified, kept = source.encode(["湯姆愛"])[0], target.encode(["湯姆愛"])[0]

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from weft.config import changed, read_recipe
-from weft.data.batching import PairBatches
+from weft.data.batching import Batch, Buckets, pair_buckets
 from weft.data.corpus import ParallelText
 from weft.data.sentences import Sentences
 from weft.errors import WeftError
@@ -21,10 +21,10 @@ from weft.preparing.corpora import read_all
 from weft.preparing.first_model import first_model
 from weft.preparing.preparation import prepare
 from weft.runs import trial
-from weft.runs.train import Silent, trainer_for_a_trial
+from weft.runs.making import trainer_for_a_trial
+from weft.runs.train import Silent
 from weft.runs.trial import (
     LEAST_STEPS,
-    LONGER_THAN_REFERENCES,
     Pace,
     extrapolated,
     fit_steps,
@@ -33,8 +33,8 @@ from weft.runs.trial import (
     target_tokens,
     times_due,
     try_out,
-    with_lengths_of_references,
 )
+from weft.tasks.translation import LONGER_THAN_REFERENCES, with_lengths_of_references
 from weft.training.config import Interval
 
 PACE = Pace(step=0.5, validation=10.0, checkpoint=1.0, ending=20.0)
@@ -151,9 +151,9 @@ def test_more_pairs_are_measured_where_there_is_time(monkeypatch: pytest.MonkeyP
     assert measured == sorted(measured) and measured[0] < measured[1] < measured[2] < measured[3] == 2500
 
 
-def batches(lengths: list[tuple[int, int]], batch_sentences: int = 1) -> PairBatches:
+def batches(lengths: list[tuple[int, int]], batch_sentences: int = 1) -> Buckets[Batch]:
     """Of pairs with these many pieces on each side."""
-    return PairBatches(
+    return pair_buckets(
         sources=Sentences([[9] * source + [2] for source, _ in lengths]),
         targets=Sentences([[1] + [9] * target + [2] for _, target in lengths]),
         padding_id=0,
@@ -186,19 +186,19 @@ def tiny(tiny_run: Path, tmp_path: Path) -> tuple:
 
 def test_a_trial_of_steps_that_are_no_numbers_is_one_clear_error(tiny: tuple) -> None:
     model, store, corpora = tiny
-    torch.nn.init.constant_(model.model.source_embedding.weight, math.nan)
+    torch.nn.init.constant_(model.network.source_embedding.weight, math.nan)
     with (
         trainer_for_a_trial(model, store, corpora, Silent()) as trainer,
         pytest.raises(WeftError, match=r"in all .* steps of the trial .* training\.init"),
     ):
-        try_out(trainer, corpora.valid, seconds=0.5, is_trained=False)
+        try_out(trainer, model, corpora.valid, seconds=0.5, is_trained=False)
 
 
 def test_a_step_of_a_trial_takes_no_more_batches_than_an_epoch_has(tiny: tuple) -> None:
     model, store, corpora = tiny
     model.resolved = changed(model.resolved, {"training.accumulate": 1000}, "a test")
     with trainer_for_a_trial(model, store, corpora, Silent()) as trainer:
-        try_out(trainer, corpora.valid, seconds=0.0, is_trained=False)
+        try_out(trainer, model, corpora.valid, seconds=0.0, is_trained=False)
         assert trainer.batches_per_epoch == 2
         assert trainer.progress.epoch == trainer.progress.step == 2 * math.ceil(LEAST_STEPS / 2)
 
@@ -206,7 +206,7 @@ def test_a_step_of_a_trial_takes_no_more_batches_than_an_epoch_has(tiny: tuple) 
 def test_an_untrained_model_is_stopped_where_the_references_end(tiny: tuple) -> None:
     model, _, _ = tiny
     given = batches([(10, 20), (10, 40)])
-    decoding = with_lengths_of_references(model.resolved, given).recipe.decoding
+    decoding = with_lengths_of_references(model, given).recipe.decoding
     assert decoding.max_length_ratio == pytest.approx(3 * LONGER_THAN_REFERENCES)
     assert decoding.max_length_extra == 1
 
@@ -214,12 +214,12 @@ def test_an_untrained_model_is_stopped_where_the_references_end(tiny: tuple) -> 
 def test_a_trial_finds_every_part_of_a_run_and_leaves_nothing_behind(tiny: tuple) -> None:
     model, store, corpora = tiny
     with trainer_for_a_trial(model, store, corpora, Silent()) as trainer:
-        found = try_out(trainer, corpora.valid, seconds=0.0, is_trained=False)
+        found = try_out(trainer, model, corpora.valid, seconds=0.0, is_trained=False)
         folder = trainer.run.path
     assert not folder.exists()
     assert found.steps == LEAST_STEPS and found.validated == len(corpora.valid)
     assert all(value > 0 and math.isfinite(value) for value in dataclasses.astuple(found.pace))
-    assert isinstance(trainer.batches, PairBatches)
+    assert isinstance(trainer.batches, Buckets)
     tokens_an_epoch = target_tokens(trainer.batches)
     assert found.target_tokens_per_second == pytest.approx(tokens_an_epoch / (2 * found.pace.step))  # 2 steps an epoch
     assert found.peak_bytes > 2**20

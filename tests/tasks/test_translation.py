@@ -10,7 +10,8 @@ import torch
 from weft.data.batching import Batch
 from weft.data.corpus import ParallelText
 from weft.errors import CorpusError
-from weft.folders.model_folder import TranslationModel, find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.model_folder import TranslationModel, load_model
 from weft.folders.recipes import TranslationTrainingConfig
 from weft.layers.dropout import Dropout
 from weft.models.transformer import Transformer, TransformerConfig

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from weft.errors import UsageError
-from weft.folders.model_folder import Learned, TranslationModel, build_transformer, find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.kinds import build_seq2seq
+from weft.folders.model_folder import Learned, TranslationModel, load_model
 from weft.text.kinds import pieces_of
 from weft.text.vocabulary import BEGIN_ID
 from weft.translating.alternatives import complete, find_beginnings, which_begin_words
@@ -113,7 +115,7 @@ def with_positions(of: TranslationModel, number: int) -> TranslationModel:
     sizes = of.vocabularies["source"].vocab_size, of.vocabularies["target"].vocab_size
     return Learned(
         type(of.resolved)(recipe, of.resolved.origins),
-        build_transformer(recipe, *sizes).eval(),
+        build_seq2seq(recipe, *sizes).eval(),
         of.vocabularies,
     )
 

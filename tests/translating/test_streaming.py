@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from weft.errors import UsageError
-from weft.folders.model_folder import TranslationModel, find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.model_folder import TranslationModel, load_model
 from weft.translating.glossary import Glossary
 from weft.translating.memory import TranslationMemory
 from weft.translating.translator import Translator, load_translator

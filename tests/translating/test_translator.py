@@ -21,7 +21,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from weft.errors import UsageError
-from weft.folders.model_folder import Learned, TranslationModel, build_transformer, load_model
+from weft.folders.kinds import build_seq2seq
+from weft.folders.model_folder import Learned, TranslationModel, load_model
 from weft.text.kinds import train_tokenizer
 from weft.translating.glossary import Glossary
 from weft.translating.translator import (
@@ -318,7 +319,7 @@ def test_a_model_of_characters_writes_a_phrase_as_a_word_wherever_it_stands(rand
     )
     sizes = random_model.vocabularies["source"].vocab_size, tokenizer.vocab_size
     torch.manual_seed(3)  # other weights may write <pad> behind the phrase, which nobody sees and which ends a word
-    model = build_transformer(recipe, *sizes).eval()
+    model = build_seq2seq(recipe, *sizes).eval()
     resolved = type(random_model.resolved)(recipe, random_model.resolved.origins)
     translator = Translator(
         Learned(resolved, model, {"source": random_model.vocabularies["source"], "target": tokenizer})

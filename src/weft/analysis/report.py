@@ -1,7 +1,7 @@
 """A run folder -> report.html: what was trained, how it went, how good it is, in one file that needs no network.
 
 The page is a header and the SECTIONS at the end of this file; to add to it, write one more function from a Run to HTML
-and name it there. run_files.py reads the folder; which metrics a task has stands in tasks/metrics.py.
+and name it there. run_files.py reads the folder; which metrics a task has stands in folders/metrics.py.
 """
 
 import math
@@ -19,7 +19,7 @@ from weft.analysis.run_files import Line, Run, read_run
 from weft.errors import RunError, shown
 from weft.figures.line_chart import Series, line_chart
 from weft.files import write_atomically
-from weft.tasks.metrics import HEADLINES, METRICS
+from weft.folders.metrics import HEADLINES, METRICS
 from weft.training.metric import Metric
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from weft.files import megabytes
-from weft.tasks.metrics import METRICS
+from weft.folders.metrics import METRICS
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

@@ -102,7 +102,7 @@ def describe_machine() -> None:
 
 def corpus_of_recipe(recipe: str, data: Path | None) -> tuple[dict[str, list["CorpusEntry"]], "Layout", Path]:
     from weft.data.corpus import CorpusEntry, Layout
-    from weft.runs.train import find_recipe
+    from weft.preparing.corpora import find_recipe
 
     resolved, root, _ = find_recipe(recipe, run=None, data=data, overrides=())
     config = resolved.recipe.data

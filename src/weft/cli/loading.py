@@ -26,7 +26,8 @@ def without_collections() -> Iterator[None]:
 def require_task(models: Iterable[str], verb: str, task: str = "translation") -> None:
     """Raise UsageError for a model that was trained for another task than the one that `verb` is for."""
     from weft.config.toml import read_toml
-    from weft.folders.model_folder import CONFIG, find_model
+    from weft.folders.finding import find_model
+    from weft.folders.manifest import CONFIG
 
     for name in models:
         found = task

@@ -30,7 +30,7 @@ def list_models(
     as_json: Json = False,
 ) -> None:
     """List the shipped models, or the models and runs in a folder."""
-    from weft.folders.model_folder import shipped_models
+    from weft.folders.finding import shipped_models
     from weft.folders.summary import aligned, models_under, summarize
 
     if folder is not None and not folder.is_dir():
@@ -63,7 +63,8 @@ def show(model: Model, as_json: Json = False) -> None:
 def verify(models: Models) -> None:
     """Check that models are complete and unaltered; print the sha256 of each file in the manifest."""
     from weft.folders.export import check_any
-    from weft.folders.model_folder import find_model, read_manifest
+    from weft.folders.finding import find_model
+    from weft.folders.manifest import read_manifest
 
     broken = 0
     for model in models:

@@ -38,7 +38,7 @@ def refuse_place(option: str, path: Path | None, inputs: Iterable[Path | None]) 
     if path is None or not path.is_file():
         return
     if (path.parent / "run.json").is_file() or (path.parent / "manifest.json").is_file():
-        from weft.folders.model_folder import parts_of
+        from weft.folders.manifest import parts_of
 
         if path.name in parts_of(path.parent):
             raise UsageError(f"{option} {path} would overwrite a part of {path.parent}; name another file")

@@ -40,7 +40,7 @@ def prepare(
     check_options(context, RULES)
     from weft.cli.displays import PlainDisplay
     from weft.preparing.corpora import input_files
-    from weft.preparing.preparation import prepare_run
+    from weft.runs.prepare import prepare_run
 
     refuse_place("--json", json, input_files(recipe, data=data, overrides=overrides or ()))
     prepared, folder = prepare_run(

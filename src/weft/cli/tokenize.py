@@ -91,10 +91,11 @@ def tokenizer_of(
 ) -> "Tokenizer":
     """The tokenizer of a model or of a vocabulary; raises UsageError without either, ModelError for a damaged file."""
     if model:
-        from weft.folders.model_folder import check_model, find_model
+        from weft.folders.finding import find_model
+        from weft.folders.model_folder import check_model
 
-        _, source, target = check_model(find_model(model))
-        return target if side == "target" else source
+        vocabularies = check_model(find_model(model)).vocabularies
+        return vocabularies.get(side or "source") or next(iter(vocabularies.values()))
     if vocabulary is None or kind is None:
         raise UsageError("give either --model, such as runs/starter, or --vocabulary and --kind")
     from weft.text.kinds import KINDS, load_tokenizer

@@ -1,4 +1,4 @@
-"""Ids of sentence pairs to batches of tensors: little padding, in an order that can be re-entered anywhere.
+"""Ids to batches of tensors: little padding, in an order that can be re-entered anywhere.
 
 The order of an epoch is a function of (seed, epoch) alone, so a run that stopped in batch 17 of epoch 3 starts there
 again.
@@ -7,9 +7,10 @@ again.
 import hashlib
 import math
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from torch.nn import functional as F
 
 from weft.data.augmentation import PairNoise, with_changes
 from weft.data.sentences import Sentences
+from weft.text.vocabulary import PADDING_ID
 
 MINGLING = 1.0
 """Tokens by which the order of an epoch may be wrong inside a length, so that pairs meet others than last time.
@@ -66,6 +68,12 @@ class Batch:
     def tensors(self) -> tuple[Tensor, Tensor]:
         return self.source, self.target
 
+    def without_predictions(self) -> "Batch":
+        """The same rows with no target token to predict."""
+        target = self.target.clone()
+        target[:, 1:] = PADDING_ID
+        return Batch(self.source, target)
+
     def chunk(self, parts: int) -> list["Batch"]:
         """Its rows in at most so many batches, as torch.chunk cuts them, without their pairs."""
         return [Batch(*sides) for sides in zip(self.source.chunk(parts), self.target.chunk(parts), strict=True)]
@@ -77,91 +85,116 @@ def round_rows(rows: int) -> int:
 
 
 @dataclass(frozen=True)
-class PairBatches:
-    """The batches of a corpus of encoded pairs, epoch by epoch.
-
-    A batch holds at most `batch_tokens` tokens a side, padding counted (a pair longer than that stands alone), or
-    exactly `batch_sentences` pairs (the last one fewer).
-
-    `weights` says how often an epoch holds each pair; left out, once. The whole part of a weight counts in every
-    epoch. Of what is left, say 0.5 for each of 1,000 pairs, an epoch holds 500 pairs, drawn anew for every epoch and
-    evenly from short to long. All epochs hold equally many pairs and batches.
-    """
+class PairCollation:
+    """Makes the batch of some pairs of a corpus, as they are in an epoch."""
 
     sources: Sentences
     targets: Sentences
     padding_id: int
-    seed: int
-    batch_tokens: int | None = None
-    batch_sentences: int | None = None
-    weights: Float[np.ndarray, " pairs"] | None = None
-    part: tuple[int, int] = (0, 1)
-    """Which rows of every batch are this process's: the first, and how many further the next one is."""
     noise: PairNoise | None = None
     """What pairs become in an epoch; batches are cut as if they stayed as they are."""
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of one epoch from number `start` on."""
-        for indices in self.order(epoch)[start:]:
-            yield self.collate(indices, epoch)
-
-    def in_order(self) -> Iterator[Batch]:
-        """Every batch of an epoch, in an order that does not change; for validation."""
-        return self.epoch(0)
-
-    def order(self, epoch: int) -> list[np.ndarray]:
-        """Which pairs each batch of the epoch holds.
-
-        Pairs are sorted by their longer side; those of one length by how much longer the target is than the source,
-        with some noise, up in one length and down in the next, so that neighbors are of one shape wherever a batch
-        begins. The row of pairs is cut at the same places in every epoch, and the batches are shuffled.
-        """
-        random = np.random.default_rng([self.seed, epoch])
-        pairs = self._pairs(random)
-        noise = MINGLING * random.random(len(pairs))
-        lengths = self._longer_side[pairs]
-        row = np.argsort(lengths, kind="stable")
-        # One length after the other, so that little but the row itself is ever in memory.
-        for length, some in self._runs(lengths, row):
-            slant = self.targets.lengths[pairs[some]] - self.sources.lengths[pairs[some]] + noise[some]
-            some[:] = some[np.argsort(slant if length % 2 else -slant, kind="stable")]
-        batches = np.split(pairs[row], self._borders)
-        return [batches[i] for i in random.permutation(len(batches))]
-
-    def collate(self, indices: np.ndarray, epoch: int = 0) -> Batch:
-        """This process's rows of a batch of these pairs, as they are in this epoch.
-
-        Where there are fewer pairs than processes, the last ones take part with a row that has no target token.
-        """
-        first, every = self.part
-        if first >= len(indices):
-            row = self.padded(indices[:1], epoch)
-            row.target[:, 1:] = self.padding_id
-            return Batch(row.source, row.target)
-        return self.padded(indices[first::every], epoch)
-
-    def padded(self, indices: np.ndarray, epoch: int) -> Batch:
+    def __call__(self, indices: np.ndarray, epoch: int) -> Batch:
         rows = [side.padded(indices, self.padding_id) for side in (self.sources, self.targets)]
         if self.noise is not None:
             changed = self.noise(epoch, indices)
             rows = [with_changes(*sides, self.padding_id) for sides in zip(rows, changed, strict=True)]
-        return Batch(
-            torch.from_numpy(rows[0]),
-            torch.from_numpy(rows[1]),
-            indices,
-        )
+        return Batch(torch.from_numpy(rows[0]), torch.from_numpy(rows[1]), indices)
+
+
+def pair_buckets(
+    sources: Sentences, targets: Sentences, padding_id: int, *, noise: PairNoise | None = None, **settings: Any
+) -> "Buckets[Batch]":
+    """Batches of encoded pairs; `settings` are those of Buckets."""
+    return Buckets((sources, targets), PairCollation(sources, targets, padding_id, noise), **settings)
+
+
+class Rows(Protocol):
+    """A batch that Buckets makes."""
+
+    def without_predictions(self) -> Any:
+        """The same rows with nothing to predict."""
+        ...
+
+
+B = TypeVar("B", bound=Rows)
+
+
+@dataclass(frozen=True)
+class Buckets(Generic[B]):
+    """The batches of an encoded corpus, epoch by epoch. Rows of similar lengths share a batch.
+
+    A batch holds at most `batch_tokens` tokens a column, padding counted (a longer row stands alone), or exactly
+    `batch_sentences` rows (the last one fewer).
+
+    `weights` says how often an epoch holds each row; by default once. The whole part of a weight counts in every epoch.
+    Of what is left, say 0.5 for each of 1,000 rows, an epoch holds 500 rows, drawn anew for every epoch and evenly from
+    short to long. All epochs hold equally many rows and batches.
+    """
+
+    columns: tuple[Sentences, ...]
+    """The ids of every row: of pairs the sources and the targets, of lines one column."""
+    collate: Callable[[np.ndarray, int], B]
+    """Makes the batch of the rows with these numbers, as they are in this epoch."""
+    seed: int
+    batch_tokens: int | None = None
+    batch_sentences: int | None = None
+    weights: Float[np.ndarray, " rows"] | None = None
+    part: tuple[int, int] = (0, 1)
+    """The rows of every batch that are this process's: the first, and the distance to the next."""
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[B]:
+        """The batches of one epoch from number `start` on."""
+        for indices in self.order(epoch)[start:]:
+            yield self.batch(indices, epoch)
+
+    def in_order(self) -> Iterator[B]:
+        """Every batch of an epoch, in an order that does not change; for validation."""
+        return self.epoch(0)
+
+    def order(self, epoch: int) -> list[np.ndarray]:
+        """The rows that each batch of the epoch holds.
+
+        Rows are sorted by their longest column; those of one length by how much longer the last column is than the
+        first, with some noise, up in one length and down in the next, so that neighbors are of one shape wherever a
+        batch begins. The sorted rows are cut at the same places in every epoch, and the batches are shuffled.
+        """
+        random = np.random.default_rng([self.seed, epoch])
+        pairs = self._pairs(random)
+        noise = MINGLING * random.random(len(pairs))
+        lengths = self._longest_column[pairs]
+        row = np.argsort(lengths, kind="stable")
+        # One length after the other, so that little but the row itself is ever in memory.
+        for length, some in self._runs(lengths, row):
+            slant = self.columns[-1].lengths[pairs[some]] - self.columns[0].lengths[pairs[some]] + noise[some]
+            some[:] = some[np.argsort(slant if length % 2 else -slant, kind="stable")]
+        batches = np.split(pairs[row], self._borders)
+        return [batches[i] for i in random.permutation(len(batches))]
+
+    def batch(self, indices: np.ndarray, epoch: int = 0) -> B:
+        """This process's rows of a batch, as they are in this epoch.
+
+        If there are fewer rows than processes, the last ones take part with a row that has nothing to predict.
+        """
+        first, every = self.part
+        if first >= len(indices):
+            return self.collate(indices[:1], epoch).without_predictions()
+        return self.collate(indices[first::every], epoch)
 
     def steps_per_epoch(self) -> int:
         return len(self._borders) + 1
 
-    def pairs_per_epoch(self) -> int:
-        """Pairs that an epoch holds, repeated ones counted each time."""
+    def rows_per_epoch(self) -> int:
+        """Rows that an epoch holds, repeated ones counted each time."""
         return len(self._longest)
 
     def sha256(self) -> str:
         """A digest of what decides which ids each batch of each epoch holds, but for the seed and the weights."""
         digest = hashlib.sha256(np.array(self._borders, dtype=np.int64).tobytes())
-        for side in (self.sources, self.targets):
+        for side in self.columns:
             for array, kind in ((side.offsets, np.int64), (side.ids, np.int32)):
                 for begin in range(0, len(array), HASHED_AT_ONCE):
                     digest.update(array[begin : begin + HASHED_AT_ONCE].astype(kind).tobytes())
@@ -170,7 +203,7 @@ class PairBatches:
     def padding_share(self) -> float:
         """What part of all tokens in the batches of an epoch is padding."""
         order = self.order(0)
-        sides = [side.lengths[indices] for indices in order for side in (self.sources, self.targets)]
+        sides = [side.lengths[indices] for indices in order for side in self.columns]
         return 1 - sum(int(lengths.sum()) for lengths in sides) / sum(
             len(lengths) * int(lengths.max()) for lengths in sides
         )
@@ -185,11 +218,11 @@ class PairBatches:
     def _pairs(self, random: np.random.Generator) -> np.ndarray:
         """The pairs of an epoch, each as often as its weight says."""
         if self._is_even:
-            return np.arange(len(self.sources), dtype=np.int32)
-        always = np.repeat(np.arange(len(self.sources)), self._whole)
+            return np.arange(len(self), dtype=np.int32)
+        always = np.repeat(np.arange(len(self)), self._whole)
         if not self._fraction.any():
             return always
-        row = np.lexsort((random.random(len(self.sources)), self._longer_side))
+        row = np.lexsort((random.random(len(self)), self._longest_column))
         return np.concatenate([always, self._drawn(row, 1 - random.random())])
 
     def _drawn(self, row: np.ndarray, offset: float) -> np.ndarray:
@@ -214,15 +247,15 @@ class PairBatches:
 
     @cached_property
     def _whole(self) -> np.ndarray:
-        return np.ones(len(self.sources), dtype=np.int64) if self.weights is None else self.weights.astype(np.int64)
+        return np.ones(len(self), dtype=np.int64) if self.weights is None else self.weights.astype(np.int64)
 
     @cached_property
     def _fraction(self) -> np.ndarray:
-        return np.zeros(len(self.sources)) if self.weights is None else self.weights - self._whole
+        return np.zeros(len(self)) if self.weights is None else self.weights - self._whole
 
     @cached_property
-    def _longer_side(self) -> np.ndarray:
-        return np.maximum(self.sources.lengths, self.targets.lengths)
+    def _longest_column(self) -> np.ndarray:
+        return np.maximum.reduce([column.lengths for column in self.columns])
 
     @cached_property
     def _longest(self) -> np.ndarray:
@@ -231,10 +264,10 @@ class PairBatches:
         In a row by length every drawn pair is at most as long as the one that the offset 1 draws in its stead.
         """
         if self._is_even:
-            return np.sort(self._longer_side)
-        pairs = np.arange(len(self.sources))
-        drawn = self._drawn(np.argsort(self._longer_side), 1.0)
-        return np.sort(self._longer_side[np.concatenate([np.repeat(pairs, self._whole), drawn])])
+            return np.sort(self._longest_column)
+        pairs = np.arange(len(self))
+        drawn = self._drawn(np.argsort(self._longest_column), 1.0)
+        return np.sort(self._longest_column[np.concatenate([np.repeat(pairs, self._whole), drawn])])
 
     @cached_property
     def _borders(self) -> list[int]:

@@ -8,7 +8,7 @@ import json
 import re
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -169,6 +169,10 @@ class ParallelText:
     def targets(self) -> list[str]:
         """The first reference of each pair."""
         return [reference[0] for reference in self.references]
+
+    def every(self, stride: int) -> "ParallelText":
+        """The first pair and every one `stride` places after the last."""
+        return replace(self, sources=self.sources[::stride], references=self.references[::stride], parts=())
 
     def describe(self, pair: int) -> dict[str, Any]:
         """Return the two sides of a pair, and its file and line (counted from 1) if they are known."""

@@ -3,11 +3,11 @@
 A store is a folder. Knows no tokenizer and no recipe: whoever writes one says what it depends on, and whoever opens it
 asks for the same.
 
-    source.ids target.ids            all ids in a row, uint16 or uint32
-    source.offsets target.offsets    where each sentence begins, and where the last one ends, int64
-    lines                            the line of its file that each pair comes from, uint32
-    others                           small files that whoever writes the store adds, such as vocabularies
-    manifest.json                    the parts, what the store depends on, and the sha256 of each file; written last
+    COLUMN.ids        all ids of a column, such as source and target, in a row; uint16 or uint32
+    COLUMN.offsets    where each sentence begins, and where the last one ends, int64
+    lines             the line of its file that each row comes from, uint32
+    others            small files that whoever writes the store adds, such as vocabularies
+    manifest.json     the columns, the parts, what the store depends on, and the sha256 of each file; written last
 """
 
 import hashlib
@@ -28,8 +28,8 @@ from weft.files import sync, write_atomically
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-SIDES = ("source", "target")
-FILES = (*(f"{side}.{what}" for side in SIDES for what in ("ids", "offsets")), "lines")
+PAIR = ("source", "target")
+"""The columns of a store whose manifest names none, as older ones do."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,12 @@ class StoredPart:
 class Store:
     """The pairs of a store, mapped: pages come from disk when they are touched and can go again."""
 
-    sources: Sentences
-    targets: Sentences
+    columns: Mapping[str, Sentences]
     lines: np.ndarray
     parts: tuple[StoredPart, ...]
 
     def __len__(self) -> int:
-        return len(self.sources)
+        return len(self.lines)
 
     @property
     def weights(self) -> np.ndarray | None:
@@ -74,13 +73,13 @@ class Store:
 class StoreWriter:
     """Writes a store beside its place and puts it there when the block ends without an error.
 
-    with StoreWriter(folder, largest_id=7_999, depends_on={...}) as writer:
+    with StoreWriter(folder, ("source", "target"), largest_id=7_999, depends_on={...}) as writer:
         writer.begin_part("train.tsv", weight=1.0, tag=None)
-        writer.append(sources, targets, lines)
+        writer.append((sources, targets), lines)
     """
 
-    def __init__(self, folder: Path, *, largest_id: int, depends_on: Mapping[str, Any]) -> None:
-        self.folder, self.depends_on = folder, dict(depends_on)
+    def __init__(self, folder: Path, columns: Sequence[str], *, largest_id: int, depends_on: Mapping[str, Any]) -> None:
+        self.folder, self.columns, self.depends_on = folder, tuple(columns), dict(depends_on)
         self.staged = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
         self.id_type = "<u2" if largest_id < 1 << 16 else "<u4"
         self.parts: list[StoredPart] = []
@@ -89,13 +88,13 @@ class StoreWriter:
         try:
             shutil.rmtree(self.staged, ignore_errors=True)
             self.staged.mkdir(parents=True)
-            self.files = {name: HashedFile(self.staged / name) for name in FILES}
+            self.files = {name: HashedFile(self.staged / name) for name in files_of(self.columns)}
         except OSError as error:
             raise self._unwritable(error) from error
         self.added: dict[str, bytes] = {}
-        self.ends = dict.fromkeys(SIDES, 0)
-        for side in SIDES:
-            self.files[f"{side}.offsets"].write(np.zeros(1, "<i8"))
+        self.ends = dict.fromkeys(self.columns, 0)
+        for column in self.columns:
+            self.files[f"{column}.offsets"].write(np.zeros(1, "<i8"))
         return self
 
     def __exit__(
@@ -114,19 +113,19 @@ class StoreWriter:
     def begin_part(self, file: str, *, weight: float = 1.0, tag: str | None = None) -> None:
         self.parts.append(StoredPart(0, file, weight, tag))
 
-    def append(self, sources: Sentences, targets: Sentences, lines: Sequence[int] | np.ndarray) -> None:
-        """Pairs of the part that was begun last; `lines` are those of its file."""
-        assert len(sources) == len(targets) == len(lines)
+    def append(self, rows: Sequence[Sentences], lines: Sequence[int] | np.ndarray) -> None:
+        """Append rows, given by column, to the part that was begun last; `lines` are those of its file."""
+        assert all(len(sentences) == len(lines) for sentences in rows)
         try:
-            for side, sentences in zip(SIDES, (sources, targets), strict=True):
-                self.files[f"{side}.ids"].write(sentences.ids.astype(self.id_type))
-                self.files[f"{side}.offsets"].write((self.ends[side] + sentences.offsets[1:]).astype("<i8"))
-                self.ends[side] += int(sentences.offsets[-1])
+            for column, sentences in zip(self.columns, rows, strict=True):
+                self.files[f"{column}.ids"].write(sentences.ids.astype(self.id_type))
+                self.files[f"{column}.offsets"].write((self.ends[column] + sentences.offsets[1:]).astype("<i8"))
+                self.ends[column] += int(sentences.offsets[-1])
             self.files["lines"].write(np.asarray(lines, "<u4"))
         except OSError as error:
             raise self._unwritable(error) from error
         last = self.parts[-1]
-        self.parts[-1] = StoredPart(last.pairs + len(sources), last.file, last.weight, last.tag)
+        self.parts[-1] = StoredPart(last.pairs + len(lines), last.file, last.weight, last.tag)
 
     def add(self, name: str, content: bytes) -> None:
         """A small file beside those of the store."""
@@ -140,6 +139,7 @@ class StoreWriter:
         manifest = {
             "format": FORMAT,
             "id_type": self.id_type,
+            "columns": self.columns,
             "parts": [asdict(part) for part in self.parts],
             "depends_on": self.depends_on,
             "files": {name: {"bytes": file.bytes, "sha256": file.hexdigest()} for name, file in self.files.items()},
@@ -194,9 +194,10 @@ def is_prepared(folder: Path, depends_on: Mapping[str, Any], *, ignoring: Collec
 def open_store(folder: Path) -> Store:
     """Map a store; raises CorpusError where it is no longer what was written."""
     manifest = read_manifest(folder)
-    mapped = {name: map_file(folder / name, type_of(name, manifest["id_type"])) for name in FILES}
-    sources, targets = (Sentences.stored(mapped[f"{side}.ids"], mapped[f"{side}.offsets"]) for side in SIDES)
-    return Store(sources, targets, mapped["lines"], tuple(StoredPart(**part) for part in manifest["parts"]))
+    names = manifest.get("columns", PAIR)
+    mapped = {name: map_file(folder / name, type_of(name, manifest["id_type"])) for name in files_of(names)}
+    columns = {name: Sentences.stored(mapped[f"{name}.ids"], mapped[f"{name}.offsets"]) for name in names}
+    return Store(columns, mapped["lines"], tuple(StoredPart(**part) for part in manifest["parts"]))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -206,7 +207,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         np.dtype(manifest["id_type"])
         problems = [
             Problem(name, "is missing or changed; prepare the corpus again")
-            for name in {**dict.fromkeys(FILES), **files}
+            for name in {**dict.fromkeys(files_of(manifest.get("columns", PAIR))), **files}
             if digest_of(folder / name) != files[name]["sha256"]
         ]
         pairs = sum(part.pairs for part in parts)
@@ -235,3 +236,7 @@ def type_of(name: str, id_type: str) -> str:
 def map_file(path: Path, dtype: str) -> np.ndarray:
     """An array over the file's bytes; an empty file, which cannot be mapped, is an empty array."""
     return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.zeros(0, dtype)
+
+
+def files_of(columns: Sequence[str]) -> list[str]:
+    return [*(f"{column}.{what}" for column in columns for what in ("ids", "offsets")), "lines"]

@@ -119,7 +119,7 @@ def store_pairs(
             begun += 1
             weight, tag = weight_and_tag(entries[begun])
             writer.begin_part(names[begun], weight=weight, tag=tag)
-        writer.append(encoded.sources, encoded.targets, encoded.lines)
+        writer.append((encoded.sources, encoded.targets), encoded.lines)
         stored.pairs += len(encoded.sources)
         stored.too_long += encoded.too_long
         stored.joined += encoded.joined

@@ -15,14 +15,8 @@ from weft.export import ctranslate2, onnx
 from weft.export.parity import Agreement, compare
 from weft.files import refuse_existing_folder
 from weft.folders.export import ENGINE_FILES, Engine, Export, Precision
-from weft.folders.model_folder import (
-    CARD,
-    CONFIG,
-    EXPORT,
-    TranslationModel,
-    tokenizer_files,
-    write_manifest,
-)
+from weft.folders.manifest import CARD, CONFIG, EXPORT, write_manifest
+from weft.folders.model_folder import TranslationModel, vocabulary_files
 from weft.folders.summary import read_card
 from weft.metrics.references import reference_sets
 from weft.text.chinese import is_chinese
@@ -103,7 +97,7 @@ def check_kind(kind: str, engine: Engine) -> None:
 def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> Iterator[Problem]:
     """Yield what the engine cannot do, of the model and of its decoding settings."""
     if engine == "ctranslate2":
-        yield from ctranslate2.refusals(model.recipe.model)
+        yield from ctranslate2.refusals(model.network.config)
     else:
         yield from onnx.refusals(model.network, precision, longest(model))
     yield from decoding_refusals(engine, model.recipe.decoding)
@@ -124,9 +118,10 @@ def write_export(folder: Path, model: TranslationModel, export: Export) -> None:
         onnx.write_onnx(model.network, folder, export.precision, export.longest)
     (folder / CONFIG).write_text(render(model.resolved), encoding="utf-8")
     (folder / EXPORT).write_text(json.dumps(export.model_dump(), indent=1) + "\n", encoding="utf-8")
-    for name, tokenizer in tokenizer_files(model).items():
-        (folder / name).write_bytes(tokenizer.model)
-    write_manifest(folder, [CONFIG, EXPORT, *ENGINE_FILES[export.engine], *tokenizer_files(model)])
+    files = vocabulary_files(model.recipe, model.vocabularies)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    write_manifest(folder, [CONFIG, EXPORT, *ENGINE_FILES[export.engine], *files])
 
 
 def choose_sample(model: TranslationModel, data: Path | None, sentences: int) -> Sample:

@@ -15,19 +15,9 @@ from pathlib import Path
 
 from weft.errors import ModelError, Problem, UsageError, WeftError
 from weft.files import refuse_existing_folder, refuse_replacing, staged_file
-from weft.folders.model_folder import (
-    CARD,
-    HOW_TO_CONVERT,
-    LARGEST_CARD,
-    MANIFEST,
-    MOST_FILES,
-    PICKLED,
-    PLAIN_NAME,
-    check_manifest,
-    check_model,
-    find_model,
-    model_files,
-)
+from weft.folders.finding import HOW_TO_CONVERT, PICKLED, find_model
+from weft.folders.manifest import CARD, LARGEST_CARD, MANIFEST, MOST_FILES, PLAIN_NAME, check_manifest, model_files
+from weft.folders.model_folder import check_model
 from weft.training.run_folder import commit_folder
 
 LARGEST_MODEL = 8 << 30

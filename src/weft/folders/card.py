@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.folders.model_folder import TranslationModel
+from weft.folders.kinds import KINDS
+from weft.folders.model_folder import Learned
 from weft.version import __version__
 
 BEFORE = "train, before"
@@ -30,7 +31,7 @@ class Parent:
 
 
 def model_card(
-    model: TranslationModel,
+    model: Learned[Any],
     *,
     data: Mapping[str, Mapping[str, str]],
     pairs: int,
@@ -40,24 +41,24 @@ def model_card(
     parents: Sequence[Parent] = (),
 ) -> str:
     """Markdown with a YAML header, filled from what is known; `data` maps train and valid to their files' sha256."""
-    recipe = model.recipe
-    source, target = recipe.data.source, recipe.data.target
+    recipe, kind = model.recipe, KINDS[model.recipe.task]
+    languages = kind.languages(recipe)
     lines = [
         "---",
-        f"language: [{source}, {target}]",
+        f"language: [{', '.join(languages)}]",
         "library_name: weft",
-        "pipeline_tag: translation",
+        f"pipeline_tag: {kind.usage[0]}",
         "license: unknown",
         "---",
         "",
-        f"# {source} → {target}, {model.count_parameters():,} parameters",
+        f"# {' → '.join(languages)}, {model.count_parameters():,} parameters",
         "",
         f"A {recipe.model.kind} of {recipe.model.describe()}, trained by weft {__version__} for "
         f"{counted(steps, 'step')} on "
-        f"{counted(pairs, 'pair')} with seed {recipe.seed}. Every setting and where it came from stands in "
+        f"{counted(pairs, kind.rows)} with seed {recipe.seed}. Every setting and where it came from stands in "
         "`config.toml`.",
         "",
-        "    weft translate --model THIS_FOLDER 'a sentence'",
+        f"    {kind.usage[1]}",
         "",
         "## Data",
         "",
@@ -80,14 +81,13 @@ def model_card(
     ]
     if validation is not None:
         metric, value = validation
-        how = ", translated greedily" if metric not in ("valid_loss", "valid_accuracy") else ""
+        how = ", translated greedily" if metric not in ("valid_loss", "valid_accuracy", "valid_perplexity") else ""
         lines += [f"The best of its run by `{metric}` on the valid files{how}: {value:.4f}.", ""]
     for evaluation in evaluations:
-        decoding = ", ".join(
-            f"{key} {evaluation['decoding'][key]}" for key in ("method", "beam_size", "length_penalty")
-        )
+        decoding = evaluation.get("decoding", {})
+        settings = [f"{key} {decoding[key]}" for key in ("method", "beam_size", "length_penalty") if key in decoding]
         lines += [
-            f"{', '.join(evaluation['data'])}, {counted(evaluation['sentences'], 'sentence')}, {decoding}:",
+            f"{', '.join([*evaluation['data'], counted(evaluation['sentences'], 'sentence'), *settings])}:",
             "",
             "| score | value | signature |",
             "| --- | ---: | --- |",

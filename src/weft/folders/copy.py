@@ -8,15 +8,9 @@ from safetensors.torch import load_file, save_file
 
 from weft.errors import ModelError, Problem
 from weft.files import refuse_existing_folder
-from weft.folders.model_folder import (
-    MANIFEST,
-    WEIGHTS,
-    check_model,
-    find_model,
-    model_files,
-    read_manifest,
-    write_manifest,
-)
+from weft.folders.finding import find_model
+from weft.folders.manifest import MANIFEST, WEIGHTS, model_files, read_manifest, write_manifest
+from weft.folders.model_folder import check_model
 from weft.folders.weight_storage import SCALE, Storage, restored, stored
 from weft.training.run_folder import commit_folder
 

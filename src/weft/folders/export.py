@@ -10,24 +10,13 @@ import json
 from pathlib import Path
 from typing import Literal
 
-import torch
 from pydantic import Field, ValidationError
 
 from weft.config import Settings
 from weft.engines import ctranslate2, onnx
 from weft.errors import ModelError, Problem
-from weft.folders.model_folder import (
-    EXPORT,
-    LARGEST_TEXT_FILE,
-    Learned,
-    TranslationModel,
-    build_transformer,
-    check_manifest,
-    check_model,
-    load_tokenizers,
-    read_config,
-    tokenizer_names,
-)
+from weft.folders.manifest import EXPORT, LARGEST_TEXT_FILE, check_manifest
+from weft.folders.model_folder import TranslationModel, check_model, without_weights
 
 Engine = Literal["ctranslate2", "onnx"]
 Precision = Literal["fp32", "int8"]
@@ -55,14 +44,7 @@ def check_exported(folder: Path) -> tuple[Export, TranslationModel]:
     on no device. Raises ModelError with all that is missing, altered or does not fit together."""
     export = read_export(folder)
     listed = check_manifest(folder, ENGINE_FILES[export.engine])
-    resolved = read_config(folder)
-    needed = {EXPORT, *tokenizer_names(resolved.recipe)}
-    if unlisted := sorted(needed - listed):
-        raise ModelError(folder, [Problem(name, "is not in the manifest") for name in unlisted])
-    tokenizers = load_tokenizers(folder, resolved.recipe)
-    with torch.device("meta"):  # its shape alone
-        model = build_transformer(resolved.recipe, *(tokenizer.vocab_size for tokenizer in tokenizers)).eval()
-    return export, Learned(resolved, model, dict(zip(("source", "target"), tokenizers, strict=True)))
+    return export, without_weights(folder, listed, EXPORT)
 
 
 def check_any(folder: Path) -> None:

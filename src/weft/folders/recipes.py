@@ -9,13 +9,17 @@ from weft.config import FieldProblem, FieldProblems, Settings
 from weft.data.augmentation import AugmentationConfig
 from weft.data.cleaning import CleaningConfig
 from weft.data.corpus import DataConfig
+from weft.data.lines import LinesConfig
 from weft.decoding.search import DecodingConfig
 from weft.metrics.requirements import RequirementsConfig
-from weft.models.kinds import Seq2SeqSettings
-from weft.text.tokenizer_config import TokenizerConfig
+from weft.models.kinds import LanguageModelSettings, Seq2SeqSettings
+from weft.models.transformer import TransformerConfig
+from weft.text.kinds import Kind
+from weft.text.normalization import Normalization
+from weft.text.tokenizer_config import SMALLEST, TokenizerConfig
 from weft.text.vocabulary import MASK
 from weft.training.config import TrainingConfig
-from weft.training.loss_config import GuidedLossConfig
+from weft.training.loss_config import GuidedLossConfig, TokenLossConfig
 
 OF_THE_MACHINE = {"training.precision", "training.threads"}
 """Keys that the machine decides where the recipe leaves them to it: anew when a run goes on, perhaps on another one."""
@@ -43,7 +47,7 @@ class TranslationRecipe(Settings):
     """How text is cut into pieces."""
     augmentation: AugmentationConfig = AugmentationConfig()
     """What noise training pairs get."""
-    model: Seq2SeqSettings = Seq2SeqSettings()
+    model: Seq2SeqSettings = TransformerConfig()
     """What the model looks like."""
     training: TranslationTrainingConfig = TranslationTrainingConfig()
     """How it is trained."""
@@ -79,4 +83,39 @@ class TranslationRecipe(Settings):
         return (*self.data.tags, MASK) if self.augmentation.needs_mask else self.data.tags
 
 
-RECIPES: dict[str, type[Settings]] = {"translation": TranslationRecipe}
+class TextTokenizerConfig(Settings):
+    """[tokenizer] of a task that reads one kind of text."""
+
+    kind: Kind = "characters"
+    """What pieces are: characters, byte-pair merges or those of a unigram language model, BERT's WordPiece, words."""
+    size: int = Field(default=8000, ge=SMALLEST, le=256_000)
+    """Most pieces of the vocabulary."""
+    normalization: Normalization = "nfc"
+    """Unicode form of all text: nfc keeps full-width forms and ligatures apart, nfkc folds them."""
+
+
+class LanguageModelTrainingConfig(TrainingConfig, TokenLossConfig):
+    """The table [training] of a language model's recipe."""
+
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the probability that is spread over the whole vocabulary."""
+    select_by: Literal["loss", "perplexity"] = "loss"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """The validation metric that chooses the best weights and stops early."""
+
+
+class LanguageModelRecipe(Settings):
+    task: Literal["language-model"] = "language-model"
+    """What the model learns to do."""
+    seed: int = Field(default=1, ge=0, lt=2**31)
+    """Where all random numbers of the run come from."""
+    data: LinesConfig
+    """Which files, which language."""
+    tokenizer: TextTokenizerConfig = TextTokenizerConfig()
+    """How text is cut into pieces."""
+    model: LanguageModelSettings = LanguageModelSettings()
+    """What the model looks like."""
+    training: LanguageModelTrainingConfig = LanguageModelTrainingConfig()
+    """How it is trained."""
+
+
+RECIPES: dict[str, type[Settings]] = {"translation": TranslationRecipe, "language-model": LanguageModelRecipe}

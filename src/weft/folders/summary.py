@@ -14,25 +14,26 @@ from weft.errors import ModelError, shown
 from weft.files import megabytes
 from weft.folders.card import data_rows, licence_of
 from weft.folders.export import check_exported
-from weft.folders.model_folder import (
-    CARD,
-    EXPORT,
-    LARGEST_CARD,
-    LARGEST_TEXT_FILE,
-    MANIFEST,
-    find_model,
-    model_files,
-    read_config,
-    read_header,
-    read_manifest,
-)
-from weft.folders.recipes import TranslationRecipe
+from weft.folders.finding import find_model
+from weft.folders.kinds import KINDS
+from weft.folders.manifest import CARD, EXPORT, LARGEST_CARD, LARGEST_TEXT_FILE, MANIFEST, model_files, read_manifest
+from weft.folders.model_folder import read_config, read_header
 from weft.folders.weight_storage import weights_in
 from weft.training.run_folder import RunStatus
 
 MAIN_KEYS = {
-    "model": ("kind", "model_dim", "num_heads", "encoder_layers", "decoder_layers", "ff_dim", "activation", "norm"),
-    "tokenizer": ("kind", "source_size", "target_size", "shared"),
+    "model": (
+        "kind",
+        "model_dim",
+        "num_heads",
+        "encoder_layers",
+        "decoder_layers",
+        "layers",
+        "ff_dim",
+        "activation",
+        "norm",
+    ),
+    "tokenizer": ("kind", "source_size", "target_size", "size", "shared"),
     "training": ("optimizer", "learning_rate", "schedule", "epochs", "label_smoothing"),
     "decoding": ("method", "beam_size", "length_penalty"),
 }
@@ -47,7 +48,7 @@ class ModelSummary:
     folder: Path
     state: str
     """model, what became of the run, or the engine that it was exported for."""
-    recipe: TranslationRecipe
+    recipe: Any
     parameters: int
     size: int
     """Bytes of the model's files."""
@@ -55,7 +56,7 @@ class ModelSummary:
 
     @property
     def languages(self) -> str:
-        return f"{self.recipe.data.source} → {self.recipe.data.target}"
+        return " → ".join(KINDS[self.recipe.task].languages(self.recipe))
 
     @property
     def license(self) -> str:
@@ -77,9 +78,8 @@ class ModelSummary:
         return found
 
     def main_settings(self) -> dict[str, dict[str, Any]]:
-        return {
-            table: {key: getattr(getattr(self.recipe, table), key) for key in keys} for table, keys in MAIN_KEYS.items()
-        }
+        tables = {table: dict(getattr(self.recipe, table)) for table in MAIN_KEYS if hasattr(self.recipe, table)}
+        return {name: {key: table[key] for key in MAIN_KEYS[name] if key in table} for name, table in tables.items()}
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -87,8 +87,12 @@ class ModelSummary:
             "name": self.name,
             "folder": str(self.folder),
             "state": self.state,
-            "source": self.recipe.data.source,
-            "target": self.recipe.data.target,
+            "task": self.recipe.task,
+            **{
+                side: getattr(self.recipe.data, side)
+                for side in ("source", "target")
+                if self.recipe.task == "translation"
+            },
             "parameters": self.parameters,
             "bytes": self.size,
             "license": self.license,

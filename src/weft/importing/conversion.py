@@ -23,7 +23,8 @@ from torch import Tensor
 from weft.config import Resolved, resolve
 from weft.data.corpus import TAG
 from weft.errors import ModelError, Problem, RecipeError
-from weft.folders.model_folder import Learned, TranslationModel, build_transformer, vocabulary_language
+from weft.folders.kinds import build_seq2seq, vocabulary_language
+from weft.folders.model_folder import Learned, TranslationModel
 from weft.folders.recipes import TranslationRecipe
 from weft.importing.foreign import Foreign, ForeignVocabulary, problems_of
 from weft.importing.pieces import Arrangement, arrange, kind_of, piece_of, read_model, rewritten
@@ -68,7 +69,7 @@ def convert(foreign: Foreign, folder: Path, languages: tuple[str, str]) -> Trans
         )
         for side, vocabulary in sides(foreign).items()
     )
-    model = build_transformer(recipe, source.vocab_size, target.vocab_size)
+    model: Any = build_seq2seq(recipe, source.vocab_size, target.vocab_size)
     model.load_state_dict(placed(weights, foreign, shape, arrangements))
     return Learned(resolved, model.eval(), {"source": source, "target": target})
 

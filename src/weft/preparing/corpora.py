@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from weft.config import Resolved, choose_recipe_model, read_recipe, resolve
 from weft.data.corpus import CorpusEntry, ParallelText, file_names, read_corpora
@@ -47,7 +47,7 @@ def find_recipe(
     run: str | Path | None,
     data: str | Path | None,
     overrides: Sequence[str],
-) -> tuple[Resolved[TranslationRecipe], Path, Path]:
+) -> tuple[Resolved[Any], Path, Path]:
     """The checked recipe, the folder that its data paths are relative to, and its run folder; see training.train."""
     overrides = listed(overrides, "a recipe", "override")
     model = choose_recipe_model(recipe, RECIPES, overrides)
@@ -59,7 +59,7 @@ def find_recipe(
         resolved = read_recipe(recipe, model, overrides, of_the_machine=OF_THE_MACHINE)
         home, name = Path(recipe).parent, Path(recipe).stem
     return (
-        cast(Resolved[TranslationRecipe], resolved),
+        resolved,
         Path(data or os.environ.get("WEFT_DATA") or home),
         Path(run) if run is not None else Path("runs") / name,
     )
@@ -103,7 +103,7 @@ def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> 
 def input_files(recipe: Path, *, data: str | Path | None, overrides: Sequence[str]) -> list[Path]:
     """The recipe and all files that it names, for a command that must not write over one of them."""
     resolved, root, _ = find_recipe(recipe, run=None, data=data, overrides=overrides)
-    given, vocabularies = resolved.recipe.data, resolved.recipe.tokenizer.vocabularies
+    given, vocabularies = resolved.recipe.data, getattr(resolved.recipe.tokenizer, "vocabularies", ())
     return [recipe, *(root / name for name in [*names_of([*given.train, *given.valid]), *vocabularies])]
 
 

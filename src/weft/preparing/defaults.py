@@ -27,6 +27,7 @@ import numpy as np
 
 from weft.config import Resolved, changed, leaves
 from weft.folders.recipes import TranslationRecipe
+from weft.models.contract import ModelSettings
 from weft.models.transformer import TransformerConfig, fitting_heads
 from weft.training.config import TrainingConfig
 
@@ -85,6 +86,8 @@ RATE_FACTORS = {"adam": 1, "adamw": 1, "muon": 2}
 """Rates of the optimizers in the table's."""
 OWN_RATES = {"sgd": 0.3, "adafactor": 0.02}
 """Learning rates, for any corpus size, of the optimizers whose rates are on another scale."""
+MUON_KINDS = ("transformer",)
+"""The kinds of models for which Muon was measured against AdamW."""
 NOAM_FACTOR = 1.0
 """Factor of Vaswani et al. 2017, equation 3, which has none."""
 
@@ -120,19 +123,14 @@ def choose_open_settings(resolved: Resolved[TranslationRecipe], pairs: int, shar
     recipe, size = resolved.recipe, size_for(pairs).hurried(share)
     is_open = {key for key, origin in resolved.origins.items() if origin == "default"}
     to_choose = is_open - set(keys_without_use(recipe, is_open))
-    width = width_for(recipe.model, size, is_open)
-    positions = positions_for(recipe.model, width, is_open)
-    optimizer = "muon" if "training.optimizer" in to_choose else recipe.training.optimizer
+    shape, width = shape_for(recipe.model, size, is_open)
+    optimizer = recipe.training.optimizer
+    if "training.optimizer" in to_choose and recipe.model.kind in MUON_KINDS:
+        optimizer = "muon"
     settings: dict[str, Any] = {
         "tokenizer.source_size": size.vocabulary,
         "tokenizer.target_size": size.vocabulary,
-        "model.model_dim": width,
-        "model.num_heads": heads_for(positions, width),
-        "model.encoder_layers": size.layers,
-        "model.decoder_layers": size.layers,
-        "model.ff_dim": FF_FACTOR * width,
-        "model.dropout": size.dropout,
-        "model.positions": positions,
+        **{f"model.{key}": value for key, value in shape.items()},
         "training.batch_tokens": size.batch_tokens,
         "training.optimizer": optimizer,
         "training.learning_rate": rate_for(recipe.training, optimizer, size, width),
@@ -166,6 +164,25 @@ def keys_without_use(recipe: TranslationRecipe, is_open: set[str]) -> list[str]:
     if "training.learning_rate" not in is_open or training.schedule == "noam":
         keys.append("training.optimizer")
     return keys
+
+
+def shape_for(model: ModelSettings, size: Size, is_open: set[str]) -> tuple[dict[str, Any], int]:
+    """The keys of [model] for a corpus of this size, and the width that goes with what the recipe gives."""
+    if not isinstance(model, TransformerConfig):
+        width = size.model_dim if "model.model_dim" in is_open else model.width
+        return {"model_dim": width, "dropout": size.dropout}, width
+    width = width_for(model, size, is_open)
+    positions = positions_for(model, width, is_open)
+    shape = {
+        "model_dim": width,
+        "num_heads": heads_for(positions, width),
+        "encoder_layers": size.layers,
+        "decoder_layers": size.layers,
+        "ff_dim": FF_FACTOR * width,
+        "dropout": size.dropout,
+        "positions": positions,
+    }
+    return shape, width
 
 
 def rate_for(training: TrainingConfig, optimizer: str, size: Size, width: int) -> float:

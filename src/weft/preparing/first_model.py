@@ -8,24 +8,25 @@ from typing import Any
 import torch
 
 from weft.config import Resolved, changed
-from weft.folders.model_folder import Learned, TranslationModel, build_transformer, find_model, load_weights
-from weft.folders.recipes import TranslationRecipe
-from weft.preparing.preparation import Prepared
+from weft.folders.finding import find_model
+from weft.folders.kinds import KINDS
+from weft.folders.model_folder import Learned, load_weights, sizes_of
+from weft.preparing.prepared import Prepared
 from weft.runtime import choose_device, choose_precision, choose_threads, derive_seed
 
 
-def first_model(prepared: Prepared) -> TranslationModel:
-    """By the recipe and the vocabularies of this corpus."""
+def first_model(prepared: Prepared[Any]) -> Learned[Any]:
+    """The model of the recipe for the vocabularies of its corpus."""
     resolved = with_machine_choices(prepared.resolved)
-    source, target = prepared.tokenizers
-    torch.manual_seed(derive_seed(resolved.recipe.seed, "weights"))
-    model = build_transformer(resolved.recipe, source.vocab_size, target.vocab_size)
-    if resolved.recipe.training.init is not None:
-        load_weights(model, find_model(resolved.recipe.training.init))
-    return Learned(resolved, model, {"source": source, "target": target})
+    recipe = resolved.recipe
+    torch.manual_seed(derive_seed(recipe.seed, "weights"))
+    network = KINDS[recipe.task].build(recipe, sizes_of(prepared.vocabularies))
+    if recipe.training.init is not None:
+        load_weights(network, find_model(recipe.training.init))
+    return Learned(resolved, network, prepared.vocabularies)
 
 
-def with_machine_choices(resolved: Resolved[TranslationRecipe]) -> Resolved[TranslationRecipe]:
+def with_machine_choices(resolved: Resolved[Any]) -> Resolved[Any]:
     training = resolved.recipe.training
     chosen: dict[str, Any] = {}
     if training.precision == "auto":

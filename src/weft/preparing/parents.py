@@ -9,7 +9,8 @@ from pydantic import BaseModel, ValidationError
 from weft.errors import Problem, RecipeError
 from weft.files import sha256
 from weft.folders.card import BEFORE, Parent, licence_of, recorded_files
-from weft.folders.model_folder import MANIFEST, find_model
+from weft.folders.finding import find_model
+from weft.folders.manifest import MANIFEST
 from weft.folders.recipes import TranslationRecipe
 from weft.folders.summary import read_card
 

@@ -10,16 +10,11 @@ import hashlib
 import json
 import os
 import shutil
-import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import weft
 from weft.config import Resolved, changed
 from weft.data.cluster import cluster_workers
 from weft.data.corpus import weight_and_tag
@@ -27,14 +22,15 @@ from weft.data.doctor.findings import Diagnosis
 from weft.data.doctor.quick import examine_quickly, leaks_of, summary_lines
 from weft.data.encoding import tag_ids
 from weft.data.preparation import CleanCorpus, HeldOut, clean
-from weft.data.store import Store, StoreWriter, is_prepared, open_store
+from weft.data.store import PAIR, Store, StoreWriter, open_store
 from weft.data.storing import Encoder, Stored, store_pairs
 from weft.data.workers import Each, workers
-from weft.errors import CorpusError, Problem, RunError, WeftError, shown
-from weft.folders.model_folder import TranslationModel, load_tokenizers, rendered, tokenizer_names
+from weft.errors import CorpusError, Problem, RunError, WeftError
+from weft.folders.model_folder import TranslationModel, load_vocabularies, rendered, vocabulary_files
 from weft.folders.recipes import TranslationRecipe
-from weft.preparing.corpora import Corpora, find_recipe, read_all
+from weft.preparing.corpora import Corpora
 from weft.preparing.parents import check_unseen, parents_of
+from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, opened
 from weft.preparing.teachers import check_teachers
 from weft.preparing.vocabularies import (
     Vocabularies,
@@ -47,11 +43,8 @@ from weft.preparing.vocabularies import (
 from weft.runtime import usable_cores
 from weft.text.language import is_one_language
 from weft.text.tokenizer import Tokenizer
-from weft.training.run_folder import RunFolder
-from weft.training.signals import stopped_by_signal
 from weft.training.task import Listener
 
-ACCOUNT = "account.json"
 LEARNED_FROM = 200_000
 """Pairs of a larger corpus that vocabularies are learned from."""
 LOOKED_AT = 100_000
@@ -63,82 +56,6 @@ Tokenizers = tuple[Tokenizer, Tokenizer]
 """Tokenizers of source and target."""
 
 
-@dataclass(frozen=True)
-class Account:
-    """What became of the pairs of the files."""
-
-    read: int
-    """Pairs without an empty side."""
-    dropped_empty: int
-    removed: Mapping[str, int]
-    """By rule of [cleaning]."""
-    examples: Mapping[str, Sequence[Mapping[str, Any]]]
-    """The first pairs that each rule removed: file, line, source, target."""
-    clean: int
-    too_long: int
-    joined: int
-    stored: int
-    settings: Mapping[str, Sequence[Any]]
-    """What making the vocabularies settled: key of the recipe -> value, origin."""
-    messages: Sequence[str]
-    """What was said of the pairs."""
-    diagnosis: Mapping[str, Any]
-    """What the quick checks found in the clean pairs."""
-
-    def table(self, examples: int = 3) -> str:
-        """What became of the pairs, with the first that each rule removed."""
-        rows = [("read", self.read + self.dropped_empty, "")]
-        rows += [("empty side", self.dropped_empty, "dropped, by data.empty_sides")] if self.dropped_empty else []
-        rows += [(rule, count, "removed, by [cleaning]") for rule, count in self.removed.items()]
-        rows += [("too long", self.too_long, "dropped, by data.max_length")] if self.too_long else []
-        rows.append(("kept", self.stored - self.joined, ""))
-        rows += [("joined", self.joined, "added, by augmentation.joining")] if self.joined else []
-        lines = [
-            f"{name:<14}{count:>12,}  {100 * count / max(1, rows[0][1]):6.2f} %  {why}" for name, count, why in rows
-        ]
-        for rule, pairs in self.examples.items():
-            lines += ["", f"removed by {rule}, such as"] if examples else []
-            for pair in pairs[:examples]:
-                lines += [f"{pair['file']}:{pair['line']}"]
-                lines += [f"    {shown(pair[side], 200)}" for side in ("source", "target")]
-        return "\n".join(line.rstrip() for line in lines)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """The pairs to train on, as ids, and the recipe with everything that it leaves to them."""
-
-    resolved: Resolved[TranslationRecipe]
-    tokenizers: Tokenizers
-    store: Store
-    account: Account
-
-
-def prepare_run(
-    recipe: str | Path | Mapping[str, Any],
-    *,
-    run: str | Path | None = None,
-    data: str | Path | None = None,
-    overrides: Sequence[str] = (),
-    processes: int | None = None,
-    cluster: bool = False,
-    listener: Listener,
-) -> tuple[Prepared, Path]:
-    """Do the first thing of `train` with these arguments, and return what came of it with its folder.
-
-    The work is done by so many processes of this machine, or by a Ray cluster (data/cluster.py), to the same result.
-    Raises RunError for a run that has begun: its corpus is what it is trained on.
-    """
-    resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
-    folder = RunFolder(run_path)
-    with folder.locked(to_prepare=True), stopped_by_signal("stopped while pairs were prepared"):
-        if folder.status() is not None:
-            raise RunError(f"{run_path} is a run that has begun; prepare a new one: --run {run_path}-2")
-        corpora = read_all(resolved.recipe, data_root, listener)
-        prepared = prepare(resolved, corpora, folder.corpus, listener, processes=processes, cluster=cluster)
-        return prepared, folder.corpus
-
-
 def prepare(
     resolved: Resolved[TranslationRecipe],
     corpora: Corpora,
@@ -148,7 +65,7 @@ def prepare(
     kept_in: Path | None = None,
     processes: int | None = None,
     cluster: bool = False,
-) -> Prepared:
+) -> Prepared[TranslationRecipe]:
     """The corpus of a run that begins: what lies in the folder if it is of just this, else made anew.
 
     It is also looked for in `kept_in`, where nothing is written. Raises CorpusError with every line that is wrong, and
@@ -193,7 +110,7 @@ def prepared_for(
     recipe = with_language_choices(given).recipe
     is_carried = recipe.training.init is not None or bool(recipe.training.teachers)
     depends_on = dependencies(recipe, corpora, (*tokenizers, model.resolved) if is_carried else None)
-    vocabularies = vocabulary_files(model.recipe, tokenizers)
+    vocabularies = vocabulary_files(model.recipe, model.vocabularies)
     for place in dict.fromkeys((kept_in or folder, folder)):
         store = opened(place, depends_on, listener, ignoring={"weft"})
         if store is not None:
@@ -229,55 +146,23 @@ def dependencies(recipe: TranslationRecipe, corpora: Corpora, carried: Vocabular
     return json.loads(json.dumps(everything))
 
 
-@cache
-def code_digest() -> str:
-    """Digest of the code that reads, cleans and tokenizes: another version may prepare the same files differently."""
-    package = Path(weft.__file__).parent
-    modules = [package / "files.py", *package.glob("data/**/*.py"), *package.glob("text/**/*.py")]
-    modules += [*package.glob("preparing/*.py"), *package.glob("folders/*.py")]
-    digest = hashlib.sha256(f"Unicode {unicodedata.unidata_version}".encode())
-    for path in sorted(modules):
-        digest.update(path.read_bytes())
-    for library in ("sentencepiece", "opencc", "rjieba", "tokenizers"):
-        with suppress(PackageNotFoundError):
-            digest.update(f"{library} {version(library)}".encode())
-    return digest.hexdigest()
-
-
-def opened(
-    folder: Path, depends_on: Mapping[str, Any], listener: Listener, *, ignoring: Collection[str] = ()
-) -> Store | None:
-    """The store of just this in the folder, if there is one."""
-    if not is_prepared(folder, depends_on, ignoring=ignoring):
-        if (folder / ACCOUNT).exists():
-            listener.on_message(
-                f"the prepared corpus in {folder} is of other files, of another recipe, or of another weft; another is "
-                "made"
-            )
-        return None
-    try:
-        return open_store(folder)
-    except CorpusError as error:
-        listener.on_message(f"{error}\nanother is made")
-        return None
-
-
 def found_again(
     resolved: Resolved[TranslationRecipe], carried: Vocabularies | None, store: Store, folder: Path, listener: Listener
-) -> Prepared:
-    account = Account(**json.loads((folder / ACCOUNT).read_text(encoding="utf-8")))
+) -> Prepared[TranslationRecipe]:
+    account = Account.read_from(folder)
     listener.on_message(f"the prepared corpus in {folder} is still that of these files and this recipe")
     if carried is None:
         resolved = with_corpus_choices(resolved, account.clean, listener)
         for key, (value, origin) in account.settings.items():
             resolved = changed(resolved, {key: value}, origin)
-        tokenizers = load_tokenizers(folder, resolved.recipe)
+        vocabularies = load_vocabularies(folder, resolved.recipe)
     else:
-        *tokenizers, resolved = carried
+        source, target, resolved = carried
+        vocabularies = {"source": source, "target": target}
         resolved = with_corpus_choices(resolved, account.clean, listener)
     for message in account.messages:
         listener.on_message(message)
-    return Prepared(resolved, (tokenizers[0], tokenizers[1]), store, account)
+    return Prepared(resolved, vocabularies, store, account)
 
 
 @contextmanager
@@ -321,9 +206,10 @@ def write(
     depends_on: Mapping[str, Any],
     listener: Listener,
     each: Each,
-) -> Prepared:
+) -> Prepared[TranslationRecipe]:
     """Put the pairs into the folder as ids of these vocabularies, with the account of what became of them."""
     recipe, (source, target) = resolved.recipe, tokenizers
+    vocabularies = {"source": source, "target": target}
     encoder = Encoder(
         source,
         target,
@@ -335,7 +221,7 @@ def write(
     )
     diagnosis = look_over(recipe, corpora, corpus)
     largest_id = max(source.vocab_size, target.vocab_size) - 1
-    with StoreWriter(folder, largest_id=largest_id, depends_on=depends_on) as writer:
+    with StoreWriter(folder, PAIR, largest_id=largest_id, depends_on=depends_on) as writer:
         stored = store_pairs(corpus.pieces(), corpus.entries, encoder, writer, each)
         if not stored.pairs:
             raise RunError(f"every training pair is longer than data.max_length = {recipe.data.max_length} pieces")
@@ -359,18 +245,12 @@ def write(
             messages=[*what_became(corpus, stored, recipe), *summary_lines(diagnosis)],
             diagnosis=diagnosis.as_dict(),
         )
-        writer.add(ACCOUNT, f"{json.dumps(asdict(account), ensure_ascii=False, indent=1)}\n".encode())
-        for name, content in vocabulary_files(recipe, tokenizers).items():
+        writer.add(ACCOUNT, account.as_json())
+        for name, content in vocabulary_files(recipe, vocabularies).items():
             writer.add(name, content)
     for message in account.messages:
         listener.on_message(message)
-    return Prepared(resolved, tokenizers, open_store(folder), account)
-
-
-def vocabulary_files(recipe: TranslationRecipe, tokenizers: Tokenizers) -> dict[str, bytes]:
-    """Name -> content."""
-    contents = (tokenizer.model for tokenizer in tokenizers)
-    return dict(zip(tokenizer_names(recipe), contents, strict=True))
+    return Prepared(resolved, vocabularies, open_store(folder), account)
 
 
 def look_over(recipe: TranslationRecipe, corpora: Corpora, corpus: CleanCorpus) -> Diagnosis:

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from weft.errors import Problem, RecipeError
 from weft.files import sha256
-from weft.folders.model_folder import CARD, MANIFEST, TranslationModel, check_model, find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.manifest import CARD, MANIFEST
+from weft.folders.model_folder import TranslationModel, check_model, load_model
 from weft.folders.recipes import TranslationRecipe
 from weft.folders.summary import read_card
 from weft.models.transformer import Transformer
@@ -33,7 +35,8 @@ def check_teachers(recipe: TranslationRecipe, tokenizers: Sequence[Tokenizer]) -
     problems: list[Problem] = []
     for name in recipe.training.teachers:
         folder = find_model(name)
-        teacher, *theirs = check_model(folder)
+        teacher = check_model(folder)
+        theirs = list(teacher.vocabularies.values())
         problems += [Problem(name, reason) for reason in misfits(teacher.recipe, theirs, recipe, tokenizers)]
     if problems:
         raise RecipeError("the recipe with training.teachers", problems)

@@ -11,8 +11,11 @@ from typing import Any, Literal
 from weft.config import Resolved, changed
 from weft.data.corpus import ParallelText
 from weft.errors import Problem, RecipeError
-from weft.folders.model_folder import check_model, find_model, punctuation_of, script_of, vocabulary_language
+from weft.folders.finding import find_model
+from weft.folders.kinds import punctuation_of, script_of, vocabulary_language
+from weft.folders.model_folder import Learned, check_model
 from weft.folders.recipes import TranslationRecipe
+from weft.models.contract import ModelSettings
 from weft.models.transformer import TransformerConfig
 from weft.preparing.defaults import choose_open_settings, describe
 from weft.text.chinese import Script, convert_script
@@ -27,13 +30,6 @@ from weft.training.task import Listener
 Vocabularies = tuple[Tokenizer, Tokenizer, Resolved[TranslationRecipe]]
 """The source's and the target's tokenizer, and the recipe with their settings."""
 
-KEYS_OF_A_MODEL = [f"model.{key}" for key in TransformerConfig.model_fields]
-DROPOUTS = {key for key in KEYS_OF_A_MODEL if key.endswith("dropout")}
-TIED_TO_WEIGHTS = [
-    *(key for key in KEYS_OF_A_MODEL if key not in DROPOUTS),
-    *(f"tokenizer.{key}" for key in TokenizerConfig.model_fields),
-]
-"""Keys that a recipe and the model whose weights it begins with must agree on."""
 WITHOUT_WEIGHTS = {"sinusoidal", "scaled-sinusoidal", "rotary"}
 """Positions that further training may exchange for one another, or for others of another wave length, for none of them
 has anything to carry over."""
@@ -60,10 +56,13 @@ def of_another_model(resolved: Resolved[TranslationRecipe], init: str, listener:
     What the recipe itself says about the shape or the vocabulary must agree with the model; a dropout need not, nor
     do positions that have no weights.
     """
-    other, source, target = check_model(find_model(init))
-    keys = [*TIED_TO_WEIGHTS, *(key for key in DROPOUTS if resolved.origins[key] == "default")]
+    model = check_model(find_model(init))
+    other, (source, target) = model.resolved, pair_of(model, f"the model {init}")
+    resolved = with_kind_of(resolved, other, f"the model {init}")
+    tied, dropouts = tied_to_weights(other.recipe.model)
+    keys = [*tied, *(key for key in dropouts if resolved.origins[key] == "default")]
     shape = other.recipe.model
-    ours, theirs = resolved.recipe.model.positions, shape.positions
+    ours, theirs = positions_of(resolved.recipe.model), positions_of(shape)
     exchanged = {ours, theirs} <= WITHOUT_WEIGHTS and any(
         resolved.origins[key] != "default" and value_of(resolved.recipe, key) != value_of(other.recipe, key)
         for key in POSITIONS
@@ -71,7 +70,12 @@ def of_another_model(resolved: Resolved[TranslationRecipe], init: str, listener:
     keys = [key for key in keys if not (exchanged and key in POSITIONS)]
     problems = disagreements(resolved, other, keys, f"the model {init}", "weights cannot be carried over")
     problems += missing_tags(resolved.recipe, source, f"the model {init}")
-    if exchanged and ours == "rotary" and shape.model_dim % (2 * shape.num_heads):
+    if (
+        exchanged
+        and ours == "rotary"
+        and isinstance(shape, TransformerConfig)
+        and shape.model_dim % (2 * shape.num_heads)
+    ):
         what = f"turns pairs, and the heads of the model {init} are {shape.model_dim // shape.num_heads} wide"
         problems.append(Problem("model.positions = rotary", f"{what}; leave the key out"))
     if problems:
@@ -82,9 +86,46 @@ def of_another_model(resolved: Resolved[TranslationRecipe], init: str, listener:
     return source, target, taken_over(resolved, other, keys, "init")
 
 
+def pair_of(model: Learned[Any], whose: str) -> tuple[Tokenizer, Tokenizer]:
+    """The vocabularies of a model for translation; raises RecipeError for a model of another task."""
+    if model.recipe.task != "translation":
+        what = f'is of the task "{model.recipe.task}"; take one that translates'
+        raise RecipeError("the recipe", [Problem(whose, what)])
+    return model.vocabularies["source"], model.vocabularies["target"]
+
+
+def with_kind_of(
+    resolved: Resolved[TranslationRecipe], other: Resolved[TranslationRecipe], whose: str
+) -> Resolved[TranslationRecipe]:
+    """The recipe with the kind of another model; raises RecipeError where it gives another kind itself."""
+    ours, theirs = resolved.recipe.model.kind, other.recipe.model.kind
+    if ours == theirs:
+        return resolved
+    if resolved.origins["model.kind"] != "default":
+        what = f'{whose} is of the kind "{theirs}"; weights cannot be carried over; leave the key out'
+        raise RecipeError("the recipe", [Problem(f'model.kind = "{ours}"', what)])
+    shape = {f"model.{key}": "init" for key in type(other.recipe.model).model_fields}
+    kept = {key: origin for key, origin in resolved.origins.items() if not key.startswith("model.")}
+    return Resolved(resolved.recipe.model_copy(update={"model": other.recipe.model}), {**kept, **shape})
+
+
+def tied_to_weights(model: ModelSettings) -> tuple[list[str], list[str]]:
+    """The keys that a recipe and the model whose weights it begins with must agree on, and the dropouts."""
+    keys = [f"model.{key}" for key in type(model).model_fields]
+    dropouts = [key for key in keys if key.endswith("dropout")]
+    tied = [key for key in keys if key not in dropouts]
+    return [*tied, *(f"tokenizer.{key}" for key in TokenizerConfig.model_fields)], dropouts
+
+
+def positions_of(model: ModelSettings) -> str:
+    """How the places of tokens enter a model; "none" where it has no such key."""
+    return getattr(model, "positions", "none")
+
+
 def of_teacher(resolved: Resolved[TranslationRecipe], name: str) -> Vocabularies:
     """A teacher's vocabularies: what it says about pieces, only a model with the same pieces can learn."""
-    other, source, target = check_model(find_model(name))
+    model = check_model(find_model(name))
+    other, (source, target) = model.resolved, pair_of(model, f"the teacher {name}")
     keys = [f"tokenizer.{key}" for key in TokenizerConfig.model_fields]
     problems = disagreements(resolved, other, keys, f"the teacher {name}", "its vocabulary is taken over")
     problems += missing_tags(resolved.recipe, source, f"the teacher {name}")
@@ -104,8 +145,8 @@ def taken_over(
 
 def can_begin_with(old: TranslationRecipe, new: TranslationRecipe, changes: Set[str]) -> bool:
     """Whether training by a recipe that differs in these keys can begin with the weights of the old one."""
-    tied = {*TIED_TO_WEIGHTS, "data.source", "data.target"}
-    if {old.model.positions, new.model.positions} <= WITHOUT_WEIGHTS:
+    tied = {*tied_to_weights(old.model)[0], "data.source", "data.target"}
+    if {positions_of(old.model), positions_of(new.model)} <= WITHOUT_WEIGHTS:
         tied -= POSITIONS
     return tied.isdisjoint(changes) and set(new.source_tags) <= set(old.source_tags)
 

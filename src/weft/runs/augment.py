@@ -27,7 +27,9 @@ from weft.errors import UsageError, WeftError
 from weft.evaluating.evaluation import on_one_line
 from weft.files import sha256
 from weft.folders.card import recorded_files
-from weft.folders.model_folder import MANIFEST, find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.manifest import MANIFEST
+from weft.folders.model_folder import load_model
 from weft.folders.summary import read_card
 from weft.preparing.parents import parent_of
 from weft.text.growing import REPLACEMENT

@@ -10,12 +10,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from weft.config import Resolved, changed
 from weft.errors import RunError, UsageError
 from weft.files import write_atomically
-from weft.folders.recipes import TranslationRecipe
-from weft.runs.trial import TranslationTrainer, Trial, fit_steps, run_seconds
+from weft.runs.trial import AnyTrainer, Trial, fit_steps, run_seconds
 from weft.training.config import MOST_EPOCHS
 from weft.training.run_folder import RunFolder
 
@@ -76,7 +76,7 @@ def duration(seconds: float) -> str:
     return f"{whole}{seconds:02}s" if seconds else whole
 
 
-def refuse_two_lengths(resolved: Resolved[TranslationRecipe]) -> None:
+def refuse_two_lengths(resolved: Resolved[Any]) -> None:
     """A budget says how long a run trains, and so does training.steps. (The epochs of a recipe give way.)"""
     if resolved.recipe.training.steps is not None:
         raise UsageError("--budget and training.steps both say how many steps a run takes; leave one of them out")
@@ -105,14 +105,14 @@ class Fit:
 
     steps: int
     """As many as there is time for; 0 where not even one fits, ..."""
-    resolved: Resolved[TranslationRecipe]
+    resolved: Resolved[Any]
     """The model's recipe with these steps and the epochs for them, but without any where none fits."""
     epochs: float
     lack: str
     """... and then what is missing."""
 
 
-def fit_to(resolved: Resolved[TranslationRecipe], trial: Trial, trainer: TranslationTrainer, seconds: float) -> Fit:
+def fit_to(resolved: Resolved[Any], trial: Trial, trainer: AnyTrainer, seconds: float) -> Fit:
     """The steps that fit into what is left of a budget; `trainer` is the one of the trial."""
     intervals = trainer.validation_interval, trainer.checkpoint_interval
     most = MOST_EPOCHS * trainer.steps_per_epoch
@@ -122,7 +122,7 @@ def fit_to(resolved: Resolved[TranslationRecipe], trial: Trial, trainer: Transla
         lack = (
             f"the budget leaves {duration(max(0, seconds))} for training, and one step with its validation, its "
             f"checkpoint and the last scores takes {duration(math.ceil(least))} here; give more time, or fewer "
-            "validation pairs"
+            "held-out data"
         )
         return Fit(0, resolved, 0.0, lack)
     epochs = steps / trainer.steps_per_epoch
@@ -130,13 +130,13 @@ def fit_to(resolved: Resolved[TranslationRecipe], trial: Trial, trainer: Transla
     return Fit(steps, changed(resolved, settings, "measured"), epochs, "")
 
 
-def note_budget(trainer: TranslationTrainer, budget: Budget | None) -> None:
+def note_budget(trainer: AnyTrainer, budget: Budget | None) -> None:
     """Write the budget, and what of it was spent before the trainer's clock began, into every later checkpoint."""
     if budget is not None:
         trainer.identity["budget"] = {"seconds": budget.seconds, "before_training": budget.spent()}
 
 
-def record_outcome(trainer: TranslationTrainer) -> None:
+def record_outcome(trainer: AnyTrainer) -> None:
     """Write into metrics.jsonl what a run with a budget has used of it so far, over all its sittings.
 
     A sitting that was killed behind this line, before the run was finished, has written one, whose place this takes.

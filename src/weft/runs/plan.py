@@ -17,19 +17,17 @@ import torch
 from torch import Tensor
 
 from weft.config import Resolved
-from weft.data.batching import Batch, PairBatches
+from weft.data.batching import Buckets
 from weft.data.store import Store
 from weft.errors import RunError
-from weft.folders.model_folder import TranslationModel
-from weft.folders.recipes import TranslationRecipe
+from weft.folders.model_folder import Learned
 from weft.models.cost import PRODUCTS_IN_AN_UPDATE, parameters_by_part
-from weft.preparing.corpora import Corpora, find_recipe, read_all
+from weft.preparing.corpora import find_recipe
 from weft.preparing.first_model import first_model
-from weft.preparing.preparation import prepare, prepared_for
 from weft.runs.budget import duration
-from weft.runs.train import (
+from weft.runs.making import trainer_for_a_trial
+from weft.runs.resume import (
     Limit,
-    Silent,
     SoFar,
     check_not_shorter,
     check_same_data,
@@ -37,11 +35,13 @@ from weft.runs.train import (
     how_to_go_on,
     model_so_far,
     run_so_far,
-    trainer_for_a_trial,
     what_ended,
 )
-from weft.runs.trial import TranslationTrainer, Trial, run_seconds, target_tokens, times_due, try_out
+from weft.runs.train import Silent
+from weft.runs.trial import AnyTrainer, Trial, run_seconds, target_tokens, times_due, try_out
 from weft.runtime import keep_memory_pages, keep_programs
+from weft.tasks import TASKS
+from weft.tasks.kind import Files
 from weft.training.recording import Recorded
 from weft.training.rescue import explaining_out_of_memory
 from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors
@@ -186,7 +186,7 @@ def plan(
     keep_programs()
     began = time.monotonic()
     resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
-    corpora = read_all(resolved.recipe, data_root, listener)
+    corpora = TASKS[resolved.recipe.task].read(resolved.recipe, data_root, listener)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(run_path)
         model, store, so_far = model_to_train(resolved, corpora, folder, Path(scratch) / "corpus", listener)
@@ -199,17 +199,19 @@ def plan(
             trial = None
             if seconds is not None:
                 is_trained = steps_done > 0 or model.recipe.training.init is not None
-                trial = try_out(trainer, corpora.valid, seconds=seconds, is_trained=is_trained)
+                trial = try_out(trainer, model, corpora.valid, seconds=seconds, is_trained=is_trained)
     batches = batches_of(trainer)
     intervals = trainer.validation_interval, trainer.checkpoint_interval
     left = trainer.horizon.total_steps - steps_done
     tokens = target_tokens(batches)
-    lengths = [side.lengths[np.concatenate(batches.order(0))] for side in (batches.sources, batches.targets)]
-    counts = model.recipe.model.multiply_adds(model.vocabularies["target"].vocab_size, lengths[0], lengths[1] - 1)
+    rows = np.concatenate(batches.order(0))
+    lengths = [column.lengths[rows] for column in batches.columns]
+    lengths[-1] = lengths[-1] - 1  # <s> is not predicted
+    counts = model.recipe.model.multiply_adds([*model.vocabularies.values()][-1].vocab_size, *lengths)
     return Plan(
         run=str(run_path),
-        pairs=len(batches.sources),
-        pairs_an_epoch=len(lengths[0]),
+        pairs=len(batches),
+        pairs_an_epoch=len(rows),
         valid_pairs=len(corpora.valid),
         batches=trainer.batches_per_epoch,
         accumulate=trainer.config.accumulate,
@@ -226,7 +228,7 @@ def plan(
         ),
         parameters=parameters_by_part(model.network),
         multiply_adds=None if counts is None else {part: count / tokens for part, count in counts.items()},
-        passes=model.recipe.training.passes,
+        passes=getattr(model.recipe.training, "passes", 1),
         device=trainer.device.type,
         memory=memory,
         trial=trial,
@@ -237,8 +239,8 @@ def plan(
 
 
 def model_to_train(
-    resolved: Resolved[TranslationRecipe], corpora: Corpora, run: RunFolder, folder: Path, listener: Listener
-) -> tuple[TranslationModel, Store, SoFar | None]:
+    resolved: Resolved[Any], corpora: Files, run: RunFolder, folder: Path, listener: Listener
+) -> tuple[Learned[Any], Store, SoFar | None]:
     """The model as training would begin, or go on, with it, its pairs, and the run where it has begun.
 
     Pairs that the run has not prepared are prepared in the folder.
@@ -246,7 +248,7 @@ def model_to_train(
     run.refuse_other_folders()
     status, kept_in = run.status(), run.corpus
     if status is None:
-        prepared = prepare(resolved, corpora, folder, listener, kept_in=kept_in)
+        prepared = TASKS[resolved.recipe.task].prepare(resolved, corpora, folder, listener, kept_in=kept_in)
         return first_model(prepared), prepared.store, None
     so_far = run_so_far(run, status, resolved)
     check_same_data(so_far.state["data"], corpora, run, status)
@@ -255,10 +257,11 @@ def model_to_train(
     if status.finished and not so_far.is_raised(limit):
         raise finished(run, status, limit)
     model = model_so_far(so_far, run, listener)
-    return model, prepared_for(model, resolved, corpora, folder, listener, kept_in=kept_in), so_far
+    store = TASKS[model.recipe.task].reopen(model, resolved, corpora, folder, listener, kept_in=kept_in)
+    return model, store, so_far
 
 
-def check_steps_are_left(so_far: SoFar, trainer: TranslationTrainer, run: RunFolder) -> None:
+def check_steps_are_left(so_far: SoFar, trainer: AnyTrainer, run: RunFolder) -> None:
     """Raise what training would where the recipe ends the run before the steps that it has taken, or was to take."""
     check_not_shorter(so_far, trainer, run)
     if so_far.status.finished and trainer.horizon.total_steps <= so_far.status.last:
@@ -271,15 +274,15 @@ def finished(run: RunFolder, status: RunStatus, limit: Limit) -> RunError:
     )
 
 
-def batches_of(trainer: TranslationTrainer) -> PairBatches:
-    assert isinstance(trainer.batches, PairBatches)  # the Trainer itself only knows that they come in epochs
+def batches_of(trainer: AnyTrainer) -> Buckets[Any]:
+    assert isinstance(trainer.batches, Buckets)  # the Trainer itself only knows that they come in epochs
     return trainer.batches
 
 
 # Memory
 
 
-def memory_by_use(trainer: TranslationTrainer) -> dict[str, int]:
+def memory_by_use(trainer: AnyTrainer) -> dict[str, int]:
     """Bytes of the parameters, their gradients, the optimizer's state, their moving average if the recipe has one, the
     activations of the largest batch, and where passes are recorded the places of a recording's.
 
@@ -299,7 +302,7 @@ def memory_by_use(trainer: TranslationTrainer) -> dict[str, int]:
     }
 
 
-def optimizer_bytes(trainer: TranslationTrainer) -> int:
+def optimizer_bytes(trainer: AnyTrainer) -> int:
     """The optimizer's state, which it makes in its first step; here one without any gradient."""
     for parameter in trainer.model.parameters():
         parameter.grad = torch.zeros_like(parameter)
@@ -308,33 +311,30 @@ def optimizer_bytes(trainer: TranslationTrainer) -> int:
     return sum(tensor.nbytes for tensor in optimizer_tensors(trainer.optimizer).values())
 
 
-def largest_batches(batches: PairBatches) -> list[Batch]:
+def largest_batches(batches: Buckets[Any]) -> list[Any]:
     """The batch of the most tokens, padding counted, and that of the most pairs of tokens for attention to weigh."""
 
     def tokens(indices: np.ndarray) -> int:
-        return int(batches.sources.lengths[indices].max() + batches.targets.lengths[indices].max())
+        return sum(int(column.lengths[indices].max()) for column in batches.columns)
 
     order = batches.order(0)
-    return [
-        batches.collate(max(order, key=lambda indices: len(indices) * tokens(indices) ** power)) for power in (1, 2)
-    ]
+    return [batches.batch(max(order, key=lambda indices: len(indices) * tokens(indices) ** power)) for power in (1, 2)]
 
 
-def activation_bytes(trainer: TranslationTrainer, batch: Batch) -> int:
+def activation_bytes(trainer: AnyTrainer, batch: Any) -> int:
     """What a forward pass over the batch keeps for the way back.
 
-    All of it is proportional to the number of pairs but for what is kept once (weights in a lower precision, the
+    All of it is proportional to the number of rows but for what is kept once (weights in a lower precision, the
     gradient of the output's), so an eighth and a quarter of a batch tell it without the memory that all would take.
     """
-    pairs = len(batch.source)
-    if pairs < 16:
+    eighths = batch.chunk(8)
+    if len(eighths) < 8 or len(eighths[-1].chunk(2)) < 2:
         return kept_bytes(trainer, batch)
-    few, more = pairs // 8, pairs // 4
-    for_few, for_more = (kept_bytes(trainer, Batch(batch.source[:n], batch.target[:n])) for n in (few, more))
-    return for_few + (for_more - for_few) * (pairs - few) // (more - few)
+    for_few, for_more = kept_bytes(trainer, eighths[0]), kept_bytes(trainer, batch.chunk(4)[0])
+    return for_few + 7 * (for_more - for_few)
 
 
-def kept_bytes(trainer: TranslationTrainer, batch: Batch) -> int:
+def kept_bytes(trainer: AnyTrainer, batch: Any) -> int:
     """Bytes that autograd holds after the loss, each piece of memory counted once, the parameters left out."""
     parameters = {parameter.untyped_storage().data_ptr() for parameter in trainer.model.parameters()}
     held: dict[int, Tensor] = {}

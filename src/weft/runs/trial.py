@@ -12,24 +12,21 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from weft.config import Resolved, changed
-from weft.data.batching import Batch, PairBatches
-from weft.data.corpus import ParallelText
+from weft.data.batching import Buckets
 from weft.errors import WeftError
-from weft.evaluating.evaluation import evaluate
-from weft.folders.recipes import TranslationRecipe
-from weft.models.transformer import Transformer
-from weft.tasks.translation import TranslationTask
+from weft.folders.model_folder import Learned
+from weft.tasks import TASKS
+from weft.tasks.kind import HeldOut
 from weft.training.config import Interval
 from weft.training.distributed import ALONE, Ranks
 from weft.training.trainer import Trainer
-from weft.translating.translator import Translator
 
-TranslationTrainer = Trainer[Transformer, Batch]
+AnyTrainer = Trainer[Any, Any]
 
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
@@ -42,13 +39,6 @@ LEAST_STEPS = 3
 as many as have so many."""
 FIRST_PAIRS = 64
 """Pairs on which a validation is timed first, which says how many more there is time for."""
-
-LONGER_THAN_REFERENCES = 1.1
-"""Pieces that a validation is taken to write for each piece of the references.
-
-A trained model writes about as many, and now and then a sentence runs on to its limit; an untrained one never stops by
-itself. A tenth more is the upper side.
-"""
 
 
 @dataclass(frozen=True)
@@ -118,13 +108,13 @@ def fit_steps(seconds: float, pace: Pace, validate: Interval, checkpoint: Interv
     return fits
 
 
-def try_out(trainer: TranslationTrainer, valid: ParallelText, *, seconds: float, is_trained: bool) -> Trial:
+def try_out(trainer: AnyTrainer, learned: Learned[Any], valid: HeldOut, *, seconds: float, is_trained: bool) -> Trial:
     """Take steps for three fifths of the seconds, then validate and score as many pairs as a fifth each allows.
 
     The trainer's run folder receives a checkpoint and its model other weights: both must be there to be thrown away.
     """
-    assert isinstance(trainer.task, TranslationTask) and isinstance(trainer.batches, PairBatches)
-    model, batches = trainer.task.translator.model, trainer.batches
+    assert isinstance(trainer.batches, Buckets)  # the Trainer itself only knows that they come in epochs
+    batches, kind = trainer.batches, TASKS[learned.recipe.task]
     steps, passed, tokens = try_steps(trainer, batches, 0.6 * seconds)
     if not tokens:
         raise WeftError(
@@ -133,20 +123,17 @@ def try_out(trainer: TranslationTrainer, valid: ParallelText, *, seconds: float,
         )
     checkpoint = timed(trainer.checkpoint, trainer.ranks)
     if not is_trained:
-        model = replace(model, resolved=with_lengths_of_references(model.resolved, batches))
+        learned = kind.for_trial(learned, batches)
 
-    def validation_of(pairs: ParallelText) -> Callable[[], object]:
-        task = TranslationTask(model, pairs, seed=model.recipe.seed, ranks=trainer.ranks)
-        return lambda: task.evaluate(model.network)
+    def validation_of(some: HeldOut) -> Callable[[], object]:
+        task = kind.measure(learned, some, trainer.ranks)
+        return lambda: task.evaluate(learned.network)
 
-    model.network.eval()
+    learned.network.eval()
     with torch.inference_mode():
         validation, validated = extrapolated(validation_of, valid, 0.2 * seconds, trainer.ranks)
         last_scores, _ = extrapolated(
-            lambda pairs: lambda: evaluate(Translator(model), pairs).with_intervals().as_dict(),
-            valid,
-            0.2 * seconds,
-            trainer.ranks,
+            lambda some: lambda: kind.score(learned, some), valid, 0.2 * seconds, trainer.ranks
         )
     tries_a_mean = trainer.config.average_last or trainer.config.average_best
     return Trial(
@@ -164,7 +151,7 @@ def try_out(trainer: TranslationTrainer, valid: ParallelText, *, seconds: float,
     )
 
 
-def try_steps(trainer: TranslationTrainer, batches: PairBatches, seconds: float) -> tuple[int, float, int]:
+def try_steps(trainer: AnyTrainer, batches: Buckets[Any], seconds: float) -> tuple[int, float, int]:
     """Take steps for about these seconds; how many were timed, what they took, and their target tokens."""
     given, progress = spread(batches), trainer.progress
     at_once = min(trainer.config.accumulate, trainer.batches_per_epoch)
@@ -184,52 +171,38 @@ def try_steps(trainer: TranslationTrainer, batches: PairBatches, seconds: float)
     return steps_until(now + seconds)
 
 
-def target_tokens(batches: PairBatches) -> int:
+def target_tokens(batches: Buckets[Any]) -> int:
     """Tokens that an epoch learns to predict: pieces and </s>, padding not counted."""
-    return sum(int((batches.targets.lengths[indices] - 1).sum()) for indices in batches.order(0))
+    return sum(int((batches.columns[-1].lengths[indices] - 1).sum()) for indices in batches.order(0))
 
 
-def spread(batches: PairBatches) -> Iterator[Batch]:
+def spread(batches: Buckets[Any]) -> Iterator[Any]:
     """Batches of an epoch, again and again, in an order in which any few of them have all lengths evenly.
 
     Between the shortest at 0 and the longest at 1, number n stands at the fractional part of 1/2 + n / 1.618.
     """
-    by_length = sorted(batches.order(0), key=lambda indices: int(batches.targets.lengths[indices].max()))
+    by_length = sorted(batches.order(0), key=lambda indices: int(batches.columns[-1].lengths[indices].max()))
     for number in itertools.count():
-        yield batches.collate(by_length[int((0.5 + number * GOLDEN_RATIO) % 1 * len(by_length))])
-
-
-def with_lengths_of_references(
-    resolved: Resolved[TranslationRecipe], batches: PairBatches
-) -> Resolved[TranslationRecipe]:
-    """The recipe with a limit of length at which an untrained model writes as much as a trained one would."""
-    source, target = int((batches.sources.lengths - 1).sum()), int((batches.targets.lengths - 2).sum())
-    ratio = min(20.0, LONGER_THAN_REFERENCES * target / source)
-    return changed(resolved, {"decoding.max_length_ratio": ratio, "decoding.max_length_extra": 1}, "measured")
+        yield batches.batch(by_length[int((0.5 + number * GOLDEN_RATIO) % 1 * len(by_length))])
 
 
 def extrapolated(
-    work_on: Callable[[ParallelText], Callable[[], object]], pairs: ParallelText, seconds: float, ranks: Ranks = ALONE
+    work_on: Callable[[HeldOut], Callable[[], object]], pairs: HeldOut, seconds: float, ranks: Ranks = ALONE
 ) -> tuple[float, int]:
     """Seconds of a work on all pairs, and on how many it was timed: about as many as fit into the seconds.
 
     `work_on(pairs)` makes everything ready and returns the work. Few pairs fill no batch, and most of their time goes
     into what a batch takes whatever its size; so the line through the times of few and of more leads to that of all.
     """
-    timed(work_on(every(pairs, max(1, len(pairs) // 8))), ranks)  # the first time of all is never like the others
-    few = every(pairs, max(1, len(pairs) // FIRST_PAIRS))
+    timed(work_on(pairs.every(max(1, len(pairs) // 8))), ranks)  # the first time of all is never like the others
+    few = pairs.every(max(1, len(pairs) // FIRST_PAIRS))
     for_few = timed(work_on(few), ranks)
     if len(few) == len(pairs):
         return for_few, len(few)
-    more = every(pairs, max(1, int(len(pairs) / len(few) / max(2, seconds / for_few - 1))))
+    more = pairs.every(max(1, int(len(pairs) / len(few) / max(2, seconds / for_few - 1))))
     for_more = timed(work_on(more), ranks)
     for_another = max(0.0, for_more - for_few) / (len(more) - len(few))
     return for_more + for_another * (len(pairs) - len(more)), len(more)
-
-
-def every(pairs: ParallelText, stride: int) -> ParallelText:
-    """The first pair and each one `stride` places after the last."""
-    return replace(pairs, sources=pairs.sources[::stride], references=pairs.references[::stride], parts=())
 
 
 def timed(work: Callable[[], object], ranks: Ranks = ALONE) -> float:

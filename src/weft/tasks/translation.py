@@ -6,27 +6,41 @@ How one is used stands in translating/translator.py.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from weft.data.batching import Batch, PairBatches
+from weft.config import Resolved, changed
+from weft.data.augmentation import PairNoise
+from weft.data.batching import Batch, Buckets, pair_buckets
 from weft.data.corpus import ParallelText
 from weft.data.encoding import encode_pairs, tag_ids
-from weft.errors import CorpusError, Problem
+from weft.data.store import Store
+from weft.errors import CorpusError, Problem, RunError
+from weft.evaluating.evaluation import evaluate
+from weft.folders.metrics import METRICS
 from weft.folders.model_folder import TranslationModel
+from weft.folders.recipes import TranslationRecipe
 from weft.layers.fast.blocked_loss import IGNORED, Teaching
 from weft.metrics.references import reference_sets
-from weft.models.transformer import Transformer
-from weft.tasks.metrics import METRICS
+from weft.models.contract import Seq2Seq
+from weft.preparing.corpora import Corpora, read_all
+from weft.preparing.defaults import choose_smaller, describe_smaller, usual_epochs
+from weft.preparing.parents import parents_of
+from weft.preparing.preparation import prepare, prepared_for
+from weft.preparing.teachers import load_teachers
+from weft.preparing.vocabularies import can_begin_with
+from weft.runtime import choose_device
+from weft.tasks.kind import Lesson, Scored, TaskKind
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import PADDING_ID
 from weft.training.distributed import ALONE, Ranks
 from weft.training.losses import blocked_cross_entropy, blocked_guided_cross_entropy
-from weft.training.task import Evaluation, Loss
-from weft.translating.translator import LONGEST_SOURCE, Translator, computing_in
+from weft.training.task import Evaluation, Listener, Loss
+from weft.translating.translator import LONGEST_SOURCE, Translator, computing_in, load_translator
 
 SAMPLES_SHOWN = 4
 
@@ -44,7 +58,7 @@ class TranslationTask:
         *,
         seed: int,
         ranks: Ranks = ALONE,
-        teachers: Sequence[Transformer] = (),
+        teachers: Sequence[Seq2Seq] = (),
     ) -> None:
         """The teachers (teachers.py) are only asked in `loss`.
 
@@ -79,7 +93,7 @@ class TranslationTask:
     def filled_up(self, batch: Batch) -> Batch:
         return batch.filled_up(PADDING_ID, self.translator.model.network.config.longest)
 
-    def loss(self, model: Transformer, batch: Batch) -> Loss:
+    def loss(self, model: Seq2Seq, batch: Batch) -> Loss:
         """Cross-entropy of every target token given those before it, and what the recipe sets beside it: z-loss, a
         second pass with other dropout (R-Drop), teachers."""
         assert len(self.teachers) == len(self.training.teachers)
@@ -89,11 +103,11 @@ class TranslationTask:
             loss = self._loss(model, batch, self.training.label_smoothing, self.training.z_loss)
         return replace(loss, sums={"nll": loss.sums["nll"]})  # accuracy is of interest on held-out pairs alone
 
-    def _loss(self, model: Transformer, batch: Batch, smoothing: float, z_loss: float = 0.0) -> Loss:
+    def _loss(self, model: Seq2Seq, batch: Batch, smoothing: float, z_loss: float = 0.0) -> Loss:
         hidden, labels = states_and_labels(model, batch)
         return blocked_cross_entropy(hidden, output_matrix(model), labels, smoothing, z_loss, tokens=batch.tokens)
 
-    def _guided_loss(self, model: Transformer, batch: Batch) -> Loss:
+    def _guided_loss(self, model: Seq2Seq, batch: Batch) -> Loss:
         training, passes = self.training, self.training.passes
         # The batch and once more the batch, in one pass: dropout is another for each.
         repeated = Batch(batch.source.repeat(passes, 1), batch.target.repeat(passes, 1), tokens=batch.tokens)
@@ -116,7 +130,7 @@ class TranslationTask:
         weights = tuple(output_matrix(teacher).detach() for teacher in self.teachers)
         return Teaching(hidden, weights, self.training.distill_weight, self.training.distill_temperature)
 
-    def evaluate(self, model: Transformer) -> Evaluation:
+    def evaluate(self, model: Seq2Seq) -> Evaluation:
         """Evaluate in fp32, whatever the precision of training. valid_bleu is sacreBLEU of greedy translations, or of
         empty ones if the loss is not finite, because a search cannot work with such output.
 
@@ -160,7 +174,7 @@ class TranslationTask:
         return self.ranks.together([translation.text for translation in share])
 
 
-def states_and_labels(model: Transformer, batch: Batch) -> tuple[Float[Tensor, "tokens model"], Int[Tensor, " tokens"]]:
+def states_and_labels(model: Seq2Seq, batch: Batch) -> tuple[Float[Tensor, "tokens model"], Int[Tensor, " tokens"]]:
     """The decoder's last vector before each target token, and that token. Padding is taken out, so it costs no product
     with the vocabulary; but in a batch whose tokens are counted it stays, under the label IGNORED, and nobody waits for
     an accelerator to find out how many rows there are. Where the output has a bias, the vector ends on a 1 for it: see
@@ -176,7 +190,7 @@ def states_and_labels(model: Transformer, batch: Batch) -> tuple[Float[Tensor, "
     return hidden[is_token], expected[is_token]
 
 
-def output_matrix(model: Transformer) -> Float[Tensor, "vocab model"]:
+def output_matrix(model: Seq2Seq) -> Float[Tensor, "vocab model"]:
     """What the vectors of `states_and_labels` are multiplied by for logits: the output's weights, and its bias as one
     more column where it has one."""
     output = model.output
@@ -192,7 +206,7 @@ def pair_batches(
     batch_tokens: int | None = None,
     batch_sentences: int | None = None,
     tag: str | None = None,
-) -> PairBatches:
+) -> Buckets[Batch]:
     """Pairs in memory as ids, ready for batching; `tag` stands before each source."""
     encoded = encode_pairs(
         pairs.sources,
@@ -201,7 +215,7 @@ def pair_batches(
         target_tokenizer,
         before=[tag_ids(source_tokenizer, tag)] * len(pairs),
     )
-    return PairBatches(
+    return pair_buckets(
         sources=encoded.sources,
         targets=encoded.targets,
         padding_id=PADDING_ID,
@@ -211,16 +225,16 @@ def pair_batches(
     )
 
 
-def refuse_too_long_pairs(model: TranslationModel, batches: PairBatches, pairs: ParallelText) -> None:
+def refuse_too_long_pairs(model: TranslationModel, batches: Buckets[Batch], pairs: ParallelText) -> None:
     """Raise CorpusError, before anything is trained, for pairs with more tokens on a side than the model has positions,
     and for sources that are too long to be translated at once.
 
     Of training pairs those have been left out.
     """
-    lengths = np.maximum(batches.sources.lengths, batches.targets.lengths - 1)  # </s> is not read by the decoder
+    lengths = np.maximum(batches.columns[0].lengths, batches.columns[1].lengths - 1)  # </s> is not read by the decoder
     longest, tags = model.recipe.model.longest, tag_ids(model.vocabularies["source"], model.recipe.data.tag)
     problems = []
-    pieces = batches.sources.lengths - 1 - len(tags)  # without </s>
+    pieces = batches.columns[0].lengths - 1 - len(tags)  # without </s>
     for index in np.flatnonzero((lengths > (longest or math.inf)) | (pieces > LONGEST_SOURCE)).tolist():
         found = pairs.describe(index)
         where = f"{found['file']}, line {found['line']}" if "file" in found else f"pair {index + 1}"
@@ -234,3 +248,110 @@ def refuse_too_long_pairs(model: TranslationModel, batches: PairBatches, pairs: 
         problems.append(Problem(where, what))
     if problems:
         raise CorpusError("the validation corpus", problems)
+
+
+def training_batches(
+    model: TranslationModel, store: Store, listener: Listener, teachers: Sequence[Seq2Seq] = ()
+) -> Buckets[Batch]:
+    """The training pairs as the recipe batches them, for the model and its teachers."""
+    recipe = model.recipe
+    noise = None
+    if recipe.augmentation.is_noisy:
+        tokenizers = model.vocabularies["source"], model.vocabularies["target"]
+        tags = frozenset(token for part in store.parts for token in tag_ids(model.vocabularies["source"], part.tag))
+        positions = [reader.config.longest for reader in (model.network, *teachers)]
+        noise = PairNoise(
+            recipe.augmentation,
+            recipe.seed,
+            store.columns["source"],
+            store.columns["target"],
+            *tokenizers,
+            tags,
+            longest=min((longest for longest in positions if longest is not None), default=None),
+        )
+    batches = pair_buckets(
+        sources=store.columns["source"],
+        targets=store.columns["target"],
+        padding_id=PADDING_ID,
+        seed=recipe.seed,
+        batch_tokens=recipe.training.batch_tokens,
+        batch_sentences=recipe.training.batch_sentences,
+        weights=store.weights,
+        noise=noise,
+    )
+    if not batches.rows_per_epoch():
+        raise RunError("by their weights in data.train, an epoch holds no pair at all; raise a weight")
+    if batches.rows_per_epoch() != len(batches):
+        listener.on_message(f"an epoch holds {batches.rows_per_epoch():,} pairs, by the weights of the corpora")
+    return batches
+
+
+def describe_pairs(store: Store, pairs: Sequence[int], model: TranslationModel) -> list[dict[str, Any]]:
+    """What a person needs to find pairs again: their files and lines, and what the model sees of both sides."""
+    places = [store.origin(pair) for pair in pairs]
+    sources = model.vocabularies["source"].decode([store.columns["source"][pair].tolist() for pair in pairs])
+    targets = model.vocabularies["target"].decode([store.columns["target"][pair].tolist() for pair in pairs])
+    return [
+        {"file": file, "line": line, "source": source, "target": target}
+        for (file, line), source, target in zip(places, sources, targets, strict=True)
+    ]
+
+
+def learn(learned: TranslationModel, store: Store, corpora: Corpora, listener: Listener, ranks: Ranks) -> Lesson:
+    """What a translator is trained for and on, with the teachers of its recipe."""
+    teachers = ranks.from_first(load_teachers, learned, listener)
+    batches = replace(training_batches(learned, store, listener, teachers), part=ranks.part)
+    for teacher in teachers:
+        teacher.to(choose_device())
+
+    def describe(batch: Batch) -> dict[str, list[Any]]:
+        return {"pairs": [] if batch.pairs is None else describe_pairs(store, batch.pairs.tolist(), learned)}
+
+    task = TranslationTask(learned, corpora.valid, seed=learned.recipe.seed, ranks=ranks, teachers=teachers)
+    return Lesson(task, batches, describe)
+
+
+def score(learned: TranslationModel, valid: ParallelText) -> Scored:
+    """The scores of the translations that the recipe's decoding finds, with intervals."""
+    evaluated = evaluate(Translator(learned), valid).with_intervals()
+    return Scored([evaluated.as_dict()], evaluated.scores.table())
+
+
+LONGER_THAN_REFERENCES = 1.1
+"""Pieces that a validation is taken to write for each piece of the references.
+
+A trained model writes about as many, and now and then a sentence runs on to its limit; an untrained one never stops by
+itself. A tenth more is the upper side.
+"""
+
+
+def with_lengths_of_references(learned: TranslationModel, batches: Buckets[Batch]) -> TranslationModel:
+    """The model with a limit of length at which it writes as much untrained as it would trained."""
+    sources, targets = batches.columns
+    source, target = int((sources.lengths - 1).sum()), int((targets.lengths - 2).sum())
+    ratio = min(20.0, LONGER_THAN_REFERENCES * target / source)
+    limits = {"decoding.max_length_ratio": ratio, "decoding.max_length_extra": 1}
+    return replace(learned, resolved=changed(learned.resolved, limits, "measured"))
+
+
+def smaller(
+    resolved: Resolved[TranslationRecipe], chosen: TranslationRecipe, pairs: int, epochs: float
+) -> tuple[dict[str, Any], str]:
+    settings = choose_smaller(resolved, chosen, pairs, epochs)
+    return settings, describe_smaller(settings, pairs, epochs)
+
+
+TRANSLATION: TaskKind[TranslationRecipe] = TaskKind(
+    read=read_all,
+    prepare=prepare,
+    reopen=prepared_for,
+    learn=learn,
+    measure=lambda learned, valid, ranks: TranslationTask(learned, valid, seed=learned.recipe.seed, ranks=ranks),
+    score=score,
+    open=lambda name, overrides, others: load_translator(name, overrides, others=others),
+    for_trial=with_lengths_of_references,
+    parents=parents_of,
+    smaller=smaller,
+    usual_epochs=usual_epochs,
+    can_begin_with=can_begin_with,
+)

@@ -43,7 +43,7 @@ WRECK = re.compile(r"\.step-\d+\.(\d+|removed)|\.[a-z0-9_]{8}")
 """What a killed process can leave among the checkpoints: one half written or half removed, a temporary folder."""
 BEGUN = re.compile(r"lock|checkpoints|corpus|doctor\.json|(metrics|samples|skipped)\.jsonl|\..*\.partial")
 """What a run that was killed before its first checkpoint can leave, and its prepared corpus."""
-PREPARED = re.compile(r"(source|target)\.(ids|offsets)|lines|account\.json|manifest\.json|tokenizer\..*")
+PREPARED = re.compile(r"[a-z]+\.(ids|offsets)|lines|account\.json|manifest\.json|tokenizer\..*")
 """What is in a prepared corpus, which is replaced as a whole."""
 
 

@@ -23,7 +23,8 @@ from weft.engines.ctranslate2 import Answer, CTranslate2Engine
 from weft.engines.onnx import OnnxEngine
 from weft.errors import ModelError, Problem, RecipeError, UsageError
 from weft.folders.export import Engine, Export, check_exported, engine_of
-from weft.folders.model_folder import TranslationModel, find_model
+from weft.folders.finding import find_model
+from weft.folders.model_folder import TranslationModel
 from weft.runtime import choose_threads
 from weft.text.vocabulary import PADDING_ID
 from weft.translating.translator import CHANGEABLE, Translator, load_translator

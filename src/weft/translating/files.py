@@ -35,7 +35,8 @@ from weft.files import (
     sha256,
     sync,
 )
-from weft.folders.model_folder import MANIFEST, TranslationModel, load_model, save_model
+from weft.folders.manifest import MANIFEST
+from weft.folders.model_folder import TranslationModel, load_model, save_model
 from weft.runtime import return_memory_pages
 from weft.text.sentence_splitting import LINE_END
 from weft.training.signals import stop_on_signal

@@ -29,9 +29,10 @@ from weft.errors import (
     is_count,
     listed,
 )
-from weft.folders.model_folder import TranslationModel, find_model, load_model
+from weft.folders.finding import find_model
+from weft.folders.model_folder import TranslationModel, load_model
 from weft.metrics.utilities import ChrfUtilities, bleu_utilities
-from weft.models.transformer import Transformer
+from weft.models.contract import Seq2Seq
 from weft.runtime import (
     PRECISIONS,
     choose_device,
@@ -613,7 +614,7 @@ def precision_of(config: DecodingConfig, device: torch.device) -> torch.dtype:
 
 
 @contextmanager
-def computing_in(model: Transformer, dtype: torch.dtype) -> Iterator[None]:
+def computing_in(model: Seq2Seq, dtype: torch.dtype) -> Iterator[None]:
     """Activations in this precision inside the block, and nothing is dropped of them, also while the model is trained.
 
     Another thread that wants the model, for whatever translator, waits.

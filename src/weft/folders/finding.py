@@ -1,0 +1,75 @@
+"""Which folder a user means by the name of a model: a folder, a run, or a model that comes with weft."""
+
+import difflib
+import os
+from pathlib import Path
+
+from weft.errors import UsageError
+from weft.folders.manifest import LARGEST_TEXT_FILE, MANIFEST
+from weft.training.run_folder import RunFolder, RunStatus
+
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
+"""The models that come with weft, each in a folder of its name."""
+
+PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".npy", ".npz")
+"""Suffixes of the files of PyTorch, pickle and NumPy."""
+HOW_TO_CONVERT = (
+    "a pickle, such as in PyTorch's and NumPy's files, can run code when it is opened, so weft opens none; convert it "
+    "where you trust it: safetensors.torch.save_file(torch.load(FILE, weights_only=True), 'model.safetensors')"
+)
+
+
+def find_model(name: str | Path) -> Path:
+    """The model folder that a user means: a folder, a run, or a model that comes with weft, by its name.
+
+    A finished run is a model itself; of another its best weights are meant, also while it trains. A folder that is
+    there comes before a model of that name that comes with weft. Raises UsageError that says what to do.
+    """
+    if not isinstance(name, str | os.PathLike):
+        raise UsageError(f"a model is named by a string or a path, found {type(name).__name__}")
+    path = Path(name)
+    try:
+        if (path / "run.json").is_file():
+            return model_of_run(path)
+        if (path / MANIFEST).is_file():
+            return path
+        if not path.exists() and str(name) in shipped_models():
+            return PRETRAINED / name
+        raise UsageError(what_instead(path))
+    except OSError as error:
+        raise UsageError(f"the model {name} cannot be read: {error.strerror}") from None
+
+
+def model_of_run(run: Path) -> Path:
+    if (run / "run.json").stat().st_size > LARGEST_TEXT_FILE:
+        raise UsageError(f"{run / 'run.json'} is larger than {LARGEST_TEXT_FILE >> 10} KiB; a run's is a few lines")
+    status = RunStatus.read(run / "run.json")
+    if status.best is None:
+        raise UsageError(f"the run {run} has not been validated yet, so it has no best weights")
+    best = RunFolder(run).checkpoint(status.best)
+    return run if (status.finished and (run / MANIFEST).is_file()) or not best.is_dir() else best
+
+
+def shipped_models() -> list[str]:
+    """The names of the models that come with weft."""
+    return sorted(manifest.parent.name for manifest in PRETRAINED.glob(f"*/{MANIFEST}"))
+
+
+def what_instead(path: Path) -> str:
+    """Why this path is no model, and what to give in its place."""
+    shipped = shipped_models()
+    if path.is_dir():
+        pickled = sorted(file.name for file in path.iterdir() if file.suffix in PICKLED)
+        hint = f"; {pickled[0]} may hold a pickle: {HOW_TO_CONVERT}" if pickled else ""
+        hint += f"; to use the model {path} that comes with weft, rename this folder" if str(path) in shipped else ""
+        return f"{path} is neither a model folder (no {MANIFEST}) nor a run (no run.json){hint}"
+    if path.is_file() and path.suffix == ".zip":
+        return f"there is no model {path}: it is an archive; unpack it first: weft models unpack {path} FOLDER"
+    if path.is_file():
+        pickled = f"it may hold a pickle: {HOW_TO_CONVERT}"
+        hint = pickled if path.suffix in PICKLED else "it is a file; give the folder that it belongs to"
+        return f"there is no model {path}: {hint}"
+    near = difflib.get_close_matches(str(path), shipped, n=3)
+    known = f"; with weft come {', '.join(shipped)}" if shipped else ""
+    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"there is no model {path}; give a model folder or a run folder{known}{meant}"

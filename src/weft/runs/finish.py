@@ -1,0 +1,50 @@
+"""The end of a run: the best weights are scored, and the run folder becomes a model itself."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from weft.errors import RunError
+from weft.files import sync, write_atomically
+from weft.folders.manifest import MANIFEST
+from weft.folders.model_folder import load_model, save_model
+from weft.runs.budget import record_outcome
+from weft.runs.making import card_of
+from weft.runs.trial import AnyTrainer
+from weft.tasks import TASKS
+from weft.tasks.kind import Files
+from weft.training.run_folder import RunFolder, RunStatus
+from weft.training.task import Listener
+
+
+def finish(run: RunFolder, trainer: AnyTrainer, corpora: Files, listener: Listener) -> None:
+    """Score the best weights on the valid files as the recipe decodes, and make the run folder itself a model."""
+    progress = trainer.progress
+    assert progress.best_step is not None  # the last step is always validated
+    best = run.checkpoint(progress.best_step)
+    model = load_model(best)
+    scored = TASKS[model.recipe.task].score(model, corpora.valid)
+    scores = scored.sets
+    write_atomically(run.path / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
+    card = card_of(model, trainer.identity, progress.best_step, progress, scores)
+    try:
+        (run.path / MANIFEST).unlink(missing_ok=True)  # written last: the folder is a model only when it is whole
+        with tempfile.TemporaryDirectory(prefix=".", dir=run.checkpoints) as staged:  # a wreck in there is swept up
+            save_model(Path(staged), model, card)
+            for file in Path(staged).iterdir():
+                sync(file)
+            for name in [*(file.name for file in Path(staged).iterdir() if file.name != MANIFEST), MANIFEST]:
+                os.replace(Path(staged) / name, run.path / name)
+            sync(run.path)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RunError(
+            f"the model in {run.path} could not be written: {reason}; the same command tries again"
+        ) from error
+    record_outcome(trainer)
+    run.write_status(RunStatus(last=progress.step, best=progress.best_step, finished=True))
+    listener.on_message(f"best weights, of step {progress.best_step}, on the valid files with the recipe's decoding:")
+    listener.on_message(scored.table)

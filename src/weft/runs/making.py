@@ -1,0 +1,150 @@
+"""The trainer of a run: its network, its task and its batches, and what a checkpoint holds of them."""
+
+import math
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from weft.config import Resolved, render
+from weft.data.store import Store
+from weft.folders.card import Parent, model_card
+from weft.folders.kinds import KINDS
+from weft.folders.manifest import WEIGHTS, check_manifest
+from weft.folders.model_folder import Learned, save_model
+from weft.runs.trial import AnyTrainer
+from weft.runtime import PRECISIONS, choose_device, choose_threads, has_native_bf16
+from weft.tasks import TASKS
+from weft.tasks.kind import Files
+from weft.training.averaging import Weights
+from weft.training.config import TrainingConfig
+from weft.training.distributed import ALONE, Ranks
+from weft.training.progress import Progress
+from weft.training.run_folder import RunFolder
+from weft.training.task import Listener
+from weft.training.trainer import Trainer
+
+
+def make_trainer(
+    model: Learned[Any],
+    store: Store,
+    corpora: Files,
+    given: Resolved[Any],
+    run: RunFolder,
+    listener: Listener,
+) -> AnyTrainer:
+    """`given` is the recipe as the user gave it, before anything was filled in; a later run is compared with it."""
+    recipe, ranks = model.recipe, run.ranks
+    device = choose_device()
+    torch.set_num_threads(recipe.training.threads or choose_threads())
+    if recipe.training.precision == "bf16" and not has_native_bf16(device):
+        listener.on_message(
+            'training.precision = "bf16": weft knows of no bf16 units in this processor, and one without them imitates '
+            'them, some twenty times more slowly; "fp32" is what "auto" takes here'
+        )
+    model.network.to(device)
+    model.network.compute_dtype = PRECISIONS[recipe.training.precision]
+    model.network.layer_generator = ranks.common
+    lesson = TASKS[recipe.task].learn(model, store, corpora, listener, ranks)
+    batches = lesson.batches
+    say_what_is_odd(recipe.training, batches.steps_per_epoch(), recipe.model.width, listener)
+    steps_per_epoch = recipe.training.steps_per_epoch(batches.steps_per_epoch())
+    rows = KINDS[recipe.task].rows
+    listener.on_message(
+        f"{len(batches):,} training {rows}s, {len(corpora.valid):,} validation {rows}s; "
+        f"{steps_per_epoch:,} steps an epoch, {100 * batches.padding_share():.1f} % padding; "
+        f"{model.count_parameters():,} parameters, {recipe.training.precision} on {device.type}"
+        + (f", {ranks.size} processes" if ranks.size > 1 else "")
+    )
+
+    def write_model(folder: Path, progress: Progress) -> None:
+        save_model(folder, model, card_of(model, trainer.identity, progress.step, progress, []))
+
+    trainer = Trainer(
+        model.network,
+        lesson.task,
+        batches,
+        recipe.training,
+        run=run,
+        write_model=write_model,
+        read_weights=lambda folder: ranks.from_first(read_weights, folder),
+        describe_batch=lesson.describe,
+        listener=listener,
+        seed=recipe.seed,
+        width=recipe.model.width,
+        device=device,
+        identity={
+            "recipe": render(given),
+            "data": corpora.sha256,
+            "pairs": len(batches),
+            "batches": batches.sha256(),
+        },
+        ranks=ranks,
+    )
+    return trainer
+
+
+@contextmanager
+def trainer_for_a_trial(
+    model: Learned[Any],
+    store: Store,
+    corpora: Files,
+    listener: Listener,
+    *,
+    beside: Path | None = None,
+    ranks: Ranks = ALONE,
+) -> Iterator[AnyTrainer]:
+    """A trainer whose run folder is gone after the block; `beside` is a folder on the disk that is tried out too."""
+    with ExitStack() as stack:
+        made = ranks.from_first(lambda: stack.enter_context(tempfile.TemporaryDirectory(prefix=".", dir=beside)))
+        run = RunFolder(Path(made), ranks)
+        ranks.from_first(run.checkpoints.mkdir)
+        trainer = make_trainer(model, store, corpora, model.resolved, run, listener)
+        trainer.config = trainer.config.model_copy(update={"most_skipped": math.inf})  # no run to end, no file to name
+        yield trainer
+
+
+def read_weights(folder: Path) -> Weights:
+    """The parameters of a model folder by name; raises ModelError where it is no longer what was written."""
+    check_manifest(folder)
+    return load_file(folder / WEIGHTS)
+
+
+def card_of(
+    model: Learned[Any],
+    identity: Mapping[str, Any],
+    steps: int,
+    progress: Progress,
+    evaluations: Sequence[dict[str, Any]],
+) -> str:
+    metric = f"valid_{model.recipe.training.select_by}"
+    best = None if progress.best_value is None else (metric, progress.best_value)
+    return model_card(
+        model,
+        data=identity["data"],
+        pairs=identity["pairs"],
+        steps=steps,
+        validation=best,
+        evaluations=list(evaluations),
+        parents=[Parent(**each) for each in identity.get("parents", ())],
+    )
+
+
+def say_what_is_odd(training: TrainingConfig, batches_per_epoch: int, width: int, listener: Listener) -> None:
+    """Name lengths of a run and of its warm-up that hardly anybody means."""
+    steps_per_epoch = training.steps_per_epoch(batches_per_epoch)
+    total = training.horizon(steps_per_epoch, width).total_steps
+    if (wanted := training.steps or 0) > total:
+        listener.on_message(
+            f"training.epochs = {training.epochs} ends this run after {total:,} steps, before the {wanted:,} "
+            f"of training.steps; {math.ceil(wanted / steps_per_epoch):,} epochs hold as many"
+        )
+    if training.warmup >= total and training.warmup >= 1:
+        listener.on_message(
+            f"training.warmup = {training.warmup:,.0f} steps last as long as the whole run of {total:,}: the "
+            "rate only rises; below 1 it is a share of the steps"
+        )

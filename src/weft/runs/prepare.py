@@ -1,0 +1,38 @@
+"""The first part of a run by itself: `weft prepare`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from weft.errors import RunError
+from weft.preparing.corpora import find_recipe
+from weft.preparing.prepared import Prepared
+from weft.tasks import TASKS
+from weft.training.run_folder import RunFolder
+from weft.training.signals import stopped_by_signal
+from weft.training.task import Listener
+
+
+def prepare_run(
+    recipe: str | Path | Mapping[str, Any],
+    *,
+    run: str | Path | None = None,
+    data: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    processes: int | None = None,
+    cluster: bool = False,
+    listener: Listener,
+) -> tuple[Prepared[Any], Path]:
+    """Do the first thing of `train` with these arguments, and return what came of it with its folder.
+
+    The work is shared by `processes` of this machine, or by a Ray cluster (data/cluster.py), to the same result.
+    Raises RunError for a run that has begun: its corpus is what it is trained on.
+    """
+    resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
+    folder, kind = RunFolder(run_path), TASKS[resolved.recipe.task]
+    with folder.locked(to_prepare=True), stopped_by_signal("stopped while pairs were prepared"):
+        if folder.status() is not None:
+            raise RunError(f"{run_path} is a run that has begun; prepare a new one: --run {run_path}-2")
+        files = kind.read(resolved.recipe, data_root, listener)
+        prepared = kind.prepare(resolved, files, folder.corpus, listener, processes=processes, cluster=cluster)
+        return prepared, folder.corpus

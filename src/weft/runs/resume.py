@@ -1,0 +1,180 @@
+"""Going on with a run: what its last checkpoint says, what may have changed since, and what is refused."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from weft.config import Difference, Resolved, changed, differences, leaves, parse_rendered
+from weft.errors import RunError
+from weft.folders.model_folder import Learned, load_model, read_config
+from weft.folders.recipes import OF_THE_MACHINE
+from weft.preparing.first_model import with_machine_choices
+from weft.preparing.preparation import other_batches
+from weft.runs.budget import FITTED
+from weft.runs.trial import AnyTrainer
+from weft.tasks import TASKS
+from weft.tasks.kind import Files
+from weft.training.config import TrainingConfig
+from weft.training.run_folder import RunFolder, RunStatus
+from weft.training.task import Listener
+
+LIMITS = {*FITTED, "training.patience", "training.trials"}
+"""Keys that say how long a run trains. They may be raised when it goes on, and lowered where it is finished."""
+MAY_CHANGE = {
+    *(*LIMITS, *OF_THE_MACHINE, "training.most_skipped", "training.divergence"),
+    *("training.log_every", "training.checkpoint_every"),
+}
+"""Keys that may be changed when a run goes on: these, those that say when it gives up, and how often it writes what
+changes no number. Other validations would choose other weights."""
+
+Limit = Literal["epochs", "steps", "patience", "trials", "budget"]
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """A run that has begun, and the recipe by which it is asked to go on."""
+
+    status: RunStatus
+    state: Mapping[str, Any]
+    """The last checkpoint's. Its `chosen_epochs` are those of a recipe that names neither epochs nor steps."""
+    given: Resolved[Any]
+    """The recipe as the user gave it when the run was begun or last gone on with, completed by those epochs."""
+    chosen: Resolved[Any]
+    """The same with all that weft chose."""
+    now: Resolved[Any]
+    """The recipe as the user gives it now, completed by those epochs."""
+
+    def what_ended(self) -> Limit:
+        """Which limit the run has come to, if it is finished."""
+        return what_ended(self.given.recipe.training, self.state)
+
+    def is_raised(self, limit: Limit) -> bool:
+        """Whether the recipe asks for more than the run was given; a limit that is left out is endless."""
+        old, new = self.given.recipe.training, self.now.recipe.training
+        return limit != "budget" and (getattr(new, limit) or math.inf) > (getattr(old, limit) or math.inf)
+
+
+def run_so_far(run: RunFolder, status: RunStatus, now: Resolved[Any]) -> SoFar:
+    """What the last checkpoint says of the run, beside the recipe that is given now."""
+    _, state = run.load(status.last)
+    if missing := {"recipe", "data", "batches", "progress"} - state.keys():
+        raise RunError(f"{run.checkpoint(status.last)} lacks {', '.join(sorted(missing))}; it was damaged")
+    given = parse_rendered(state["recipe"], type(now.recipe), run.checkpoint(status.last))
+    state.setdefault("chosen_epochs", given.recipe.training.epochs)  # a checkpoint of the time when they were rarer
+    given, now = (with_epochs(resolved, state["chosen_epochs"]) for resolved in (given, now))
+    return SoFar(status, state, given, read_config(run.checkpoint(status.last)), now)
+
+
+def with_epochs(resolved: Resolved[Any], epochs: int) -> Resolved[Any]:
+    """The recipe with the epochs of a run that has begun, where it names no length itself."""
+    if resolved.origins["training.epochs"] != "default" or resolved.recipe.training.steps is not None:
+        return resolved
+    return changed(resolved, {"training.epochs": epochs}, "corpus")
+
+
+def model_so_far(so_far: SoFar, run: RunFolder, listener: Listener) -> Learned[Any]:
+    """The last checkpoint's model with the limits that the recipe gives now, and what this machine chooses.
+
+    A run with a budget keeps the steps that it had time for.
+    """
+    model = run.ranks.from_first(load_model, run.checkpoint(so_far.status.last))
+    before, values = model.resolved, leaves(so_far.now.recipe)
+    keys = MAY_CHANGE - FITTED if "budget" in so_far.state else MAY_CHANGE
+    renewed = changed(before, {key: values[key] for key in keys}, "recipe")
+    origins = {change.key: so_far.now.origins[change.key] for change in differences(before, renewed)}
+    model.resolved = Resolved(renewed.recipe, {**before.origins, **origins})
+    model.resolved = run.ranks.from_first(with_machine_choices, model.resolved)
+    for change in differences(before, model.resolved):
+        if change.key in OF_THE_MACHINE:
+            listener.on_message(f"{change.key} was {change.old}, is {change.new} from here on: sums round differently")
+    return model
+
+
+def check_same_recipe(so_far: SoFar, run: RunFolder) -> None:
+    """Refuse to go on with another recipe than the run was given, except to train longer.
+
+    A key that was left open then and is not now must say what weft chose for it.
+    """
+    given, chosen, now = so_far.given, so_far.chosen, so_far.now
+    was_open, is_open = (
+        {key for key, value in leaves(r.recipe).items() if r.origins[key] == "default" or value == "auto"}
+        for r in (given, now)
+    )
+    settled = was_open - is_open - MAY_CHANGE
+    found = [
+        *(d for d in differences(given, now) if d.key not in settled),
+        *(d for d in differences(chosen, now) if d.key in settled),
+    ]
+    changes = [d for d in found if d.key not in MAY_CHANGE]
+    if not so_far.status.finished:
+        changes += [d for d in found if d.key in LIMITS - FITTED and (d.new or math.inf) < (d.old or math.inf)]
+    if changes:
+        kind = TASKS[chosen.recipe.task]
+        fits = kind.can_begin_with(chosen.recipe, now.recipe, {d.key for d in changes})
+        raise another_recipe(changes, run, so_far.status, from_weights=fits)
+
+
+def check_not_shorter(so_far: SoFar, trainer: AnyTrainer, run: RunFolder) -> None:
+    """Refuse to go on with a run under way whose epochs and steps, taken together, end it sooner than before."""
+    before = so_far.chosen.recipe
+    planned = before.training.horizon(trainer.steps_per_epoch, before.model.width).total_steps
+    if not so_far.status.finished and trainer.horizon.total_steps < planned:
+        changes = [d for d in differences(so_far.chosen, so_far.now) if d.key in FITTED]
+        raise another_recipe(changes, run, so_far.status)
+
+
+def another_recipe(
+    changes: Sequence[Difference], run: RunFolder, status: RunStatus, *, from_weights: bool = True
+) -> RunError:
+    listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
+    return RunError(
+        f"{run.path} was begun with another recipe:\n{listed}\nundo the change, or "
+        f"{new_run(run, status, from_weights=from_weights)}"
+    )
+
+
+def new_run(run: RunFolder, status: RunStatus, *, from_weights: bool = True) -> str:
+    """What who wants the change can do."""
+    advice = f"begin a new run: --run {run.path}-2"
+    return (
+        f"{advice}, from its weights with --set training.init={run.checkpoint(status.last)}" if from_weights else advice
+    )
+
+
+def check_same_data(known: Mapping[str, Mapping[str, str]], corpora: Files, run: RunFolder, status: RunStatus) -> None:
+    """Refuse to go on with other files than the run began with."""
+    before, now = (
+        {(part, name): digest for part, files in data.items() for name, digest in files.items()}
+        for data in (known, corpora.sha256)
+    )
+    if before == now:
+        return
+    changes = {
+        "changed since then": [file for file in now if file in before and now[file] != before[file]],
+        "new": [file for file in now if file not in before],
+        "gone": [file for file in before if file not in now],
+    }
+    listed = "; ".join(f"{how}: {', '.join(map(' '.join, files))}" for how, files in changes.items() if files)
+    raise RunError(f"{run.path} was trained on other data: {listed}; put the old files back, or {new_run(run, status)}")
+
+
+def check_same_batches(known: str, trainer: AnyTrainer) -> None:
+    """Refuse to go on with other ids or other batches than the run began with, where recipe and files are the same."""
+    if known != trainer.identity["batches"]:
+        raise other_batches(trainer.run.path)
+
+
+def what_ended(training: TrainingConfig, state: Mapping[str, Any]) -> Limit:
+    """Which limit the finished run of this last checkpoint has come to."""
+    progress = state["progress"]
+    exhausted = training.exhausted(progress["validations_since_best"], progress["trials_lost"])
+    if exhausted is not None:
+        return exhausted
+    if "budget" in state:
+        return "budget"
+    return "steps" if training.steps is not None and progress["step"] >= training.steps else "epochs"
+
+
+def how_to_go_on(limit: Limit) -> str:
+    return "its budget is used" if limit == "budget" else f"raise training.{limit} to go on"

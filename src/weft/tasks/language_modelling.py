@@ -1,0 +1,301 @@
+"""What a good language model is: the loss of a batch of texts, and the perplexity of held-out ones."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from weft.config import Resolved, changed, override
+from weft.data.lines import LineBatch, Lines, line_buckets, read_lines
+from weft.data.sentences import Sentences
+from weft.data.store import Store, StoreWriter, open_store
+from weft.errors import CorpusError, Problem, RecipeError, RunError, UsageError
+from weft.files import sha256
+from weft.folders.finding import find_model
+from weft.folders.manifest import MANIFEST
+from weft.folders.metrics import METRICS
+from weft.folders.model_folder import Learned, check_model, load_model, load_vocabularies, vocabulary_files
+from weft.folders.recipes import LanguageModelRecipe
+from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, opened
+from weft.runtime import choose_device
+from weft.tasks.kind import Lesson, Scored, TaskKind
+from weft.text.kinds import train_tokenizer
+from weft.text.tokenizer import Tokenizer
+from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.training.distributed import ALONE, Ranks
+from weft.training.losses import blocked_cross_entropy
+from weft.training.task import Evaluation, Listener, Loss
+from weft.version import __version__
+
+CHANGEABLE = ("data.max_length",)
+"""What may be set of a model that is already trained."""
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """The texts of a run: those to train on and those to be validated on."""
+
+    root: Path
+    lines: Lines
+    valid: Lines
+    init: Mapping[str, str]
+    """Name -> sha256 of the manifest of the model that training begins with."""
+
+    @property
+    def train(self) -> Mapping[str, str]:
+        return self.lines.sha256
+
+    @property
+    def sha256(self) -> dict[str, dict[str, str]]:
+        begun = {"init": dict(self.init)} if self.init else {}
+        return {"train": dict(self.train), "valid": self.valid.sha256, **begun}
+
+
+def read(recipe: LanguageModelRecipe, root: Path, listener: Listener) -> TextFiles:
+    train, valid = read_lines(recipe.data.train, root), read_lines(recipe.data.valid, root)
+    for name, digest in valid.sha256.items():
+        if digest in train.sha256.values():
+            what = "holds the same as a file in data.train; hold some texts out"
+            raise CorpusError("the corpus", [Problem(f"{name}, in data.valid", what)])
+    init = recipe.training.init
+    return TextFiles(root, train, valid, {} if init is None else {init: sha256(find_model(init) / MANIFEST)})
+
+
+def prepare(
+    resolved: Resolved[LanguageModelRecipe],
+    files: TextFiles,
+    folder: Path,
+    listener: Listener,
+    *,
+    kept_in: Path | None = None,
+    processes: int | None = None,
+    cluster: bool = False,
+) -> Prepared[LanguageModelRecipe]:
+    """One process is enough: `processes` and `cluster` change nothing."""
+    begun_with = None if resolved.recipe.training.init is None else model_to_begin_with(resolved)
+    if begun_with is not None:
+        keys = {
+            f"{table}.{key}": value
+            for table in ("model", "tokenizer")
+            for key, value in getattr(begun_with.recipe, table)
+        }
+        resolved = changed(resolved, keys, "init")
+    depends_on = dependencies(resolved.recipe, files)
+    for place in dict.fromkeys((kept_in or folder, folder)):
+        store = opened(place, depends_on, listener)
+        if store is not None:
+            account = Account.read_from(place)
+            listener.on_message(f"the prepared corpus in {place} is still that of these files and this recipe")
+            return Prepared(resolved, load_vocabularies(place, resolved.recipe), store, account)
+    vocabularies = learn_vocabulary(resolved.recipe, files, listener) if begun_with is None else begun_with.vocabularies
+    return write(resolved, vocabularies, files, folder, depends_on, listener)
+
+
+def reopen(
+    learned: Learned[LanguageModelRecipe],
+    given: Resolved[LanguageModelRecipe],
+    files: TextFiles,
+    folder: Path,
+    listener: Listener,
+    *,
+    kept_in: Path | None = None,
+) -> Store:
+    depends_on = dependencies(learned.recipe, files)
+    for place in dict.fromkeys((kept_in or folder, folder)):
+        store = opened(place, depends_on, listener, ignoring={"weft"})
+        if store is not None:
+            return store
+    return write(learned.resolved, learned.vocabularies, files, folder, depends_on, listener).store
+
+
+def dependencies(recipe: LanguageModelRecipe, files: TextFiles) -> dict[str, Any]:
+    """All that the ids depend on, as JSON holds it."""
+    tables = {"data": recipe.data.model_dump(mode="json"), "tokenizer": recipe.tokenizer.model_dump(mode="json")}
+    return {"weft": code_digest(), "files": files.sha256, **tables}
+
+
+def model_to_begin_with(resolved: Resolved[LanguageModelRecipe]) -> Learned[LanguageModelRecipe]:
+    """The model of training.init; raises RecipeError where the recipe asks for another shape or vocabulary."""
+    init = resolved.recipe.training.init
+    model = check_model(find_model(str(init)))
+    problems = []
+    if model.recipe.task != "language-model":
+        problems.append(Problem(f"training.init = {init}", f'is of the task "{model.recipe.task}"'))
+    else:
+        for table in ("model", "tokenizer"):
+            theirs = dict(getattr(model.recipe, table))
+            for key, ours in getattr(resolved.recipe, table):
+                if resolved.origins[f"{table}.{key}"] != "default" and ours != theirs.get(key) and key != "dropout":
+                    what = f"the model {init} has {theirs.get(key)}; leave the key out"
+                    problems.append(Problem(f"{table}.{key} = {ours}", what))
+    if problems:
+        raise RecipeError(f"the recipe with training.init = {init}", problems)
+    return model
+
+
+def learn_vocabulary(recipe: LanguageModelRecipe, files: TextFiles, listener: Listener) -> dict[str, Tokenizer]:
+    tokenizer, message = train_tokenizer(
+        files.lines.texts,
+        kind=recipe.tokenizer.kind,
+        vocab_size=recipe.tokenizer.size,
+        language=recipe.data.language,
+        normalization=recipe.tokenizer.normalization,
+    )
+    if message is not None:
+        listener.on_message(message)
+    return {"text": tokenizer}
+
+
+def write(
+    resolved: Resolved[LanguageModelRecipe],
+    vocabularies: Mapping[str, Tokenizer],
+    files: TextFiles,
+    folder: Path,
+    depends_on: Mapping[str, Any],
+    listener: Listener,
+) -> Prepared[LanguageModelRecipe]:
+    """Put the texts into the folder as ids, without those that are too long."""
+    encoded, most = encode(vocabularies["text"], files.lines.texts), resolved.recipe.data.max_length
+    kept = [n for n, length in enumerate((encoded.lengths - 2).tolist()) if length <= most]  # without <s> and </s>
+    if not kept:
+        raise RunError(f"every training text is longer than data.max_length = {most} pieces")
+    too_long = len(encoded) - len(kept)
+    messages = [f"{too_long:,} training texts over data.max_length = {most} pieces dropped"] if too_long else []
+    account = Account(len(encoded), 0, {}, {}, len(encoded), too_long, 0, len(kept), {}, messages, {})
+    largest_id = vocabularies["text"].vocab_size - 1
+    with StoreWriter(folder, ("text",), largest_id=largest_id, depends_on=depends_on) as writer:
+        for file in files.train:
+            rows = [n for n in kept if files.lines.places[n][0] == file]
+            writer.begin_part(file)
+            writer.append((Sentences([encoded[n].tolist() for n in rows]),), [files.lines.places[n][1] for n in rows])
+        writer.add(ACCOUNT, account.as_json())
+        for name, content in vocabulary_files(resolved.recipe, vocabularies).items():
+            writer.add(name, content)
+    for message in messages:
+        listener.on_message(message)
+    return Prepared(resolved, vocabularies, open_store(folder), account)
+
+
+def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Sentences:
+    return Sentences([[BEGIN_ID, *ids, END_ID] for ids in tokenizer.encode(texts)])
+
+
+class LanguageModelTask:
+    """The loss of a batch of texts, and the loss a token and the perplexity of held-out texts."""
+
+    metrics = METRICS["language-model"]
+    counts = "target_tokens"
+    can_be_recorded = False  # a recurrent network's passes depend on the lengths of a batch
+
+    def __init__(self, learned: Learned[LanguageModelRecipe], valid: Lines, *, ranks: Ranks = ALONE) -> None:
+        self.ranks, self.valid, self.training = ranks, valid, learned.recipe.training
+        encoded = encode(learned.vocabularies["text"], valid.texts)
+        self.valid_batches = line_buckets(encoded, seed=learned.recipe.seed, batch_tokens=4096, part=ranks.part)
+
+    def loss(self, model: nn.Module, batch: LineBatch) -> Loss:
+        """Cross-entropy of every token given those before it."""
+        return self._loss(model, batch, self.training.label_smoothing, self.training.z_loss)
+
+    def _loss(self, model: nn.Module, batch: LineBatch, smoothing: float, z_loss: float = 0.0) -> Loss:
+        hidden, labels = states_and_labels(model, batch.tokens)
+        return blocked_cross_entropy(hidden, model.output.weight, labels, smoothing, z_loss)  # type: ignore[union-attr, arg-type]
+
+    def evaluate(self, model: nn.Module) -> Evaluation:
+        """valid_loss in nats a token, </s> counted, and its exponential, valid_perplexity."""
+        device = next(model.parameters()).device
+        losses = [self._loss(model, batch.to(device), 0.0) for batch in self.valid_batches.in_order()]
+        sums, counts = self.ranks.add_up(
+            [tuple(loss.sums.values()) for loss in losses], [loss.count for loss in losses], patiently=True
+        )
+        loss = sum(float(nll) for nll, _ in sums) / sum(counts)
+        return Evaluation({"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0))})
+
+
+def states_and_labels(
+    model: nn.Module, tokens: Int[Tensor, "batch time"]
+) -> tuple[Float[Tensor, "tokens model"], Int[Tensor, " tokens"]]:
+    """The vector before each token that is to be predicted, and that token; padding is taken out."""
+    labels = tokens[:, 1:]
+    is_token = labels != PADDING_ID
+    return model(tokens[:, :-1])[is_token], labels[is_token]
+
+
+def learn(
+    learned: Learned[LanguageModelRecipe], store: Store, files: TextFiles, listener: Listener, ranks: Ranks
+) -> Lesson:
+    recipe = learned.recipe
+    batches = line_buckets(
+        store.columns["text"],
+        seed=recipe.seed,
+        batch_tokens=recipe.training.batch_tokens,
+        batch_sentences=recipe.training.batch_sentences,
+        part=ranks.part,
+    )
+
+    def describe(batch: LineBatch) -> dict[str, list[Any]]:
+        rows = [] if batch.rows is None else batch.rows.tolist()
+        texts = learned.vocabularies["text"].decode([store.columns["text"][row].tolist() for row in rows])
+        places = [store.origin(row) for row in rows]
+        return {
+            "lines": [
+                {"file": file, "line": line, "text": text} for (file, line), text in zip(places, texts, strict=True)
+            ]
+        }
+
+    return Lesson(LanguageModelTask(learned, files.valid, ranks=ranks), batches, describe)
+
+
+class LanguageModel:
+    """A trained language model: the log-probabilities of texts."""
+
+    def __init__(self, learned: Learned[LanguageModelRecipe], device: torch.device | None = None) -> None:
+        self.learned = learned
+        self.device = device or choose_device()
+        self.network = learned.network.to(self.device).eval()
+
+    @torch.inference_mode()
+    def log_probs(self, texts: Sequence[str]) -> list[float]:
+        """The log-probability of each text in nats, </s> counted."""
+        return [-self._nats(text) for text in texts]
+
+    def _nats(self, text: str) -> float:
+        tokens = torch.tensor(encode(self.learned.vocabularies["text"], [text])[0].astype(np.int64))[None]
+        hidden, labels = states_and_labels(self.network, tokens.to(self.device))
+        return float(blocked_cross_entropy(hidden, self.network.output.weight, labels, 0.0).sums["nll"])
+
+
+def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence[str | Path] = ()) -> LanguageModel:
+    if others:
+        raise UsageError(f"an ensemble is of models that translate; {name} is a language model")
+    learned = load_model(find_model(name))
+    learned.resolved = override(learned.resolved, list(overrides), f"the recipe of {name}", CHANGEABLE)
+    return LanguageModel(learned)
+
+
+def score(learned: Learned[LanguageModelRecipe], valid: Lines) -> Scored:
+    """Perplexity a token, each token counted once, </s> with them, <s> not."""
+    measured = LanguageModelTask(learned, valid).evaluate(learned.network.to(choose_device()).eval()).metrics
+    signature = f"token:{learned.recipe.tokenizer.kind}|eos:yes|base:e|weft:{__version__}"
+    scores = {
+        "perplexity": {"value": measured["valid_perplexity"], "signature": signature},
+        "nats": {"value": measured["valid_loss"], "signature": signature},
+    }
+    table = "\n".join(f"{name:<12} {each['value']:.4f}  {signature}" for name, each in scores.items())
+    return Scored([{"data": valid.sha256, "sentences": len(valid), "scores": scores}], table)
+
+
+LANGUAGE_MODEL: TaskKind[LanguageModelRecipe] = TaskKind(
+    read=read,
+    prepare=prepare,
+    reopen=reopen,
+    learn=learn,
+    measure=lambda learned, valid, ranks: LanguageModelTask(learned, valid, ranks=ranks),
+    score=score,
+    open=open_model,
+)
