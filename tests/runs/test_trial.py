@@ -34,6 +34,7 @@ from weft.runs.trial import (
     times_due,
     try_out,
 )
+from weft.tasks.kind import HeldOut
 from weft.tasks.translation import LONGER_THAN_REFERENCES, with_lengths_of_references
 from weft.training.config import Interval
 
@@ -121,10 +122,10 @@ class Clock:
         self.now = 0.0
         monkeypatch.setattr(trial.time, "monotonic", lambda: self.now)
 
-    def work(self, seconds: Callable[[int], float]) -> Callable[[ParallelText], Callable[[], object]]:
+    def work(self, seconds: Callable[[int], float]) -> Callable[[HeldOut], Callable[[], object]]:
         """A work that takes so long on so many pairs; getting ready for it takes longer and does not count."""
 
-        def ready(pairs: ParallelText) -> Callable[[], object]:
+        def ready(pairs: HeldOut) -> Callable[[], object]:
             self.now += 5.0
             return lambda: setattr(self, "now", self.now + seconds(len(pairs)))
 

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -109,6 +109,7 @@ def pair_buckets(
     return Buckets((sources, targets), PairCollation(sources, targets, padding_id, noise), **settings)
 
 
+@runtime_checkable
 class Rows(Protocol):
     """A batch that Buckets makes."""
 

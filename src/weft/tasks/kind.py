@@ -9,7 +9,7 @@ again (folders/recipes.py, folders/kinds.py), its reader in data/ and its metric
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from weft.config import Resolved, Settings
 from weft.data.batching import Buckets
@@ -22,6 +22,7 @@ from weft.training.task import Listener, Task
 R = TypeVar("R", bound=Settings)
 
 
+@runtime_checkable
 class HeldOut(Protocol):
     """What a model is validated on."""
 
@@ -32,6 +33,7 @@ class HeldOut(Protocol):
         ...
 
 
+@runtime_checkable
 class Files(Protocol):
     """The files of a run as they were read."""
 
