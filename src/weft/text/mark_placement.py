@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -237,6 +237,7 @@ class Places:
     def of(self, nodes: Sequence[Node], begin: int, end: int) -> Iterator[tuple[int, int]]:
         """The place of every mark, with its number, in the order in which they are written, between two places."""
         spans = self.spans_of([node for node in nodes if isinstance(node, Element)], begin, end)
+        filled = [span for span in spans.values() if span[1] - span[0] > 1]
         placed = []
         for number, node in enumerate(nodes):
             if isinstance(node, Element):
@@ -244,7 +245,7 @@ class Places:
             else:
                 first = last = self.next_to_element(node, nodes[max(0, number - 1) : number + 2], spans)
                 if first is None:
-                    first = last = clamped(self.alone[node], begin, end, spans.values())
+                    first = last = clamped(self.alone[node], begin, end, filled)
             placed.append((first, last, number, node))
         for first, last, _, node in sorted(placed, key=lambda one: one[:3]):
             if isinstance(node, Element):
@@ -261,13 +262,14 @@ class Places:
         highest = np.max(list(shares.values()), axis=0, initial=0) if shares else np.zeros(end - begin)
         is_free = np.ones(end - begin, dtype=bool)
         spans: dict[int, Span] = {}
+        filled: list[Span] = []  # no more than there are words
         for element in sorted(elements, key=lambda one: -shares[one.opening].max(initial=0)):
             share = np.where(shares[element.opening] >= highest, shares[element.opening], 0)
             peak = share.max(initial=0)
             first, last = best_run(share - min(LEAST_SHARE, LEAST_OF_PEAK * peak), is_free)
             if peak < LEAST_PEAK:
                 ends = self.alone[element.opening], self.alone[element.closing]
-                first, last = (clamped(place, begin, end, spans.values()) - begin for place in ends)
+                first, last = (clamped(place, begin, end, filled) - begin for place in ends)
                 last = last if is_free[first:last].all() else first
             if first == last and shares[element.opening][is_free].any():  # it keeps a word, if one is left
                 likeliest = begin + int(np.where(is_free, shares[element.opening], 0).argmax())
@@ -275,6 +277,7 @@ class Places:
                 first, last = span[0] - begin, span[1] - begin
             is_free[first:last] = False
             spans[element.opening] = begin + first, begin + last
+            filled += [spans[element.opening]] if last - first > 1 else []
         return spans
 
     def next_to_element(self, mark: int, neighbors: Sequence[Node], spans: Mapping[int, Span]) -> int | None:
@@ -298,13 +301,19 @@ class Places:
         inside = self.inside(element)
         share = self.attention[:, inside].sum(1)
         if any(self.ours.words[number][0].isalnum() for number in np.flatnonzero(inside)):
-            is_word = np.array([word[0].isalnum() for word in self.theirs.words], dtype=bool)
+            is_word, is_certain = self.kinds_of_words
             if share.max(where=is_word, initial=0) >= LEAST_PEAK:
-                is_word |= self.attention.max(1, initial=0) == 1
+                is_word = is_word | is_certain
             share = np.where(is_word, share, 0)
         for begin, end in self.whole:
             share[begin:end] = share[begin:end].mean()
         return share
+
+    @cached_property
+    def kinds_of_words(self) -> tuple[Bool[np.ndarray, " words"], Bool[np.ndarray, " words"]]:
+        """Which words of the translation are not signs, and which attend to one word of the source alone."""
+        is_word = np.array([word[0].isalnum() for word in self.theirs.words], dtype=bool)
+        return is_word, self.attention.max(1, initial=0) == 1
 
     def inside(self, element: Element) -> Bool[np.ndarray, " source_words"]:
         begin, end = self.marks[element.opening].place, self.marks[element.closing].place
