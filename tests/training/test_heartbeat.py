@@ -5,12 +5,12 @@ The second half runs this file as a program, twice at once: `main` is a process 
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 
-import pytest
 from torch.distributed import HashStore, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
 from weft.training import heartbeat
@@ -63,35 +63,35 @@ def test_a_process_that_was_halted_itself_takes_nobody_for_dead() -> None:
     assert two.said == []
 
 
-@pytest.mark.parametrize("store_in", ["torchrun", "first process"])
-def test_who_waits_for_a_halted_process_ends_with_one_message(store_in: str) -> None:
+def test_a_process_that_waits_for_a_halted_one_ends_with_one_message() -> None:
+    """Once the store is torchrun's, and once that of the halted process; both at the same time."""
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    port = store.port
-    if store_in != "torchrun":
-        del store  # its port is free again
-    environment = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    environment |= {"TORCHELASTIC_USE_AGENT_STORE": str(store_in == "torchrun"), "CUDA_VISIBLE_DEVICES": ""}
-    first, other = (
-        subprocess.Popen(
-            [sys.executable, __file__],
-            env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in (0, 1)
-    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        own = free.getsockname()[1]
+    worlds = {"process 0 has not been heard": (store.port, True), "the store has not answered": (own, False)}
+    started = {what: [start(rank, *world) for rank in (0, 1)] for what, world in worlds.items()}
     try:
-        _, said = other.communicate(timeout=100)
+        said = {what: other.communicate(timeout=100)[1] for what, (_, other) in started.items()}
     finally:
-        first.kill()
-        first.communicate()
-        other.kill()
-    what = "process 0 has not been heard" if store_in == "torchrun" else "the store has not answered"
-    assert other.returncode == 1
-    assert said.count("weft: ") == 1
-    assert "weft: process 1 of 2 (counted from 0) has lost touch with another one" in said
-    assert f"({what} for" in said
+        for process in (process for both in started.values() for process in both):
+            process.kill()
+            process.communicate()
+    for what, (_, other) in started.items():
+        assert other.returncode == 1
+        assert said[what].count("weft: ") == 1
+        assert "weft: process 1 of 2 (counted from 0) has lost touch with another one" in said[what]
+        assert f"({what} for" in said[what]
+
+
+def start(rank: int, port: int, is_torchruns: bool) -> subprocess.Popen[str]:
+    """One of two processes that run this file."""
+    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(rank)}
+    world |= {"LOCAL_RANK": str(rank), "TORCHELASTIC_USE_AGENT_STORE": str(is_torchruns), "CUDA_VISIBLE_DEVICES": ""}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, __file__], env={**os.environ, **world}, stdout=pipe, stderr=pipe, text=True
+    )
 
 
 def main() -> None:
