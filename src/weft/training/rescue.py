@@ -117,24 +117,17 @@ def is_much_worse(valid_loss: float, best_loss: float | None, by: float) -> bool
     return not math.isfinite(valid_loss) or valid_loss > best_loss + by
 
 
-def describe_divergence(progress: Progress, evaluation: Evaluation) -> str:
-    assert progress.best_step is not None and progress.best_loss is not None  # has_diverged compared with them
+def note_fallback(progress: Progress, evaluation: Evaluation, run: RunFolder) -> str:
+    """Count a fall-back to the best weights and halve the learning rate. Returns a message; raises WeftError where the
+    run has already fallen back MOST_FALLBACKS times."""
     losses = f"validation loss {evaluation.metrics['valid_loss']:.3g} after {progress.best_loss:.3g}"
-    return f"{losses} at step {progress.best_step:,}"
-
-
-def give_up_after_fallbacks(progress: Progress, found: str, run: RunFolder) -> None:
-    """Raises WeftError where a run has already fallen back as often as it may."""
+    found = f"{losses} at step {progress.best_step:,}"
     if progress.fallbacks == MOST_FALLBACKS:
         raise WeftError(
             f"training has diverged for the {MOST_FALLBACKS + 1}th time, at step {progress.step:,} ({found}), with the "
             f"learning rate at {progress.rate_scale:.3g} of the recipe's; lower training.learning_rate or raise "
             f"training.warmup in a new run. The best weights are intact: --model {run.path}"
         )
-
-
-def lower_rate_after_fallback(progress: Progress, found: str) -> str:
-    """Count a fall-back and halve the learning rate; returns a message."""
     progress.fallbacks += 1
     progress.rate_scale *= FALLBACK_FACTOR
     return (

@@ -29,12 +29,10 @@ from weft.training.optimizers import make_optimizer
 from weft.training.progress import LOSS, Progress, Window
 from weft.training.recording import make_replica
 from weft.training.rescue import (
-    describe_divergence,
     explaining_out_of_memory,
-    give_up_after_fallbacks,
     give_up_after_skips,
     has_diverged,
-    lower_rate_after_fallback,
+    note_fallback,
     skip,
     split_further,
 )
@@ -87,13 +85,7 @@ class Trainer(Generic[Model, Batch]):
         self.validation_interval = Interval(config.validate_every, self.steps_per_epoch)
         self.checkpoint_interval = Interval(config.checkpoint_every or config.validate_every, self.steps_per_epoch)
         self.replica = make_replica(
-            ranks,
-            model,
-            task,
-            device,
-            compiles=config.compile,
-            records=config.graphs,
-            say=listener.on_message,
+            ranks, model, task, device, compiles=config.compile, records=config.graphs, say=listener.on_message
         )
         self.optimizer = make_optimizer(
             model,
@@ -366,11 +358,10 @@ class Trainer(Generic[Model, Batch]):
 
     def fall_back(self, evaluation: Evaluation) -> None:
         """Restart from the best checkpoint, its weights and its optimizer, at a lower rate; not forever."""
-        progress, found = self.progress, describe_divergence(self.progress, evaluation)
-        give_up_after_fallbacks(progress, found, self.run)
-        assert progress.best_step is not None  # has_diverged has compared with it
-        self.restore_weights(progress.best_step)
-        self.listener.on_message(lower_rate_after_fallback(progress, found))
+        assert self.progress.best_step is not None  # has_diverged has compared with it
+        message = note_fallback(self.progress, evaluation, self.run)
+        self.restore_weights(self.progress.best_step)
+        self.listener.on_message(message)
 
     def describe_rate(self) -> str:
         return f"the learning rate is times {self.progress.rate_scale:.3g} from here on"
