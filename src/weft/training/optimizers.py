@@ -76,7 +76,7 @@ def make_optimizer(
                 torch.optim.AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True),
             )
         case _:
-            raise ValueError(f"there is no optimizer {name}")
+            raise ValueError(f"unknown optimizer {name}")
 
 
 def with_momenta(sgd: torch.optim.SGD) -> torch.optim.SGD:

@@ -35,7 +35,7 @@ class Window:
 
     @property
     def plain_loss(self) -> float | Tensor:
-        """The first of the task's sums, which is the loss without regularization; the loss where there are none."""
+        """The first of the task's sums, which is the loss without regularization; the loss if there are none."""
         return next((value for name, value in self.sums.items() if name != LOSS), self.sums[LOSS])
 
     def mean(self, name: str) -> float:

@@ -34,7 +34,7 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
             raise KeyboardInterrupt
         stop.requested = True
 
-    previous = caught_by(ask)
+    previous = install_handler(ask)
     try:
         yield stop
     except Exception:
@@ -42,7 +42,7 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
             previous = {}
         raise
     finally:
-        give_back(previous)
+        restore_handlers(previous)
 
 
 @contextmanager
@@ -55,24 +55,24 @@ def stopped_by_signal(what_happened: str) -> Iterator[None]:
             signal.signal(one, signal.SIG_IGN)
         raise Stopped(f"{what_happened}; the same command starts over")
 
-    previous = caught_by(stop)
+    previous = install_handler(stop)
     try:
         yield
     finally:
-        give_back(previous)
+        restore_handlers(previous)
 
 
 Handlers = dict[int, Any]
 """The previous handler of each signal, by its number."""
 
 
-def caught_by(handler: Callable[[int, object], None]) -> Handlers:
+def install_handler(handler: Callable[[int, object], None]) -> Handlers:
     try:
         return {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     except ValueError:  # not the main thread, where Python delivers no signals
         return {}
 
 
-def give_back(previous: Handlers) -> None:
+def restore_handlers(previous: Handlers) -> None:
     for number, handler in previous.items():
         signal.signal(number, handler)

@@ -24,7 +24,7 @@ class Loss:
     count: int
     """Predictions (tokens, words, pixels) that were summed over; divide by it for means."""
     sums: Mapping[str, Float[Tensor, ""]] = field(default_factory=dict)
-    """Further sums by name, without gradient, whose means are logged beside the loss. The first, if any, is the loss
+    """Further sums by name, without gradient, whose means are logged next to the loss. The first, if any, is the loss
     without regularization, by which the Trainer tells whether a run diverges."""
 
 

@@ -408,7 +408,7 @@ class Trainer(Generic[Model, Batch]):
         return weights_in(tensors) or self.read_weights(self.run.checkpoint(step))
 
     def load(self, step: int, *, as_validated: bool = False) -> dict[str, Any]:
-        """Take over the weights, the average and the optimizer of a checkpoint; returns the state beside them.
+        """Load the weights, the average and the optimizer of a checkpoint; returns the rest of its state.
 
         The weights are those with which training continued, or those that were validated, which may be an average.
         """
