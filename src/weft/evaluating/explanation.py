@@ -29,7 +29,6 @@ from weft.errors import UsageError, is_count, shown
 from weft.evaluating.forced import TOKENS_AT_ONCE, of_given, refuse_without_positions
 from weft.folders.model_folder import TranslationModel
 from weft.models.contract import Seq2Seq
-from weft.models.transformer import Transformer
 from weft.text.kinds import pieces_of
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.text.word_ranges import WordRange, word_ranges
@@ -390,7 +389,7 @@ def align(
 
 
 def occlude(
-    model: Transformer,
+    model: Seq2Seq,
     source: Sequence[int],
     target: Sequence[int],
     log_probs: Float[Tensor, " target"],

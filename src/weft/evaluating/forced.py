@@ -23,7 +23,7 @@ from weft.data.corpus import ParallelText
 from weft.data.sentences import Sentences
 from weft.errors import UsageError
 from weft.evaluating.evaluation import describe_data, on_one_line
-from weft.models.transformer import Transformer
+from weft.models.contract import Seq2Seq
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.translating.translator import Translator, computing_in, encode_sources, in_one_order, refuse_too_long
 
@@ -182,10 +182,10 @@ def batches(written: Sentences, read: Sequence[Sentences]) -> Iterator[np.ndarra
 
 
 def of_given(
-    model: Transformer, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+    model: Seq2Seq, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
 ) -> Float[Tensor, "batch target-1"]:
     """The log-probability of every token but <s>; behind </s> it means nothing."""
-    logits = model(source, target[:, :-1])
+    logits = model.output(model.decode(target[:, :-1], *model.encode(source)))
     return F.log_softmax(logits.float(), -1).gather(2, target[:, 1:, None]).squeeze(2)
 
 

@@ -617,7 +617,7 @@ def precision_of(config: DecodingConfig, device: torch.device) -> torch.dtype:
 def computing_in(model: Seq2Seq, dtype: torch.dtype) -> Iterator[None]:
     """Activations in this precision inside the block, and nothing is dropped of them, also while the model is trained.
 
-    Another thread that wants the model, for whatever translator, waits.
+    Other threads that compute with the model, through any translator, wait.
     """
     with model.computing, without_autocast():
         if model.training:
