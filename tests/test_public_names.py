@@ -21,12 +21,13 @@ def test_these_are_the_public_names() -> None:
 def test_each_name_is_what_stands_in_its_room() -> None:
     from weft.analysis.report import write_report
     from weft.runs.train import train
-    from weft.translating.translator import Translator, load_translator
+    from weft.tasks import load
+    from weft.translating.translator import Translator
 
     found = {name: getattr(weft, name) for name in weft.HOMES}
     assert found == {
         "Translator": Translator,
-        "load": load_translator,
+        "load": load,
         "report": write_report,
         "train": train,
     }

@@ -69,7 +69,7 @@ class Batch:
         return self.source, self.target
 
     def without_predictions(self) -> "Batch":
-        """The same rows with no target token to predict."""
+        """Return these rows without a target token to predict."""
         target = self.target.clone()
         target[:, 1:] = PADDING_ID
         return Batch(self.source, target)
@@ -114,7 +114,7 @@ class Rows(Protocol):
     """A batch that Buckets makes."""
 
     def without_predictions(self) -> Any:
-        """The same rows with nothing to predict."""
+        """Return these rows without anything to predict."""
         ...
 
 

@@ -37,7 +37,7 @@ class Lines:
     texts: Sequence[str]
     places: Sequence[tuple[str, int]]
     sha256: dict[str, str]
-    """Of each file by its name."""
+    """sha256 of each file, by its name."""
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -89,7 +89,7 @@ class LineBatch:
         return [LineBatch(tokens) for tokens in self.tokens.chunk(parts)]
 
     def without_predictions(self) -> "LineBatch":
-        """The same rows with no token to predict."""
+        """Return these rows without a token to predict."""
         tokens = self.tokens.clone()
         tokens[:, 1:] = PADDING_ID
         return LineBatch(tokens)

@@ -56,7 +56,7 @@ def shipped_models() -> list[str]:
 
 
 def what_instead(path: Path) -> str:
-    """Why this path is no model, and what to give in its place."""
+    """Say why this path is not a model, and what to give in its place."""
     shipped = shipped_models()
     if path.is_dir():
         pickled = sorted(file.name for file in path.iterdir() if file.suffix in PICKLED)

@@ -70,9 +70,9 @@ def read_manifest(folder: Path, weights: Sequence[str] = (WEIGHTS,)) -> tuple[di
         manifest = json.loads(path.read_text(encoding="utf-8"))
         version, digests = manifest["format"], manifest["files"]
         if not isinstance(digests, dict) or len(digests) > MOST_FILES:
-            raise ValueError("files is no table, or endless")
+            raise ValueError("files is not a table, or is endless")
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise ModelError(folder, [Problem(MANIFEST, "is no manifest of a weft model")]) from None
+        raise ModelError(folder, [Problem(MANIFEST, "is not a manifest of a weft model")]) from None
     if version != FORMAT_VERSION:
         what = f"names format {version}; this weft reads format {FORMAT_VERSION}; use the weft that wrote it"
         raise ModelError(folder, [Problem(MANIFEST, what)])
@@ -85,7 +85,7 @@ def check_file(folder: Path, name: str, weights: Sequence[str]) -> list[Problem]
     """What is wrong with a listed file before it is opened."""
     path = folder / name
     if not PLAIN_NAME.fullmatch(name):
-        return [Problem(name, "leads out of the folder or is no plain name")]
+        return [Problem(name, "leads out of the folder or is not a plain name")]
     if not path.is_file():
         return [Problem(name, "is a link or no plain file" if path.exists() else "is missing")]
     largest = LARGEST_TEXT_FILE if name == CONFIG else LARGEST_OTHER_FILE

@@ -21,7 +21,7 @@ class GruConfig(ModelSettings):
     """The architecture: gated recurrent units."""
     model_dim: int = Field(default=256, ge=8, le=8192)
     """Width of the embeddings and of every layer."""
-    layers: int = Field(default=1, ge=1, le=16)
+    num_layers: int = Field(default=1, ge=1, le=16)
     """Layers of recurrent units, each of which reads the vectors of the one below."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Probability of dropping an activation, after the embeddings, between layers and before the output."""
@@ -35,7 +35,7 @@ class GruConfig(ModelSettings):
         return (self.dropout,)
 
     def describe(self) -> str:
-        return f"{self.layers} GRU layer{'s' * (self.layers > 1)}, {self.model_dim} wide"
+        return f"{self.num_layers} GRU layer{'s' * (self.num_layers > 1)}, {self.model_dim} wide"
 
 
 class GruLanguageModel(nn.Module):
@@ -46,9 +46,9 @@ class GruLanguageModel(nn.Module):
     def __init__(self, config: GruConfig, *, vocab_size: int) -> None:
         super().__init__()
         self.config = config
-        width, between = config.model_dim, config.dropout if config.layers > 1 else 0.0
+        width, between = config.model_dim, config.dropout if config.num_layers > 1 else 0.0
         self.embedding = TokenEmbedding(vocab_size, width)
-        self.layers = nn.GRU(width, width, config.layers, batch_first=True, dropout=between)
+        self.layers = nn.GRU(width, width, config.num_layers, batch_first=True, dropout=between)
         self.dropout = Dropout(config.dropout)
         self.output = Linear(width, vocab_size, bias=False)
         self.output.weight = self.embedding.weight

@@ -34,8 +34,10 @@ class RecurrentConfig(ModelSettings):
     """The architecture: an LSTM encoder and decoder with attention."""
     model_dim: int = Field(default=256, ge=8, le=8192, multiple_of=2)
     """Width of the embeddings, of the LSTMs and of everything between them."""
-    layers: int = Field(default=1, ge=1, le=16)
-    """Layers of the encoder, and as many of the decoder."""
+    encoder_layers: int = Field(default=1, ge=1, le=16)
+    """LSTM layers that read the source."""
+    decoder_layers: int = Field(default=1, ge=1, le=16)
+    """LSTM layers that write the target."""
     dropout: float = Field(default=0.2, ge=0, lt=1)
     """Probability of dropping an activation, after embeddings, between LSTM layers and before the output."""
 
@@ -52,7 +54,7 @@ class RecurrentConfig(ModelSettings):
         return 1
 
     def describe(self) -> str:
-        return f"{self.layers}+{self.layers} LSTM layers, {self.model_dim} wide"
+        return f"{self.encoder_layers}+{self.decoder_layers} LSTM layers, {self.model_dim} wide"
 
 
 State = tuple[Float[Tensor, "layers rows model"], Float[Tensor, "layers rows model"]]
@@ -71,13 +73,13 @@ class RecurrentSeq2Seq(nn.Module):
     ) -> None:
         super().__init__()
         self.config, self.padding_id = config, padding_id
-        width, between = config.model_dim, config.dropout if config.layers > 1 else 0.0
+        width = config.model_dim
         self.source_embedding = TokenEmbedding(source_vocab_size, width)
         self.target_embedding = TokenEmbedding(target_vocab_size, width)
         self.dropout = Dropout(config.dropout)
-        self.encoder = nn.LSTM(width, width // 2, config.layers, batch_first=True, dropout=between, bidirectional=True)
-        self.decoder = nn.LSTM(width, width, config.layers, batch_first=True, dropout=between)
-        self.begin = Linear(width, width * config.layers * 2)
+        self.encoder = lstm(width, width // 2, config.encoder_layers, config.dropout, bidirectional=True)
+        self.decoder = lstm(width, width, config.decoder_layers, config.dropout)
+        self.begin = Linear(width, width * config.decoder_layers * 2)
         self.score = Linear(width, width, bias=False)
         self.combine = Linear(2 * width, width, bias=False)
         self.output = Linear(width, target_vocab_size)
@@ -115,7 +117,7 @@ class RecurrentSeq2Seq(nn.Module):
     ) -> State:
         tokens = source_mask[:, 0, 0, :, None]
         mean = (memory.float() * tokens).sum(1) / tokens.sum(1).clamp(min=1)
-        begun = torch.tanh(self.begin(mean)).view(len(memory), 2, self.config.layers, -1)
+        begun = torch.tanh(self.begin(mean)).view(len(memory), 2, self.config.decoder_layers, -1)
         hidden, cell = begun.permute(1, 2, 0, 3).contiguous()
         return hidden, cell
 
@@ -147,6 +149,12 @@ class RecurrentSeq2Seq(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.computing = threading.RLock()
+
+
+def lstm(inputs: int, width: int, layers: int, dropout: float, *, bidirectional: bool = False) -> nn.LSTM:
+    """An LSTM with dropout between its layers; torch warns of a dropout that a single layer has no place for."""
+    between = dropout if layers > 1 else 0.0
+    return nn.LSTM(inputs, width, layers, batch_first=True, dropout=between, bidirectional=bidirectional)
 
 
 class RecurrentState:

@@ -84,7 +84,7 @@ class Prepared(Generic[R]):
 
 @cache
 def code_digest() -> str:
-    """Of the code that reads, cleans and cuts: another weft, or another library, may make something else of files."""
+    """Digest of the code that reads, cleans and tokenizes: another version may prepare the same files differently."""
     package = Path(weft.__file__).parent
     modules = [package / "files.py", *package.glob("data/**/*.py"), *package.glob("text/**/*.py")]
     modules += [*package.glob("preparing/*.py"), *package.glob("folders/*.py")]

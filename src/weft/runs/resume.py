@@ -41,7 +41,7 @@ class SoFar:
     given: Resolved[Any]
     """The recipe as the user gave it when the run was begun or last gone on with, completed by those epochs."""
     chosen: Resolved[Any]
-    """The same with all that weft chose."""
+    """The given recipe with everything that weft chose."""
     now: Resolved[Any]
     """The recipe as the user gives it now, completed by those epochs."""
 
