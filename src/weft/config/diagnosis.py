@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from weft.config.keys import called_elsewhere, choices_in, in_words, near, unknown_key
+from weft.config.keys import choices_in, in_words, near, unknown_key
 from weft.config.settings import FieldProblem, FieldProblems, Settings, form_of, forms_by_kind, members
 from weft.config.toml import KeyPath
 
@@ -91,7 +91,7 @@ def _form_problems(annotation: Any, table: Any, at: KeyPath) -> Iterator[tuple[K
     elif form := form_of(annotation, table):
         for path, what in _problems(form, table, at):
             owners = [kind for kind, other in forms.items() if path[:-1] == at and path[-1] in other.model_fields]
-            if what is UNKNOWN and owners and not called_elsewhere("", str(path[-1]), form.model_fields):
+            if what is UNKNOWN and owners:
                 belongs = " or ".join(f'"{kind}"' for kind in owners)
                 what = f'belongs to kind = {belongs}; this is kind = "{table.get("kind", next(iter(forms)))}"'
             yield path, what
