@@ -151,7 +151,7 @@ def plain_loss() -> Iterator[None]:
         assert tokens is None  # or rows would have to be left out: batches are filled up on a GPU alone
         return cross_entropy(hidden @ weight.to(hidden.dtype).T, labels, smoothing, z_loss)
 
-    with patch("weft.translating.translator.blocked_cross_entropy", loss):
+    with patch("weft.tasks.translation.blocked_cross_entropy", loss):
         yield
 
 

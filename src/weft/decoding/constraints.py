@@ -157,7 +157,7 @@ class PhraseConstraints:
             if written and not is_inside and not (is_closed and phrase[written] in self.continuing):
                 begun = max(begun, self.shortest[number] - (len(phrase) - written))
                 continued.add(phrase[written])
-        return Standing(met, owed - begun, firsts | continued, is_closed)  # only one of them can be gone on with
+        return Standing(met, owed - begun, firsts | continued, is_closed)  # at most one phrase can be continued
 
     def _not_begun(self, met: frozenset[int]) -> tuple[int, frozenset[int]]:
         """The number of pieces owed by a hypothesis that has begun no phrase, and the pieces that would begin one."""
