@@ -62,6 +62,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = digests(given.data, Path(folder))
     everything = circumstances()
+    everything["torch"] = everything["torch"].partition("+")[0]  # without the name of the build
     here = {key: everything[key] for key in ("processor", "native bf16", "torch")}
     if given.record:
         with open(FILE, "a", encoding="utf-8") as file:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,6 +32,7 @@ from weft.preparing.corpora import find_recipe, read_all
 from weft.preparing.preparation import prepare
 from weft.runs import train as training
 from weft.runs.train import Silent, train
+from weft.tasks.translation import TRANSLATION
 from weft.training.run_folder import RunStatus
 from weft.training.trainer import Trainer
 from weft.translating.translator import Translator, load_translator
@@ -305,7 +307,7 @@ def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_r
 def test_a_processor_that_can_only_imitate_bf16_is_named_before_hours_are_spent_on_it(
     tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, has_bf16: bool, warned: bool
 ) -> None:
-    monkeypatch.setattr("weft.runs.train.has_native_bf16", lambda device: has_bf16)
+    monkeypatch.setattr("weft.runs.making.has_native_bf16", lambda device: has_bf16)
     watcher = Watcher(signal_at=1)
     with pytest.raises(Stopped):
         train(recipe(training={"precision": precision}), run=tmp_path / "run", data=tiny_run, listener=watcher)
@@ -540,7 +542,7 @@ def test_a_signal_that_ends_the_processes_that_prepare_pairs_has_stopped_the_run
             os.kill(os.getpid(), signal.SIGTERM)  # to the process group: this process and its workers
         raise WorkerLost("a process was ended")
 
-    monkeypatch.setattr(training, "prepare", prepare)
+    monkeypatch.setitem(training.TASKS, "translation", replace(TRANSLATION, prepare=prepare))
     for asked, error in ((True, Stopped), (False, WorkerLost)):
         with pytest.raises(error, match="stopped while pairs were prepared" if asked else "a process was ended"):
             train(recipe(), run=tmp_path / "run", data=tiny_run)

@@ -1,0 +1,144 @@
+"""The worked examples of docs/en/reading-the-code.md: a second kind of model, and a second task, through one engine."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from tests.watching import Watcher, losses
+
+from weft import load
+from weft.errors import RecipeError, Stopped, UsageError
+from weft.runs.plan import plan
+from weft.runs.train import train
+from weft.tasks.language_modelling import LanguageModel
+
+Weft = Callable[..., tuple[int, str, str]]
+
+RECURRENT = """\
+[data]
+source = "zh"
+target = "en"
+train = ["train.tsv"]
+valid = ["valid.tsv"]
+[tokenizer]
+source_size = 300
+target_size = 300
+[model]
+kind = "recurrent"
+model_dim = 16
+[training]
+batch_sentences = 12
+epochs = 3
+log_every = 1
+precision = "fp32"
+[decoding]
+max_length_ratio = 1.0
+"""
+CHARACTERS = """\
+task = "language-model"
+[data]
+language = "en"
+train = ["train.txt"]
+valid = ["valid.txt"]
+[tokenizer]
+size = 300
+[model]
+model_dim = 16
+[training]
+batch_sentences = 12
+epochs = 3
+log_every = 1
+precision = "fp32"
+learning_rate = 1e-2
+"""
+RECIPES = {"recurrent": RECURRENT, "characters": CHARACTERS}
+
+
+@pytest.fixture(scope="module")
+def home(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both recipes, their corpora, and a finished run of each."""
+    folder = tmp_path_factory.mktemp("kinds")
+    for part in ("train", "valid"):
+        lines = (tiny_run / f"{part}.tsv").read_text(encoding="utf-8").splitlines()
+        (folder / f"{part}.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        (folder / f"{part}.txt").write_text(
+            "".join(f"{line.split(chr(9))[1]}\n" for line in lines[1:]), encoding="utf-8"
+        )
+    for name, recipe in RECIPES.items():
+        (folder / f"{name}.toml").write_text(recipe, encoding="utf-8")
+        train(folder / f"{name}.toml", run=folder / name)
+    return folder
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_run_that_was_stopped_takes_the_steps_of_one_that_was_not(home: Path, tmp_path: Path, name: str) -> None:
+    with pytest.raises(Stopped):
+        train(home / f"{name}.toml", run=tmp_path / "run", listener=Watcher(signal_at=4))
+    train(home / f"{name}.toml", run=tmp_path / "run")
+    assert losses(tmp_path / "run") == losses(home / name)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (home / name / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_run_is_planned_reported_shown_and_begun_with(weft: Weft, home: Path, tmp_path: Path, name: str) -> None:
+    planned = plan(home / f"{name}.toml", run=tmp_path / "planned", seconds=None)
+    assert planned.steps == len(losses(home / name)) and planned.multiply_adds is None
+    code, out, _ = weft("models", "show", str(home / name))
+    assert code == 0 and f"kind {'recurrent' if name == 'recurrent' else 'gru'}" in out
+    code, _, _ = weft("report", str(home / name))
+    assert code == 0 and "valid" in (home / name / "report.html").read_text(encoding="utf-8")
+    again = train(home / f"{name}.toml", run=tmp_path / "again", overrides=[f"training.init={home / name}"])
+    assert losses(again)[0] < losses(home / name)[0]
+
+
+def test_a_recurrent_model_translates_is_evaluated_and_explained(weft: Weft, home: Path) -> None:
+    translator = load(home / "recurrent")
+    alone = [translator.translate([text])[0] for text in ("我有一个苹果。", "我有两个朋友。")]
+    assert translator.translate(["我有一个苹果。", "我有两个朋友。"]) == alone
+    code, out, _ = weft("evaluate", "--model", str(home / "recurrent"), "--data", str(home / "valid.tsv"))
+    assert code == 0 and "sacrebleu" in out
+    code, out, _ = weft("analyze", "--model", str(home / "recurrent"), "我有一个苹果。")
+    assert code == 0 and out
+
+
+def test_a_language_model_loads_as_the_object_of_its_task_and_its_perplexity_is_that_of_its_texts(home: Path) -> None:
+    model = load(home / "characters")
+    assert isinstance(model, LanguageModel)
+    texts = (home / "valid.txt").read_text(encoding="utf-8").splitlines()
+    tokens = sum(len(ids) + 1 for ids in model.learned.vocabularies["text"].encode(texts))
+    (scores,) = json.loads((home / "characters" / "scores.json").read_text(encoding="utf-8"))
+    perplexity = math.exp(-sum(model.log_probs(texts)) / tokens)
+    assert scores["scores"]["perplexity"]["value"] == pytest.approx(perplexity, rel=1e-5)
+
+
+def test_the_probabilities_of_all_next_characters_add_up_to_one(home: Path) -> None:
+    network = load(home / "characters").network
+    with torch.inference_mode():
+        probabilities = network.output(network(torch.tensor([[2, 5, 6]]))).softmax(-1)
+    assert probabilities.sum(-1).tolist() == [pytest.approx([1.0] * 3)]
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("model.kind=recurent", "expected one of transformer, recurrent; did you mean `recurrent`"),
+        ("model.num_heads=4", 'belongs to kind = "transformer"; this is kind = "recurrent"'),
+        ("task=language-modle", "did you mean `language-model`"),
+    ],
+)
+def test_a_wrong_kind_a_key_of_another_and_a_wrong_task_are_named(home: Path, override: str, said: str) -> None:
+    with pytest.raises(RecipeError, match=said):
+        train(home / "recurrent.toml", run=home / "none", overrides=[override])
+
+
+def test_what_a_kind_cannot_do_is_refused_by_name(weft: Weft, home: Path, tmp_path: Path) -> None:
+    code, _, error = weft("export", "--model", str(home / "recurrent"), "--to", "onnx", "--output", str(tmp_path / "x"))
+    assert code == 2 and 'writes models of kind "transformer"; this one is "recurrent"' in error
+    for verb in (["translate", "x"], ["analyze", "x"], ["evaluate", "--data", str(home / "valid.tsv")]):
+        code, _, error = weft(*verb, "--model", str(home / "characters"))
+        assert code == 2 and "language-model" in error, verb
+    with pytest.raises(UsageError, match="an ensemble is of models that translate"):
+        load(home / "characters", others=[home / "characters"])
