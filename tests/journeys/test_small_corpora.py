@@ -12,8 +12,8 @@ from weft.runs.train import train
 
 
 def recipe(**tables: dict[str, Any]) -> dict[str, Any]:
-    vocabularies = {"source_size": None, "target_size": None, **tables.get("tokenizer", {})}
-    return tiny_recipe(tokenizer=vocabularies, training={"epochs": 1, **tables.get("training", {})})
+    given = tiny_recipe(training={"epochs": 1, **tables.get("training", {})})
+    return {**given, "tokenizer": tables.get("tokenizer", {})}
 
 
 def test_one_pair_is_a_corpus(tmp_path: Path) -> None:
