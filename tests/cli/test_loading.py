@@ -2,6 +2,8 @@
 
 import gc
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,8 +39,27 @@ def test_a_model_of_another_task_is_refused_by_name(
     assert f"weft {arguments[0]} needs a model for translation; lm is one for language-model" in error
 
 
+def test_a_wrong_path_is_refused_before_torch_is_imported() -> None:
+    program = """
+import sys
+from weft.cli.main import app
+from weft.errors import UsageError
+for command in ("translate --model no x", "analyze --model no x", "export --model no --to onnx --output y",
+                "evaluate --model no --data p", "score --model no --data p", "train no.toml", "plan no.toml"):
+    try:
+        app(command.split(), standalone_mode=False)
+    except UsageError as error:
+        print(error)
+print("torch" in sys.modules)
+"""
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    *errors, torch_is_imported = answer.stdout.splitlines()
+    assert [error[: len("there is no model no")] for error in errors[:5]] == ["there is no model no"] * 5
+    assert errors[5:] == ["there is no recipe no.toml"] * 2 and torch_is_imported == "False"
+
+
 def test_nothing_is_collected_while_torch_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(loading.sys.modules, "torch")
+    monkeypatch.delitem(sys.modules, "torch")
     frozen = gc.get_freeze_count()
     try:
         with loading.without_collections():
@@ -51,7 +72,7 @@ def test_nothing_is_collected_while_torch_is_imported(monkeypatch: pytest.Monkey
 def test_where_torch_is_there_already_collections_go_on() -> None:
     import torch
 
-    assert torch.__name__ in loading.sys.modules
+    assert torch.__name__ in sys.modules
     frozen = gc.get_freeze_count()
     with loading.without_collections():
         assert gc.isenabled()

@@ -75,7 +75,8 @@ def _results(run: Run) -> str:
         results = "\n".join(
             _result(
                 _on_its_scale(score, score.get("value")),
-                f"{headline.title} on {text(data)}, {_sentences(evaluation)}",
+                f"{headline.title} on {text(data)}"
+                + (f", {_sentences(evaluation)}" if "sentences" in evaluation else ""),
                 _signature(score),
             )
             for data, (evaluation, score) in signed.items()

@@ -60,11 +60,11 @@ def analyze(
     if html == STDOUT:
         raise UsageError("--html takes the name of a file, such as explained.html")
     refuse_place("--html", html, [input_file])
+    require_task([model], "analyze")
     from weft.analysis.explanation_report import as_html, as_text
     from weft.evaluating.explanation import LongTranslationError, explain, refuse_unexplainable
     from weft.translating.exported import load_for
 
-    require_task([model], "analyze")
     translator = load_for(model, overrides or ())
     with open_input(text, input_file) as lines:
         texts = read_texts(lines, input_file)

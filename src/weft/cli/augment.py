@@ -35,9 +35,9 @@ def back_translate(
     overrides: KeyOverrides = None,
 ) -> None:
     """Turn text of the target language into pairs, with a model that translates from target to source."""
+    require_task([model], "augment")
     from weft.runs import augment
 
-    require_task([model], "augment")
     augment.back_translate(
         model, input_file, output, column=column, max_ratio=max_ratio, overrides=overrides or (), say=say
     )
@@ -54,9 +54,9 @@ def self_train(
     overrides: KeyOverrides = None,
 ) -> None:
     """Turn text of the source language into pairs, with a model that translates from source to target."""
+    require_task([model], "augment")
     from weft.runs import augment
 
-    require_task([model], "augment")
     augment.self_train(
         model, input_file, output, column=column, max_ratio=max_ratio, overrides=overrides or (), say=say
     )
@@ -73,9 +73,9 @@ def distill(
     overrides: KeyOverrides = None,
 ) -> None:
     """Replace the targets of a corpus by the translations of teachers, for a student to learn from."""
+    require_task(model, "augment")
     from weft.runs import augment
 
-    require_task(model, "augment")
     augment.distill(model, data, output, max_ratio=max_ratio, overrides=overrides or (), say=say)
 
 

@@ -72,6 +72,8 @@ def evaluate(
         raise UsageError("--methods cannot be combined with --set require...: it checks no requirements")
     outputs = {"--json": json, "--output": output, "--markdown": markdown, "--latex": latex, "--html": html}
     refuse_places(outputs, [data])
+    first, *others = models or []
+    require_task([first, *others], "evaluate")
 
     from weft.analysis.page import page_of_tables
     from weft.data.corpus import common_reading, read_corpora
@@ -81,8 +83,6 @@ def evaluate(
     from weft.translating.exported import load_for, refuse_methods
 
     refuse_unusable(comet)
-    first, *others = models or []
-    require_task([first, *others], "evaluate")
     translator = load_for(first, overrides or (), engine, others=others)
     bleu_metric(translator.model.recipe.data.target, None)  # raises before hours of translation
     named = None if methods is None else parse_methods(methods, translator.model.resolved)

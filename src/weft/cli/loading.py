@@ -3,7 +3,7 @@
 import gc
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from weft.errors import UsageError
 
@@ -25,14 +25,8 @@ def without_collections() -> Iterator[None]:
 
 def require_task(models: Iterable[str], verb: str, task: str = "translation") -> None:
     """Raise UsageError for a model that was trained for another task than the one that `verb` is for."""
-    from weft.config.toml import read_toml
-    from weft.folders.finding import find_model
-    from weft.folders.manifest import CONFIG
+    from weft.folders.finding import find_model, task_of
 
     for name in models:
-        found = task
-        config = find_model(name) / CONFIG
-        with suppress(OSError, ValueError):  # loading the model reports what is wrong with the file
-            found = str(read_toml(config.read_text(encoding="utf-8")).get("task", task))
-        if found != task:
+        if (found := task_of(find_model(name))) not in ("", task):
             raise UsageError(f"weft {verb} needs a model for {task}; {name} is one for {found}")

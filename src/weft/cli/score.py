@@ -92,11 +92,11 @@ def score_by_model(
     model: str, data: Path, json_file: Path | None, output: Path | None, overrides: Sequence[str]
 ) -> None:
     refuse_places({"--json": json_file, "--output": output}, [data])
+    require_task([model], "score")
     from weft.data.corpus import read_corpora
     from weft.evaluating.forced import score_pairs
     from weft.translating.exported import load_for
 
-    require_task([model], "score")
     translator = load_for(model, overrides)
     found = score_pairs(translator, read_corpora([str(data)], translator.model.recipe.data, Path()))
     rows = (output, lambda: "".join("\t".join(row) + "\n" for row in found.rows()))

@@ -151,6 +151,8 @@ def translate(
     if shows_memory and is_bulk and not as_json:
         raise UsageError("--memory-use show needs --json to translate a file: similar sentences go into its objects")
     refuse_place("--output", output_file, [input_file, glossary, memory])
+    first, *others = models or []
+    require_task([first, *others], "translate")
     if is_bulk:  # oneDNN would cache what it compiles for a thousand shapes, a gigabyte; few of them come again
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     with without_collections():
@@ -159,8 +161,6 @@ def translate(
         from weft.translating.memory import LEAST
         from weft.translating.passages import PassageTranslator
 
-    first, *others = models or []
-    require_task([first, *others], "translate")
     translator = load_for(first, overrides or (), engine, others=others)
     if text is not None and alternatives_after is not None:
         sentence, prefix = read_arguments([text[0], alternatives_after])

@@ -2,11 +2,12 @@
 
 import difflib
 import os
+from contextlib import suppress
 from pathlib import Path
 
+from weft.config.toml import read_toml
 from weft.errors import UsageError
-from weft.folders.manifest import LARGEST_TEXT_FILE, MANIFEST
-from weft.training.run_folder import RunFolder, RunStatus
+from weft.folders.manifest import CONFIG, LARGEST_TEXT_FILE, MANIFEST
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """The models that come with weft, each in a folder of its name."""
@@ -43,11 +44,22 @@ def find_model(name: str | Path) -> Path:
 def model_of_run(run: Path) -> Path:
     if (run / "run.json").stat().st_size > LARGEST_TEXT_FILE:
         raise UsageError(f"{run / 'run.json'} is larger than {LARGEST_TEXT_FILE >> 10} KiB; a run's is a few lines")
+    from weft.training.run_folder import RunFolder, RunStatus  # torch, which a wrong name does not need
+
     status = RunStatus.read(run / "run.json")
     if status.best is None:
         raise UsageError(f"the run {run} has not been validated yet, so it has no best weights")
     best = RunFolder(run).checkpoint(status.best)
     return run if (status.finished and (run / MANIFEST).is_file()) or not best.is_dir() else best
+
+
+def task_of(folder: Path) -> str:
+    """The task that a folder's model was trained for; empty if its recipe cannot be read, which loading reports."""
+    config = folder / CONFIG
+    with suppress(OSError, ValueError, RecursionError):
+        if config.is_file() and config.stat().st_size <= LARGEST_TEXT_FILE:
+            return str(read_toml(config.read_text(encoding="utf-8")).get("task", "translation"))
+    return ""
 
 
 def shipped_models() -> list[str]:

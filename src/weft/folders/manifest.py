@@ -11,7 +11,6 @@ from pathlib import Path
 
 from weft.errors import ModelError, Problem
 from weft.files import sha256
-from weft.training.run_folder import DIAGNOSIS, LOGS
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, MANIFEST = "config.toml", "model.safetensors", "README.md", "manifest.json"
@@ -112,6 +111,8 @@ def parts_of(folder: Path) -> set[str]:
     """The names of what weft itself has written into the folder of a model or a run, and reads again."""
     names: set[str] = set()
     if (folder / "run.json").is_file():
+        from weft.training.run_folder import DIAGNOSIS, LOGS  # torch, which finding a model does not need
+
         names |= {"run.json", "lock", "scores.json", CONFIG, DIAGNOSIS, *LOGS}
     with suppress(ModelError):  # a run that is not finished has no manifest, and another folder may have a foreign one
         names |= {*read_manifest(folder)[0], MANIFEST, CARD}

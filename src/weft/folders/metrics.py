@@ -18,5 +18,8 @@ METRICS: Mapping[str, Sequence[Metric]] = {
 }
 """For each task what its validations may measure, first the one by which a run chooses its best weights by default."""
 
-HEADLINES: Mapping[str, Metric] = {"translation": Metric("sacrebleu", "max", "sacreBLEU", ".2f")}
+HEADLINES: Mapping[str, Metric] = {
+    "translation": Metric("sacrebleu", "max", "sacreBLEU", ".2f"),
+    "language-model": Metric("perplexity", "min", "perplexity", ".2f"),
+}
 """For each task the score of an evaluation that a report shows first."""

@@ -23,7 +23,7 @@ from torch import nn
 
 from weft.config import Resolved, Settings, choose_recipe_model, parse_rendered, render
 from weft.errors import ModelError, Problem, RecipeError, UsageError
-from weft.folders.finding import HOW_TO_CONVERT
+from weft.folders.finding import HOW_TO_CONVERT, task_of
 from weft.folders.kinds import KINDS
 from weft.folders.manifest import CARD, CONFIG, LARGEST_TEXT_FILE, WEIGHTS, check_manifest, write_manifest
 from weft.folders.recipes import TranslationRecipe
@@ -138,7 +138,8 @@ def read_config(folder: Path) -> Resolved[Any]:
     """The recipe in a model folder, whatever its task; raises ModelError if it cannot be read or is not a recipe."""
     try:
         text = (folder / CONFIG).read_text(encoding="utf-8")
-        recipe = choose_recipe_model(folder / CONFIG, {task: kind.recipe for task, kind in KINDS.items()})
+        kind = KINDS.get(task_of(folder))
+        recipe = kind.recipe if kind else choose_recipe_model(folder / CONFIG, {t: k.recipe for t, k in KINDS.items()})
         return parse_rendered(text, recipe, folder / CONFIG)
     except OSError as error:
         raise ModelError(folder, [Problem(CONFIG, f"cannot be read: {error.strerror}")]) from None

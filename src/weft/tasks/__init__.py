@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.folders.finding import find_model
-from weft.folders.model_folder import read_config
+from weft.folders.finding import find_model, task_of
 from weft.tasks.kind import TaskKind
 from weft.tasks.language_modelling import LANGUAGE_MODEL
 from weft.tasks.translation import TRANSLATION
@@ -23,4 +22,6 @@ def load(name: str | Path, overrides: Sequence[str] = (), *, others: Sequence[st
     Overrides are "KEY=VALUE". Raises ModelError, UsageError or RecipeError, and ProblemsError for models that cannot be
     an ensemble.
     """
-    return TASKS[read_config(find_model(name)).recipe.task].open(name, overrides, others)
+    task = task_of(find_model(name))
+    kind = TASKS.get(task, TASKS["translation"])  # which reports what is wrong with the recipe
+    return kind.open(name, overrides, others)
