@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,7 +59,10 @@ def task_of(folder: Path) -> str:
     config = folder / CONFIG
     with suppress(OSError, ValueError, RecursionError):
         if config.is_file() and config.stat().st_size <= LARGEST_TEXT_FILE:
-            return str(read_toml(config.read_text(encoding="utf-8")).get("task", "translation"))
+            text = config.read_text(encoding="utf-8")
+            if rendered := re.match(r'task = "([\w-]+)"', text):  # as weft writes it, which needs no parsing
+                return rendered[1]
+            return str(read_toml(text).get("task", "translation"))
     return ""
 
 
