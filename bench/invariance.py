@@ -35,7 +35,7 @@ from weft.folders.model_folder import load_model
 from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
-from weft.translating.translator import batches_by_length, computing_in, encode_sources
+from weft.translating.batches import batches_by_length, computing_in, encode_sources
 
 LINES = RESULTS / "invariance.jsonl"
 SENTENCES, BATCH = 500, 40

@@ -18,7 +18,8 @@ from weft.folders.finding import find_model
 from weft.folders.model_folder import TranslationModel, load_model
 from weft.models.transformer_session import TransformerSession
 from weft.text.vocabulary import BEGIN_ID, END_ID
-from weft.translating.translator import CHANGEABLE, Translator, encode_sources
+from weft.translating.batches import encode_sources
+from weft.translating.translator import CHANGEABLE, Translator
 
 TEXT = "我有三个苹果，她有两个梨。"
 TARGET = "I have two cups, my friend."

@@ -12,7 +12,8 @@ from weft.errors import UsageError
 from weft.evaluating.forced import TOKENS_AT_ONCE, batches, force, score_pairs
 from weft.folders.model_folder import TranslationModel
 from weft.text.vocabulary import BEGIN_ID, END_ID
-from weft.translating.translator import Translator, computing_in, encode_sources
+from weft.translating.batches import computing_in, encode_sources
+from weft.translating.translator import Translator
 
 SOURCES = ["你好。", "他在学校。", "她今天很高兴，我们也很高兴。", "谢谢"]
 TARGETS = ["Hello.", "He is at school.", "", "Thanks a lot, and a very long way of saying it."]

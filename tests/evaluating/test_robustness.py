@@ -15,7 +15,7 @@ from weft.evaluating.robustness import (
 )
 from weft.metrics.score import Scores
 from weft.metrics.translation import chrf, sacre_bleu
-from weft.translating.translator import Translation
+from weft.translating.translation import Translation
 
 SOURCES = ["我有三个苹果。", "今天天气很好。", "他在哪里工作？", "她买了五本书。", "我们去学校。"]
 REFERENCES = [

@@ -26,7 +26,8 @@ from weft.text.kinds import Kind, train_tokenizer
 from weft.translating import exported
 from weft.translating import translator as translation
 from weft.translating.exported import decoding_refusals, has_ended, load_exported, load_for
-from weft.translating.translator import Translation, load_translator
+from weft.translating.translation import Translation
+from weft.translating.translator import load_translator
 
 Weft = Callable[..., tuple[int, str, str]]
 TEXTS = ["我有一个苹果。", "两个朋友", "", "她的书包里有三个问题。", "十"]

@@ -22,7 +22,8 @@ from weft.serving.metrics import Metrics
 from weft.serving.models import Models, Source
 from weft.serving.server import Address, bound_port, make_server
 from weft.serving.service import Service
-from weft.translating.translator import Translation, Translator, load_translator
+from weft.translating.translation import Translation
+from weft.translating.translator import Translator, load_translator
 
 KEY = "weft-secret"
 KEYS = Keys((bytes.fromhex(line_for(KEY, "")),))

@@ -10,7 +10,7 @@ from tests.serving.conftest import MakeService, ask, echo_of
 
 from weft.serving.app import make_app
 from weft.serving.refusals import Refused
-from weft.translating.translator import Translation
+from weft.translating.translation import Translation
 
 HELLO = {"q": "你好!", "source": "zh", "target": "en"}
 

@@ -14,7 +14,8 @@ from weft.folders.model_folder import TranslationModel
 from weft.text.normalization import normalize
 from weft.translating.memory import Match, Pattern, Remembered, TranslationMemory, as_memory, read_memory
 from weft.translating.passages import PassageTranslator
-from weft.translating.translator import Translation, Translator
+from weft.translating.translation import Translation
+from weft.translating.translator import Translator
 
 Tokens = list[str]
 

@@ -14,7 +14,8 @@ from weft.errors import UsageError
 from weft.folders.model_folder import Learned
 from weft.text.markup import take_apart
 from weft.translating.passages import LONGEST_WHOLE, PassageTranslator
-from weft.translating.translator import Translation, Translator, load_translator
+from weft.translating.translation import Translation
+from weft.translating.translator import Translator, load_translator
 
 
 class Echo(Translator):

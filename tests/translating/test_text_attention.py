@@ -11,7 +11,8 @@ from weft.text.word_ranges import word_ranges
 from weft.translating.glossary import Glossary
 from weft.translating.passages import PassageTranslator, Sentence
 from weft.translating.text_attention import attention_between, owners, same_characters, spread
-from weft.translating.translator import Translation, Translator
+from weft.translating.translation import Translation
+from weft.translating.translator import Translator
 
 
 @pytest.fixture(scope="module")

@@ -297,7 +297,7 @@ class _Sources:
         path = tuple(key.split("."))
         if _value_at(self.document, path) is _ABSENT:
             return "default"
-        return "command line" if self._overriding(path) else given
+        return "command line" if self.overrides and self._overriding(path) else given
 
     def where(self, path: KeyPath) -> str:
         """Describe a key for an error: with its value, and the line of the file or the `--set` that set it."""

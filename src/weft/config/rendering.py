@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from weft.config.recipe import Resolved, parse_toml, resolve, without_retired
+from weft.config.recipe import Resolved, choose_recipe_model, parse_toml, resolve, without_retired
 from weft.config.settings import Settings
 from weft.config.toml import KeyPath, statements, write_value
 
@@ -30,13 +30,16 @@ def render(resolved: Resolved[Any], later: Mapping[str, str] = MappingProxyType(
     return "\n".join(_table(resolved.recipe, resolved, (), later)).lstrip("\n") + "\n"
 
 
-def parse_rendered(text: str, model: type[R], subject: str | Path) -> Resolved[R]:
+def parse_rendered(text: str, model: type[R] | Mapping[str, type[R]], subject: str | Path) -> Resolved[R]:
     """Read the output of `render`, restoring values and origins.
 
-    A value without a comment, such as one added by hand, has the origin "recipe". Retired keys are dropped. Raises
+    `model` is the model of settings, or a table of them by the `task` of a recipe. A value without a comment, such as
+    one added by hand, has the origin "recipe". Retired keys are dropped. Raises
     RecipeError.
     """
     document = parse_toml(text, subject)
+    if isinstance(model, Mapping):
+        model = cast(type[R], choose_recipe_model(document, model))
     comments: dict[str, str] = {}
     for statement in statements(text):
         if left_out := re.fullmatch(r"# (\w+) is left out  # (.+)", statement.text):

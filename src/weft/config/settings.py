@@ -81,12 +81,13 @@ class Settings(BaseModel):
 def as_in_toml(value: Any) -> Any:
     """Convert a value, and everything inside it, to types that TOML has: a path to text, a NumPy integer to an int.
     Lists become tuples, which cannot be modified later."""
-    if isinstance(value, str | int | float):  # the common case; checking for Mapping first would be slower
+    plain = (str, int, float, NoneType)  # the common case; checking for Mapping first would be slower
+    if isinstance(value, plain):
         return value
     if isinstance(value, Mapping):
-        return {key: as_in_toml(inner) for key, inner in value.items()}
+        return {key: inner if isinstance(inner, plain) else as_in_toml(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return tuple(as_in_toml(inner) for inner in value)
+        return tuple([inner if isinstance(inner, plain) else as_in_toml(inner) for inner in value])
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     if isinstance(value, Integral):

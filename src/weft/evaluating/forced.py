@@ -25,7 +25,8 @@ from weft.errors import UsageError
 from weft.evaluating.evaluation import describe_data, on_one_line
 from weft.models.contract import Seq2Seq
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
-from weft.translating.translator import Translator, computing_in, encode_sources, in_one_order, refuse_too_long
+from weft.translating.batches import computing_in, encode_sources, in_one_order, refuse_too_long
+from weft.translating.translator import Translator
 
 TOKENS_AT_ONCE = 2048
 """Target tokens whose probabilities over the whole vocabulary are in memory at once."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from weft.decoding.search import DecodingConfig
 from weft.metrics.translation import sacre_bleu
-from weft.translating.translator import Translation, Translator
+from weft.translating.translation import Translation
+from weft.translating.translator import Translator
 
 METHODS = {
     "greedy": DecodingConfig(method="greedy"),

@@ -21,12 +21,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from weft.config import Resolved, Settings, choose_recipe_model, parse_rendered, render
+from weft.config import Resolved, Settings, parse_rendered, render
 from weft.errors import ModelError, Problem, RecipeError, UsageError
-from weft.folders.finding import HOW_TO_CONVERT, task_of
+from weft.folders.finding import HOW_TO_CONVERT
 from weft.folders.kinds import KINDS
 from weft.folders.manifest import CARD, CONFIG, LARGEST_TEXT_FILE, WEIGHTS, check_manifest, write_manifest
-from weft.folders.recipes import TranslationRecipe
+from weft.folders.recipes import RECIPES, TranslationRecipe
 from weft.folders.weight_storage import Header, restored, storage_problems, weights_in
 from weft.text.kinds import load_tokenizer, pieces_of
 from weft.text.tokenizer import Tokenizer
@@ -138,9 +138,7 @@ def read_config(folder: Path) -> Resolved[Any]:
     """The recipe in a model folder, whatever its task; raises ModelError if it cannot be read or is not a recipe."""
     try:
         text = (folder / CONFIG).read_text(encoding="utf-8")
-        kind = KINDS.get(task_of(folder))
-        recipe = kind.recipe if kind else choose_recipe_model(folder / CONFIG, {t: k.recipe for t, k in KINDS.items()})
-        return parse_rendered(text, recipe, folder / CONFIG)
+        return parse_rendered(text, RECIPES, folder / CONFIG)
     except OSError as error:
         raise ModelError(folder, [Problem(CONFIG, f"cannot be read: {error.strerror}")]) from None
     except (RecipeError, UsageError, UnicodeDecodeError) as error:

@@ -18,7 +18,8 @@ from weft.serving.models import ServedModel
 from weft.translating.exported import ExportedTranslator
 from weft.translating.glossary import Glossary
 from weft.translating.passages import Sentence, sentences_of, within
-from weft.translating.translator import Translation, Translator, changed_decoding
+from weft.translating.translation import Translation
+from weft.translating.translator import Translator, changed_decoding
 
 Value = TypeVar("Value")
 

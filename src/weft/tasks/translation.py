@@ -40,7 +40,8 @@ from weft.text.vocabulary import PADDING_ID
 from weft.training.distributed import ALONE, Ranks
 from weft.training.losses import blocked_cross_entropy, blocked_guided_cross_entropy
 from weft.training.task import Evaluation, Listener, Loss
-from weft.translating.translator import LONGEST_SOURCE, Translator, computing_in, load_translator
+from weft.translating.batches import LONGEST_SOURCE, computing_in
+from weft.translating.translator import Translator, load_translator
 
 SAMPLES_SHOWN = 4
 

@@ -6,6 +6,7 @@ search that has to begin with what stood before and the word.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -24,7 +25,10 @@ from weft.text.sentence_splitting import joins_without_space
 from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.text.word_ranges import BYTE, choose_cutter, text_of
 from weft.text.words import cut_words
-from weft.translating.translator import Translator, batches_by_length, encode_sources, refuse_too_long
+from weft.translating.batches import batches_by_length, encode_sources, refuse_too_long
+
+if TYPE_CHECKING:
+    from weft.translating.translator import Translator
 
 MOST = 64
 """Alternatives that are found at most."""
@@ -42,7 +46,7 @@ class Alternative:
 
 
 def find_alternatives(
-    translator: Translator, text: str, prefix: str, best: int, config: DecodingConfig
+    translator: "Translator", text: str, prefix: str, best: int, config: DecodingConfig
 ) -> list[Alternative]:
     """The `best` alternatives behind `prefix`, the highest score first; none for a text without a visible character.
 
@@ -53,7 +57,7 @@ def find_alternatives(
 
 
 def find_beginnings(
-    translator: Translator,
+    translator: "Translator",
     text: str,
     prefix: str,
     best: int,
@@ -78,7 +82,9 @@ def find_beginnings(
     return prefix_ids, [prefix_ids, *([*prefix_ids, *(word or (END_ID,))] for word in words)]
 
 
-def rank(translator: Translator, prefix_length: int, hypotheses: Sequence[Hypothesis], best: int) -> list[Alternative]:
+def rank(
+    translator: "Translator", prefix_length: int, hypotheses: Sequence[Hypothesis], best: int
+) -> list[Alternative]:
     """The `best` of these translations, the highest score first, of those with the same next word the best one."""
     found: dict[str, Alternative] = {}
     for hypothesis in hypotheses:
@@ -90,7 +96,7 @@ def rank(translator: Translator, prefix_length: int, hypotheses: Sequence[Hypoth
 
 
 def find_words(
-    translator: Translator,
+    translator: "Translator",
     text: str,
     beginning: Sequence[int],
     best: int,
@@ -123,7 +129,7 @@ def find_words(
 
 
 def complete(
-    translator: Translator,
+    translator: "Translator",
     text: str,
     beginnings: Sequence[Sequence[int]],
     config: DecodingConfig,
@@ -140,13 +146,13 @@ def complete(
         return [found[0] for batch in batches for found in search(read, batch, config, 1, demands)]
 
 
-def first_word(translator: Translator, tokens: Sequence[int]) -> str:
+def first_word(translator: "Translator", tokens: Sequence[int]) -> str:
     """The first word that these pieces spell."""
     words = cut_words(translator._text(tokens), choose_cutter(translator.model.recipe.data.target))
     return next(words, "").removeprefix(PIECE_MARK)
 
 
-def which_begin_words(translator: Translator) -> list[bool]:
+def which_begin_words(translator: "Translator") -> list[bool]:
     """Whether each target piece begins a new word after a letter: with a space, a Han character or punctuation."""
     kind, language = translator.model.recipe.tokenizer.kind, translator.model.recipe.data.target
 

@@ -42,7 +42,8 @@ from weft.text.sentence_splitting import LINE_END
 from weft.training.signals import stop_on_signal
 from weft.translating.growing_file import GrowingFile
 from weft.translating.passages import PassageTranslator
-from weft.translating.translator import Translation, Translator
+from weft.translating.translation import Translation
+from weft.translating.translator import Translator
 
 LINES_AT_ONCE = 1024
 BYTES_AT_ONCE = 2**20

@@ -19,7 +19,8 @@ from weft.text.sentence_splitting import LINE_END, WORD, cut_to_length, joins_wi
 from weft.translating.glossary import Glossary, Terms, folded
 from weft.translating.memory import Remembered
 from weft.translating.text_attention import CharacterAttention, attention_between
-from weft.translating.translator import Translation, Translator, checked_texts
+from weft.translating.translation import Translation
+from weft.translating.translator import Translator, checked_texts
 
 Split = Literal["always", "long", "never"]
 MemoryUse = Literal["show", "force"]

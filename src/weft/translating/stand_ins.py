@@ -12,12 +12,15 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.text.language import code_of
 from weft.text.tokenizer import Tokenizer
 from weft.translating.glossary import Glossary, Term, folded, is_spellable, whole_words
-from weft.translating.translator import Translation, Translator
+from weft.translating.translation import Translation
+
+if TYPE_CHECKING:
+    from weft.translating.translator import Translator
 
 WORDS = {
     "de": ("Tom", "Maria", "John", "Boston", "Apfel", "Computer", "Musik"),
@@ -76,7 +79,7 @@ def sounds_open(word: str) -> bool:
 
 
 def put_stand_ins(
-    translator: Translator,
+    translator: "Translator",
     found: list[list[Translation]],
     numbers: Sequence[int],
     glossary: Glossary,
@@ -108,7 +111,7 @@ def put_stand_ins(
             found[number] = [replace(each, source=source, text=text) for each, text in restored]
 
 
-def nats_a_piece(translator: Translator, translation: Translation) -> float:
+def nats_a_piece(translator: "Translator", translation: Translation) -> float:
     (pieces,) = translator.model.vocabularies["target"].encode([translation.text])
     return -translation.log_prob / (len(pieces) + 1)  # </s> counts
 
@@ -125,7 +128,7 @@ def known_words(
     ]
 
 
-def readable_variants(translator: Translator, text: str, glossary: Glossary) -> list[Variant]:
+def readable_variants(translator: "Translator", text: str, glossary: Glossary) -> list[Variant]:
     read = translator.model.vocabularies["source"].normalize(text)
     variants = variants_of(read, translator.as_read(glossary), translator.stand_ins)
     are_short = translator.can_read([variant.text for variant in variants])

@@ -21,7 +21,8 @@ from weft.data.sentences import Sentences
 from weft.text.kinds import Kind, pieces_of
 from weft.text.vocabulary import BEGIN_ID, PADDING_ID
 from weft.text.word_ranges import WordRange, characters_of, word_ranges
-from weft.translating.translator import Translator, batches_by_length, computing_in, encode_sources
+from weft.translating.batches import batches_by_length, computing_in, encode_sources
+from weft.translating.translator import Translator
 
 TEXTS_AT_ONCE, TOKENS_AT_ONCE = 256, 4096
 """Texts whose attention is held at a time, and source pieces in a batch of them."""

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,29 +31,30 @@ from weft.errors import (
 from weft.folders.finding import find_model
 from weft.folders.model_folder import TranslationModel, load_model
 from weft.metrics.utilities import ChrfUtilities, bleu_utilities
-from weft.models.contract import Seq2Seq
 from weft.runtime import (
-    PRECISIONS,
     choose_device,
     choose_threads,
     derive_seed,
-    has_native_bf16,
     keep_memory_pages,
     map_in_threads,
     use_one_thread_after_fork,
-    without_autocast,
 )
 from weft.text.growing import settled_part
-from weft.text.normalization import is_blank, normalize
+from weft.text.normalization import normalize
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.translating.alternatives import Alternative, find_alternatives
+from weft.translating.batches import (
+    LONGEST_SOURCE,
+    batches_by_length,
+    computing_in,
+    encode_sources,
+    in_one_order,
+    precision_of,
+)
 from weft.translating.glossary import Glossary, Term, Terms, as_glossary, constraint_of, joins_of, space_of
 from weft.translating.memory import Remembered, TranslationMemory, as_memory
-
-if TYPE_CHECKING:
-    from weft.translating.alternatives import Alternative
-
-LONGEST_SOURCE = 4096
-"""Pieces of one source text."""
+from weft.translating.stand_ins import known_words, put_stand_ins
+from weft.translating.translation import Translation
 
 SAMPLES_TOGETHER = 16
 """Samples that share the encoding of a text. More are drawn from copies of it: a search over a few rows a sentence is
@@ -68,26 +68,9 @@ SEARCHES_AT_ONCE = 2
 GPU_FACTOR = 8
 """Times decoding.batch_tokens on a GPU, which takes about as long for eight times as many rows."""
 
-BATCHES_A_WORKER = 2
-"""At least, as far as there are enough sentences: the first ones, which are the longest, take the most time."""
-
-FEWEST_TOKENS = 1024
-"""Source pieces times hypotheses a sentence, in a batch that there would be more of otherwise."""
 
 CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "data.detokenize", "data.tag", "require")
 """What can be set of a model that is already trained: how it translates, and how it is evaluated."""
-
-
-@dataclass(frozen=True)
-class Translation:
-    """A translated sentence; `log_prob` is the sum over its pieces and </s>, `score` what the search went by: see
-    decoding/length.py, and for minimum Bayes risk, whose score is the expected utility, decoding/mbr.py. Both are 0
-    where nothing was searched for: for a text without a visible character, and where a memory has the translation."""
-
-    source: str
-    text: str
-    score: float
-    log_prob: float
 
 
 class Translator:
@@ -198,8 +181,6 @@ class Translator:
                         hypotheses = self._least_risk(hypotheses, utility, config, best)
                     found[index] = self._spell(texts[index], hypotheses)
         if glossary:
-            from weft.translating.stand_ins import put_stand_ins  # which needs this module
-
             else_asked = [bool(prefix or of_text) for prefix, of_text, _ in zip_longest(prefixes, phrases, texts)]
             by_terms = [n for n, is_met in enumerate(demands.constrained) if is_met and not else_asked[n]]
             put_stand_ins(self, found, by_terms, glossary, best, after_step=after_step, **decoding)
@@ -234,11 +215,9 @@ class Translator:
             return (translation.text for translation in found)
         return self._parts(read, config, demands) if read[0].lengths[0] > 1 else (part for part in ())
 
-    def alternatives(self, text: str, prefix: str, best: int = 5, **decoding: Any) -> "list[Alternative]":
+    def alternatives(self, text: str, prefix: str, best: int = 5, **decoding: Any) -> list[Alternative]:
         """What else could come behind `prefix` in a translation of this text: up to `best` different next words, each
         with the whole translation that goes on from it, the highest score first (alternatives.py)."""
-        from weft.translating.alternatives import find_alternatives  # which needs this module
-
         return find_alternatives(self, text, prefix, best, changed_decoding(self.decoding, decoding))
 
     def check_glossary(self, glossary: Glossary, **decoding: Any) -> None:
@@ -347,8 +326,6 @@ class Translator:
     @cached_property
     def stand_ins(self) -> list[tuple[str, str]]:
         """Words in both languages that may stand for the terms of a glossary (stand_ins.py)."""
-        from weft.translating.stand_ins import known_words  # which needs this module
-
         data = self.model.recipe.data
         return known_words(
             (data.source, data.target), self.model.vocabularies["source"], self.model.vocabularies["target"]
@@ -479,22 +456,6 @@ def load_best(name: str | Path, overrides: Sequence[str]) -> tuple[TranslationMo
     return model, folder
 
 
-def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
-    """Ids of each text, behind the model's data.tag if it has one; none for a text without a visible character.
-
-    Raises UsageError where a text is too long.
-    """
-    encoded = model.vocabularies["source"].encode(texts)
-    refuse_too_long(encoded)
-    tag = tag_ids(model.vocabularies["source"], model.recipe.data.tag)
-    return Sentences(
-        [
-            [*tag, *ids, END_ID] if ids and not is_blank(text) else [END_ID]
-            for text, ids in zip(texts, encoded, strict=True)
-        ]
-    )
-
-
 def utility_of(config: DecodingConfig, language: str) -> Utility:
     """What minimum Bayes risk compares texts of this language by."""
     return ChrfUtilities if config.mbr_utility == "chrf" else bleu_utilities(language)
@@ -526,42 +487,6 @@ def refuse_strangers(members: Sequence[TranslationModel]) -> None:
             problems.append(Problem(f"model {number}", what))
     if problems:
         raise ProblemsError("the ensemble", problems)
-
-
-def refuse_too_long(encoded: Sequence[Sequence[int]]) -> None:
-    """Attention takes memory in the square of the length: better an answer in words than a process that is killed."""
-    for number, ids in enumerate(encoded, start=1):
-        if len(ids) > LONGEST_SOURCE:
-            raise UsageError(
-                f"text {number} has {len(ids):,} pieces, more than the {LONGEST_SOURCE:,} that are translated at once; "
-                "split it into sentences, one a line, as PassageTranslator does in Python"
-            )
-
-
-def batches_by_length(
-    sources: Sentences, most: int, rows: int, workers: int = 1, *, apart: Sequence[bool] = ()
-) -> Iterator[np.ndarray]:
-    """Indices of the texts that are not empty, longest first, at most so many source pieces times rows, and less where
-    there are only few for each of the workers.
-
-    Texts that are `apart` are in no batch with others.
-    """
-    order = [int(i) for i in np.argsort(-sources.lengths, kind="stable") if sources.lengths[i] > 1]
-    if workers > 1:
-        even = rows * int(sources.lengths[order].sum()) // (workers * BATCHES_A_WORKER)
-        most = min(most, max(even, FEWEST_TOKENS))
-    if any(apart):
-        yield from batches_by_length_of([index for index in order if apart[index]], sources, most, rows)
-        order = [index for index in order if not apart[index]]
-    yield from batches_by_length_of(order, sources, most, rows)
-
-
-def batches_by_length_of(order: list[int], sources: Sentences, most: int, rows: int) -> Iterator[np.ndarray]:
-    while order:
-        longest = int(sources.lengths[order[0]])
-        count = max(1, most // (longest * rows))
-        yield np.array(order[:count])
-        order = order[count:]
 
 
 def checked_texts(texts: Any) -> list[str]:
@@ -604,36 +529,3 @@ def changed_decoding(config: DecodingConfig, changes: dict[str, Any]) -> Decodin
             for what in whats
         ]
         raise UsageError(f"decoding settings: {'; '.join(problems)}") from None
-
-
-def precision_of(config: DecodingConfig, device: torch.device) -> torch.dtype:
-    """What the settings say, for a pass on this device."""
-    if config.precision == "auto":
-        return torch.bfloat16 if has_native_bf16(device) else torch.float32
-    return PRECISIONS[config.precision]
-
-
-@contextmanager
-def computing_in(model: Seq2Seq, dtype: torch.dtype) -> Iterator[None]:
-    """Activations in this precision inside the block, and nothing is dropped of them, also while the model is trained.
-
-    Other threads that compute with the model, through any translator, wait.
-    """
-    with model.computing, without_autocast():
-        if model.training:
-            model.repack()  # its weights are changing
-        before, model.compute_dtype = model.compute_dtype, dtype
-        training = [module for module in model.modules() if module.training] if model.training else []
-        for module in training:
-            module.training = False
-        try:
-            yield
-        finally:
-            model.compute_dtype = before
-            for module in training:
-                module.training = True
-
-
-def in_one_order(members: Sequence[TranslationModel]) -> list[TranslationModel]:
-    """Sort models by identity: threads that lock several of them in one order cannot deadlock."""
-    return sorted(members, key=lambda member: id(member.network))
