@@ -1,4 +1,7 @@
-"""`Translator`: strings in, translations out. How a text is read, searched for and spelled again."""
+"""`Translator`: strings in, translations out.
+
+`translate_n_best` is the whole way of a text: tokenize, search (decoding/search.py), decode.
+"""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
