@@ -14,8 +14,9 @@ from weft.folders.model_folder import Learned, TranslationModel, load_model
 from weft.text.kinds import pieces_of
 from weft.text.vocabulary import BEGIN_ID
 from weft.translating.alternatives import complete, find_beginnings, which_begin_words
+from weft.translating.arguments import changed_decoding
 from weft.translating.batches import encode_sources
-from weft.translating.translator import Translator, changed_decoding, load_translator
+from weft.translating.translator import Translator, load_translator
 
 TEXT = "我有一个苹果。"
 

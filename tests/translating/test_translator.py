@@ -24,9 +24,10 @@ from weft.errors import UsageError
 from weft.folders.kinds import build_seq2seq
 from weft.folders.model_folder import Learned, TranslationModel, load_model
 from weft.text.kinds import train_tokenizer
+from weft.translating.arguments import checked_phrases, checked_prefixes, checked_texts
 from weft.translating.glossary import Glossary
 from weft.translating.translation import Translation
-from weft.translating.translator import Translator, checked_phrases, checked_prefixes, checked_texts, load_translator
+from weft.translating.translator import Translator, load_translator
 
 WORDS = ["我", "有", "一个", "两", "苹果", "杯子", "朋友", "书包", "问题", "梨", "。", " ", "，", "abc", "ü", "龘"]
 GREEDY: dict[str, Any] = {"method": "greedy"}

@@ -24,8 +24,9 @@ from weft.metrics.requirements import RequirementResult, check_requirements
 from weft.metrics.score import Scores
 from weft.metrics.significance import count_sentences, too_few, with_intervals
 from weft.metrics.translation import score_translations, sentence_scores
+from weft.translating.arguments import changed_decoding
 from weft.translating.translation import Translation
-from weft.translating.translator import Translator, changed_decoding
+from weft.translating.translator import Translator
 
 SIZES = ("beam", "mbr")
 """The methods that take a number behind their name."""

@@ -32,9 +32,10 @@ from weft.models.contract import Seq2Seq
 from weft.text.kinds import pieces_of
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.text.word_ranges import WordRange, word_ranges
+from weft.translating.arguments import changed_decoding
 from weft.translating.batches import computing_in, encode_sources
 from weft.translating.exported import ExportedTranslator
-from weft.translating.translator import Translator, changed_decoding
+from weft.translating.translator import Translator
 
 LONGEST_EXPLAINED = 200
 """Pieces of a text, on either side. Occlusion takes time in the square of it, and no page of more can be read."""

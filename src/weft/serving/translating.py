@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 from weft.decoding.search import DecodingConfig
 from weft.serving.batching import Abandoned, Job
 from weft.serving.models import ServedModel
+from weft.translating.arguments import changed_decoding
 from weft.translating.exported import ExportedTranslator
 from weft.translating.glossary import Glossary
 from weft.translating.passages import Sentence, sentences_of, within
 from weft.translating.translation import Translation
-from weft.translating.translator import Translator, changed_decoding
+from weft.translating.translator import Translator
 
 Value = TypeVar("Value")
 

@@ -7,10 +7,10 @@ write.
     doctor.json           what the corpus looked like when the run began
     metrics.jsonl samples.jsonl skipped.jsonl
 
-A checkpoint holds all that the future of a run depends on. Its model folder has the weights that were validated.
-training.safetensors has the optimizer's state, and the weights training continues with if those are others. training.json
-has the recipe as it was given, the sha256 of the data and of the batches, and the `Progress` (progress.py): step, place
-in the data, learning rate scale, early stopping.
+A checkpoint holds everything that the rest of a run depends on. Its model folder has the weights that were validated.
+training.safetensors has the optimizer's state, and the weights that training continues with if those are others.
+training.json has the recipe as it was given, the sha256 of the data and of the batches, and the `Progress` of
+progress.py: step, place in the data, scale of the learning rate, early stopping.
 
 A checkpoint is staged under a temporary name, synced to disk, and renamed into place. A folder named `step-N` is
 therefore always whole, and anything else in checkpoints/ was left by a killed process.

@@ -16,11 +16,12 @@ from weft.errors import UsageError
 from weft.text.mark_placement import put_back
 from weft.text.markup import Mark, Part, take_apart
 from weft.text.sentence_splitting import LINE_END, WORD, cut_to_length, joins_without_space, split_sentences
+from weft.translating.arguments import checked_texts
 from weft.translating.glossary import Glossary, Terms, folded
 from weft.translating.memory import Remembered
 from weft.translating.text_attention import CharacterAttention, attention_between
 from weft.translating.translation import Translation
-from weft.translating.translator import Translator, checked_texts
+from weft.translating.translator import Translator
 
 Split = Literal["always", "long", "never"]
 MemoryUse = Literal["show", "force"]

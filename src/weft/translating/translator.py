@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import ValidationError
 
-from weft.config import diagnose, override
+from weft.config import override
 from weft.data.encoding import tag_ids
 from weft.data.sentences import Sentences
 from weft.decoding.demands import Constraint, Demands, Joins, Phrase
@@ -27,7 +26,6 @@ from weft.errors import (
     Problem,
     ProblemsError,
     UsageError,
-    check_strings,
     is_count,
     listed,
 )
@@ -46,6 +44,7 @@ from weft.text.growing import settled_part
 from weft.text.normalization import normalize
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.translating.alternatives import Alternative, find_alternatives
+from weft.translating.arguments import changed_decoding, checked_phrases, checked_prefixes, checked_texts
 from weft.translating.batches import (
     LONGEST_SOURCE,
     batches_by_length,
@@ -490,45 +489,3 @@ def refuse_strangers(members: Sequence[TranslationModel]) -> None:
             problems.append(Problem(f"model {number}", what))
     if problems:
         raise ProblemsError("the ensemble", problems)
-
-
-def checked_texts(texts: Any) -> list[str]:
-    """Convert texts to a list. Raises UsageError for a single string, and for entries that are not strings."""
-    texts = listed(texts, "translate")
-    check_strings(texts, "text")
-    return texts
-
-
-def checked_prefixes(prefixes: Any, texts: Sequence[str]) -> list[str]:
-    """One a text, or none; raises UsageError for anything else."""
-    if isinstance(prefixes, str):
-        raise UsageError("prefixes are a list, one a text, and not a string")
-    prefixes = [] if prefixes is None else listed(prefixes, "prefixes=", "string")
-    check_strings(prefixes, "prefix")
-    if prefixes and len(prefixes) != len(texts):
-        raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one a text, or none")
-    return prefixes
-
-
-def checked_phrases(phrases: Any, texts: Sequence[str]) -> list[list[str]]:
-    """A list a text, or none; raises UsageError for anything else."""
-    phrases = [] if phrases is None else listed(phrases, "phrases=", "list")
-    if phrases and (len(phrases) != len(texts) or any(isinstance(of_text, str) for of_text in phrases)):
-        raise UsageError(f"phrases of {len(phrases):,} texts for {len(texts):,}; give a list a text, or nothing")
-    phrases = [listed(of_text, "each of phrases=", "string") for of_text in phrases]
-    for of_text in phrases:
-        check_strings(of_text, "phrase")
-    return phrases
-
-
-def changed_decoding(config: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
-    """The settings with some of them changed, checked again."""
-    try:
-        return DecodingConfig(**{**dict(config), **changes})
-    except ValidationError:
-        problems = [  # what is wrong with several settings together has no place, and names them itself
-            ": ".join([*map(str, path), what])
-            for path, whats in diagnose(DecodingConfig, {**dict(config), **changes}).items()
-            for what in whats
-        ]
-        raise UsageError(f"decoding settings: {'; '.join(problems)}") from None

@@ -1,0 +1,52 @@
+"""Check what a caller passes to a Translator, and say in words what is wrong with it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from weft.config import diagnose
+from weft.decoding.search import DecodingConfig
+from weft.errors import UsageError, check_strings, listed
+
+
+def checked_texts(texts: Any) -> list[str]:
+    """Convert texts to a list. Raises UsageError for a single string, and for entries that are not strings."""
+    texts = listed(texts, "translate")
+    check_strings(texts, "text")
+    return texts
+
+
+def checked_prefixes(prefixes: Any, texts: Sequence[str]) -> list[str]:
+    """One a text, or none; raises UsageError for anything else."""
+    if isinstance(prefixes, str):
+        raise UsageError("prefixes are a list, one a text, and not a string")
+    prefixes = [] if prefixes is None else listed(prefixes, "prefixes=", "string")
+    check_strings(prefixes, "prefix")
+    if prefixes and len(prefixes) != len(texts):
+        raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one a text, or none")
+    return prefixes
+
+
+def checked_phrases(phrases: Any, texts: Sequence[str]) -> list[list[str]]:
+    """A list a text, or none; raises UsageError for anything else."""
+    phrases = [] if phrases is None else listed(phrases, "phrases=", "list")
+    if phrases and (len(phrases) != len(texts) or any(isinstance(of_text, str) for of_text in phrases)):
+        raise UsageError(f"phrases of {len(phrases):,} texts for {len(texts):,}; give a list a text, or nothing")
+    phrases = [listed(of_text, "each of phrases=", "string") for of_text in phrases]
+    for of_text in phrases:
+        check_strings(of_text, "phrase")
+    return phrases
+
+
+def changed_decoding(config: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
+    """The settings with some of them changed, checked again."""
+    try:
+        return DecodingConfig(**{**dict(config), **changes})
+    except ValidationError:
+        problems = [  # what is wrong with several settings together has no place, and names them itself
+            ": ".join([*map(str, path), what])
+            for path, whats in diagnose(DecodingConfig, {**dict(config), **changes}).items()
+            for what in whats
+        ]
+        raise UsageError(f"decoding settings: {'; '.join(problems)}") from None
