@@ -3,17 +3,22 @@
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from tests.watching import Watcher, losses
 
 from weft import load
+from weft.data.store import Store
 from weft.errors import RecipeError, Stopped, UsageError
+from weft.folders.model_folder import Learned
 from weft.runs.plan import plan
 from weft.runs.train import train
-from weft.tasks.language_modelling import LanguageModel
+from weft.tasks import TASKS
+from weft.tasks.language_modelling import LANGUAGE_MODEL, LanguageModel
 
 Weft = Callable[..., tuple[int, str, str]]
 
@@ -142,3 +147,20 @@ def test_what_a_kind_cannot_do_is_refused_by_name(weft: Weft, home: Path, tmp_pa
         assert code == 2 and "language-model" in error, verb
     with pytest.raises(UsageError, match="an ensemble is of models that translate"):
         load(home / "characters", others=[home / "characters"])
+
+
+def test_what_is_learned_at_once_is_validated_scored_and_finished_without_a_step(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def all_alike(learned: Learned[Any], store: Store) -> None:
+        torch.nn.init.zeros_(learned.network.output.weight)
+
+    monkeypatch.setitem(TASKS, "language-model", replace(LANGUAGE_MODEL, fit=all_alike))
+    run, watcher = tmp_path / "run", Watcher()
+    train(home / "characters.toml", run=run, listener=watcher)
+    assert losses(run) == []
+    (scores,) = json.loads((run / "scores.json").read_text(encoding="utf-8"))
+    alike = load(run).learned.vocabularies["text"].vocab_size
+    assert scores["scores"]["perplexity"]["value"] == pytest.approx(alike)
+    train(home / "characters.toml", run=run, listener=watcher)
+    assert "is finished" in watcher.messages[-1]

@@ -178,6 +178,10 @@ def begin(
     trainer.identity["chosen_epochs"] = kind.usual_epochs(resolved, prepared.account.clean)
     parents = run.ranks.from_first(kind.parents, model.recipe, corpora.train, corpora.root)
     trainer.identity["parents"] = [asdict(each) for each in parents]
+    if kind.fit is not None:  # learned at once: no step is left for the Trainer, and its weights are the best
+        kind.fit(model, prepared.store)
+        trainer.progress.step = trainer.horizon.total_steps
+        trainer.validate(is_due=True)
     trainer.checkpoint()
     return trainer
 

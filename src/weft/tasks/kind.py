@@ -114,7 +114,7 @@ class TaskKind(Generic[R]):
     open: Callable[[str | Path, Sequence[str], Sequence[str | Path]], Any]
     """What `weft.load` gives for a model, overrides, and the other members of an ensemble."""
     fit: Callable[[Learned[R], Store], None] | None = None
-    """Learns everything at once, such as counts, in place of steps of the Trainer. No task has it yet."""
+    """Learns everything at once, such as counts of n-grams, in place of the steps of the Trainer."""
     for_trial: Callable[[Learned[R], Buckets[Any]], Learned[R]] = lambda learned, batches: learned
     """The model whose validation takes as long untrained as it will once it is trained."""
     parents: Callable[[R, Mapping[str, str], Path], Sequence[Any]] = no_parents
