@@ -30,6 +30,8 @@ def train(
     began = time.monotonic()  # before the imports, which take seconds of a budget
     from weft.analysis.report import write_report
     from weft.cli.displays import choose_display
+    from weft.folders.finding import task_of
+    from weft.folders.kinds import KINDS
     from weft.runs.budget import Budget, describe_outcome
     from weft.runs.train import Silent
     from weft.runs.train import train as train_by_recipe
@@ -43,6 +45,6 @@ def train(
     trained = time.monotonic()
     write_report(folder)
     typer.echo(f"report: {folder / 'report.html'}", err=True)
-    typer.echo(f"try it: weft translate --model {folder} TEXT", err=True)
+    typer.echo(f"try it: {KINDS[task_of(folder)].usage.format(folder=folder)}", err=True)
     if given is not None:
         typer.echo(describe_outcome(folder, since=time.monotonic() - trained), err=True)

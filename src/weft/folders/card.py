@@ -47,7 +47,7 @@ def model_card(
         "---",
         f"language: [{', '.join(languages)}]",
         "library_name: weft",
-        f"pipeline_tag: {kind.usage[0]}",
+        f"pipeline_tag: {kind.hub_task}",
         "license: unknown",
         "---",
         "",
@@ -58,7 +58,7 @@ def model_card(
         f"{counted(pairs, kind.rows)} with seed {recipe.seed}. Every setting and where it came from stands in "
         "`config.toml`.",
         "",
-        f"    {kind.usage[1]}",
+        "    " + kind.usage.format(folder="THIS_FOLDER"),
         "",
         "## Data",
         "",

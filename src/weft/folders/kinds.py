@@ -47,8 +47,10 @@ class ModelKind(Generic[R]):
     languages: Callable[[R], tuple[str, ...]]
     rows: str
     """What a row of the training data is, such as a pair."""
-    usage: tuple[str, str]
-    """For the model card: the name of the task on model hubs, and a command that uses the model."""
+    hub_task: str
+    """What model hubs call the task, for the model card."""
+    usage: str
+    """A command that uses the model, with {folder} to fill in."""
 
 
 def translation_vocabularies(recipe: TranslationRecipe) -> dict[str, Vocabulary]:
@@ -117,7 +119,8 @@ KINDS: dict[str, ModelKind[Any]] = {
         lambda recipe, sizes: build_seq2seq(recipe, sizes["source"], sizes["target"]),
         languages=lambda recipe: (recipe.data.source, recipe.data.target),
         rows="pair",
-        usage=("translation", "weft translate --model THIS_FOLDER 'a sentence'"),
+        hub_task="translation",
+        usage="weft translate --model {folder} 'a sentence'",
     ),
     "language-model": ModelKind(
         LanguageModelRecipe,
@@ -125,7 +128,8 @@ KINDS: dict[str, ModelKind[Any]] = {
         lambda recipe, sizes: LANGUAGE_MODELS[recipe.model.kind](recipe.model, vocab_size=sizes["text"]),
         languages=lambda recipe: (recipe.data.language,),
         rows="text",
-        usage=("text-generation", "weft evaluate --model THIS_FOLDER --data FILE"),
+        hub_task="text-generation",
+        usage="""python -c 'import weft; print(weft.load("{folder}").log_probs(["a text"]))'""",
     ),
 }
 """The tasks that models are trained for."""

@@ -191,7 +191,6 @@ class LanguageModelTask:
 
     metrics = METRICS["language-model"]
     counts = "target_tokens"
-    can_be_recorded = False  # a recurrent network's passes depend on the lengths of a batch
 
     def __init__(self, learned: Learned[LanguageModelRecipe], valid: Lines, *, ranks: Ranks = ALONE) -> None:
         self.ranks, self.valid, self.training = ranks, valid, learned.recipe.training
