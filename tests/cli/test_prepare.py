@@ -15,8 +15,10 @@ import pytest
 from weft.data import starter
 
 
-def test_processes_of_this_machine_and_a_cluster_are_not_both(weft: Callable[..., tuple[int, str, str]]) -> None:
-    code, out, error = weft("prepare", "none.toml", "--cluster", "--processes", "2")
+def test_processes_of_this_machine_and_a_cluster_are_not_both(
+    weft: Callable[..., tuple[int, str, str]], tiny_run: Path
+) -> None:
+    code, out, error = weft("prepare", str(tiny_run / "tiny.toml"), "--cluster", "--processes", "2")
     assert (code, out) == (2, "") and "--cluster cannot be combined with --processes" in error
 
 
