@@ -43,7 +43,7 @@ def measure(translator: Translator, data: Path) -> Iterator[Line]:
     for way in WAYS["en"]:
         passages = PassageTranslator(translator, keeps_markup=True)
         began = time.perf_counter()
-        with patch.object(translator, "tells_attention", way == "attention"):
+        with patch.object(translator, "has_attention", way == "attention"):
             texts = [translation.text for translation in passages.translate(marked)]
         seconds = time.perf_counter() - began
         inside = ["".join(INSIDE.findall(text)).strip().lower() for text in texts]

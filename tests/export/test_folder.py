@@ -25,7 +25,7 @@ from weft.models.transformer import Transformer, TransformerConfig
 from weft.text.kinds import Kind, train_tokenizer
 from weft.translating import exported
 from weft.translating import translator as translation
-from weft.translating.exported import decoding_refusals, has_ended, load_exported, load_for
+from weft.translating.exported import has_ended, load_exported, load_for, unsupported_settings
 from weft.translating.translation import Translation
 from weft.translating.translator import load_translator
 
@@ -135,7 +135,7 @@ def test_a_file_that_is_damaged_missing_or_a_link_is_refused(
         load_for(folder)
     assert {problem.where for problem in error.value.problems} == {largest, "tokenizer.source.model"}
     (folder / "tokenizer.source.model").symlink_to(exports(engine) / "tokenizer.source.model")
-    with pytest.raises(ModelError, match=r"tokenizer\.source\.model +is a link or no plain file"):
+    with pytest.raises(ModelError, match=r"tokenizer\.source\.model +is a link or not a regular file"):
         load_for(folder)
 
 
@@ -169,7 +169,7 @@ def test_what_says_what_a_folder_is_must_be_a_plain_file(
         (folder / EXPORT).symlink_to("/dev/zero")
     else:
         os.mkfifo(folder / EXPORT)
-    with pytest.raises(ModelError, match="is a link or no plain file"):
+    with pytest.raises(ModelError, match="is a link or not a regular file"):
         engine_of(folder)
 
 
@@ -229,8 +229,8 @@ def test_a_setting_that_an_engine_cannot_follow_is_refused_when_translating(
 
 def test_every_decoding_key_is_followed_or_refused_by_ctranslate2() -> None:
     assert DecodingConfig.model_fields.keys() >= exported.CTRANSLATE2_FOLLOWS
-    assert list(decoding_refusals("ctranslate2", DecodingConfig(method="greedy"))) == []
-    assert list(decoding_refusals("ctranslate2", DecodingConfig(stopping="exact", length_penalty="none"))) == []
+    assert list(unsupported_settings("ctranslate2", DecodingConfig(method="greedy"))) == []
+    assert list(unsupported_settings("ctranslate2", DecodingConfig(stopping="exact", length_penalty="none"))) == []
 
 
 @pytest.mark.parametrize("engine", ENGINE_FILES)
@@ -284,7 +284,7 @@ def test_an_export_that_says_something_else_is_not_written_unless_that_is_accept
 
 def test_the_comparison_is_greedy_and_beam_search_that_every_engine_can_do() -> None:
     for engine in ENGINE_FILES:
-        assert [problem for method in METHODS.values() for problem in decoding_refusals(engine, method)] == []
+        assert [problem for method in METHODS.values() for problem in unsupported_settings(engine, method)] == []
 
 
 def test_int8_is_smaller_and_its_card_says_how_near(

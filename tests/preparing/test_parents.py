@@ -9,7 +9,7 @@ import pytest
 import weft
 from weft.errors import RecipeError
 from weft.files import sha256
-from weft.folders.card import BEFORE, licence_of, recorded_files
+from weft.folders.card import BEFORE, license_of, recorded_files
 from weft.preparing.parents import parent_of
 from weft.runs.augment import self_train
 
@@ -134,4 +134,4 @@ def test_a_card_names_the_models_that_made_pairs_as_long_as_these_are_what_was_m
     ],
 )
 def test_the_licence_of_a_card_stands_in_its_header(card: str, expected: str | None) -> None:
-    assert licence_of(card) == expected
+    assert license_of(card) == expected

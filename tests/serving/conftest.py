@@ -37,7 +37,7 @@ class Echo(Translator):
     """
 
     pause = 0.0
-    tells_attention = False
+    has_attention = False
 
     def __init__(self, translator: Translator) -> None:
         super().__init__(translator.model)

@@ -396,5 +396,5 @@ def test_over_a_cluster_the_output_is_the_same(model: Path, place: Path, expecte
 
 def test_a_block_is_answered_elsewhere_as_here(passages: PassageTranslator) -> None:
     block = bulk.Block(LINES, Place())
-    work = bulk.ElsewhereWork.of(passages, Form(as_json=True))
+    work = bulk.ClusterWork.of(passages, Form(as_json=True))
     assert work(block) == bulk.answer(passages, block, Form(as_json=True))

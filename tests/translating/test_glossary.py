@@ -197,7 +197,7 @@ def test_a_glossary_may_be_a_dict_a_file_or_one_that_was_read(tmp_path: Path) ->
         ({"cat": ["猫", ""]}, "a term has an empty side: 'cat': ['猫', '']"),
     ],
 )
-def test_what_is_no_glossary_for_a_model_is_refused(given: Any, message: str) -> None:
+def test_what_is_not_a_glossary_for_a_model_is_refused(given: Any, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         as_glossary(given, ("en", "zh"))
 

@@ -177,7 +177,7 @@ def test_a_memory_may_be_a_dict_a_file_or_one_that_was_read(tmp_path: Path, memo
         ({" ": "猫"}, "a sentence has an empty side: ' ': '猫'"),
     ],
 )
-def test_what_is_no_memory_for_a_model_is_refused(pairs: Remembered, message: str) -> None:
+def test_what_is_not_a_memory_for_a_model_is_refused(pairs: Remembered, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         as_memory(pairs, ("en", "zh"), normalize)
 

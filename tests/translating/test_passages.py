@@ -21,7 +21,7 @@ from weft.translating.translator import Translator, load_translator
 class Echo(Translator):
     """Answers every text with itself in capitals, and remembers what it was asked."""
 
-    tells_attention = False
+    has_attention = False
 
     def translate(self, texts: Sequence[str], **decoding: Any) -> list[Translation]:
         self.asked = list(texts)
@@ -58,7 +58,7 @@ def test_one_sentence_goes_to_the_model_as_it_is(echo: Echo) -> None:
     assert found == echo.translate(texts)
 
 
-def test_one_string_is_no_list_of_passages(echo: Echo) -> None:
+def test_one_string_is_not_a_list_of_passages(echo: Echo) -> None:
     passages = PassageTranslator(echo)
     for translate in (passages.translate, lambda texts: passages.translate_n_best(texts, 2)):
         with pytest.raises(UsageError, match="found one string"):
@@ -105,7 +105,7 @@ def test_sentences_of_chinese_are_joined_without_a_space_unless_two_words_would_
         "HE LEFT.SHE CAME!",
         "IT IS V2.\nIT IS 3 YEARS OLD",
     ]
-    assert chinese.glue("a", "b") == " " and chinese.glue("。", "b") == ""
+    assert chinese.separator("a", "b") == " " and chinese.separator("。", "b") == ""
 
 
 def test_paragraphs_are_kept_and_other_white_space_is_one_space(echo: Echo) -> None:

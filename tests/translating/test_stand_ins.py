@@ -9,7 +9,7 @@ import weft
 from weft.text.kinds import train_tokenizer
 from weft.text.language import is_written_without_spaces
 from weft.translating.glossary import Glossary
-from weft.translating.stand_ins import WORDS, known_words, variants_of
+from weft.translating.stand_ins import WORDS, usable_stand_ins, variants_of
 from weft.translating.translator import Translator
 
 PAIRS = [("汤姆", "Tom"), ("苹果", "apple")]
@@ -35,7 +35,7 @@ def test_each_term_of_a_text_has_a_word_of_its_own_that_the_text_has_not(text: s
     assert [variant.text for variant in variants_of(text, NAMES, PAIRS)] == variants
 
 
-def test_what_is_no_term_stays_as_it_is_written() -> None:
+def test_what_is_not_a_term_stays_as_it_is_written() -> None:
     glossary = Glossary([("li ming", "李明"), ("drone", "无人机")], ("en", "zh"))
     pairs = [("Tom", "汤姆"), ("apple", "苹果")]
     (first, _) = variants_of("Does LI MING's dad fly DRONEs, or a Drone?", glossary, pairs)
@@ -101,9 +101,9 @@ def test_the_words_of_all_languages_are_the_same_number_and_each_a_word_of_its_o
 def test_only_words_that_both_vocabularies_can_spell_are_stand_ins() -> None:
     chinese, _ = train_tokenizer(["汤姆吃苹果。"], kind="characters", vocab_size=30, language="zh")
     english, _ = train_tokenizer(["Tom and Mary eat."], kind="words", vocab_size=30, language="en")
-    assert known_words(("zh", "en"), chinese, english) == [("汤姆", "Tom"), ("玛丽", "Mary")]
-    assert known_words(("zho", "en-US"), chinese, english) == [("汤姆", "Tom"), ("玛丽", "Mary")]
-    assert known_words(("zh", "eo"), chinese, english) == []
+    assert usable_stand_ins(("zh", "en"), chinese, english) == [("汤姆", "Tom"), ("玛丽", "Mary")]
+    assert usable_stand_ins(("zho", "en-US"), chinese, english) == [("汤姆", "Tom"), ("玛丽", "Mary")]
+    assert usable_stand_ins(("zh", "eo"), chinese, english) == []
 
 
 def test_a_name_that_the_model_does_not_know_leaves_the_rest_of_its_sentence_good(zh_en: Translator) -> None:

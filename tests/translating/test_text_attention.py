@@ -66,7 +66,7 @@ def test_a_model_that_was_exported_and_a_text_too_long_tell_none(
 ) -> None:
     monkeypatch.setattr(zh_en, "longest_sentence", lambda: 6)
     assert [found is None for found in attention_between(zh_en, [("好。", "Good."), ("我" * 9, "I")])] == [False, True]
-    monkeypatch.setattr(zh_en, "tells_attention", False, raising=False)
+    monkeypatch.setattr(zh_en, "has_attention", False, raising=False)
     assert list(attention_between(zh_en, [("好。", "Good.")])) == [None]
     assert list(attention_between(zh_en, [])) == []
 

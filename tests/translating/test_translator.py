@@ -334,12 +334,12 @@ def test_prefixes_and_phrases_are_lists_of_any_kind_or_none(as_given) -> None:
 
 
 @pytest.mark.parametrize("texts", [None, 5, {"a": "b"}])
-def test_what_is_no_list_is_no_list_of_texts(texts) -> None:
+def test_what_is_not_a_list_is_not_a_list_of_texts(texts) -> None:
     with pytest.raises(UsageError, match=f"takes a list of texts, found {type(texts).__name__}"):
         checked_texts(texts)
 
 
-def test_one_string_is_no_list_of_prefixes(random_model: TranslationModel) -> None:
+def test_one_string_is_not_a_list_of_prefixes(random_model: TranslationModel) -> None:
     with pytest.raises(UsageError, match="prefixes are a list, one a text, and not a string"):
         Translator(random_model).translate(["我爱你。", "你好。"], prefixes="Th")
 

@@ -80,13 +80,13 @@ def evaluate(
     from weft.evaluating.evaluation import parse_methods
     from weft.metrics.comet import refuse_unusable
     from weft.metrics.translation import bleu_metric
-    from weft.translating.exported import load_for, refuse_methods
+    from weft.translating.exported import check_methods, load_for
 
     refuse_unusable(comet)
     translator = load_for(first, overrides or (), engine, others=others)
     bleu_metric(translator.model.recipe.data.target, None)  # raises before hours of translation
     named = None if methods is None else parse_methods(methods, translator.model.resolved)
-    refuse_methods(translator, named or {})
+    check_methods(translator, named or {})
     recipes = zip([first, *others], (member.recipe.data for member in translator.members), strict=True)
     pairs = read_corpora([str(data)], common_reading(list(recipes), str(data)), Path())
     if named is None:

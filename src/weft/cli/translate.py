@@ -276,7 +276,7 @@ def answers(
     streams: bool,
 ) -> Iterator[str]:
     """The output, some lines at a time, or some words where it `streams`; remarks go to stderr."""
-    from weft.translating.files import about_cuts, answer
+    from weft.translating.files import answer, cut_warning
 
     has_said = False
     for block in incoming(texts, path):
@@ -287,7 +287,7 @@ def answers(
         else:
             yield answer(passages, block, form).written
         if passages.cut_texts and not has_said:
-            echo(about_cuts(passages), err=True)
+            echo(cut_warning(passages), err=True)
             has_said = True
 
 

@@ -25,7 +25,7 @@ from weft.errors import UsageError
 from weft.evaluating.evaluation import describe_data, on_one_line
 from weft.models.contract import Seq2Seq
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
-from weft.translating.batches import computing_in, encode_sources, in_one_order, refuse_too_long
+from weft.translating.batches import check_lengths, computing_in, encode_sources, in_lock_order
 from weft.translating.translator import Translator
 
 TOKENS_AT_ONCE = 2048
@@ -146,13 +146,13 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
         return []
     tokenizer = translator.model.vocabularies["target"]
     encoded = tokenizer.encode(targets)
-    refuse_too_long(encoded)
+    check_lengths(encoded)
     refuse_without_positions(translator, encoded)
     written = Sentences([[BEGIN_ID, *ids, END_ID] for ids in encoded])
     log_probs: list[tuple[float, ...]] = [()] * len(sources)
     read = [encode_sources(member, sources) for member in translator.members]
     with ExitStack() as stack, torch.inference_mode():
-        for member in in_one_order(translator.members):
+        for member in in_lock_order(translator.members):
             stack.enter_context(computing_in(member.network, torch.float32))
         for indices in batches(written, read):
             target = torch.from_numpy(written.padded(indices, PADDING_ID)).to(translator.device)

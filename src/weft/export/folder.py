@@ -23,7 +23,7 @@ from weft.text.chinese import is_chinese
 from weft.text.kinds import pieces_of
 from weft.text.language import code_of
 from weft.training.run_folder import commit_folder
-from weft.translating.exported import decoding_refusals, load_exported
+from weft.translating.exported import load_exported, unsupported_settings
 from weft.translating.translator import Translator, load_translator
 from weft.version import __version__
 
@@ -100,7 +100,7 @@ def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> I
         yield from ctranslate2.refusals(model.network.config)
     else:
         yield from onnx.refusals(model.network, precision, longest(model))
-    yield from decoding_refusals(engine, model.recipe.decoding)
+    yield from unsupported_settings(engine, model.recipe.decoding)
 
 
 def longest(model: TranslationModel) -> int:

@@ -1,7 +1,7 @@
-"""A model as one file: a .zip of exactly the files of a model folder.
+"""A model as one file: a .zip of the files of a model folder.
 
-Nothing that an archive says about itself is trusted: names and sizes are checked before anything is written. The files
-are unpacked into a staged folder, which is checked as a model and then renamed into place.
+Archives are not trusted: names and sizes are checked before a file is written. The files are unpacked into a temporary
+folder, which is checked as a model and then renamed into place.
 """
 
 import shutil
@@ -21,23 +21,23 @@ from weft.folders.model_folder import check_model
 from weft.training.run_folder import commit_folder
 
 LARGEST_MODEL = 8 << 30
-"""Bytes of all files together."""
+"""Most bytes of all files together."""
 MOST_GROWTH = 100
 """The largest ratio of a file's size to its packed size. Text shrinks to a tenth, weights hardly at all."""
 LARGEST_DIRECTORY = 1 << 20
-"""Bytes of the table of contents, which is read as a whole; 200 files take 40 KiB."""
+"""Most bytes of the table of contents, which is read at once; 200 files take 40 KiB."""
 ENDLESS_CARD = f"is larger than {LARGEST_CARD >> 20} MiB; a card has a page or two, and a line for each file"
 TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def pack(name: str | Path, archive: Path) -> Path:
-    """Write the model `name` into a .zip and return the folder it was taken from.
+    """Write the model that `name` means into a .zip, and return the source folder.
 
-    The bytes depend on the files alone: sorted, not compressed (weights hardly shrink), no times, no owners. Raises
-    ModelError for a model that would not load.
+    The bytes depend only on the files: sorted, uncompressed (weights hardly shrink), without times and owners. Raises
+    ModelError for a model that does not load.
     """
     if archive.suffix != ".zip":
-        raise UsageError(f"{archive} is not a name for an archive; give a name that ends with .zip")
+        raise UsageError(f"{archive} is not the name of an archive; give a name that ends with .zip")
     folder = find_model(name)
     check_model(folder)
     files = [folder / file for file in model_files(folder)]
@@ -62,7 +62,7 @@ def add(zipped: zipfile.ZipFile, file: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Make a new model folder from a .zip, or nothing at all; raises ModelError with what is wrong in the archive."""
+    """Make a new model folder from a .zip. Raises ModelError and writes nothing if the archive is invalid."""
     refuse_existing_folder(folder)
     if not archive.is_file():
         raise UsageError(f"there is no archive {archive}")
@@ -78,7 +78,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 @contextmanager
 def named_errors(archive: Path) -> Iterator[None]:
-    """Raise ModelError for the errors that zipfile raises for a damaged, encrypted or foreign file."""
+    """Convert the errors that zipfile raises for a damaged or encrypted file to ModelError."""
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
@@ -86,7 +86,7 @@ def named_errors(archive: Path) -> Iterator[None]:
 
 
 class BoundedReader(FileIO):
-    """A file that refuses reads larger than LARGEST_DIRECTORY: zipfile reads a table of contents of any size."""
+    """A file that rejects reads above LARGEST_DIRECTORY, since zipfile reads a table of contents of any size."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > LARGEST_DIRECTORY:
@@ -95,7 +95,7 @@ class BoundedReader(FileIO):
 
 
 def check_members(members: list[zipfile.ZipInfo], archive: Path) -> None:
-    """Raise ModelError with everything that is wrong with the table of contents."""
+    """Raise ModelError with every problem in the table of contents."""
     if len(members) > MOST_FILES:
         raise ModelError(
             archive, [Problem("the archive", f"holds {len(members):,} files; a model has at most {MOST_FILES}")]
@@ -117,7 +117,7 @@ def check_members(members: list[zipfile.ZipInfo], archive: Path) -> None:
 
 
 def member_problems(member: zipfile.ZipInfo, archive_size: int) -> list[str]:
-    """What is wrong with one member, as far as the table of contents tells."""
+    """Return the problems of one member that the table of contents shows."""
     problems = []
     if not PLAIN_NAME.fullmatch(member.orig_filename):
         problems.append("leads out of the folder or into another, or is not a plain name")
@@ -139,7 +139,7 @@ def member_problems(member: zipfile.ZipInfo, archive_size: int) -> list[str]:
 def extract(zipped: zipfile.ZipFile, archive: Path, staged: Path) -> None:
     """Write the members into an empty folder; raises ModelError if they are not a complete model."""
     with named_errors(archive):
-        zipped.extractall(staged)  # never more of a file than its size in the table of contents
+        zipped.extractall(staged)  # stops at the size in the table of contents
     sizes = {member.orig_filename: member.file_size for member in zipped.infolist()}
     problems = [
         Problem(name, "is not as large as the archive says")
@@ -153,5 +153,5 @@ def extract(zipped: zipfile.ZipFile, archive: Path, staged: Path) -> None:
         if problems:
             raise ModelError(archive, problems)
         check_model(staged)
-    except ModelError as error:  # the staged folder, which it names, does not exist any more when it is read
+    except ModelError as error:  # names the temporary folder, which will not exist when the message is read
         raise ModelError(archive, error.problems) from None

@@ -1,4 +1,4 @@
-"""The README.md of a model folder: what the model is, what it learned from, how good it is, what it cannot do."""
+"""The README.md of a model folder: architecture, training data, scores and limits of the model."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from weft.folders.model_folder import Learned
 from weft.version import __version__
 
 BEFORE = "train, before"
-"""The part of a card's data that models were trained on from which this one has its weights or its lessons."""
+"""The part of the data table for files that earlier models were trained on, whose weights or outputs this one used."""
 HERITAGE = {
     "init": "Its weights began as those of",
     "teacher": "It learned from the distributions of",
@@ -20,13 +20,16 @@ HERITAGE = {
 
 @dataclass(frozen=True)
 class Parent:
-    """A model that another began with (`init`), learned from (`teacher`) or got pairs from (`maker`): its name, the
-    sha256 of its manifest, the licence that its card states, and sha256 -> name of the files that it had seen."""
+    """A model that another was initialized from (`init`), distilled from (`teacher`) or got pairs from (`maker`).
+
+    `part` is one of these three, `digest` the sha256 of its manifest, `license` what its card states, and `seen` maps
+    the sha256 of each file that it was trained on to the file's name.
+    """
 
     part: str
     name: str
     digest: str
-    licence: str | None
+    license: str | None
     seen: Mapping[str, str]
 
 
@@ -40,7 +43,11 @@ def model_card(
     evaluations: list[dict[str, Any]],
     parents: Sequence[Parent] = (),
 ) -> str:
-    """Markdown with a YAML header, filled from what is known; `data` maps train and valid to their files' sha256."""
+    """Return the card as Markdown with a YAML header.
+
+    `data` maps train and valid to file name -> sha256, `validation` is the metric and value of the best weights, and
+    `evaluations` are the entries of scores.json.
+    """
     recipe, kind = model.recipe, KINDS[model.recipe.task]
     languages = kind.languages(recipe)
     lines = [
@@ -106,7 +113,7 @@ def model_card(
 
 
 def heritage(parent: Parent) -> str:
-    licence = f"licence: {parent.licence}" if parent.licence else "whose card states no licence"
+    licence = f"licence: {parent.license}" if parent.license else "whose card states no licence"
     return f"- {HERITAGE[parent.part]} `{parent.name}`, {licence}."
 
 
@@ -114,18 +121,18 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def licence_of(card: str) -> str | None:
-    """What the header of a card says, if it says something."""
+def license_of(card: str) -> str | None:
+    """The license in the header of a card; None if it is missing or "unknown"."""
     header = re.match(r"---\n(.*?)^---$", card, re.DOTALL | re.MULTILINE)
     found = re.search(r"^license:[ ]*(\S.*)$", header[1], re.MULTILINE) if header else None
     return found[1].strip() if found and found[1].strip() != "unknown" else None
 
 
 def recorded_files(card: str, part: str) -> dict[str, str]:
-    """sha256 -> name of the files that a card lists under this part of its data; empty where it lists none."""
+    """sha256 -> name of the files that the card's data table lists for this part."""
     return {digest: name for of, name, digest in data_rows(card) if of == part}
 
 
 def data_rows(card: str) -> list[tuple[str, str, str]]:
-    """Part, file and sha256, as far as a card lists them."""
+    """Part, file and sha256 of each row of a card's data table."""
     return re.findall(r"^\| ([^|\n]+) \| `(.+)` \| `([0-9a-f]{64})` \|$", card, re.MULTILINE)

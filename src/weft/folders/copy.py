@@ -1,4 +1,4 @@
-"""A model in a folder of its own, without the run it came from, its weights as they are or in fewer bytes."""
+"""Copy a model into a new folder, without its run, with the same weights or compressed ones."""
 
 import shutil
 from pathlib import Path
@@ -16,11 +16,11 @@ from weft.training.run_folder import commit_folder
 
 
 def copy_model(name: str | Path, folder: Path, *, storage: Storage | None = None) -> Path:
-    """Write the files of the model that `name` means into a new folder, and return where they were taken from.
+    """Write the files of the model that `name` means into a new folder, and return the source folder.
 
-    `storage` rounds the weights to fp16 or int8 (weight_storage.py): half or a quarter of the bytes. They are computed
-    with in fp32 as before. Raises UsageError where the folder is there already, ModelError for a model that would not
-    load, or that has weights beyond what they are to be stored in.
+    `storage` rounds the weights to fp16 or int8 (weight_storage.py), which take half or a quarter of the bytes; models
+    compute in fp32 all the same. Raises UsageError if the folder exists, ModelError for a model that does not load or
+    has weights outside the range of `storage`.
     """
     refuse_existing_folder(folder)
     source = find_model(name)
@@ -32,7 +32,7 @@ def copy_model(name: str | Path, folder: Path, *, storage: Storage | None = None
             shutil.copyfile(source / file, staged / file)
         if storage is not None:
             save_file(rounded(source, storage), staged / WEIGHTS)
-            shutil.copymode(staged / MANIFEST, staged / WEIGHTS)  # safetensors writes for the owner alone
+            shutil.copymode(staged / MANIFEST, staged / WEIGHTS)  # safetensors makes files that only the owner can read
             write_manifest(staged, listed)
 
     commit_folder(folder, write)
@@ -40,7 +40,7 @@ def copy_model(name: str | Path, folder: Path, *, storage: Storage | None = None
 
 
 def rounded(folder: Path, storage: Storage) -> dict[str, torch.Tensor]:
-    """The weights as `storage` holds them; raises ModelError for those that would become infinite."""
+    """Round the weights in a folder to `storage`. Raises ModelError for weights that would become infinite."""
     weights = stored(restored(load_file(folder / WEIGHTS)), storage)
     too_large = [name for name, tensor in weights.items() if not tensor.isfinite().all()]
     if too_large:

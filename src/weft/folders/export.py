@@ -1,7 +1,6 @@
-"""Models exported for another engine: what their folders hold.
+"""Read and check the folders of models exported for another engine.
 
-An exported folder is a model folder with the engine's files in place of weft's weights, and export.json, which says
-what they are:
+An exported folder is a model folder with the engine's files in place of model.safetensors, and export.json:
 
     {"engine": "ctranslate2", "precision": "int8", "longest": 2048}
 """
@@ -22,33 +21,36 @@ Engine = Literal["ctranslate2", "onnx"]
 Precision = Literal["fp32", "int8"]
 
 ENGINE_FILES: dict[str, tuple[str, ...]] = {"ctranslate2": ctranslate2.FILES, "onnx": onnx.FILES}
-"""What holds the weights in place of model.safetensors."""
+"""Engine -> the files that replace model.safetensors."""
 
 
 class Export(Settings):
     engine: Engine
     """The engine that the folder was made for."""
     precision: Precision
-    """What the weights are stored in."""
+    """The type that the weights are stored in."""
     longest: int = Field(ge=2, le=1 << 24)
-    """The most tokens of a sentence on either side, <s> or </s> counted."""
+    """Most tokens of a sentence on either side, including <s> or </s>."""
 
 
 def engine_of(folder: Path) -> Literal["native"] | Engine:
-    """The engine that a model folder was made for."""
+    """The engine that a model folder was made for; "native" is weft itself."""
     return read_export(folder).engine if (folder / EXPORT).exists() else "native"
 
 
 def check_exported(folder: Path) -> tuple[Export, TranslationModel]:
-    """What an exported folder is, after everything in it was checked that is not the engine's to read; the weights are
-    on no device. Raises ModelError with all that is missing, altered or does not fit together."""
+    """Check an exported folder, except the contents of the engine's files, and return its description and model.
+
+    The model's network is on torch's meta device. Raises ModelError with every file that is missing, altered or
+    inconsistent.
+    """
     export = read_export(folder)
     listed = check_manifest(folder, ENGINE_FILES[export.engine])
     return export, without_weights(folder, listed, EXPORT)
 
 
 def check_any(folder: Path) -> None:
-    """Raise ModelError if a folder is not a complete model, for weft's own engine or another one."""
+    """Raise ModelError if a folder is not a complete model for weft or for another engine."""
     if engine_of(folder) == "native":
         check_model(folder)
     else:
@@ -56,14 +58,14 @@ def check_any(folder: Path) -> None:
 
 
 def read_export(folder: Path) -> Export:
-    """What an exported folder says that it is; raises ModelError where it says nothing that can be read."""
+    """Read export.json. Raises ModelError if it is missing or invalid."""
     path = folder / EXPORT
     try:
         if path.is_symlink() or not path.is_file():
-            raise ValueError("it is a link or no plain file")
+            raise ValueError("it is a link or not a regular file")
         if path.stat().st_size > LARGEST_TEXT_FILE:
             raise ValueError("it is too large")
         return Export(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, RecursionError, ValidationError) as error:
-        reason = "its keys or values are none of an export" if isinstance(error, ValidationError) else error
+        reason = "its keys or values are not those of an export" if isinstance(error, ValidationError) else error
         raise ModelError(folder, [Problem(EXPORT, f"cannot be read: {reason}")]) from None

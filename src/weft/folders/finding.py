@@ -1,4 +1,4 @@
-"""Which folder a user means by the name of a model: a folder, a run, or a model that comes with weft."""
+"""Find the model folder for a name that a user gives: a folder, a run, or a model that comes with weft."""
 
 import difflib
 import os
@@ -11,10 +11,10 @@ from weft.errors import UsageError
 from weft.folders.manifest import CONFIG, LARGEST_TEXT_FILE, MANIFEST
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
-"""The models that come with weft, each in a folder of its name."""
+"""The folder of the models that come with weft."""
 
 PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".npy", ".npz")
-"""Suffixes of the files of PyTorch, pickle and NumPy."""
+"""Suffixes of files written by pickle, PyTorch and NumPy."""
 HOW_TO_CONVERT = (
     "a pickle, such as in PyTorch's and NumPy's files, can run code when it is opened, so weft opens none; convert it "
     "where you trust it: safetensors.torch.save_file(torch.load(FILE, weights_only=True), 'model.safetensors')"
@@ -22,10 +22,10 @@ HOW_TO_CONVERT = (
 
 
 def find_model(name: str | Path) -> Path:
-    """The model folder that a user means: a folder, a run, or a model that comes with weft, by its name.
+    """Return the model folder for a name: of a model folder, of a run, or of a model that comes with weft.
 
-    A finished run is a model itself; of another its best weights are meant, also while it trains. A folder that is
-    there comes before a model of that name that comes with weft. Raises UsageError that says what to do.
+    A finished run folder is a model folder itself; for an unfinished run, the checkpoint with its best weights is
+    returned. An existing folder takes precedence over a model that comes with weft. Raises UsageError with what to do.
     """
     if not isinstance(name, str | os.PathLike):
         raise UsageError(f"a model is named by a string or a path, found {type(name).__name__}")
@@ -37,15 +37,19 @@ def find_model(name: str | Path) -> Path:
             return path
         if not path.exists() and str(name) in shipped_models():
             return PRETRAINED / name
-        raise UsageError(what_instead(path))
+        raise UsageError(explain_missing(path))
     except OSError as error:
         raise UsageError(f"the model {name} cannot be read: {error.strerror}") from None
 
 
 def model_of_run(run: Path) -> Path:
+    """Return the folder of a run's best weights. Raises UsageError before the first validation."""
     if (run / "run.json").stat().st_size > LARGEST_TEXT_FILE:
         raise UsageError(f"{run / 'run.json'} is larger than {LARGEST_TEXT_FILE >> 10} KiB; a run's is a few lines")
-    from weft.training.run_folder import RunFolder, RunStatus  # torch, which a wrong name does not need
+    from weft.training.run_folder import (  # imports torch, which reporting a wrong name does not need
+        RunFolder,
+        RunStatus,
+    )
 
     status = RunStatus.read(run / "run.json")
     if status.best is None:
@@ -55,12 +59,12 @@ def model_of_run(run: Path) -> Path:
 
 
 def task_of(folder: Path) -> str:
-    """The task that a folder's model was trained for; empty if its recipe cannot be read, which loading reports."""
+    """The task of the model in a folder; empty if the recipe cannot be read, which loading will report."""
     config = folder / CONFIG
     with suppress(OSError, ValueError, RecursionError):
         if config.is_file() and config.stat().st_size <= LARGEST_TEXT_FILE:
             text = config.read_text(encoding="utf-8")
-            if rendered := re.match(r'task = "([\w-]+)"', text):  # as weft writes it, which needs no parsing
+            if rendered := re.match(r'task = "([\w-]+)"', text):  # the first line that weft writes
                 return rendered[1]
             return str(read_toml(text).get("task", "translation"))
     return ""
@@ -71,8 +75,8 @@ def shipped_models() -> list[str]:
     return sorted(manifest.parent.name for manifest in PRETRAINED.glob(f"*/{MANIFEST}"))
 
 
-def what_instead(path: Path) -> str:
-    """Say why this path is not a model, and what to give in its place."""
+def explain_missing(path: Path) -> str:
+    """Return a message that says why a path is not a model and what to give instead."""
     shipped = shipped_models()
     if path.is_dir():
         pickled = sorted(file.name for file in path.iterdir() if file.suffix in PICKLED)

@@ -1,11 +1,11 @@
-"""What must be known of a task to open a model of it again: its recipe, its vocabularies, how its network is made.
+"""What loading a model requires of its task: the recipe, the vocabularies, and how the network is built.
 
-How one is trained stands in tasks/kind.py.
+Training is described by tasks/kind.py.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar
 
 from torch import nn
 
@@ -27,34 +27,36 @@ Side = Literal["source", "target"]
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A vocabulary of a model folder: its file, and how the file is read."""
+    """A vocabulary in a model folder: its file name and how to read the file."""
 
     file: str
     kind: Kind
     language: str
     forms: Forms
     pieces_of: str | None = None
-    """Another vocabulary of the model, which must hold the same pieces in the same order."""
+    """The name of a vocabulary that must hold the same pieces in the same order; None for no such condition."""
 
 
 @dataclass(frozen=True)
 class ModelKind(Generic[R]):
+    """Everything about a task that saving and loading its models requires."""
+
     recipe: type[R]
     vocabularies: Callable[[R], Mapping[str, Vocabulary]]
-    """The vocabularies of a resolved recipe by their names, such as source and target."""
+    """Returns the vocabularies of a resolved recipe by name, such as source and target."""
     build: Callable[[R, Mapping[str, int]], nn.Module]
-    """A network with fresh weights from torch's random state, for vocabularies of these sizes."""
+    """Builds a network for vocabularies of these sizes, with new weights from torch's random state."""
     languages: Callable[[R], tuple[str, ...]]
     rows: str
-    """What a row of the training data is, such as a pair."""
+    """The noun for one row of the training data, such as pair."""
     hub_task: str
-    """What model hubs call the task, for the model card."""
+    """The task's name on model hubs, for the model card."""
     usage: str
     """A command that uses the model, with {folder} to fill in."""
 
 
 def translation_vocabularies(recipe: TranslationRecipe) -> dict[str, Vocabulary]:
-    """One file for each language, or one for both if they share it."""
+    """One file for each side, or one file for both if they share it."""
     tokenizer = recipe.tokenizer
     suffix, in_one_file = TOKENIZERS[tokenizer.kind].suffix, tokenizer.shared and not tokenizer.cut_apart
     sides: tuple[Side, Side] = ("source", "target")
@@ -71,36 +73,33 @@ def translation_vocabularies(recipe: TranslationRecipe) -> dict[str, Vocabulary]
 
 
 def forms_of(recipe: TranslationRecipe, side: Side) -> Forms:
-    """The forms that the text of a side is given."""
+    """How the text of one side is normalized before it is cut into pieces."""
     script, punctuation = script_of(recipe, side), punctuation_of(recipe, side)
     return {"normalization": recipe.tokenizer.normalization, "punctuation": punctuation, "script": script}
 
 
-def vocabulary_language(recipe: TranslationRecipe, side: Literal["source", "target"]) -> str:
-    """The language that a side's vocabulary is made for, or both with a + between them where they share it."""
+def vocabulary_language(recipe: TranslationRecipe, side: Side) -> str:
+    """The language of a side's vocabulary; for a shared vocabulary both languages, joined by a plus sign."""
     data = recipe.data
-    if recipe.tokenizer.shared:
-        return f"{data.source}+{data.target}"
-    return data.source if side == "source" else data.target
+    return f"{data.source}+{data.target}" if recipe.tokenizer.shared else getattr(data, side)
 
 
-def script_of(recipe: TranslationRecipe, side: Literal["source", "target"]) -> Script:
-    """The script a side is converted to; `auto` has been replaced when the run began."""
-    script = recipe.tokenizer.source_script if side == "source" else recipe.tokenizer.target_script
+def script_of(recipe: TranslationRecipe, side: Side) -> Script:
+    """The script that a side is converted to. Raises ModelError for `auto`, which a run replaces when it begins."""
+    script = getattr(recipe.tokenizer, f"{side}_script")
     if script == "auto":
         raise ModelError(
             CONFIG, [Problem(f"tokenizer.{side}_script", "is still `auto`; a model must say which script")]
         )
-    return cast(Script, script)
+    return script
 
 
-def punctuation_of(recipe: TranslationRecipe, side: Literal["source", "target"]) -> Punctuation:
-    tokenizer = recipe.tokenizer
-    return tokenizer.source_punctuation if side == "source" else tokenizer.target_punctuation
+def punctuation_of(recipe: TranslationRecipe, side: Side) -> Punctuation:
+    return getattr(recipe.tokenizer, f"{side}_punctuation")
 
 
 def build_seq2seq(recipe: TranslationRecipe, source_vocab_size: int, target_vocab_size: int) -> Any:
-    """A `Seq2Seq` of the recipe's kind, an nn.Module with fresh weights from torch's random state."""
+    """Build the `Seq2Seq` that a recipe describes, an nn.Module with new weights from torch's random state."""
     return SEQ2SEQ[recipe.model.kind](
         recipe.model, source_vocab_size=source_vocab_size, target_vocab_size=target_vocab_size, padding_id=PADDING_ID
     )
@@ -132,4 +131,4 @@ KINDS: dict[str, ModelKind[Any]] = {
         usage="""python -c 'import weft; print(weft.load("{folder}").log_probs(["a text"]))'""",
     ),
 }
-"""The tasks that models are trained for."""
+"""Task name -> its model kind."""

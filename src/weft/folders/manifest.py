@@ -1,6 +1,6 @@
 """The manifest of a model folder: the format version, and the sha256 of each file that is the model.
 
-It is written last and read first. Whatever a folder says is checked before memory is taken for it, whoever made it.
+It is written last and read first. The contents of a folder are not trusted: sizes are checked before files are read.
 """
 
 import json
@@ -15,28 +15,28 @@ from weft.files import sha256
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, CARD, MANIFEST = "config.toml", "model.safetensors", "README.md", "manifest.json"
 EXPORT = "export.json"
-"""What a model for another engine has, beside that engine's files, in place of the weights (export.py)."""
+"""Describes a model exported for another engine, whose files replace the weights (export.py)."""
 
 LARGEST_TEXT_FILE, LARGEST_OTHER_FILE = 128 << 10, 64 << 20
-"""Most bytes of config.toml and manifest.json, and of any other file but the weights and the card."""
+"""Most bytes of config.toml and manifest.json, and of any other file except the weights and the card."""
 LARGEST_CARD = 4 << 20
-"""Most bytes of the card, which has a line with the sha256 of each file that config.toml names."""
+"""Most bytes of the card, which has a line for each file that config.toml names."""
 MOST_FILES = 200
 PLAIN_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
-"""What a file of a model may be called: nothing that leads anywhere on any system."""
+"""Allowed file names: those that are not a path on any system."""
 
 
 def write_manifest(folder: Path, names: Iterable[str]) -> None:
-    """List these files, as they are now."""
+    """Write a manifest with the current digests of these files."""
     manifest = {"format": FORMAT_VERSION, "files": {name: sha256(folder / name) for name in names}}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 
 
 def check_manifest(folder: Path, weights: Sequence[str] = (WEIGHTS,)) -> set[str]:
-    """Every listed file is there, a plain file, and has the digest that the manifest gives; returns their names.
+    """Check that every listed file is a regular file with the digest in the manifest, and return the names.
 
-    `weights` are the files that hold the model's, for whichever engine. A folder with a link in it is refused: what it
-    leads to is not part of the model.
+    `weights` are the files that hold the weights, whose number of bytes is not limited. Raises ModelError with every
+    problem. A folder that contains a link is rejected, since the target is not part of the model.
     """
     digests, problems = read_manifest(folder, weights)
     sound = digests.keys() - {problem.where for problem in problems}
@@ -47,9 +47,9 @@ def check_manifest(folder: Path, weights: Sequence[str] = (WEIGHTS,)) -> set[str
 
 
 def read_manifest(folder: Path, weights: Sequence[str] = (WEIGHTS,)) -> tuple[dict[str, object], list[Problem]]:
-    """The listed names with their digests, not yet compared, and what is wrong with the files as far as a look tells.
+    """Return the digest in the manifest of each listed file, and the problems found without comparing digests.
 
-    Raises ModelError where there is no manifest that this weft can read.
+    Raises ModelError where there is no manifest that this version can read.
     """
     path = folder / MANIFEST
     try:
@@ -57,7 +57,7 @@ def read_manifest(folder: Path, weights: Sequence[str] = (WEIGHTS,)) -> tuple[di
     except OSError as error:
         raise ModelError(folder, [Problem("the folder", f"cannot be read: {error.strerror}")]) from None
     if links:
-        raise ModelError(folder, [Problem(name, "is a link or no plain file") for name in links])
+        raise ModelError(folder, [Problem(name, "is a link or not a regular file") for name in links])
     if not path.is_file():
         what = (
             "is missing; a model folder holds config.toml, model.safetensors, tokenizers, README.md and manifest.json"
@@ -81,12 +81,12 @@ def read_manifest(folder: Path, weights: Sequence[str] = (WEIGHTS,)) -> tuple[di
 
 
 def check_file(folder: Path, name: str, weights: Sequence[str]) -> list[Problem]:
-    """What is wrong with a listed file before it is opened."""
+    """Return the problems of a listed file that are visible without opening it."""
     path = folder / name
     if not PLAIN_NAME.fullmatch(name):
         return [Problem(name, "leads out of the folder or is not a plain name")]
     if not path.is_file():
-        return [Problem(name, "is a link or no plain file" if path.exists() else "is missing")]
+        return [Problem(name, "is a link or not a regular file" if path.exists() else "is missing")]
     largest = LARGEST_TEXT_FILE if name == CONFIG else LARGEST_OTHER_FILE
     if name not in weights and path.stat().st_size > largest:
         return [Problem(name, f"is larger than {largest >> 10} KiB")]
@@ -102,18 +102,18 @@ def check_digest(folder: Path, name: str, digest: object) -> list[Problem]:
 
 
 def model_files(folder: Path) -> list[str]:
-    """The names of the files that are the model, among whatever else lies in the folder; sorted."""
+    """The sorted names of the model's files; a folder may hold other files too."""
     listed, _ = read_manifest(folder)
     return sorted({*listed, MANIFEST, *([CARD] if (folder / CARD).is_file() else [])})
 
 
 def parts_of(folder: Path) -> set[str]:
-    """The names of what weft itself has written into the folder of a model or a run, and reads again."""
+    """The names of the files in a model or run folder that weft writes and reads."""
     names: set[str] = set()
     if (folder / "run.json").is_file():
-        from weft.training.run_folder import DIAGNOSIS, LOGS  # torch, which finding a model does not need
+        from weft.training.run_folder import DIAGNOSIS, LOGS  # imports torch, which finding a model does not need
 
         names |= {"run.json", "lock", "scores.json", CONFIG, DIAGNOSIS, *LOGS}
-    with suppress(ModelError):  # a run that is not finished has no manifest, and another folder may have a foreign one
+    with suppress(ModelError):  # an unfinished run has no manifest; a manifest may be that of another program
         names |= {*read_manifest(folder)[0], MANIFEST, CARD}
     return names

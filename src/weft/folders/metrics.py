@@ -1,4 +1,4 @@
-"""The metrics of every task, apart from the tasks so that a report can be written without importing torch."""
+"""The metrics of every task. They are in a module of their own so that reports do not import torch."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,10 +16,10 @@ METRICS: Mapping[str, Sequence[Metric]] = {
     ),
     "language-model": (Metric("loss", "min", "loss", ".4f"), Metric("perplexity", "min", "perplexity", ".2f")),
 }
-"""For each task what its validations may measure, first the one by which a run chooses its best weights by default."""
+"""Task -> the metrics that validations may measure. The first chooses the best weights by default."""
 
 HEADLINES: Mapping[str, Metric] = {
     "translation": Metric("sacrebleu", "max", "sacreBLEU", ".2f"),
     "language-model": Metric("perplexity", "min", "perplexity", ".2f"),
 }
-"""For each task the score of an evaluation that a report shows first."""
+"""Task -> the evaluation score that a report shows first."""

@@ -1,13 +1,13 @@
-"""A model on disk: a folder that carries everything it needs and nothing that runs.
+"""A model on disk: a self-contained folder without executable code.
 
     config.toml         the resolved recipe with the origin of every value
-    model.safetensors   the weights, fp32 (fp16 or int8 in a copy made to be small: weight_storage.py)
+    model.safetensors   the weights, fp32 (fp16 or int8 in a compressed copy: weight_storage.py)
     tokenizer.*.model   one vocabulary for each language, or tokenizer.model for both; .txt where it is a list of tokens
     manifest.json       format version and the sha256 of the files above
-    README.md           the model card, which people may edit
+    README.md           the model card, which may be edited
 
-Reading one never executes anything from it: names are looked up in tables, weights are safetensors. Whatever a folder
-says is checked before memory is taken for it, whoever made it.
+Loading never executes code from a folder: names are looked up in tables, and weights are safetensors. The contents are
+not trusted: everything is checked before memory is allocated for it.
 """
 
 import shutil
@@ -34,28 +34,29 @@ from weft.text.tokenizer import Tokenizer
 R = TypeVar("R", bound=Settings)
 
 LARGEST_HEADER = 4 << 20
-"""Most bytes of the table of names and shapes before the weights; 96 + 96 layers need half of one."""
+"""Most bytes of the safetensors header, a table of names and shapes. A model of 96 + 96 layers takes half a MiB."""
 LARGE_WEIGHTS = 1 << 30
+"""Bytes from which the header is checked before the digest, which takes minutes."""
 PICKLED_STARTS = (b"\x80", b"PK\x03\x04", b"\x93NUMPY")
-"""First bytes of the files of PyTorch, pickle and NumPy."""
+"""First bytes of files written by pickle, PyTorch and NumPy."""
 
 
 @dataclass
 class Learned(Generic[R]):
-    """A network with its weights, the vocabularies that its ids belong to, and the recipe that both were made by."""
+    """A model: its recipe, its network, and the vocabularies that map text to the network's ids."""
 
     resolved: Resolved[R]
     network: Any
-    """An nn.Module; what else is asked of it depends on the task, as translation asks for a `Seq2Seq`."""
+    """An nn.Module with the interface that the task requires, such as `Seq2Seq` for translation."""
     vocabularies: Mapping[str, Tokenizer]
-    """By their names in the task's `ModelKind`, such as source and target."""
+    """Vocabularies by their names in the task's `ModelKind`, such as source and target."""
 
     @property
     def recipe(self) -> R:
         return self.resolved.recipe
 
     def count_parameters(self) -> int:
-        """Trainable numbers; a tied matrix counts once."""
+        """Number of trainable parameters; a tied matrix counts once."""
         return sum(parameter.numel() for parameter in self.network.parameters())
 
 
@@ -63,9 +64,9 @@ TranslationModel = Learned[TranslationRecipe]
 
 
 def save_model(folder: Path, model: Learned[Any], card: str) -> None:
-    """Write a model folder's files into an existing folder; the caller makes it visible in one step.
+    """Write the files of a model folder into an existing folder, which the caller then renames into place.
 
-    Raises UsageError for a recipe that is too long to be read again.
+    Raises UsageError for a recipe that is too long to be read back.
     """
     (folder / CONFIG).write_text(rendered(model.resolved), encoding="utf-8")
     save_file({name: tensor.contiguous() for name, tensor in stored_weights(model.network).items()}, folder / WEIGHTS)
@@ -73,12 +74,12 @@ def save_model(folder: Path, model: Learned[Any], card: str) -> None:
     for name, content in files.items():
         (folder / name).write_bytes(content)
     (folder / CARD).write_text(card, encoding="utf-8")
-    shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors writes for the owner alone
+    shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors makes files that only the owner can read
     write_manifest(folder, [CONFIG, WEIGHTS, *files])
 
 
 def rendered(resolved: Resolved[Any]) -> str:
-    """The recipe as a model folder has it. Raises UsageError for one that is too long to be read again."""
+    """The text of config.toml for this recipe. Raises UsageError if it is too long to be read back."""
     text = render(resolved)
     if len(text.encode()) > LARGEST_TEXT_FILE:
         raise UsageError(
@@ -87,27 +88,27 @@ def rendered(resolved: Resolved[Any]) -> str:
     return text
 
 
-def vocabulary_files(recipe: Settings, vocabularies: Mapping[str, Tokenizer]) -> dict[str, bytes]:
-    """Name -> content of each file."""
-    described = KINDS[recipe.task].vocabularies(recipe)  # type: ignore[attr-defined]
+def vocabulary_files(recipe: Any, vocabularies: Mapping[str, Tokenizer]) -> dict[str, bytes]:
+    """File name -> content for each vocabulary."""
+    described = KINDS[recipe.task].vocabularies(recipe)
     return {described[name].file: vocabulary.model for name, vocabulary in vocabularies.items()}
 
 
 def load_model(folder: Path) -> Learned[Any]:
-    """Read a model folder; raises ModelError with all that is missing, altered or does not fit together."""
+    """Read a model folder. Raises ModelError with every file that is missing, altered or inconsistent."""
     model = check_model(folder)
-    give_weights(model.network, folder)
+    assign_weights(model.network, folder)
     return model
 
 
 def check_model(folder: Path) -> Learned[Any]:
-    """Check everything that must hold before memory is taken for the weights, and return the model without them.
+    """Check a model folder without reading its weights, and return the model, its network on the meta device.
 
-    Its network is on torch's meta device. Raises ModelError with all that is missing, altered or does not fit together.
+    Raises ModelError with every file that is missing, altered or inconsistent.
     """
     path = folder / WEIGHTS
     if path.is_file() and path.stat().st_size > LARGE_WEIGHTS:
-        read_header(folder)  # names a file with nothing in it before minutes are spent on its digest
+        read_header(folder)  # reports a file without weights before its digest takes minutes
     listed = check_manifest(folder)
     model = without_weights(folder, listed)
     check_weights(folder, model.network)
@@ -115,9 +116,10 @@ def check_model(folder: Path) -> Learned[Any]:
 
 
 def without_weights(folder: Path, listed: set[str], *needed: str) -> Learned[Any]:
-    """The model of a folder whose manifest lists these files, its network on torch's meta device.
+    """Read the recipe and the vocabularies of a folder; the network is on torch's meta device.
 
-    Raises ModelError where the manifest lacks a vocabulary or one of the `needed` files.
+    `listed` are the files that the manifest names. Raises ModelError where a vocabulary or one of the `needed` files is
+    not among them.
     """
     resolved = read_config(folder)
     kind = KINDS[resolved.recipe.task]
@@ -125,17 +127,18 @@ def without_weights(folder: Path, listed: set[str], *needed: str) -> Learned[Any
     if unlisted := [name for name in dict.fromkeys([*needed, *files]) if name not in listed]:
         raise ModelError(folder, [Problem(name, "is not in the manifest") for name in unlisted])
     vocabularies = load_vocabularies(folder, resolved.recipe)
-    with torch.device("meta"):  # nothing is drawn, so it is quick, and torch's random state stays as it was
+    with torch.device("meta"):  # draws no weights, so it is fast and leaves torch's random state unchanged
         network = kind.build(resolved.recipe, sizes_of(vocabularies))
     return Learned(resolved, network.eval(), vocabularies)
 
 
 def sizes_of(vocabularies: Mapping[str, Tokenizer]) -> dict[str, int]:
+    """Name -> number of pieces of each vocabulary."""
     return {name: vocabulary.vocab_size for name, vocabulary in vocabularies.items()}
 
 
 def read_config(folder: Path) -> Resolved[Any]:
-    """The recipe in a model folder, whatever its task; raises ModelError if it cannot be read or is not a recipe."""
+    """Read the recipe of a model folder, for any task. Raises ModelError if it cannot be read or is not a recipe."""
     try:
         text = (folder / CONFIG).read_text(encoding="utf-8")
         return parse_rendered(text, RECIPES, folder / CONFIG)
@@ -145,9 +148,9 @@ def read_config(folder: Path) -> Resolved[Any]:
         raise ModelError(folder, [Problem(CONFIG, str(error))]) from None
 
 
-def load_vocabularies(folder: Path, recipe: Settings) -> dict[str, Tokenizer]:
-    """The vocabularies of a recipe by their names, read from the folder."""
-    described = KINDS[recipe.task].vocabularies(recipe)  # type: ignore[attr-defined]
+def load_vocabularies(folder: Path, recipe: Any) -> dict[str, Tokenizer]:
+    """Read the vocabularies that a recipe names. Raises ModelError where two that must be equal differ."""
+    described = KINDS[recipe.task].vocabularies(recipe)
     loaded = {
         name: load_tokenizer(folder / each.file, kind=each.kind, language=each.language, **each.forms)
         for name, each in described.items()
@@ -159,23 +162,23 @@ def load_vocabularies(folder: Path, recipe: Settings) -> dict[str, Tokenizer]:
     return loaded
 
 
-def give_weights(model: nn.Module, folder: Path) -> None:
-    """Give a folder's weights to a model that is a shape alone; what is tied in it stays tied."""
+def assign_weights(model: nn.Module, folder: Path) -> None:
+    """Replace the meta tensors of a model by the weights in a folder; tied parameters stay tied."""
     weights = restored(load_file(folder / WEIGHTS))
-    # In memory of their own: what is read may be the mapped file, which somebody may write over.
+    # Copied, since the tensors read may map the file, which another process may overwrite.
     given = {shape: nn.Parameter(weights[name].clone()) for name, shape in model.named_parameters()}
     by_name = {name: given[shape] for name, shape in model.named_parameters(remove_duplicate=False)}
     model.load_state_dict(by_name, assign=True)
 
 
 def load_weights(model: nn.Module, folder: Path) -> None:
-    """Put a folder's weights into a model of the same shape."""
+    """Copy the weights in a folder into a model of the same shapes."""
     weights = restored(load_file(folder / WEIGHTS))
     model.load_state_dict(weights, strict=False)  # tied names are stored once; shapes are checked
 
 
 def stored_weights(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Name -> tensor, each tied matrix once, under the first of its names."""
+    """Name -> tensor; a tied matrix is listed once, under its first name."""
     stored: dict[str, torch.Tensor] = {}
     seen: set[int] = set()
     for name, parameter in model.named_parameters(remove_duplicate=False):
@@ -186,7 +189,10 @@ def stored_weights(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def check_weights(folder: Path, network: nn.Module) -> None:
-    """Compare names and shapes of the stored weights with those of a network, before memory is taken for either."""
+    """Compare names and shapes of the stored weights with a network's, without reading the weights.
+
+    Raises ModelError with every difference.
+    """
     expected = {name: list(tensor.shape) for name, tensor in stored_weights(network).items()}
     header = read_header(folder)
     found = weights_in(header)
@@ -205,7 +211,7 @@ def check_weights(folder: Path, network: nn.Module) -> None:
 
 
 def read_header(folder: Path) -> Header:
-    """What the file of the weights says that it holds, without reading any; raises ModelError."""
+    """Read the names, shapes and types in model.safetensors. Raises ModelError if its header cannot be read."""
     path = folder / WEIGHTS
     start = b""
     try:
@@ -214,7 +220,7 @@ def read_header(folder: Path) -> Header:
         if (claimed := int.from_bytes(start, "little")) > LARGEST_HEADER:
             raise ValueError(f"its header claims {claimed:,} bytes")
         with safe_open(path, framework="pt") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
             return {name: (part.get_shape(), part.get_dtype()) for name, part in slices.items()}
     except (SafetensorError, OSError, ValueError) as error:
         hint = f"; it begins like a pickle: {HOW_TO_CONVERT}" if start.startswith(PICKLED_STARTS) else ""

@@ -1,4 +1,4 @@
-"""The recipes: the settings of every room put together, one model for each task."""
+"""The recipes: the settings of all packages combined, one Pydantic model for each task."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -22,7 +22,7 @@ from weft.training.config import TrainingConfig
 from weft.training.loss_config import GuidedLossConfig, TokenLossConfig
 
 OF_THE_MACHINE = {"training.precision", "training.threads"}
-"""Keys that the machine decides where the recipe leaves them to it: anew when a run goes on, perhaps on another one."""
+"""Keys whose automatic values depend on the machine: resuming a run determines them again."""
 
 
 class TranslationTrainingConfig(TrainingConfig, GuidedLossConfig):
@@ -36,25 +36,25 @@ class TranslationTrainingConfig(TrainingConfig, GuidedLossConfig):
 
 class TranslationRecipe(Settings):
     task: Literal["translation"] = "translation"
-    """What the model learns to do."""
+    """The task that the model is trained for."""
     seed: int = Field(default=1, ge=0, lt=2**31)
-    """Where all random numbers of the run come from."""
+    """Seed of all random numbers of the run."""
     data: DataConfig
-    """Which files, which languages."""
+    """Training and validation files, and their languages."""
     cleaning: CleaningConfig | None = None
-    """Which training pairs are not worth training on; left out, all are kept."""
+    """Rules that remove training pairs; without this table all pairs are kept."""
     tokenizer: TokenizerConfig = TokenizerConfig()
     """How text is cut into pieces."""
     augmentation: AugmentationConfig = AugmentationConfig()
-    """What noise training pairs get."""
+    """Noise and other random changes of the training pairs."""
     model: Seq2SeqSettings = TransformerConfig()
-    """What the model looks like."""
+    """The architecture and its sizes."""
     training: TranslationTrainingConfig = TranslationTrainingConfig()
-    """How it is trained."""
+    """The optimizer, the schedule, the loss and the length of training."""
     decoding: DecodingConfig = DecodingConfig()
-    """How it translates, unless told otherwise."""
+    """The default settings of the search for a translation."""
     require: RequirementsConfig = RequirementsConfig()
-    """What `weft evaluate` demands of it."""
+    """Scores that the model must reach for `weft evaluate` to succeed."""
 
     @model_validator(mode="after")
     def _tables_fit_together(self) -> "TranslationRecipe":
@@ -79,43 +79,44 @@ class TranslationRecipe(Settings):
 
     @property
     def source_tags(self) -> tuple[str, ...]:
-        """The tokens that the source's vocabulary needs though no text becomes them."""
+        """Tokens of the source vocabulary that no text is encoded to."""
         return (*self.data.tags, MASK) if self.augmentation.needs_mask else self.data.tags
 
 
 class TextTokenizerConfig(Settings):
-    """[tokenizer] of a task that reads one kind of text."""
+    """The table [tokenizer] of a task with one vocabulary."""
 
     kind: Kind = "characters"
-    """What pieces are: characters, byte-pair merges or those of a unigram language model, BERT's WordPiece, words."""
+    """Kind of pieces: characters, byte-pair merges (bpe), unigram language model, BERT's WordPiece, or words."""
     size: int = Field(default=8000, ge=SMALLEST, le=256_000)
-    """Most pieces of the vocabulary."""
+    """Largest number of pieces in the vocabulary."""
     normalization: Normalization = "nfc"
-    """Unicode form of all text: nfc keeps full-width forms and ligatures apart, nfkc folds them."""
+    """Unicode normalization of all text: nfc keeps full-width forms and ligatures, nfkc replaces them."""
 
 
 class LanguageModelTrainingConfig(TrainingConfig, TokenLossConfig):
     """The table [training] of a language model's recipe."""
 
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    """Share of the probability that is spread over the whole vocabulary."""
+    """Share of the target probability that is spread evenly over the vocabulary."""
     select_by: Literal["loss", "perplexity"] = "loss"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """The validation metric that chooses the best weights and stops early."""
+    """Validation metric for choosing the best weights and for early stopping."""
 
 
 class LanguageModelRecipe(Settings):
     task: Literal["language-model"] = "language-model"
-    """What the model learns to do."""
+    """The task that the model is trained for."""
     seed: int = Field(default=1, ge=0, lt=2**31)
-    """Where all random numbers of the run come from."""
+    """Seed of all random numbers of the run."""
     data: LinesConfig
-    """Which files, which language."""
+    """Training and validation files, and their language."""
     tokenizer: TextTokenizerConfig = TextTokenizerConfig()
     """How text is cut into pieces."""
     model: LanguageModelSettings = LanguageModelSettings()
-    """What the model looks like."""
+    """The architecture and its sizes."""
     training: LanguageModelTrainingConfig = LanguageModelTrainingConfig()
-    """How it is trained."""
+    """The optimizer, the schedule and the length of training."""
 
 
 RECIPES: dict[str, type[Settings]] = {"translation": TranslationRecipe, "language-model": LanguageModelRecipe}
+"""Task name -> its recipe."""

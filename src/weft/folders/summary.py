@@ -1,6 +1,6 @@
-"""What a model says about itself without being loaded: languages, size, recipe, data, scores, license.
+"""Summarize a model without loading it: languages, size, recipe, data, scores, license.
 
-The data, the scores and the license are those of the model card, which people may edit. Digests are not compared here.
+Data, scores and license are read from the model card, which may have been edited. Digests are not compared.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.errors import ModelError, shown
 from weft.files import megabytes
-from weft.folders.card import data_rows, licence_of
+from weft.folders.card import data_rows, license_of
 from weft.folders.export import check_exported
 from weft.folders.finding import find_model
 from weft.folders.kinds import KINDS
@@ -37,21 +37,21 @@ MAIN_KEYS = {
     "training": ("optimizer", "learning_rate", "schedule", "epochs", "label_smoothing"),
     "decoding": ("method", "beam_size", "length_penalty"),
 }
-"""What is shown of a recipe; the whole is in config.toml."""
+"""The recipe keys that a summary shows."""
 
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """One model: a folder, a run, or one that comes with weft."""
+    """A description of one model. `parameters` is their number, `card` the text of README.md."""
 
     name: str
     folder: Path
     state: str
-    """model, what became of the run, or the engine that it was exported for."""
+    """"model", the state of the run, or the engine that the model was exported for."""
     recipe: Any
     parameters: int
     size: int
-    """Bytes of the model's files."""
+    """Total bytes of the model's files."""
     card: str
 
     @property
@@ -60,16 +60,16 @@ class ModelSummary:
 
     @property
     def license(self) -> str:
-        return licence_of(self.card) or "unknown"
+        return license_of(self.card) or "unknown"
 
     @property
     def data(self) -> list[dict[str, str]]:
-        """The files that the card lists: part, file, sha256."""
+        """The files in the card's data table: part, file, sha256."""
         return [dict(zip(("part", "file", "sha256"), row, strict=True)) for row in data_rows(self.card)]
 
     @property
     def scores(self) -> list[dict[str, Any]]:
-        """The scores that the card lists: on what, name, value, signature."""
+        """The scores in the card's tables: data (`on`), name, value, signature."""
         found, on = [], ""
         for line in self.card.splitlines():
             on = line.removesuffix(":") if line.endswith(":") else on
@@ -82,7 +82,7 @@ class ModelSummary:
         return {name: {key: table[key] for key in MAIN_KEYS[name] if key in table} for name, table in tables.items()}
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The summary as a JSON object."""
         return {
             "name": self.name,
             "folder": str(self.folder),
@@ -103,14 +103,14 @@ class ModelSummary:
         }
 
     def row(self) -> list[str]:
-        """For a list: name, languages, parameters, size, state, sacreBLEU."""
+        """The cells of a line in a list: name, languages, parameters, size, state, sacreBLEU."""
         bleu = next((f"sacrebleu {s['value']:.2f}" for s in self.scores if s["score"] == "sacrebleu"), "")
         parameters = f"{self.parameters:,} parameters"
         name = shown(self.name, 200).replace("\n", "\\n")
         return [name, shown(self.languages, 40), parameters, megabytes(self.size), self.state, bleu]
 
     def text(self) -> str:
-        """For a terminal: one thing a line, the scores as a table under what they were taken on."""
+        """The summary for a terminal: one property per line, then a table of scores for each evaluated data set."""
         lines = [
             ("folder", f"{self.folder} ({self.state})"),
             ("languages", self.languages),
@@ -135,7 +135,7 @@ class ModelSummary:
 
 
 def summarize(name: str | Path) -> ModelSummary:
-    """What is known of the model that `name` means; raises UsageError or ModelError where there is none."""
+    """Summarize the model that `name` means (finding.py). Raises UsageError or ModelError if there is none."""
     folder, run = find_model(name), Path(name)
     if (folder / EXPORT).is_file():
         return summarize_exported(str(name), folder)
@@ -177,7 +177,7 @@ def state_of_run(run: Path) -> str:
 
 
 def read_card(folder: Path) -> str:
-    """The model card, empty where somebody has taken it away, made it endless or keeps it to himself."""
+    """Read the model card; empty if it is missing, too large or unreadable."""
     path = folder / CARD
     try:
         if not path.is_file() or path.stat().st_size > LARGEST_CARD:
@@ -188,16 +188,16 @@ def read_card(folder: Path) -> str:
 
 
 def models_under(folder: Path) -> Iterator[Path]:
-    """The model and run folders in a folder, however deep, but not those inside a run; the folder itself may be one.
+    """Yield the model and run folders at or below a folder, except those inside a run.
 
-    A folder that cannot be looked into is among them: whoever asks about it learns why.
+    Unreadable folders are yielded too, so that summarizing one reports why.
     """
     waiting = [folder]
     while waiting:
         folder = waiting.pop()
         try:
             has_manifest = (folder / MANIFEST).is_file()
-            # The prepared pairs of a run that has not begun have a manifest, too.
+            # Prepared pairs (source.ids) have a manifest too.
             if (folder / "run.json").is_file() or (has_manifest and not (folder / "source.ids").is_file()):
                 yield folder
                 continue
@@ -209,6 +209,6 @@ def models_under(folder: Path) -> Iterator[Path]:
 
 
 def aligned(rows: list[list[str]]) -> list[str]:
-    """The rows as lines in which the columns stand below each other."""
+    """The rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,8 +1,7 @@
-"""How weights lie in model.safetensors: in fp32, in fp16, or their matrices in int8 with a scale for each row.
+"""Storage formats of model.safetensors: fp32, fp16, or matrices in int8 with one scale per row.
 
-fp32 is what training writes. The other two are for keeping and sending: what is loaded from them is computed with in
-fp32 all the same. `NAME` in int8 stands beside `NAME.scale`, fp32, of as many numbers as the matrix has rows; what has
-no rows (biases, the weights of norms) stays in fp16 there.
+Training writes fp32. The other two save space; loading converts them to fp32. An int8 matrix `NAME` of n rows has its
+scales in `NAME.scale`, fp32 of shape (n,). In that format, vectors (biases, the weights of norms) are fp16.
 """
 
 from collections.abc import Mapping
@@ -15,19 +14,19 @@ from weft.errors import Problem
 
 Storage = Literal["fp16", "int8"]
 Header = dict[str, tuple[list[int], str]]
-"""Name -> shape and type, by safetensors' names, of what is stored."""
+"""Name -> shape and safetensors type of each stored tensor."""
 
 SCALE = ".scale"
 LARGEST_INT8 = 127
 BYTES_OF_TYPE = {"F32": "fp32", "F16": "fp16", "I8": "int8"}
-"""What weights may be stored in: safetensors' names and ours."""
+"""The types that weights may be stored in: safetensors' name -> weft's name."""
 
 
 def stored(weights: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]:
-    """These weights, fp32, rounded to what `storage` can hold.
+    """Round fp32 weights to `storage`.
 
-    Half precision keeps 11 significant bits. In int8 the largest number of each row becomes 127 or -127 and every other
-    one is off by half of its row's scale at most: q = round(w / scale), scale = max |w| / 127.
+    fp16 keeps 11 significant bits. int8 stores q = round(w / scale) with scale = max |w| / 127 per row, an error of at
+    most half the scale.
     """
     rounded: dict[str, Tensor] = {}
     for name, tensor in weights.items():
@@ -35,14 +34,14 @@ def stored(weights: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]
             rounded[name] = tensor.half()
         else:
             scale = tensor.abs().amax(dim=1) / LARGEST_INT8
-            of_one = torch.where(scale > 0, scale, 1)  # a row of zeros, such as the padding's, has no largest number
+            of_one = torch.where(scale > 0, scale, 1)  # a row of zeros, such as that of padding, would divide by 0
             rounded[name] = (tensor / of_one[:, None]).round().to(torch.int8)
             rounded[name + SCALE] = scale
     return rounded
 
 
 def restored(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights, fp32, that stand in these; what is stored in fp32 comes back as it is."""
+    """Convert stored weights of any format to fp32. fp32 weights are unchanged."""
     in_int8 = {name for name, tensor in weights.items() if tensor.dtype == torch.int8}
     scales = {name + SCALE for name in in_int8}
     return {
@@ -53,13 +52,13 @@ def restored(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def weights_in(header: Header) -> Header:
-    """The weights of a file without the scales that go with them."""
+    """The header without the scales of int8 matrices."""
     scales = {name + SCALE for name, (_, dtype) in header.items() if dtype == "I8"}
     return {name: found for name, found in header.items() if name not in scales}
 
 
 def storage_problems(header: Header) -> list[Problem]:
-    """What of a file is stored in a way that `restored` does not know."""
+    """The tensors of a file that `restored` cannot convert."""
     problems = []
     for name, (shape, dtype) in weights_in(header).items():
         if dtype not in BYTES_OF_TYPE:

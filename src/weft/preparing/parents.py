@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from weft.errors import Problem, RecipeError
 from weft.files import sha256
-from weft.folders.card import BEFORE, Parent, licence_of, recorded_files
+from weft.folders.card import BEFORE, Parent, license_of, recorded_files
 from weft.folders.finding import find_model
 from weft.folders.manifest import MANIFEST
 from weft.folders.recipes import TranslationRecipe
@@ -64,7 +64,7 @@ def check_unseen(parents: Sequence[Parent], valid: Mapping[str, str]) -> None:
 def parent_of(part: str, name: str) -> Parent:
     folder = find_model(name)
     card = read_card(folder)
-    return Parent(part, name, sha256(folder / MANIFEST), licence_of(card), seen_by(card))
+    return Parent(part, name, sha256(folder / MANIFEST), license_of(card), seen_by(card))
 
 
 def makers_of(file: Path, digest: str) -> list[Parent]:

@@ -18,7 +18,7 @@ from weft.serving.models import ServedModel
 from weft.translating.arguments import changed_decoding
 from weft.translating.exported import ExportedTranslator
 from weft.translating.glossary import Glossary
-from weft.translating.passages import Sentence, sentences_of, within
+from weft.translating.passages import Sentence, sentence_texts, sentences_in
 from weft.translating.translation import Translation
 from weft.translating.translator import Translator
 
@@ -95,14 +95,14 @@ async def translate(
     """Translate each text. Raises UsageError if the model does not support the options."""
     passages_of = model.marked if keeps_markup else model.plain
     passages = await off_loop(texts, lambda: passages_of.take_apart(texts))
-    found = await search_job(model, sentences_of(passages), options).all()
+    found = await search_job(model, sentence_texts(passages), options).all()
     by_rank = [[one.ranked(rank) for one in found] for rank in range(options.best)]
-    by_rank = [await marked(model, within(passages), translations, options) for translations in by_rank]
+    by_rank = [await marked(model, sentences_in(passages), translations, options) for translations in by_rank]
 
     def put_together() -> list[TranslatedText]:
         joined = [passages_of.put_together(texts, passages, translations) for translations in by_rank]
         each = iter(found)
-        flags = [frozenset().union(*(next(each).flags for _ in sentences_of([passage]))) for passage in passages]
+        flags = [frozenset().union(*(next(each).flags for _ in sentence_texts([passage]))) for passage in passages]
         ranked = zip(*([translation.text for translation in translations] for translations in joined), strict=True)
         return [TranslatedText(each, of_text) for each, of_text in zip(ranked, flags, strict=True)]
 
@@ -128,7 +128,7 @@ async def marked(
 async def stream(model: ServedModel, text: str, options: TranslationOptions) -> AsyncGenerator[StreamedSentence]:
     """Translate a text of any length; yields its sentences in order, each as soon as it is done."""
     (passage,) = await off_loop([text], lambda: model.plain.take_apart([text]))
-    job = search_job(model, sentences_of([passage]), options, grows=True)
+    job = search_job(model, sentence_texts([passage]), options, grows=True)
     index, before, written = 0, "", ""
     async with aclosing(job.in_order()) as answers:
         for item in passage:
@@ -137,7 +137,7 @@ async def stream(model: ServedModel, text: str, options: TranslationOptions) -> 
                 continue
             found = await anext(answers)
             answer = found.ranked(0).text
-            before = before or model.plain.glue(written, answer)
+            before = before or model.plain.separator(written, answer)
             yield StreamedSentence(index, item.text, before, answer, found.flags)
             index, before, written = index + 1, "", answer or written
 

@@ -25,7 +25,7 @@ from weft.text.sentence_splitting import joins_without_space
 from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.text.word_ranges import BYTE, choose_cutter, text_of
 from weft.text.words import cut_words
-from weft.translating.batches import batches_by_length, encode_sources, refuse_too_long
+from weft.translating.batches import batches_by_length, check_lengths, encode_sources
 
 if TYPE_CHECKING:
     from weft.translating.translator import Translator
@@ -74,7 +74,7 @@ def find_beginnings(
         )
     check_strings([prefix], "prefix")
     (prefix_ids,) = translator.model.vocabularies["target"].encode([prefix])
-    refuse_too_long([prefix_ids])
+    check_lengths([prefix_ids])
     if encode_sources(translator.model, [text]).lengths[0] <= 1:
         return prefix_ids, []
     # More than are asked for: different pieces may come to the same word.

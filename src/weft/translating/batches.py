@@ -32,7 +32,7 @@ def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
     Raises UsageError where a text is too long.
     """
     encoded = model.vocabularies["source"].encode(texts)
-    refuse_too_long(encoded)
+    check_lengths(encoded)
     tag = tag_ids(model.vocabularies["source"], model.recipe.data.tag)
     return Sentences(
         [
@@ -42,7 +42,7 @@ def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
     )
 
 
-def refuse_too_long(encoded: Sequence[Sequence[int]]) -> None:
+def check_lengths(encoded: Sequence[Sequence[int]]) -> None:
     """Attention takes memory in the square of the length: better an answer in words than a process that is killed."""
     for number, ids in enumerate(encoded, start=1):
         if len(ids) > LONGEST_SOURCE:
@@ -106,6 +106,6 @@ def computing_in(model: Seq2Seq, dtype: torch.dtype) -> Iterator[None]:
                 module.training = True
 
 
-def in_one_order(members: Sequence[TranslationModel]) -> list[TranslationModel]:
+def in_lock_order(members: Sequence[TranslationModel]) -> list[TranslationModel]:
     """Sort models by identity: threads that lock several of them in one order cannot deadlock."""
     return sorted(members, key=lambda member: id(member.network))

@@ -37,7 +37,7 @@ CTRANSLATE2_FOLLOWS = {
     *("temperature", "top_k", "top_p", "epsilon", "sampling_seed", "diversity"),  # idle without what is refused
     *("mbr_candidates", "mbr_from", "mbr_utility", "mbr_form", "precision"),
 }
-"""The keys of [decoding] that may have any value, but for the values that `ctranslate2_refusals` names."""
+"""The keys of [decoding] that may have any value, but for the values that `unsupported_by_ctranslate2` names."""
 
 
 def load_for(
@@ -84,7 +84,7 @@ def load_exported(folder: Path, overrides: Sequence[str] = ()) -> "ExportedTrans
 class ExportedTranslator(Translator):
     """A translator whose searches another engine runs, on the CPU."""
 
-    tells_attention = False
+    has_attention = False
 
     def __init__(self, folder: Path, export: Export, model: TranslationModel) -> None:
         """The weights of `model` are on no device; only its shape is used."""
@@ -92,7 +92,7 @@ class ExportedTranslator(Translator):
         self.device = torch.device("cpu")
         self.decoding = model.recipe.decoding
         self.folder, self.export, self.folders = folder, export, (folder,)
-        refuse_decoding(export.engine, self.decoding, folder)
+        check_decoding(export.engine, self.decoding, folder)
         threads = min(torch.get_num_threads(), choose_threads())
         self.engine = ENGINES[export.engine](folder, threads=threads)
         sizes = model.vocabularies["source"].vocab_size, model.vocabularies["target"].vocab_size
@@ -106,12 +106,12 @@ class ExportedTranslator(Translator):
     def longest_sentence(self) -> int:
         return self.export.longest
 
-    def _refuse_terms(self, config: DecodingConfig) -> None:
+    def _check_constraints(self, config: DecodingConfig) -> None:
         if isinstance(self.engine, CTranslate2Engine):
-            self._refuse_demands()
-        super()._refuse_terms(config)
+            self._reject_constraints()
+        super()._check_constraints(config)
 
-    def _refuse_demands(self) -> NoReturn:
+    def _reject_constraints(self) -> NoReturn:
         raise UsageError(
             "CTranslate2 takes neither a glossary nor phrases nor a prefix as weft does; use the model that "
             f"{self.folder} was made of, or its export for onnx"
@@ -120,12 +120,12 @@ class ExportedTranslator(Translator):
     def _search_steps(
         self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: Demands
     ) -> Searching[list[list[Hypothesis]]]:
-        refuse_decoding(self.export.engine, config, self.folder)
+        check_decoding(self.export.engine, config, self.folder)
         if isinstance(self.engine, CTranslate2Engine):
             (sources,) = read
-            self._refuse_without_positions(sources, indices)
+            self._check_positions(sources, indices)
             if demands:
-                self._refuse_demands()
+                self._reject_constraints()
             return self._search_by_ctranslate2(self.engine, sources, indices, config, best)
         return (yield from super()._search_steps(read, indices, config, best, demands))
 
@@ -135,11 +135,11 @@ class ExportedTranslator(Translator):
                 "CTranslate2 searches by itself and tells no single step, so it has no alternatives at a place; use "
                 f"the model that {self.folder} was made of, or its export for onnx"
             )
-        self._refuse_without_positions(read[0], indices)
+        self._check_positions(read[0], indices)
         source = torch.from_numpy(read[0].padded(indices, PADDING_ID))
         return self.engine.start(source, rows), self.export.longest - 1  # <s> takes a place
 
-    def _refuse_without_positions(self, sources: Sentences, indices: np.ndarray) -> None:
+    def _check_positions(self, sources: Sentences, indices: np.ndarray) -> None:
         if (most := int(sources.lengths[indices].max())) > self.export.longest:
             raise UsageError(
                 f"a sentence of {most:,} tokens is longer than the {self.export.longest:,} that this export has "
@@ -213,13 +213,13 @@ def length_power(config: DecodingConfig, source_length: int) -> float:
     return power or ctranslate2.NO_POWER
 
 
-def refuse_decoding(engine: str, config: DecodingConfig, subject: str | Path) -> None:
+def check_decoding(engine: str, config: DecodingConfig, subject: str | Path) -> None:
     """Raise RecipeError, naming each, where there are decoding settings that the engine cannot follow."""
-    if problems := list(decoding_refusals(engine, config)):
+    if problems := list(unsupported_settings(engine, config)):
         raise RecipeError(f"decoding with {subject} by {engine}", problems)
 
 
-def refuse_methods(translator: Translator, methods: Mapping[str, DecodingConfig]) -> None:
+def check_methods(translator: Translator, methods: Mapping[str, DecodingConfig]) -> None:
     """Raise UsageError if any of these named decodings has settings that the engine cannot follow."""
     if not isinstance(translator, ExportedTranslator):
         return
@@ -227,18 +227,18 @@ def refuse_methods(translator: Translator, methods: Mapping[str, DecodingConfig]
     problems = [
         Problem(f"{name}: {problem.where}", problem.what)
         for name, config in methods.items()
-        for problem in decoding_refusals(engine, config)
+        for problem in unsupported_settings(engine, config)
     ]
     if problems:
         raise RecipeError(f"decoding with {translator.folder} by {engine}", problems)
 
 
-def decoding_refusals(engine: str, config: DecodingConfig) -> Iterator[Problem]:
+def unsupported_settings(engine: str, config: DecodingConfig) -> Iterator[Problem]:
     if config.precision == "bf16":
         what = "is for weft's own engine; an export computes in what it was made for; try --set decoding.precision=auto"
         yield Problem('decoding.precision = "bf16"', what)
     if engine == "ctranslate2":
-        yield from ctranslate2_refusals(config)
+        yield from unsupported_by_ctranslate2(config)
     elif config.coverage_penalty:
         what = (
             "needs to know where the model looks, which the graphs do not tell; try --set decoding.coverage_penalty=0"
@@ -246,7 +246,7 @@ def decoding_refusals(engine: str, config: DecodingConfig) -> Iterator[Problem]:
         yield Problem(f"decoding.coverage_penalty = {config.coverage_penalty}", what)
 
 
-def ctranslate2_refusals(config: DecodingConfig) -> Iterator[Problem]:
+def unsupported_by_ctranslate2(config: DecodingConfig) -> Iterator[Problem]:
     """Its search is its own, so whatever it does not do like weft's is refused rather than done in another way."""
     if config.method not in ("greedy", "beam"):
         what = "is not a search that CTranslate2 performs like weft; try --set decoding.method=beam or =greedy"

@@ -128,13 +128,13 @@ def translate_file(
         if place.lines:
             say(f"continuing after line {place.lines:,}")
         with opened(source) as (raw, lines), answering(passages, form, cluster=cluster) as answers:
-            place, digest = read_again(lines, place, source, output)
+            place, digest = skip_to(lines, place, source, output)
             has_said = False
             for done in answers(blocks(lines, source, place, digest)):
                 file.append(done.written, asdict(done.place))
                 place = done.place
                 if done.cut_texts and not has_said:
-                    say(about_cuts(passages))
+                    say(cut_warning(passages))
                     has_said = True
                 tell(Progress(place.lines, raw.tell(), os.fstat(raw.fileno()).st_size))
                 return_memory_pages()
@@ -161,7 +161,7 @@ def made_of(passages: PassageTranslator, models: Sequence[Path], form: Form) -> 
     }
 
 
-def about_cuts(passages: PassageTranslator) -> str:
+def cut_warning(passages: PassageTranslator) -> str:
     return (
         f"there is text with no end of a sentence within the {passages.longest:,} pieces that the model reads; it is "
         "cut, at a comma or a space where there is one"
@@ -202,7 +202,7 @@ def opened(path: Path) -> Iterator[tuple[BufferedReader, BufferedIOBase]]:
         yield raw, gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
 
 
-def read_again(file: BufferedIOBase, place: Place, source: Path, output: Path) -> tuple[Place, "hashlib._Hash"]:
+def skip_to(file: BufferedIOBase, place: Place, source: Path, output: Path) -> tuple[Place, "hashlib._Hash"]:
     """Read up to the place, and return it with the digest so far; raises UsageError if the text there has changed. A
     last line that had no line end may have got one."""
     digest = hashlib.sha256()
@@ -276,7 +276,7 @@ def answering(
     if not cluster:
         yield partial(map, partial(answer, passages, form=form))
         return
-    work = ElsewhereWork.of(passages, form)
+    work = ClusterWork.of(passages, form)
     with cluster_workers() as each:
         yield partial(each, work)
 
@@ -319,7 +319,7 @@ Files = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True)
-class ElsewhereWork:
+class ClusterWork:
     """Answers blocks on a machine that has weft and none of the user's files: those of the model are sent along."""
 
     models: tuple[Files, ...]
@@ -329,13 +329,13 @@ class ElsewhereWork:
     form: Form
 
     @staticmethod
-    def of(passages: PassageTranslator, form: Form) -> "ElsewhereWork":
+    def of(passages: PassageTranslator, form: Form) -> "ClusterWork":
         """Raises UsageError if the translator computes with another engine, which only reads files."""
         if type(passages.translator) is not Translator:
             raise UsageError("--cluster computes with weft's own engine; name a model that was not exported")
         names = ("split", "keeps_markup", "glossary", "memory", "memory_use")
         options = {name: getattr(passages, name) for name in names}
-        return ElsewhereWork(tuple(map(packed, passages.translator.members)), options, form)
+        return ClusterWork(tuple(map(packed, passages.translator.members)), options, form)
 
     def __call__(self, block: Block) -> Done:
         return answer(PassageTranslator(unpacked(self.models), **self.options), block, self.form)

@@ -125,7 +125,7 @@ class GrowingFile:
             if self.path.exists():
                 raise UsageError(f"{self.path} exists, and nothing says how it was made; name another file")
             known = {"made_of": self.made_of, "state": {}, "bytes": 0, "finished": False}
-        self._refuse_another(known["made_of"])
+        self._check_made_of(known["made_of"])
         written = self.unfinished.stat().st_size
         if known["finished"] and written and written == known["bytes"]:
             self._put_into_place()
@@ -154,7 +154,7 @@ class GrowingFile:
             pass
         raise UsageError(f"{self.manifest} does not say how {self.path} was made; name another file")
 
-    def _refuse_another(self, made_of: dict[str, Any]) -> None:
+    def _check_made_of(self, made_of: dict[str, Any]) -> None:
         changes = [
             f"  {key}: was {made_of.get(key)!r}, is {self.made_of.get(key)!r}"
             for key in {**made_of, **self.made_of}

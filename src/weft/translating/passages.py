@@ -82,7 +82,7 @@ class PassageTranslator:
         sentences."""
         texts = checked_texts(texts)
         passages = self.take_apart(texts)
-        found = self.translator.translate(sentences_of(passages), glossary=self.glossary, memory=self.forced)
+        found = self.translator.translate(sentence_texts(passages), glossary=self.glossary, memory=self.forced)
         return self.put_together(texts, passages, self.with_marks(passages, found))
 
     def translate_n_best(self, texts: Sequence[str], best: int) -> list[list[Translation]]:
@@ -92,17 +92,17 @@ class PassageTranslator:
         texts = checked_texts(texts)
         passages = self.take_apart(texts)
         translate = self.translator.translate_n_best
-        found = translate(sentences_of(passages), best, glossary=self.glossary, memory=self.forced)
+        found = translate(sentence_texts(passages), best, glossary=self.glossary, memory=self.forced)
         sentences: list[Passage] = [
-            [sentence] for sentence, of_one in zip(within(passages), found, strict=True) for _ in of_one
+            [sentence] for sentence, of_one in zip(sentences_in(passages), found, strict=True) for _ in of_one
         ]
         marked = iter(self.with_marks(sentences, list(chain.from_iterable(found))))
         each = iter([[next(marked) for _ in of_one] for of_one in found])
         is_drawn = self.translator.decoding.method == "sample"
         several = []
         for text, passage in zip(texts, passages, strict=True):
-            of_sentences = [next(each) for _ in sentences_of([passage])]
-            combined = in_turn(of_sentences) if is_drawn else combinations(of_sentences, best)
+            of_sentences = [next(each) for _ in sentence_texts([passage])]
+            combined = by_rank(of_sentences) if is_drawn else combinations(of_sentences, best)
             several.append([self._together(text, passage, iter(chosen)) for chosen in combined])
         return several
 
@@ -113,7 +113,7 @@ class PassageTranslator:
         for before, item in pairwise(["", *passage]):
             is_joined = isinstance(before, Sentence) and isinstance(item, Sentence)
             for part in [item] if isinstance(item, str) else self._parts(item):
-                glued = self.glue(written, part) + part if is_joined else part
+                glued = self.separator(written, part) + part if is_joined else part
                 yield glued
                 written, is_joined = written + glued, False
 
@@ -125,7 +125,7 @@ class PassageTranslator:
         yield self.with_marks([[sentence]], found)[0].text
 
     def take_apart(self, texts: Sequence[str]) -> list[Passage]:
-        """Each text as a passage, whose sentences (`sentences_of`) are to be translated; one that the memory holds is
+        """Each text as a passage, whose sentences (`sentence_texts`) are to be translated; one that the memory holds is
         not taken apart."""
         parts = [take_apart(text) if self.keeps_markup else [Part(text, text)] for text in texts]
         sizes = iter(self._count([part.text for several in parts for part in several]))
@@ -138,7 +138,7 @@ class PassageTranslator:
 
     def with_marks(self, passages: Sequence[Passage], found: Sequence[Translation]) -> list[Translation]:
         """The translations of the sentences of these passages, with the marks that were taken out of these."""
-        return self.marked(list(zip(within(passages), found, strict=True)), self.glossary)
+        return self.marked(list(zip(sentences_in(passages), found, strict=True)), self.glossary)
 
     def marked(
         self,
@@ -184,7 +184,7 @@ class PassageTranslator:
             if size > self.longest:
                 whole, pieces = pieces, self._cut(pieces)
                 was_cut = was_cut or len(pieces) > len(whole)
-            passage += with_marks(part, pieces, keeps_ends=len(parts) > 1)
+            passage += split_marks(part, pieces, keeps_ends=len(parts) > 1)
         self.cut_texts += was_cut
         return passage
 
@@ -216,7 +216,7 @@ class PassageTranslator:
                 continue
             translations.append(next(found))
             answer = translations[-1].text
-            written += self.glue(written, answer) if isinstance(before, Sentence) else ""
+            written += self.separator(written, answer) if isinstance(before, Sentence) else ""
             written += answer
         if passage == [Sentence(text)]:
             return translations[0]
@@ -246,7 +246,7 @@ class PassageTranslator:
                     attention[first : first + len(target)] = 0
                     attention[first : first + len(target), begin:end] = 1
 
-    def glue(self, left: str, right: str) -> str:
+    def separator(self, left: str, right: str) -> str:
         """What comes between two sentences of the target language; in Chinese a space where two words would melt."""
         if not left or not right:
             return ""
@@ -254,12 +254,12 @@ class PassageTranslator:
         return " " if melts or not joins_without_space(self.translator.model.recipe.data.target) else ""
 
 
-def sentences_of(passages: Iterable[Passage]) -> list[str]:
+def sentence_texts(passages: Iterable[Passage]) -> list[str]:
     """What there is to translate, in order."""
-    return [sentence.text for sentence in within(passages)]
+    return [sentence.text for sentence in sentences_in(passages)]
 
 
-def within(passages: Iterable[Passage]) -> list[Sentence]:
+def sentences_in(passages: Iterable[Passage]) -> list[Sentence]:
     return [item for passage in passages for item in passage if isinstance(item, Sentence)]
 
 
@@ -272,14 +272,14 @@ def combinations(of_sentences: Sequence[Sequence[Translation]], best: int) -> li
     return [way for _, way in ways]
 
 
-def in_turn(of_sentences: Sequence[Sequence[Translation]]) -> list[tuple[Translation, ...]]:
+def by_rank(of_sentences: Sequence[Sequence[Translation]]) -> list[tuple[Translation, ...]]:
     """The first translations of all sentences, the second ones and so on; one that has fewer, as from a memory, stays
     with its last."""
     most = max(map(len, of_sentences), default=1)
     return [tuple(of_one[min(number, len(of_one) - 1)] for of_one in of_sentences) for number in range(most)]
 
 
-def with_marks(part: Part, pieces: Sequence[str], *, keeps_ends: bool) -> Passage:
+def split_marks(part: Part, pieces: Sequence[str], *, keeps_ends: bool) -> Passage:
     """The pieces of a part, each with its own marks; of the white space between them only paragraphs are kept, of that
     at the part's ends all, if it `keeps_ends`.
 

@@ -61,8 +61,8 @@ class Variant:
 
         def term_for(found: re.Match[str]) -> str:
             term, article = self.terms[found["word"]], found["article"] or ""
-            if article and code_of(language) == "en" and sounds_open(term) != sounds_open(found["word"]):
-                article = article[0] + ("n " if sounds_open(term) else " ")
+            if article and code_of(language) == "en" and starts_with_vowel(term) != starts_with_vowel(found["word"]):
+                article = article[0] + ("n " if starts_with_vowel(term) else " ")
             return article + term
 
         text = pattern.sub(term_for, translation)
@@ -73,12 +73,12 @@ class Variant:
         return text if all(are_whole) else None
 
 
-def sounds_open(word: str) -> bool:
+def starts_with_vowel(word: str) -> bool:
     """Whether its first letter is a vowel, so that English uses "an" before it."""
     return word[0].lower() in "aeiou"
 
 
-def put_stand_ins(
+def apply_stand_ins(
     translator: "Translator",
     found: list[list[Translation]],
     numbers: Sequence[int],
@@ -91,7 +91,7 @@ def put_stand_ins(
 
     A text that costs less than GAIN nats per piece cannot gain that much and is not translated again.
     """
-    costs = {number: nats_a_piece(translator, found[number][0]) - GAIN for number in numbers}
+    costs = {number: nats_per_piece(translator, found[number][0]) - GAIN for number in numbers}
     variants = [
         (number, variant)
         for number, most in costs.items()
@@ -104,19 +104,19 @@ def put_stand_ins(
         restored = [
             (each, text) for each in translations if (text := variant.restored(each.text, language)) is not None
         ]
-        cost = nats_a_piece(translator, restored[0][0]) if restored else math.inf
+        cost = nats_per_piece(translator, restored[0][0]) if restored else math.inf
         if cost < costs[number]:
             costs[number] = cost
             source = found[number][0].source
             found[number] = [replace(each, source=source, text=text) for each, text in restored]
 
 
-def nats_a_piece(translator: "Translator", translation: Translation) -> float:
+def nats_per_piece(translator: "Translator", translation: Translation) -> float:
     (pieces,) = translator.model.vocabularies["target"].encode([translation.text])
     return -translation.log_prob / (len(pieces) + 1)  # </s> counts
 
 
-def known_words(
+def usable_stand_ins(
     languages: tuple[str, str], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
 ) -> list[tuple[str, str]]:
     """The stand-ins in both languages that the vocabularies can spell."""

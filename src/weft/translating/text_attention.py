@@ -45,7 +45,7 @@ def attention_between(
         some = pairs[first : first + TEXTS_AT_ONCE]
         read = encode_sources(model, [source for source, _ in some])
         written = model.vocabularies["target"].encode([translation for _, translation in some])
-        found = piece_attention(translator, read, written, after_step) if translator.tells_attention else {}
+        found = piece_attention(translator, read, written, after_step) if translator.has_attention else {}
         for number, (source, translation) in enumerate(some):
             if number not in found:
                 yield None

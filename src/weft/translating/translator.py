@@ -50,12 +50,12 @@ from weft.translating.batches import (
     batches_by_length,
     computing_in,
     encode_sources,
-    in_one_order,
+    in_lock_order,
     precision_of,
 )
 from weft.translating.glossary import Glossary, Term, Terms, as_glossary, constraint_of, joins_of, space_of
 from weft.translating.memory import Remembered, TranslationMemory, as_memory
-from weft.translating.stand_ins import known_words, put_stand_ins
+from weft.translating.stand_ins import apply_stand_ins, usable_stand_ins
 from weft.translating.translation import Translation
 
 SAMPLES_TOGETHER = 16
@@ -82,7 +82,7 @@ class Translator:
     other.
     """
 
-    tells_attention = True
+    has_attention = True
     """Whether the models are at hand that know where a translation looks in its text."""
     folders: tuple[Path, ...] = ()
     """The model folders that the members were read from, where they were."""
@@ -95,7 +95,7 @@ class Translator:
         """Raises ProblemsError where one of the `others` translates other languages or has another vocabulary."""
         self.model = model
         self.members = (model, *others)
-        refuse_strangers(self.members)
+        check_same_vocabulary(self.members)
         self.device = device or choose_device()
         for member in self.members:
             member.network.to(self.device).eval()
@@ -160,7 +160,7 @@ class Translator:
         known = [translations[:best] for translations in self._remembered(texts, memory)]
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
         if glossary or any(phrases):
-            self._refuse_terms(config)
+            self._check_constraints(config)
         demands = self._demands(asked, glossary, prefixes, phrases)
         read = [encode_sources(member, asked) for member in self.members]  # by each member's own vocabulary
         found = [of_text or [Translation(text, "", 0.0, 0.0)] for text, of_text in zip(texts, known, strict=True)]
@@ -185,7 +185,7 @@ class Translator:
         if glossary:
             else_asked = [bool(prefix or of_text) for prefix, of_text, _ in zip_longest(prefixes, phrases, texts)]
             by_terms = [n for n, is_met in enumerate(demands.constrained) if is_met and not else_asked[n]]
-            put_stand_ins(self, found, by_terms, glossary, best, after_step=after_step, **decoding)
+            apply_stand_ins(self, found, by_terms, glossary, best, after_step=after_step, **decoding)
         return found
 
     def stream(
@@ -225,7 +225,7 @@ class Translator:
     def check_glossary(self, glossary: Glossary, **decoding: Any) -> None:
         """Raise UsageError where these settings cannot promise its terms, or with all terms that cannot be written:
         before hours of translation end at the first sentence that holds one."""
-        self._refuse_terms(changed_decoding(self.decoding, decoding))
+        self._check_constraints(changed_decoding(self.decoding, decoding))
         strange = glossary.unspellable(self.model.vocabularies["target"])
         if strange:
             listed = "".join(f"\n  {term!r}" for term in strange[:SHOWN_TERMS])
@@ -253,7 +253,7 @@ class Translator:
             self._last_glossary = glossary, normalized
         return normalized
 
-    def _refuse_terms(self, config: DecodingConfig) -> None:
+    def _check_constraints(self, config: DecodingConfig) -> None:
         refuse_constraints(config)
 
     def longest_sentence(self) -> int | None:
@@ -329,7 +329,7 @@ class Translator:
     def stand_ins(self) -> list[tuple[str, str]]:
         """Words in both languages that may stand for the terms of a glossary (stand_ins.py)."""
         data = self.model.recipe.data
-        return known_words(
+        return usable_stand_ins(
             (data.source, data.target), self.model.vocabularies["source"], self.model.vocabularies["target"]
         )
 
@@ -338,7 +338,7 @@ class Translator:
         """Everything in here is computed for answers alone, in the precision of the settings."""
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode())
-            for member in in_one_order(self.members):
+            for member in in_lock_order(self.members):
                 stack.enter_context(computing_in(member.network, precision_of(config, self.device)))
             yield
 
@@ -472,7 +472,7 @@ def sampling_seeds(sources: Sentences, indices: np.ndarray, config: DecodingConf
     return [derive_seed(config.sampling_seed, *text, number) for text in ids for number in range(samples)]
 
 
-def refuse_strangers(members: Sequence[TranslationModel]) -> None:
+def check_same_vocabulary(members: Sequence[TranslationModel]) -> None:
     """Probabilities of pieces can only be averaged where a piece is the same thing to all members."""
     first, *others = members
     problems = []
