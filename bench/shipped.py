@@ -352,7 +352,7 @@ def with_license(card: str, name: str) -> str:
     """The card with the license and the sources of these models."""
     changes = {
         "license: unknown\n": HEADER,
-        "The licence of the weights follows from .*\n": ATTRIBUTION.format(made_files=MADE_FILES[name]),
+        "The license of the weights follows from .*\n": ATTRIBUTION.format(made_files=MADE_FILES[name]),
     }
     for old, new in changes.items():
         card, count = re.subn(f"^{old}", new, card, flags=re.MULTILINE)

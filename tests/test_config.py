@@ -695,7 +695,7 @@ def test_a_key_is_explained_by_its_docstring_type_bounds_and_default():
         "  default  8"
     )
     assert "type     auto or a whole number that is at least 1" in explain(Recipe, "training.threads")
-    assert "default  left out" in explain(Recipe, "model.max_positions")
+    assert "default  not set" in explain(Recipe, "model.max_positions")
     assert "default  none (required)" in explain(Recipe, "data.source")
 
 

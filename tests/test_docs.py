@@ -161,7 +161,7 @@ def test_every_piece_of_a_recipe_can_be_read(document: str) -> None:
 
 @pytest.mark.parametrize("document", [twin for twin in DOCUMENTS if twin.endswith("recipes.md")])
 def test_the_page_about_recipes_lists_every_key_and_no_other_with_its_default(document: str) -> None:
-    required, left_out = ("必填", "不写") if "/zh/" in document else ("required", "left out")
+    required, left_out = ("必填", "不写") if "/zh/" in document else ("required", "not set")
     in_tables = {key for key, field in KEYS.items() if "." in key or not tables_in(field.annotation)}
     documented = documented_keys(document)
     assert documented.keys() == in_tables

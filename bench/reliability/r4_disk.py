@@ -145,7 +145,7 @@ def unlike_an_error(exit_code: int, said: str, expected: list[str]) -> list[str]
 def unlike_a_whole_run(folder: Path, run: str, saved: int, **process: Any) -> list[str]:
     """What was not as it should be with a run that goes on from this step, and what differs from an undisturbed one."""
     problems = broken_checkpoints(folder / run)
-    if f"going on from step {saved} of" not in finish(folder, run, **process):
+    if f"continuing from step {saved} of" not in finish(folder, run, **process):
         problems.append(f"it did not go on from step {saved}")
     return problems + differences(folder / run, folder / "whole")
 

@@ -90,7 +90,7 @@ def stop_and_go_on(folder: Path) -> dict[str, Any]:
     finish_together(folder, "stopped", *WITH_DROPOUT)
     stop(folder, "continued")
     said = finish(folder, "continued", *WITH_DROPOUT)
-    goes_on = "going on from step" in said and last_step(folder / "continued") == last_step(folder / "left alone")
+    goes_on = "continuing from step" in said and last_step(folder / "continued") == last_step(folder / "left alone")
     same = not differences(folder / "stopped", folder / "left alone")
     return {"late": late, "same": same, "goes_on": goes_on}
 

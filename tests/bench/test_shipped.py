@@ -80,7 +80,7 @@ def test_of_what_a_model_wrote_only_new_pairs_without_held_out_sentences_are_kep
 def test_the_card_says_license_and_sources() -> None:
     for sources in ("these files", "these files and models"):
         card = (
-            f"---\nlicense: unknown\n---\n## Data\nThe licence of the weights follows from {sources}; put it into the "
+            f"---\nlicense: unknown\n---\n## Data\nThe license of the weights follows from {sources}; put it into the "
         )
         card += "header before you pass the model on.\n"
         written = with_license(card, "zh-en")

@@ -92,7 +92,7 @@ def test_sentences_come_from_a_file(analyze: Analyze) -> None:
         ((TEXT, "两个", "--target", "Two"), "--target is the translation of one sentence; there are 2"),
         ((TEXT, "--layer", "7"), "layer is a number from 1 to 1"),
         ((TEXT, "--beam", "65"), "beam_size"),
-        ((TEXT, "--set", "decoding.method=sample"), "no one search to show"),
+        ((TEXT, "--set", "decoding.method=sample"), "no single search to show"),
         ((TEXT, "--html", "."), "--html"),
         ((TEXT, "", " "), "text 2 has no piece to explain; give a sentence\ntext 3 has no piece"),
     ],

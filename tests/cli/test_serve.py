@@ -47,7 +47,7 @@ def test_an_address_that_is_taken_is_named(weft: Weft, tiny_run: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         code, _, error = weft("serve", "--model", str(tiny_run / "run"), "--port", port)
-    assert code == 2 and f"port {port}, cannot be listened on: Address already in use" in error
+    assert code == 2 and f"port {port}: Address already in use" in error
 
 
 def test_a_new_key_is_printed_once_and_its_hash_is_kept(weft: Weft, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_other_settings_stay_and_a_choice_of_the_users_own_counts(
 
 
 def test_the_new_program_is_the_same_process_with_the_same_arguments(tmp_path: Path) -> None:
-    """In earnest: a stand-in for the command's rooms that says what it was begun with."""
+    """In earnest: a stand-in for the command's rooms that says what it was started with."""
     room = tmp_path / "weft" / "cli"
     room.mkdir(parents=True)
     (tmp_path / "weft" / "__init__.py").touch()

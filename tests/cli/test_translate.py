@@ -259,7 +259,7 @@ def test_what_was_begun_otherwise_is_gone_on_with_only_by_restart(
     Path("in.txt").write_text(SEVERAL, encoding="utf-8")
     exit_code, _, error = weft(*command, "--split", "never", *["--restart"] * restart)
     assert (exit_code, Path("out.txt").exists()) == ((0, True) if restart else (2, False))
-    refusal = "split: was 'always', is 'never'\nundo the change, or begin anew: --restart"
+    refusal = "split: was 'always', is 'never'\nundo the change, or start over: --restart"
     assert (refusal in error) == (not restart)
 
 

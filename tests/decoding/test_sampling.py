@@ -250,7 +250,7 @@ def test_only_the_most_probable_piece_is_greedy_search() -> None:
 
 
 def test_sentences_with_unequal_seeds_are_a_mistake_of_the_caller() -> None:
-    with pytest.raises(ValueError, match="equally many seeds for all 2 sentences, found 3"):
+    with pytest.raises(ValueError, match="as many seeds for each of 2 sentences, found 3"):
         sample(Words(3), torch.tensor([3, 3]), [1, 2, 3], **IDS)
 
 

@@ -363,7 +363,7 @@ def test_an_engine_that_the_folder_was_not_made_for_is_refused_with_what_to_do(
     code, _, error = weft("translate", "--model", run, "--engine", "onnx", "十")
     assert code == 2 and f"weft export --model {run} --to onnx --output FOLDER" in error
     code, _, error = weft("translate", "--model", folder, "--engine", "native", "十")
-    assert code == 2 and "was exported for onnx; for native start from the model that it was made of" in error
+    assert code == 2 and "was exported for onnx; for native start from the model it was exported from" in error
     code, _, error = weft("translate", "--model", folder, "--engine", "tensorrt", "十")
     assert code == 2 and "'native', 'ctranslate2', 'onnx'" in error
 
@@ -462,7 +462,7 @@ def test_what_an_engine_cannot_do_is_refused_by_name_before_anything_is_evaluate
     assert 'mbr:4: decoding.method = "mbr"' in error and "beam:2+min_length=3: decoding.min_length = 3" in error
     assert weft(*command, "--engine", "native")[0] == 2
     code, out, error = weft("score", *command[1:])
-    assert (code, out) == (2, "") and "name the model that it was made of" in error
+    assert (code, out) == (2, "") and "name the model it was exported from" in error
 
 
 @pytest.mark.parametrize("engine", ENGINE_FILES)
@@ -482,7 +482,7 @@ def test_alternatives_are_found_by_onnx_and_refused_by_ctranslate2(
     native = load_translator(tiny_run / "run", [FIRST_K]).alternatives(TEXTS[0], "I", 4)
     found = load_for(exports("onnx")).alternatives(TEXTS[0], "I", 4)
     assert [(one.word, one.text) for one in found] == [(one.word, one.text) for one in native]
-    with pytest.raises(UsageError, match="CTranslate2 searches by itself and tells no single step"):
+    with pytest.raises(UsageError, match="CTranslate2 searches on its own and does not return single steps"):
         load_for(exports("ctranslate2")).alternatives(TEXTS[0], "I", 4)
 
 

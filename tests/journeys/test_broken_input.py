@@ -447,7 +447,7 @@ RUNS = [
         "a run of another recipe",
         (*GO_ON, "--set", "model.ff_dim=24"),
         1,
-        ("run was begun with another recipe", "model.ff_dim: was 16, is 24", "--run run-2"),
+        ("run was started with another recipe", "model.ff_dim: was 16, is 24", "--run run-2"),
     ),
     Case(
         "a run of other data",

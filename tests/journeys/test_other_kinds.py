@@ -145,7 +145,7 @@ def test_what_a_kind_cannot_do_is_refused_by_name(weft: Weft, home: Path, tmp_pa
     for verb in (["translate", "x"], ["analyze", "x"], ["evaluate", "--data", str(home / "valid.tsv")]):
         code, _, error = weft(*verb, "--model", str(home / "characters"))
         assert code == 2 and "language-model" in error, verb
-    with pytest.raises(UsageError, match="an ensemble is of models that translate"):
+    with pytest.raises(UsageError, match="an ensemble takes models that translate"):
         load(home / "characters", others=[home / "characters"])
 
 

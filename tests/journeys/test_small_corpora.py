@@ -46,6 +46,6 @@ def test_a_run_whose_vocabulary_was_lowered_says_so_and_goes_on_by_the_same_reci
 
     again = Watcher()
     train(recipe(tokenizer=tokenizer), run=tmp_path / "run", data=tiny_run, listener=again)
-    assert again.messages == [f"{run} is finished (step 2); raise training.epochs to go on"]
+    assert again.messages == [f"{run} is finished (step 2); raise training.epochs to continue"]
     train(recipe(tokenizer=tokenizer, training={"epochs": 2}), run=tmp_path / "run", data=tiny_run, listener=again)
-    assert "going on from step 2 of 4" in again.messages
+    assert "continuing from step 2 of 4" in again.messages

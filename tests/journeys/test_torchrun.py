@@ -141,4 +141,4 @@ def test_a_signal_to_torchrun_stops_both_at_one_step_and_one_process_goes_on(tin
     watcher = StopsAt(stopped + 1)
     with pytest.raises(Stopped, match=f"stopped at step {stopped + 1} and saved"):
         train(tiny_run / "tiny.toml", run=run, overrides=ENDLESS, listener=watcher)
-    assert f"going on from step {stopped} of 10000" in watcher.messages
+    assert f"continuing from step {stopped} of 10000" in watcher.messages

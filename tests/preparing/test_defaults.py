@@ -285,7 +285,7 @@ def test_a_run_goes_on_with_the_epochs_that_it_chose(tiny_run: Path, tmp_path: P
     again = Watcher(signal_at=3)
     with pytest.raises(Stopped):
         train(OPEN, run=run, data=tiny_run, listener=again)
-    assert f"going on from step 2 of {2 * epochs}" in again.messages and not any(
+    assert f"continuing from step 2 of {2 * epochs}" in again.messages and not any(
         "chosen for" in m for m in again.messages
     )
     assert read_config(run / "checkpoints" / "step-3").recipe == chosen.recipe
@@ -295,7 +295,7 @@ def test_a_run_goes_on_with_the_epochs_that_it_chose(tiny_run: Path, tmp_path: P
     longer = Watcher(signal_at=4)
     with pytest.raises(Stopped):
         train(OPEN, run=run, data=tiny_run, overrides=["training.epochs=1000"], listener=longer)
-    assert "going on from step 3 of 2000" in longer.messages
+    assert "continuing from step 3 of 2000" in longer.messages
 
 
 @pytest.mark.parametrize(("steps", "signal_at"), [(3, None), (5, 3)], ids=["finished", "stopped"])
@@ -309,7 +309,7 @@ def test_a_run_that_was_given_few_steps_goes_on_without_them_for_the_epochs_that
         again = Watcher(signal_at=step + 1)
         with pytest.raises(Stopped):
             train(OPEN, run=run, data=tiny_run, listener=again)
-        assert f"going on from step {step} of {2 * TABLE[0].epochs}" in again.messages
+        assert f"continuing from step {step} of {2 * TABLE[0].epochs}" in again.messages
     with pytest.raises(RunError, match=rf"training\.steps: was None, is {steps}"):
         train(OPEN, run=run, data=tiny_run, overrides=few)
 

@@ -41,8 +41,8 @@ def test_a_card_names_the_model_that_its_own_began_with_its_licence_and_what_tha
     card = (run / "README.md").read_text()
     assert recorded_files(card, "init") == {sha256(parent / "manifest.json"): str(parent)}
     assert recorded_files(card, BEFORE) == {sha256(tiny_run / "train.tsv"): "train.tsv"}
-    assert f"- Its weights began as those of `{parent}`, licence: cc-by-2.0." in card
-    assert "The licence of the weights follows from these files and models" in card
+    assert f"- Its weights began as those of `{parent}`, license: cc-by-2.0." in card
+    assert "The license of the weights follows from these files and models" in card
     assert "for 1 step on 40 pairs" in card
 
 
@@ -97,7 +97,7 @@ def test_a_card_without_licence_is_said_to_have_none(parent: Path, tmp_path: Pat
     card = parent / "README.md"
     card.write_text(card.read_text().replace("license: cc-by-2.0", "license: unknown"))
     run = weft.train(recipe(init=str(parent)), run=tmp_path / "run", data=tmp_path)
-    assert f"`{parent}`, whose card states no licence." in (run / "README.md").read_text()
+    assert f"`{parent}`, whose card states no license." in (run / "README.md").read_text()
 
 
 def test_a_card_names_the_models_that_made_pairs_as_long_as_these_are_what_was_made(
@@ -118,7 +118,7 @@ def test_a_card_names_the_models_that_made_pairs_as_long_as_these_are_what_was_m
     made = card("other.tsv", "one.tsv", "two.tsv")
     assert recorded_files(made, "maker") == {sha256(parent / "manifest.json"): str(parent)}
     assert recorded_files(made, BEFORE) == {sha256(tiny_run / "train.tsv"): "train.tsv"}
-    assert made.count(f"- It was trained on pairs made by `{parent}`, licence: cc-by-2.0.") == 1
+    assert made.count(f"- It was trained on pairs made by `{parent}`, license: cc-by-2.0.") == 1
     assert not recorded_files(card("edited.tsv", "other.tsv"), "maker")
 
 

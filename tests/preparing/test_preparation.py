@@ -83,7 +83,7 @@ def test_training_takes_what_was_prepared_and_is_the_same_as_without(root: Path)
     train(recipe(cleaning={}), run=root / "at-once", data=root)
     assert losses(root / "ahead") == losses(root / "at-once")
     assert (root / "ahead" / "corpus" / "manifest.json").stat().st_mtime_ns == written
-    assert any("is still that of these files and this recipe" in message for message in listener.messages)
+    assert any("is up to date with these files and this recipe" in message for message in listener.messages)
     assert any(message.startswith("[cleaning] removed 3 of 45 pairs") for message in listener.messages)
 
 
@@ -128,7 +128,7 @@ def test_a_damaged_corpus_is_made_anew(root: Path) -> None:
     whole = (folder / "source.ids").read_bytes()
     (folder / "source.ids").write_bytes(whole[:-2] + b"\0\0")
     _, messages, _ = prepared(root)
-    assert any("source.ids" in message and "another is made" in message for message in messages)
+    assert any("source.ids" in message and "making a new one" in message for message in messages)
     assert (folder / "source.ids").read_bytes() == whole
 
 

@@ -66,12 +66,12 @@ def test_more_steps_go_on_and_fewer_are_refused_while_it_runs(tiny_run: Path, tm
     run = tmp_path / "run"
     with pytest.raises(Stopped):
         train(recipe(epochs=5, steps=3), run=run, data=tiny_run, listener=Watcher(signal_at=1))
-    with pytest.raises(RunError, match=r"was begun with another recipe:\n  training\.steps: was 3, is 2"):
+    with pytest.raises(RunError, match=r"was started with another recipe:\n  training\.steps: was 3, is 2"):
         train(recipe(epochs=5, steps=2), run=run, data=tiny_run)
     train(recipe(epochs=5, steps=3), run=run, data=tiny_run)
     watcher = Watcher()
     train(recipe(epochs=5, steps=3), run=run, data=tiny_run, listener=watcher)
-    assert watcher.messages == [f"{run} is finished (step 3); raise training.steps to go on"]
+    assert watcher.messages == [f"{run} is finished (step 3); raise training.steps to continue"]
     train(recipe(epochs=5, steps=5), run=run, data=tiny_run)
     assert steps_of(run) == [1, 2, 3, 4, 5]
 
@@ -150,7 +150,7 @@ def test_a_model_whose_size_is_open_is_made_for_the_budget_and_goes_on_with_it(t
     with pytest.raises(Stopped):
         train(given, run=run, data=tiny_run, budget=budget, listener=watcher)
     assert any(
-        re.search(r"4\.5 of the \d+ epochs that suit as many pairs; chosen in place of it: ", text)
+        re.search(r"4\.5 of the \d+ epochs that suit this many pairs; chosen instead: ", text)
         for text in watcher.messages
     )
     train(given, run=run, data=tiny_run, budget=budget)
@@ -177,7 +177,7 @@ def test_where_no_time_is_left_no_smaller_model_is_tried(tiny_run: Path, tmp_pat
     given = {**recipe(), "model": {"num_heads": 2}}
     with pytest.raises(UsageError, match=r"the budget leaves [01]s for training"):
         train(given, run=tmp_path / "run", data=tiny_run, budget="1s", listener=watcher)
-    assert not any("chosen in place of it" in message for message in watcher.messages)
+    assert not any("chosen instead" in message for message in watcher.messages)
 
 
 @pytest.mark.usefixtures("slow_machine")
@@ -217,7 +217,7 @@ def test_the_same_budget_goes_on_with_the_steps_that_were_chosen(
     monkeypatch.delattr(training, "try_out")  # nothing is tried out again
     watcher = Watcher()
     train(recipe(), run=run, data=tiny_run, budget="1m43s", listener=watcher)
-    assert f"going on from step 3 of {STEPS}" in watcher.messages
+    assert f"continuing from step 3 of {STEPS}" in watcher.messages
     assert steps_of(run) == list(range(1, STEPS + 1))
 
     again = Watcher()
@@ -240,9 +240,9 @@ def test_the_time_of_earlier_sittings_counts(tiny_run: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("first", "second", "says"),
     [
-        ("100s", "200s", "begun with --budget 1m40s and cannot go on with --budget 3m20s"),
-        ("100s", None, "begun with --budget 1m40s and cannot go on with no --budget"),
-        (None, "100s", "begun with no --budget and cannot go on with --budget 1m40s"),
+        ("100s", "200s", "started with --budget 1m40s and cannot continue with --budget 3m20s"),
+        ("100s", None, "started with --budget 1m40s and cannot continue with no --budget"),
+        (None, "100s", "started with no --budget and cannot continue with --budget 1m40s"),
     ],
 )
 def test_another_budget_is_refused(

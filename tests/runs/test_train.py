@@ -92,7 +92,7 @@ def content(run: Path) -> dict[str, bytes]:
     ("given", "says"),
     [
         ({"listener": object()}, "a listener has the methods on_message, on_log and on_validation"),
-        ({"listener": Silent}, r"a listener is an object and no class; give Silent\(\)"),
+        ({"listener": Silent}, r"a listener is an object, not a class; pass Silent\(\)"),
         ({"budget": 30}, "--budget 30: expected a time"),
     ],
 )
@@ -147,7 +147,7 @@ def test_a_run_that_was_stopped_ends_bit_for_bit_like_one_that_was_not(
         assert not (run / "model.safetensors").exists()
     watcher = Watcher()
     train(given, run=run, data=tiny_run, listener=watcher)
-    assert f"going on from step {stops[-1]} of 8" in watcher.messages
+    assert f"continuing from step {stops[-1]} of 8" in watcher.messages
     assert rows(run) == rows(uninterrupted) and len(rows(run)) == 8 + 3
     names = ["model.safetensors", "config.toml", "manifest.json", "samples.jsonl", "tokenizer.source.model", "run.json"]
     for name in [*names, "checkpoints/step-8/training.safetensors"]:
@@ -173,7 +173,7 @@ def test_a_signal_stops_the_command_with_exit_code_3_and_the_command_goes_on(tin
     watcher = Watcher(signal_at=last + 1)
     with pytest.raises(Stopped):
         train(tiny_run / "tiny.toml", run=run, overrides=settings, listener=watcher)
-    assert f"going on from step {last} of 10000" in watcher.messages
+    assert f"continuing from step {last} of 10000" in watcher.messages
 
 
 # Finished, and asked for more
@@ -183,7 +183,7 @@ def test_a_finished_run_says_so_and_stays_as_it_is(tiny_run: Path, trained: Trai
     run = trained(recipe())
     before, watcher = content(run), Watcher()
     assert train(recipe(), run=run, data=tiny_run, listener=watcher) == run
-    assert watcher.messages == [f"{run} is finished (step 8); raise training.epochs to go on"]
+    assert watcher.messages == [f"{run} is finished (step 8); raise training.epochs to continue"]
     assert content(run) == before
 
 
@@ -206,7 +206,7 @@ def test_a_run_keeps_its_epochs_where_the_recipe_no_longer_names_them(tiny_run: 
     before = content(run)
     del given["training"]["epochs"]
     train(given, run=run, data=tiny_run, listener=watcher)
-    assert "is finished (step 2); raise training.epochs to go on" in watcher.messages[-1] and content(run) == before
+    assert "is finished (step 2); raise training.epochs to continue" in watcher.messages[-1] and content(run) == before
 
 
 def test_a_key_that_was_left_to_weft_may_be_left_to_it_in_words(tiny_run: Path, trained: Trained) -> None:
@@ -245,7 +245,7 @@ def test_other_validations_would_choose_other_weights_and_are_refused(tiny_run: 
 
 def test_a_run_under_way_cannot_be_made_shorter(tiny_run: Path, trained: Trained) -> None:
     run = trained(recipe(training={"epochs": 3}), stop=2)
-    with pytest.raises(RunError, match=r"was begun with another recipe:\n  training\.epochs: was 3, is 2"):
+    with pytest.raises(RunError, match=r"was started with another recipe:\n  training\.epochs: was 3, is 2"):
         train(recipe(training={"epochs": 2}), run=run, data=tiny_run)
 
 
@@ -260,7 +260,7 @@ def test_a_run_cannot_be_made_shorter_after_a_sitting_that_did_not_name_its_epoc
         watcher = Watcher(signal_at=step)
         with pytest.raises(Stopped):
             train(given, run=run, data=tiny_run, listener=watcher)
-        assert f"going on from step {step - 1} of 60" in watcher.messages
+        assert f"continuing from step {step - 1} of 60" in watcher.messages
     config = (run / "checkpoints/step-3/config.toml").read_text(encoding="utf-8")
     assert "epochs = 30  # command line\n" in config
     shorter = (
@@ -268,7 +268,7 @@ def test_a_run_cannot_be_made_shorter_after_a_sitting_that_did_not_name_its_epoc
         ("steps=50", r"epochs: was 30, is None\n.*steps: was None, is 50"),
     )
     for setting, says in shorter:
-        with pytest.raises(RunError, match=rf"was begun with another recipe:\n  training\.{says}\nundo"):
+        with pytest.raises(RunError, match=rf"was started with another recipe:\n  training\.{says}\nundo"):
             train(given, run=run, data=tiny_run, overrides=[f"training.{setting}"])
 
 
@@ -280,7 +280,7 @@ def test_steps_may_take_the_place_of_epochs_where_they_are_more(tiny_run: Path, 
     assert status(run).last == 5 and status(run).finished
     watcher = Watcher()
     train(given, run=run, data=tiny_run, listener=watcher)
-    assert watcher.messages[-1] == f"{run} is finished (step 5); raise training.epochs to go on"
+    assert watcher.messages[-1] == f"{run} is finished (step 5); raise training.epochs to continue"
 
 
 def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_run: Path, trained: Trained) -> None:
@@ -288,7 +288,7 @@ def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_r
     changed = recipe(training={"epochs": 3, "label_smoothing": 0.2})
     with pytest.raises(RunError, match=r"training\.label_smoothing: was .*, is 0\.2") as refused:
         train(changed, run=run, data=tiny_run)
-    advice = re.search(r"begin a new run: --run (\S+), from its weights with --set (\S+)$", str(refused.value))
+    advice = re.search(r"start a new run: --run (\S+), from its weights with --set (\S+)$", str(refused.value))
     assert advice
     untrained = {"learning_rate": 1e-30}
     followed = train(
@@ -330,7 +330,7 @@ def test_weights_are_offered_only_to_a_recipe_that_they_fit(
     tiny_run: Path, tables: dict[str, Any], fits: bool, trained: Trained
 ) -> None:
     run = trained(recipe(training={"epochs": 3}), stop=2)
-    with pytest.raises(RunError, match="begin a new run: --run") as refused:
+    with pytest.raises(RunError, match="start a new run: --run") as refused:
         train(recipe(training={"epochs": 3}, **tables), run=run, data=tiny_run)
     assert ("training.init" in str(refused.value)) == fits
 
@@ -341,7 +341,7 @@ def test_a_run_under_way_cannot_be_given_less_patience_which_would_end_it_at_onc
     standstill = {"learning_rate": 1e-30, "select_by": "loss", "epochs": 9}
     run = trained(recipe(training=standstill), stop=6)
     before = content(run)
-    with pytest.raises(RunError, match=r"was begun with another recipe:\n  training\.patience: was None, is 1"):
+    with pytest.raises(RunError, match=r"was started with another recipe:\n  training\.patience: was None, is 1"):
         train(recipe(training={**standstill, "patience": 1}), run=run, data=tiny_run)
     assert content(run) == before
 
@@ -405,7 +405,7 @@ def test_a_run_that_came_to_two_limits_at_once_names_the_one_that_is_left(tiny_r
     for changes, limit in (({"epochs": 6}, "patience"), ({"patience": 3}, "epochs")):
         watcher = Watcher()
         train(given(**changes), run=run, data=tiny_run, listener=watcher)
-        assert watcher.messages[-1] == f"{run} is finished (step 6); raise training.{limit} to go on"
+        assert watcher.messages[-1] == f"{run} is finished (step 6); raise training.{limit} to continue"
     assert content(run) == before
     train(given(epochs=6, patience=3), run=run, data=tiny_run)
     assert status(run).last == 8  # one validation more than before
@@ -425,7 +425,7 @@ def test_training_stops_when_patience_is_lost_and_more_patience_goes_on(
 
     watcher = Watcher()
     train(given(epochs=60), run=run, data=tiny_run, listener=watcher)
-    assert watcher.messages == [f"{run} is finished (step 6); raise training.patience to go on"]
+    assert watcher.messages == [f"{run} is finished (step 6); raise training.patience to continue"]
     train(given(patience=3), run=run, data=tiny_run)
     assert status(run).last == 8
     train(given(patience=None, epochs=6), run=train(given(epochs=6), run=tmp_path / "2", data=tiny_run), data=tiny_run)
@@ -478,7 +478,7 @@ def test_trials_that_are_lost_end_a_run_and_more_trials_go_on(tiny_run: Path, tr
     assert status(run) == RunStatus(last=6, best=2, finished=True)  # the first is the best, and two are not better
     watcher = Watcher()
     train(given(2), run=run, data=tiny_run, listener=watcher)
-    assert watcher.messages == [f"{run} is finished (step 6); raise training.trials to go on"]
+    assert watcher.messages == [f"{run} is finished (step 6); raise training.trials to continue"]
     train(given(3), run=run, data=tiny_run)
     assert status(run) == RunStatus(last=8, best=2, finished=True)
 
@@ -594,7 +594,7 @@ def test_positions_without_weights_may_be_exchanged_for_others_without(tiny_run:
     added = recipe(model={"positions": "sinusoidal"}, training=begun)
     run = train(added, run=tmp_path / "run", data=tiny_run, listener=watcher)
     model, before = load_model(find_model(run)), load_model(other)
-    says = f"sinusoidal positions instead of the rotary ones of {other}: the weights have to get used to them"
+    says = f"sinusoidal positions instead of the rotary ones of {other}: the weights have to adapt to them"
     assert says in watcher.messages
     assert (model.recipe.model.positions, model.resolved.origins["model.positions"]) == ("sinusoidal", "recipe")
     assert model.recipe.model.ff_dim == before.recipe.model.ff_dim
@@ -617,7 +617,7 @@ def test_the_wave_length_of_positions_without_weights_may_be_exchanged(
         train(waves(128), run=other, data=tiny_run)
     init, watcher = str(refused.value).rpartition("training.init=")[2], Watcher()
     run = train(waves(128, init=init), run=tmp_path / "run-2", data=tiny_run, listener=watcher)
-    says = f"scaled-sinusoidal positions of another wave length than in {init}: the weights have to get used to them"
+    says = f"scaled-sinusoidal positions with other wavelengths than in {init}: the weights have to adapt to them"
     assert says in watcher.messages
     assert load_model(find_model(run)).recipe.model.max_positions == 128
     again = train(waves(None, init=init), run=tmp_path / "run-3", data=tiny_run)
@@ -629,9 +629,11 @@ def test_rotary_positions_are_refused_where_the_models_heads_are_oddly_wide(tiny
     other = train(recipe(model=odd, training={"epochs": 1}), run=tmp_path / "odd", data=tiny_run)
     shapeless = {**recipe(training={"init": str(other), "epochs": 1}), "model": {"positions": "rotary"}}
     watcher = Watcher()
-    with pytest.raises(RecipeError, match=r"positions = rotary +turns pairs, and the heads of the model .* are 9 wide"):
+    with pytest.raises(
+        RecipeError, match=r"positions = rotary +rotates pairs of dimensions, and heads of .* are 9 wide"
+    ):
         train(shapeless, run=tmp_path / "run", data=tiny_run, listener=watcher)
-    assert not any("get used to" in message for message in watcher.messages)
+    assert not any("have to adapt" in message for message in watcher.messages)
 
 
 def test_a_vocabulary_that_a_corpus_made_smaller_is_inherited_from_run_to_run(tiny_run: Path, tmp_path: Path) -> None:

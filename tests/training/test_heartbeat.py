@@ -69,7 +69,7 @@ def test_a_process_that_waits_for_a_halted_one_ends_with_one_message() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         own = free.getsockname()[1]
-    worlds = {"process 0 has not been heard": (store.port, True), "the store has not answered": (own, False)}
+    worlds = {"process 0 has not responded": (store.port, True), "the store has not answered": (own, False)}
     started = {what: [start(rank, *world) for rank in (0, 1)] for what, world in worlds.items()}
     try:
         said = {what: other.communicate(timeout=100)[1] for what, (_, other) in started.items()}

@@ -626,7 +626,7 @@ def test_a_run_that_diverges_goes_back_to_its_best_weights_and_on_at_half_the_ra
     train(trainer)
     assert watched(trainer).messages == [
         "training has diverged (validation loss 4.1 after 3 at step 8): back to the weights of that step, the learning "
-        "rate is times 0.5 from here on (1 of 4)"
+        "rate is multiplied by 0.5 from here on (1 of 4)"
     ]
     assert [row.get("back_to") for row in logged(trainer) if "valid_loss" in row] == [None, None, 8, None]
     assert trainer.run.status() == RunStatus(last=16, best=16)
@@ -743,7 +743,7 @@ def test_a_run_that_diverges_again_and_again_ends_with_one_clear_error_and_its_b
     assert "with the learning rate at 0.0625 of the recipe's" in str(caught.value)
     status = trainer.run.status()
     assert status == RunStatus(last=36, best=4)
-    assert watched(trainer).messages[-1].endswith("the learning rate is times 0.0625 from here on (4 of 4)")
+    assert watched(trainer).messages[-1].endswith("the learning rate is multiplied by 0.0625 from here on (4 of 4)")
 
 
 @pytest.mark.usefixtures("judged_by_epoch")
@@ -816,7 +816,7 @@ def test_training_stops_when_patience_is_lost_and_the_best_weights_are_kept(
     trainer = make_trainer(tmp_path, task, epochs=epochs, select_by="bleu", patience=patience)
     assert train(trainer).step == last and trainer.is_finished()
     assert trainer.run.status() == RunStatus(last=last, best=best)
-    message = f"patience is lost: no better bleu in 2 validations; training ends at step {last} of 200"
+    message = f"patience has run out: no better bleu in 2 validations; training ends at step {last} of 200"
     assert watched(trainer).messages == ([message] if last < 4 * epochs else [])
 
 
@@ -912,7 +912,7 @@ def test_the_rate_of_plateau_rises_is_lowered_and_logged(tmp_path: Path) -> None
     train(trainer)
     rates = [row["learning_rate"] for row in logged(trainer) if "loss" in row]
     assert rates == pytest.approx([0.005, *[0.01] * 11, *[0.005] * 4])
-    assert watched(trainer).messages == ["no improvement: the learning rate is times 0.5 from here on"]
+    assert watched(trainer).messages == ["no improvement: the learning rate is multiplied by 0.5 from here on"]
 
 
 def test_on_a_plateau_at_the_least_rate_nothing_is_said_of_lowering_it(tmp_path: Path) -> None:
@@ -920,8 +920,8 @@ def test_on_a_plateau_at_the_least_rate_nothing_is_said_of_lowering_it(tmp_path:
     settings: dict[str, Any] = {"plateau_patience": 0, "plateau_factor": 0.5, "min_learning_rate": 4e-3}
     trainer = make_trainer(tmp_path, task, schedule="plateau", epochs=5, learning_rate=0.01, **settings)
     train(trainer)
-    rates = ["no improvement: the learning rate is times 0.5 from here on"]
-    assert watched(trainer).messages == [*rates, "no improvement: the learning rate is times 0.4 from here on"]
+    rates = ["no improvement: the learning rate is multiplied by 0.5 from here on"]
+    assert watched(trainer).messages == [*rates, "no improvement: the learning rate is multiplied by 0.4 from here on"]
 
 
 def trials_by_hand(values: list[float], patience: int, trials: int) -> tuple[list[int], int, int]:
@@ -964,8 +964,8 @@ def test_a_trial_begins_with_the_best_weights_and_the_optimizer_as_it_was_then(t
     trainer = make_trainer(tmp_path, task, schedule="plateau-trials", **settings)
     train(trainer)
     assert watched(trainer).messages == [
-        "patience is lost (1 of 2): back to the weights of step 8, the learning rate is times 0.7 from here on",
-        "patience is lost (2 of 2): no better loss in 1 validation; training ends at step 16 of 36",
+        "patience has run out (1 of 2): back to the weights of step 8, the learning rate is multiplied by 0.7 from here on",
+        "patience has run out (2 of 2): no better loss in 1 validation; training ends at step 16 of 36",
     ]
     # The same by hand: from the weights and moments of step 8 on, the batches of steps 13 to 16 at the lower rate.
     twin = make_trainer(tmp_path / "twin", Fit(), schedule="constant", learning_rate=0.007, warmup=1, epochs=9)

@@ -326,7 +326,7 @@ def test_other_settings_are_refused_with_the_difference(
     assert isinstance(overrides, list | tuple)
     other = PassageTranslator(load_translator(model, overrides), **settings)  # pyright: ignore[reportArgumentType]
     with pytest.raises(
-        UsageError, match=f"was begun with other settings:\n  {says}\nundo the change, or begin anew: --restart"
+        UsageError, match=f"was made with other settings:\n  {says}\nundo the change, or start over: --restart"
     ):
         translate_file(other, model, Path("in.txt"), Path("out.txt"))
 

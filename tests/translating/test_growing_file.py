@@ -161,7 +161,7 @@ def test_a_file_of_something_else_is_not_gone_on_with(tmp_path: Path, chunks: in
     grow(tmp_path / "bt.tsv", chunks=chunks)
     before = names(tmp_path)
     with pytest.raises(
-        UsageError, match=r"was begun with other settings:\n  method: was 'test', is 'other'\nundo the change"
+        UsageError, match=r"was made with other settings:\n  method: was 'test', is 'other'\nundo the change"
     ):
         grow(tmp_path / "bt.tsv", made_of={**MADE_OF, "method": "other"})
     assert names(tmp_path) == before

@@ -301,7 +301,7 @@ def test_phrases_appear_in_the_translation_of_their_text_and_change_no_other(ran
     assert same(found[1:2], plain[1:2]) and "school" not in plain[0].text
     with pytest.raises(UsageError, match="phrases of 1 texts for 3"):
         translator.translate(texts, phrases=[["school"]])
-    with pytest.raises(UsageError, match="give a list a text"):
+    with pytest.raises(UsageError, match="give one list per text"):
         translator.translate(texts, phrases=["school", "cat", "dog"])
     with pytest.raises(UsageError, match=r"terms and phrases need decoding\.method"):
         translator.translate(texts, phrases=phrases, method="greedy")

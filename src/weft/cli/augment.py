@@ -17,7 +17,7 @@ Text = Annotated[
     Path, Option("--input", help="Sentences to read: a text file, one per line, or a TSV or JSONL; .gz too.")
 ]
 Column = Annotated[
-    str | None, Option(help="Column of a TSV or JSONL; by default the one named as the language that the model reads.")
+    str | None, Option(help="Column of a TSV or JSONL; by default the one named after the model's source language.")
 ]
 Output = Annotated[Path, Option("--output", help="The TSV to write; OUTPUT.json says how it was made.")]
 MaxRatio = Annotated[

@@ -48,7 +48,7 @@ TrainingFiles = Annotated[
     ),
 ]
 BySeeds = Annotated[
-    bool, Option("--seeds", help="The systems are runs of one recipe with other seeds: show mean and deviation.")
+    bool, Option("--seeds", help="The systems are runs of one recipe with different seeds: show mean and deviation.")
 ]
 Against = Annotated[
     list[str] | None,

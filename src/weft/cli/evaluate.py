@@ -64,7 +64,7 @@ def evaluate(
 ) -> None:
     """Translate held-out sentences and score the result.
 
-    Exits with 1 where a requirement of the recipe's [require] table is not met. --methods checks no requirements.
+    Exits with 1 if a requirement of the recipe's table `require` is not met. --methods checks no requirements.
     """
     check_options(context, RULES)
     check_confidence(confidence)

@@ -21,7 +21,7 @@ def import_(
 ) -> None:
     """Convert a model trained by Marian, OPUS-MT or JoeyNMT.
 
-    --source and --target are needed where the folder does not tell its languages.
+    --source and --target are needed if the folder does not state its languages.
     """
     from weft.importing.folder import import_model
 

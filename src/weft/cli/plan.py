@@ -9,7 +9,7 @@ from weft.cli.outputs import give_results, refuse_place
 from weft.cli.rules import Rule, check_options
 
 Seconds = Annotated[float, Option("--seconds", min=0, callback=finite, help="Length of the trial.")]
-Trial = Annotated[bool, Option("--trial/--no-trial", help="Whether to try out some steps, to tell the time.")]
+Trial = Annotated[bool, Option("--trial/--no-trial", help="Run some steps to estimate the time.")]
 
 RULES = [Rule(("--no-trial",), without=("--seconds",))]
 
@@ -24,7 +24,7 @@ def plan(
     trial: Trial = True,
     json: JsonFile = None,
 ) -> None:
-    """Show what training by a recipe will take: steps, parameters, multiply-adds, memory, and by a trial the time.
+    """Show what training by a recipe will take: steps, parameters, multiply-adds, memory and, from a trial, the time.
 
     Nothing is written to the run folder. For a run that has begun, the time is that of the remaining steps.
     """

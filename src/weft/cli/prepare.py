@@ -11,7 +11,7 @@ from weft.cli.rules import Rule, check_options
 
 Processes = Annotated[
     int | None,
-    Option("--processes", min=1, help="How many processes clean and tokenize; by default by the size of the files."),
+    Option("--processes", min=1, help="Processes that clean and tokenize; by default chosen by the size of the files."),
 ]
 Cluster = Annotated[
     bool,

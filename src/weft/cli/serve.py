@@ -156,7 +156,7 @@ def serve(
     grace: Grace = 1.0,
     log_texts: LogTexts = False,
 ) -> None:
-    """Serve models over HTTP: a page for people, LibreTranslate's and OpenAI's APIs, streams, files, metrics."""
+    """Serve models over HTTP: a web page, LibreTranslate's and OpenAI's APIs, streams, files, metrics."""
     if hasattr(signal, "SIGHUP"):  # it would end a process that does not handle it yet (server.py)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     require_libraries()

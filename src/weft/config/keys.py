@@ -211,7 +211,7 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "none (required)"
     default = field.get_default(call_default_factory=True, validated_data={})
-    return "left out" if default is None else write_value(default)
+    return "not set" if default is None else write_value(default)
 
 
 def _bounds(metadata: Iterable[Any]) -> str:

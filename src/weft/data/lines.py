@@ -25,9 +25,9 @@ class LinesConfig(Settings):
     train: tuple[str, ...] = Field(min_length=1)
     """Text files to train on, one text a line; .gz too."""
     valid: tuple[str, ...] = Field(min_length=1)
-    """Text files to choose the best weights on; never trained on."""
+    """Text files to validate on, which select the best checkpoint; never trained on."""
     max_length: int = Field(default=512, ge=1)
-    """Training texts with more pieces than this are dropped, counted and reported."""
+    """Drop training texts with more than this many pieces. Dropped texts are counted and reported."""
 
 
 @dataclass(frozen=True)

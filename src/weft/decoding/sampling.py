@@ -59,7 +59,7 @@ def sample_steps(
         return []
     samples, left_over = divmod(len(seeds), len(max_lengths))
     if left_over or not samples:
-        raise ValueError(f"sampling needs equally many seeds for all {len(max_lengths)} sentences, found {len(seeds)}")
+        raise ValueError(f"sampling needs as many seeds for each of {len(max_lengths)} sentences, found {len(seeds)}")
     max_lengths = max_lengths.repeat_interleave(samples)  # of each row
     uniform = uniform_numbers(seeds, max_lengths)
     rows = torch.arange(len(seeds), device=max_lengths.device)  # the original index of each row of the batch

@@ -50,7 +50,7 @@ class DecodingConfig(Settings):
     temperature: float = Field(default=1.0, ge=1e-6, le=100)
     """Divide log-probabilities by this before sampling: below 1 sharpens the distribution, above 1 flattens it."""
     top_k: int | None = Field(default=None, ge=1)
-    """Sample from this many of the most probable pieces; left out: from all."""
+    """Sample from this many of the most probable pieces. If not set: from all."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Nucleus sampling: sample from the smallest set of pieces whose probabilities sum to top_p; 1 keeps all."""
     epsilon: float = Field(default=0.0, ge=0, lt=1)
@@ -74,7 +74,7 @@ class DecodingConfig(Settings):
     max_length_extra: int = Field(default=20, ge=1, le=10_000)
     """See max_length_ratio."""
     max_length: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Limit translations to this many pieces, unless a prefix or terms need more; left out: only the ratio limits."""
+    """Limit translations to this many pieces, unless a prefix or terms need more. If not set: only the ratio limits."""
     min_length_ratio: float = Field(default=0.0, ge=0, le=20)
     """Write at least min_length_ratio * source pieces, as far as the maximum allows."""
     min_length: int = Field(default=0, ge=0, le=1_000_000)
@@ -86,7 +86,7 @@ class DecodingConfig(Settings):
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """Precision of the computation; auto: bf16 where the processor has it, else fp32."""
     batch_tokens: int = Field(default=4096, ge=1, le=10_000_000)
-    """Size of a batch: source pieces times hypotheses a sentence. The answers do not depend on it."""
+    """Size of a batch: source pieces times hypotheses per sentence. Translations do not depend on it."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "DecodingConfig":

@@ -113,4 +113,4 @@ def shared_beginning(hypotheses: Sequence[Sequence[int]]) -> tuple[int, ...]:
 def refuse_nan(log_prob: Float[Tensor, "*hypotheses"]) -> None:
     """Raise WeftError if a log-probability is NaN: no comparison with it holds, so the search would never end."""
     if log_prob.isnan().any():
-        raise WeftError("the model answers NaN for a probability; its weights are damaged or its training diverged")
+        raise WeftError("the model returned NaN for a probability; its weights are damaged or its training diverged")

@@ -103,7 +103,7 @@ class CTranslate2Engine:
                 raise
             raise WeftError(f"CTranslate2 failed: {error}; the exported weights may be damaged") from error
         if any(math.isnan(score) for result in results for score in result.scores):
-            raise WeftError("CTranslate2 answers NaN for a probability; the exported weights are damaged")
+            raise WeftError("CTranslate2 returned NaN for a probability; the exported weights are damaged")
         return [
             [
                 (pieces, score * len(pieces) ** search.length_power)

@@ -217,12 +217,12 @@ def refuse_unexplainable(
     """Raise UsageError with all that keeps these texts from being explained by this translator."""
     if isinstance(translator, ExportedTranslator):
         raise UsageError(
-            f"{translator.folder} was exported for {translator.export.engine}, which does not tell where it looks; "
-            "explain the model that it was made of"
+            f"{translator.folder} was exported for {translator.export.engine}, which does not return attention; "
+            "explain the model it was exported from"
         )
     if len(translator.members) > 1:
         raise UsageError(
-            "an ensemble cannot be explained: each member looks at the source by itself; explain them singly"
+            "an ensemble cannot be explained: each member has its own attention; explain the members one by one"
         )
     config = search_settings(translator, beam_size)
     layers = translator.model.recipe.model.attending_layers
@@ -230,12 +230,10 @@ def refuse_unexplainable(
     if layer is not None and not 1 <= layer <= layers:
         problems.append(f"layer is a number from 1 to {layers}, the decoder layers of the model; found {layer}")
     if target is None and config.method not in ("greedy", "beam"):
-        what = (
-            f'decoding.method = "{config.method}" draws and compares whole translations and has no one search to show'
-        )
+        what = f'decoding.method = "{config.method}" compares whole translations, so there is no single search to show'
         problems.append(f"{what}; explain another, such as --set decoding.method=beam, or give the translation")
     if target is None and config.method == "beam" and config.diverse_groups > 1:
-        problems.append("the groups of diverse beam search are no one beam; explain with decoding.diverse_groups = 1")
+        problems.append("diverse beam search has more than one beam; explain with decoding.diverse_groups = 1")
     sources = translator.model.vocabularies["source"].encode(list(texts))
     for number, (text, ids) in enumerate(zip(texts, sources, strict=True), start=1):
         if what := unexplainable(ids):

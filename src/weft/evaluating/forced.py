@@ -141,7 +141,7 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
             "it was made of"
         )
     if len(sources) != len(targets):
-        raise UsageError(f"{len(sources):,} sources and {len(targets):,} translations are not as many")
+        raise UsageError(f"{len(sources):,} sources and {len(targets):,} translations differ in number")
     if not sources:
         return []
     tokenizer = translator.model.vocabularies["target"]

@@ -190,7 +190,7 @@ def card_section(export: Export, sample: Sample, agreements: Sequence[Agreement]
         "",
     ]
     if not agreements:
-        return "\n".join([*lines, "Not compared with the model that it was made of.", ""])
+        return "\n".join([*lines, "Not compared with the model it was exported from.", ""])
     lines += [
         f"Compared with weft in fp32, on {len(sample.sources):,} sentences of {sample.name}:",
         "",

@@ -104,7 +104,7 @@ def check_members(members: list[zipfile.ZipInfo], archive: Path) -> None:
     if (size := sum(member.file_size for member in members)) > LARGEST_MODEL:
         problems.append(Problem("the archive", f"would take {size:,} bytes, more than {LARGEST_MODEL:,}"))
     if sum(member.compress_size for member in members) > archive_size:
-        problems.append(Problem("the archive", "has less in it than it says: its files overlap, or are cut short"))
+        problems.append(Problem("the archive", "holds less than it declares: its files overlap or are cut short"))
     names: set[str] = set()
     for member in members:
         name = member.orig_filename
@@ -126,7 +126,7 @@ def member_problems(member: zipfile.ZipInfo, archive_size: int) -> list[str]:
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         problems.append("is compressed in a way that weft does not read; use deflate, or none")
     if not 0 <= member.header_offset < archive_size:
-        problems.append("does not lie in the archive")
+        problems.append("is not within the archive")
     if member.file_size > MOST_GROWTH * member.compress_size:
         problems.append(f"would grow from {member.compress_size:,} to {member.file_size:,} bytes")
     if member.orig_filename == CARD and member.file_size > LARGEST_CARD:

@@ -80,7 +80,7 @@ def model_card(
         "",
         *(heritage(parent) for parent in parents),
         *([""] if parents else []),
-        f"The licence of the weights follows from these files{' and models' * bool(parents)}; put it into the header "
+        f"The license of the weights follows from these files{' and models' * bool(parents)}; put it into the header "
         "before you pass the model on.",
         "",
         "## Scores",

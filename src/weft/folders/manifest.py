@@ -73,7 +73,7 @@ def read_manifest(folder: Path, weights: Sequence[str] = (WEIGHTS,)) -> tuple[di
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise ModelError(folder, [Problem(MANIFEST, "is not a manifest of a weft model")]) from None
     if version != FORMAT_VERSION:
-        what = f"names format {version}; this weft reads format {FORMAT_VERSION}; use the weft that wrote it"
+        what = f"has format {version}; this weft reads format {FORMAT_VERSION}; use the weft that wrote it"
         raise ModelError(folder, [Problem(MANIFEST, what)])
     hint = "; the model was exported for another engine: weft translate runs it" if EXPORT in digests else ""
     problems = [Problem(name, f"is not in the manifest{hint}") for name in (CONFIG, *weights) if name not in digests]

@@ -197,9 +197,7 @@ def check_weights(folder: Path, network: nn.Module) -> None:
     header = read_header(folder)
     found = weights_in(header)
     problems = [Problem(name, "is missing from the weights") for name in expected if name not in found]
-    problems += [
-        Problem(name, "is a weight that this recipe has no place for") for name in found if name not in expected
-    ]
+    problems += [Problem(name, "is not a weight of this recipe") for name in found if name not in expected]
     problems += [
         Problem(name, f"has shape {found[name][0]}, the recipe makes it {shape}")
         for name, shape in expected.items()

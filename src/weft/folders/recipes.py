@@ -67,12 +67,12 @@ class TranslationRecipe(Settings):
             yield FieldProblem("model.tie", 'needs one vocabulary; set tokenizer.shared = true, or tie = "decoder"')
         kind, amount = self.tokenizer.kind, self.augmentation.subword_sampling
         if amount and kind not in ("bpe", "unigram"):
-            yield FieldProblem("augmentation.subword_sampling", f'cuts pieces of bpe and unigram; kind is "{kind}"')
+            yield FieldProblem("augmentation.subword_sampling", f'works with bpe and unigram; kind is "{kind}"')
         if amount > 1 and kind == "bpe":
-            yield FieldProblem("augmentation.subword_sampling", "is for bpe the share of merges left out, at most 1")
+            yield FieldProblem("augmentation.subword_sampling", "is a share of merges for bpe, at most 1")
         longest = self.model.longest
         if longest is not None and self.data.max_length > longest - 2:  # a tag and </s>, or <s>
-            what = f"leaves no room in model.max_positions = {longest}; try {longest - 2}, or more positions"
+            what = f"does not fit into model.max_positions = {longest}; try {longest - 2}, or more positions"
             yield FieldProblem("data.max_length", what)
         if self.training.r_drop and not any(self.model.dropouts):
             yield FieldProblem("training.r_drop", "compares passes with different dropout, and model.dropout is 0")

@@ -69,6 +69,6 @@ def storage_problems(header: Header) -> list[Problem]:
         elif dtype == "I8":
             found, of_type = header.get(name + SCALE, ([], "nothing"))
             if (found, of_type) != ([shape[0]], "F32"):
-                what = f"is {of_type} of shape {found}; a matrix in int8 of {shape[0]} rows needs so many scales in F32"
+                what = f"is {of_type} of shape {found}; an int8 matrix needs one F32 scale for each of {shape[0]} rows"
                 problems.append(Problem(name + SCALE, what))
     return problems

@@ -174,7 +174,7 @@ def unused_weights(foreign: Foreign, used: set[str]) -> Iterator[Problem]:
         if original is None:
             yield Problem(name, "is a weight that weft does not have")
         elif not (tensor.shape == original.shape and torch.equal(tensor, original)):
-            yield Problem(name, f"is another matrix than {foreign.copies[name]}, though the settings make them one")
+            yield Problem(name, f"is another matrix than {foreign.copies[name]}, though the settings tie them")
 
 
 def other_positions(foreign: Foreign, model_dim: int) -> Iterator[Problem]:

@@ -78,7 +78,7 @@ LANGUAGE = re.compile(r"[A-Za-z]{1,16}(?:[-_+][A-Za-z0-9]{1,16}){0,8}")
 def languages_of(foreign: Foreign, source: str | None, target: str | None) -> tuple[str, str]:
     found = {"--source": source or foreign.languages[0], "--target": target or foreign.languages[1]}
     if missing := [option for option, code in found.items() if not code]:
-        raise UsageError(f"the folder does not tell its languages; give {' and '.join(missing)}, such as --source zh")
+        raise UsageError(f"the folder does not state its languages; give {' and '.join(missing)}, such as --source zh")
     # They go into the terminal and into the head of the model card.
     if strange := [option for option, code in found.items() if not LANGUAGE.fullmatch(str(code))]:
         raise UsageError(
@@ -96,7 +96,7 @@ def summary(model: TranslationModel, foreign: Foreign) -> str:
     ]
     if tags := recipe.data.tags:
         some = ", ".join(tags[:5]) + (", ..." if len(tags) > 5 else "")
-        lines.append(f"it wants to be told the language of its answers by one of its tags ({some}): --set data.tag=TAG")
+        lines.append(f"it needs one of its tags to choose the target language ({some}): --set data.tag=TAG")
     return "\n".join(lines)
 
 

@@ -213,7 +213,7 @@ def read_vocabulary(
     ids = {token: number for number, token in enumerate(tokens)}
     if len(ids) != len(tokens):
         twice = next(token for number, token in enumerate(tokens) if ids[token] != number)
-        problems.append(Problem(name, f"has {twice!r} twice; each token stands once"))
+        problems.append(Problem(name, f"has {twice!r} twice; each token may occur once"))
         return None
     special = (symbols.pad_token, symbols.unk_token, symbols.bos_token, symbols.eos_token)
     if missing := [token for token in special if token not in ids]:

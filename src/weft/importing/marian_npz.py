@@ -148,7 +148,7 @@ def refusals(decoder: DecoderConfig, settings: MarianSettings, weights: str) -> 
         )
     if decoder.word_penalty:
         yield Problem(
-            f"{DECODER}: word-penalty", f"is {decoder.word_penalty}; weft rewards words, but takes nothing for one"
+            f"{DECODER}: word-penalty", f"is {decoder.word_penalty}; weft can reward words, but not penalize them"
         )
     if decoder.output_sampling:
         yield Problem(f"{DECODER}: output-sampling", "is set; weft imports models that search, so remove it there")

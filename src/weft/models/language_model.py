@@ -22,7 +22,7 @@ class GruConfig(ModelSettings):
     model_dim: int = Field(default=256, ge=8, le=8192)
     """Width of the embeddings and of every layer."""
     num_layers: int = Field(default=1, ge=1, le=16)
-    """Layers of recurrent units, each of which reads the vectors of the one below."""
+    """Number of GRU layers; each reads the vectors of the one below."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Probability of dropping an activation, after the embeddings, between layers and before the output."""
 

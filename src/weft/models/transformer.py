@@ -47,7 +47,7 @@ class TransformerConfig(ModelSettings):
     model_dim: int = Field(default=256, ge=LEAST_WIDTH, le=MOST_WIDTH)
     """Width of the embeddings and of every layer's input and output."""
     num_heads: int = Field(default=8, ge=1, le=MOST_HEADS)
-    """Attention heads of a layer; must divide model_dim."""
+    """Attention heads per layer; must divide model_dim."""
     encoder_layers: int = Field(default=4, ge=1, le=96)
     """Layers of the encoder, which reads the source."""
     decoder_layers: int = Field(default=4, ge=1, le=96)
@@ -73,13 +73,13 @@ class TransformerConfig(ModelSettings):
     norm_layer: Literal["layer", "rms"] = "layer"
     """LayerNorm, or RMSNorm, which has no centering and no bias."""
     norm_epsilon: float | None = Field(default=None, gt=0, le=0.1)
-    """Added to the variance before normalization divides by it; left out: 1e-5 for layer, 1e-6 for rms."""
+    """Number added to the variance in normalization. If not set: 1e-5 for layer, 1e-6 for rms."""
     positions: Literal["sinusoidal", "scaled-sinusoidal", "learned", "rotary"] = "sinusoidal"
     """Encoding of positions: sines and cosines, with shorter waves (scaled), learned vectors, or rotations (rotary)."""
     max_positions: int | None = Field(default=None, ge=8, le=1_048_576)
-    """Most tokens of a sentence (learned; left out: 1024) or longest wave in tokens (scaled-sinusoidal; 128)."""
+    """Longest sentence in tokens (learned; 1024 if not set) or longest wave in tokens (scaled-sinusoidal; 128)."""
     tie: Literal["none", "decoder", "all"] = "decoder"
-    """Share one matrix: none; between decoder embedding and output (decoder); or encoder embedding, too (all)."""
+    """Share one matrix: none; decoder embedding and output (decoder); or also the encoder embedding (all)."""
     output_bias: bool = False
     """Whether the output has a bias, a learned number for every target piece."""
 

@@ -106,7 +106,7 @@ SIZE_MATTERS = (
     "more often they must be seen"
 )
 REASONS = {
-    ("model.positions", "rotary"): "rotary positions learn more from as many tokens than added ones do",
+    ("model.positions", "rotary"): "rotary positions learn more from the same tokens than added ones do",
     ("model.positions", "sinusoidal"): "heads of this width cannot have rotary positions",
     ("training.optimizer", "muon"): "Muon learns more from them than Adam does",
 }
@@ -264,8 +264,8 @@ def choose_smaller(
 def describe_smaller(settings: dict[str, Any], pairs: int, epochs: float) -> str:
     """The message that says what was chosen for a budget, and why."""
     return (
-        f"that is {epochs:.2g} of the {size_for(pairs).epochs:,} epochs that suit as many pairs; chosen in place of "
-        f"it: {in_tables(settings)} (a smaller model sees the pairs more often in the same time)"
+        f"that is {epochs:.2g} of the {size_for(pairs).epochs:,} epochs that suit this many pairs; chosen "
+        f"instead: {in_tables(settings)} (a smaller model sees the pairs more often in the same time)"
     )
 
 
@@ -282,4 +282,4 @@ def describe(settings: dict[str, Any], pairs: int) -> str:
     why = [REASONS[item] for item in settings.items() if item in REASONS]
     if any(item not in REASONS for item in settings.items()):
         why.insert(0, SIZE_MATTERS)
-    return f"left open by the recipe and chosen for {pairs:,} training pairs: {in_tables(settings)} ({'; '.join(why)})"
+    return f"not set by the recipe and chosen for {pairs:,} training pairs: {in_tables(settings)} ({'; '.join(why)})"

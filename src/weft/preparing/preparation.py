@@ -123,9 +123,9 @@ def prepared_for(
 
 def other_batches(run: Path) -> RunError:
     return RunError(
-        f"{run} cannot go on: from the same recipe and the same files now come other pieces or other batches, as after "
-        "a change of the vocabulary in its checkpoint, of weft or of SentencePiece; put the old one back, or begin a "
-        f"new run: --run {run}-2"
+        f"{run} cannot continue: the same recipe and files now give other pieces or other batches, because the "
+        "vocabulary in its checkpoint, weft or SentencePiece has changed; restore the old one, or start a new run: "
+        f"--run {run}-2"
     )
 
 
@@ -150,7 +150,7 @@ def found_again(
     resolved: Resolved[TranslationRecipe], carried: Vocabularies | None, store: Store, folder: Path, listener: Listener
 ) -> Prepared[TranslationRecipe]:
     account = Account.read_from(folder)
-    listener.on_message(f"the prepared corpus in {folder} is still that of these files and this recipe")
+    listener.on_message(f"the prepared corpus in {folder} is up to date with these files and this recipe")
     if carried is None:
         resolved = with_corpus_choices(resolved, account.clean, listener)
         for key, (value, origin) in account.settings.items():
@@ -287,4 +287,4 @@ def what_became(corpus: CleanCorpus, stored: Stored, recipe: TranslationRecipe) 
     if stored.too_long:
         yield f"{stored.too_long:,} training pairs over data.max_length = {recipe.data.max_length} pieces dropped"
     if stored.joined:
-        yield f"{stored.joined:,} pairs come joined with the next one too, by augmentation.joining"
+        yield f"{stored.joined:,} pairs also occur joined with the next one, by augmentation.joining"

@@ -104,12 +104,12 @@ def opened(
     if not is_prepared(folder, depends_on, ignoring=ignoring):
         if (folder / ACCOUNT).exists():
             listener.on_message(
-                f"the prepared corpus in {folder} is of other files, of another recipe, or of another weft; another is "
-                "made"
+                f"the prepared corpus in {folder} was made from other files, by another recipe or by another "
+                "version of weft; making a new one"
             )
         return None
     try:
         return open_store(folder)
     except CorpusError as error:
-        listener.on_message(f"{error}\nanother is made")
+        listener.on_message(f"{error}\nmaking a new one")
         return None

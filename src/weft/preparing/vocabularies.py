@@ -76,13 +76,13 @@ def of_another_model(resolved: Resolved[TranslationRecipe], init: str, listener:
         and isinstance(shape, TransformerConfig)
         and shape.model_dim % (2 * shape.num_heads)
     ):
-        what = f"turns pairs, and the heads of the model {init} are {shape.model_dim // shape.num_heads} wide"
+        what = f"rotates pairs of dimensions, and heads of {init} are {shape.model_dim // shape.num_heads} wide"
         problems.append(Problem("model.positions = rotary", f"{what}; leave the key out"))
     if problems:
         raise RecipeError(f"the recipe with training.init = {init}", problems)
     if exchanged:
-        what = f"instead of the {theirs} ones of {init}" if ours != theirs else f"of another wave length than in {init}"
-        listener.on_message(f"{ours} positions {what}: the weights have to get used to them")
+        what = f"instead of the {theirs} ones of {init}" if ours != theirs else f"with other wavelengths than in {init}"
+        listener.on_message(f"{ours} positions {what}: the weights have to adapt to them")
     return source, target, taken_over(resolved, other, keys, "init")
 
 
@@ -177,7 +177,7 @@ def make_tokenizers(
     recipe = resolved.recipe
     settings = recipe.tokenizer
     if settings.cut_apart:
-        what = "is what imported models have; no such vocabulary is learned: leave it out, or name one in training.init"
+        what = "is for imported models and cannot be learned; leave it out, or name such a model in training.init"
         raise RecipeError("the recipe", [Problem("tokenizer.cut_apart = true", what)])
 
     def make(

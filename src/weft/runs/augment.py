@@ -166,7 +166,7 @@ def write_pairs(
 ) -> Made:
     """Write a TSV whose header names the languages, and beside it OUTPUT.json, which says what it was made of.
 
-    Raises UsageError where the texts are what a model was validated on, or the output was begun with other settings;
+    Raises UsageError where the texts are what a model was validated on, or the output was started with other settings;
     Stopped when a signal asks for it; WeftError if no pair is left.
     """
     refuse_held_out(reader, texts)

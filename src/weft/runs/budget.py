@@ -85,14 +85,14 @@ def refuse_two_lengths(resolved: Resolved[Any]) -> None:
 def same_budget(begun_with: Mapping[str, float] | None, now: Budget | None, run: RunFolder) -> Budget | None:
     """The budget that a run goes on with, the time of earlier sittings spent; None where it has none.
 
-    Raises RunError where it is another one than the run was begun with: its steps were chosen then.
+    Raises RunError where it is another one than the run was started with: its steps were chosen then.
     """
     was, given = (None if begun_with is None else begun_with["seconds"]), (None if now is None else now.seconds)
     if was != given:
         texts = ("no --budget" if seconds is None else f"--budget {duration(seconds)}" for seconds in (was, given))
         raise RunError(
-            f"{run.path} was begun with {next(texts)} and cannot go on with {next(texts)}, since its steps are chosen; "
-            f"repeat the old command, or begin a new run: --run {run.path}-2"
+            f"{run.path} was started with {next(texts)} and cannot continue with {next(texts)}: its steps are chosen; "
+            f"repeat the old command, or start a new run: --run {run.path}-2"
         )
     if begun_with is None or now is None:
         return None

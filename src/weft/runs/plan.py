@@ -1,6 +1,6 @@
-"""What a run will take, before anything is trained: steps, parameters, multiply-adds, memory, and by a trial the time.
+"""What a run will take, before anything is trained: steps, parameters, multiply-adds, memory, time.
 
-What can be counted is counted, the rest is measured. Nothing is written to the run folder. Of a run that has begun,
+What can be counted is counted, the rest is measured. Nothing is written to the run folder. For a run that has begun,
 the time is that of the steps that are left.
 """
 

@@ -129,14 +129,14 @@ def another_recipe(
 ) -> RunError:
     listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
     return RunError(
-        f"{run.path} was begun with another recipe:\n{listed}\nundo the change, or "
+        f"{run.path} was started with another recipe:\n{listed}\nundo the change, or "
         f"{new_run(run, status, from_weights=from_weights)}"
     )
 
 
 def new_run(run: RunFolder, status: RunStatus, *, from_weights: bool = True) -> str:
     """What who wants the change can do."""
-    advice = f"begin a new run: --run {run.path}-2"
+    advice = f"start a new run: --run {run.path}-2"
     return (
         f"{advice}, from its weights with --set training.init={run.checkpoint(status.last)}" if from_weights else advice
     )
@@ -177,4 +177,4 @@ def what_ended(training: TrainingConfig, state: Mapping[str, Any]) -> Limit:
 
 
 def how_to_go_on(limit: Limit) -> str:
-    return "its budget is used" if limit == "budget" else f"raise training.{limit} to go on"
+    return "its budget is used" if limit == "budget" else f"raise training.{limit} to continue"

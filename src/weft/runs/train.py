@@ -74,7 +74,7 @@ def train(
     """
     with joined() as ranks, as_if_alone():
         if isinstance(listener, type):
-            raise UsageError(f"a listener is an object and no class; give {listener.__name__}()")
+            raise UsageError(f"a listener is an object, not a class; pass {listener.__name__}()")
         if listener is not None and not isinstance(listener, Listener):
             raise UsageError("a listener has the methods on_message, on_log and on_validation; this one lacks some")
         if torch.get_default_dtype() != torch.float32:
@@ -139,9 +139,9 @@ def train_resolved(
             if status.finished and trainer.is_finished():  # by another limit
                 say_finished(run, status, what_ended(so_far.now.recipe.training, so_far.state), listener)
                 return run_path
-            listener.on_message(f"going on from step {status.last} of {trainer.horizon.total_steps}")
+            listener.on_message(f"continuing from step {status.last} of {trainer.horizon.total_steps}")
         if trainer.agree(stop):
-            stop.honor("stopped before the first step of this sitting")
+            stop.honor("stopped before its first step")
         trainer.train(stop)
         ranks.from_first(finish, run, trainer, corpora, listener)
     return run_path

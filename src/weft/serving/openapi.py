@@ -23,7 +23,7 @@ REASONS = {
     408: "The body was not received in time",
     409: "The new models cannot be served; the old ones stay",
     413: "The body is too large",
-    415: "The body has another type or charset than those that are read",
+    415: "The body has an unsupported type or charset",
     421: "The server is not known by this name",
     429: "Too many requests from this client; Retry-After says when to try again",
     503: "Too many requests, or the answer took too long; Retry-After says when to try again",

@@ -91,7 +91,7 @@ def prepare(
         store = opened(place, depends_on, listener)
         if store is not None:
             account = Account.read_from(place)
-            listener.on_message(f"the prepared corpus in {place} is still that of these files and this recipe")
+            listener.on_message(f"the prepared corpus in {place} is up to date with these files and this recipe")
             return Prepared(resolved, load_vocabularies(place, resolved.recipe), store, account)
     vocabularies = learn_vocabulary(resolved.recipe, files, listener) if begun_with is None else begun_with.vocabularies
     return write(resolved, vocabularies, files, folder, depends_on, listener)
@@ -271,7 +271,7 @@ class LanguageModel:
 
 def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence[str | Path] = ()) -> LanguageModel:
     if others:
-        raise UsageError(f"an ensemble is of models that translate; {name} is a language model")
+        raise UsageError(f"an ensemble takes models that translate; {name} is a language model")
     learned = load_model(find_model(name))
     learned.resolved = override(learned.resolved, list(overrides), f"the recipe of {name}", CHANGEABLE)
     return LanguageModel(learned)

@@ -27,7 +27,7 @@ class UpdateConfig(Settings):
     RETIRED: ClassVar = {"parallel": "each process holds the whole model; remove the line"}
 
     batch_tokens: int | None = Field(default=None, ge=16, le=10_000_000)
-    """Tokens per batch and side, including padding. Left out: 4096, unless batch_sentences is given."""
+    """Tokens per batch and side, including padding. If not set: 4096, unless batch_sentences is given."""
     batch_sentences: int | None = Field(default=None, ge=1, le=1_000_000)
     """Pairs per batch, instead of batch_tokens."""
     accumulate: int = Field(default=1, ge=1, le=100_000)
@@ -41,14 +41,14 @@ class UpdateConfig(Settings):
     graphs: bool = True
     """On a GPU, record the forward and backward pass once per batch shape and replay it (CUDA graphs)."""
     threads: int | None = Field(default=None, ge=1, le=1024)
-    """CPU threads for matrix products. Left out: the number of cores that this process may use. Other numbers round
+    """CPU threads for matrix products. If not set: the number of cores that this process may use. Other numbers round
     differently."""
     optimizer: Literal["sgd", "adam", "adamw", "adafactor", "muon"] = "adamw"
     """The optimizer."""
     learning_rate: float = Field(default=1e-3, gt=0, le=100)
     """The peak of the schedule; for noam its factor."""
     momentum: float | None = Field(default=None, ge=0, lt=1)
-    """Momentum of sgd and muon. Left out: 0.9 and 0.95."""
+    """Momentum of sgd and muon. If not set: 0.9 and 0.95."""
     nesterov: bool = False
     """Use Nesterov momentum in sgd; muon always does."""
     betas: tuple[DecayRate, DecayRate] = (0.9, 0.98)
@@ -57,7 +57,7 @@ class UpdateConfig(Settings):
     """Number added to the square root of the second moment in adam and adamw."""
     weight_decay: float | None = Field(default=None, ge=0, le=10)
     """Weight decay: adamw, adafactor and muon subtract this share of each matrix, times the learning rate, per update;
-    sgd and adam add it to the gradient. Left out: 0.01 for adamw and muon, otherwise 0."""
+    sgd and adam add it to the gradient. If not set: 0.01 for adamw and muon, otherwise 0."""
     schedule: Literal[
         "constant", "onecycle", "noam", "inverse-sqrt", "cosine", "linear", "plateau", "plateau-trials"
     ] = "onecycle"
@@ -127,9 +127,9 @@ class TrainingConfig(UpdateConfig):
     average_best: int = Field(default=0, ge=0)
     """Number of best validated checkpoints whose average is tried as the final model. 0: none."""
     epochs: int | None = Field(default=None, ge=1, le=MOST_EPOCHS)
-    """Most passes over the training data. Left out: as many as steps require, or 20 if that is left out too."""
+    """Most passes over the training data. If not set: enough for steps, or 20 if steps is not set either."""
     steps: int | None = Field(default=None, ge=1)
-    """Most updates; the run may end within an epoch. Left out: as many as the epochs have."""
+    """Most updates; the run may end within an epoch. If not set: all steps of the epochs."""
     log_every: int = Field(default=20, ge=1)
     """Steps between lines in metrics.jsonl."""
     validate_every: str = "1 epoch"
@@ -137,9 +137,9 @@ class TrainingConfig(UpdateConfig):
     checkpoint_every: str | None = None
     """Interval between checkpoints, in the same format; every validation also writes one."""
     select_by: str | None = None
-    """Validation metric for choosing the best weights and for early stopping. Left out: the task's first one."""
+    """Validation metric for choosing the best weights and for early stopping. If not set: the task's first one."""
     patience: int | None = Field(default=None, ge=1)
-    """Stop after this many validations in a row without improvement. Left out: never."""
+    """Stop after this many validations in a row without improvement. If not set: never."""
     keep_within: float | None = Field(default=None, ge=0, lt=1)
     """Also keep checkpoints whose metric is within this share of the best; 0.005 is half a percent."""
     most_skipped: int = Field(default=10, ge=1)

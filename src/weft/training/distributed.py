@@ -119,7 +119,7 @@ def heartbeat_of(rank: int, size: int) -> Heartbeat:
         return PrefixStore("weft/heartbeat", store)
 
     def end_at_once(lost: int | None) -> None:
-        what = "the store has not answered" if lost is None else f"process {lost} has not been heard"
+        what = "the store has not answered" if lost is None else f"process {lost} has not responded"
         seconds = LONGEST_SILENCE * BEAT
         error = LostTouch(rank, size, f"{what} for {seconds:.0f} seconds")
         sys.stderr.write(f"weft: {error}\n")

@@ -53,14 +53,14 @@ class Selection:
         return progress.validations_since_best >= (self.config.patience or math.inf)
 
     def is_exhausted(self, progress: Progress) -> bool:
-        """Whether patience is lost, and with plateau-trials the last trial."""
+        """Whether patience has run out, and with plateau-trials the last trial."""
         return self.config.exhausted(progress.validations_since_best, progress.trials_lost) is not None
 
     def why_exhausted(self, progress: Progress, total_steps: int) -> str:
         config, bad = self.config, progress.validations_since_best
         lost = f" ({progress.trials_lost + 1} of {config.trials})" if config.schedule == "plateau-trials" else ""
         return (
-            f"patience is lost{lost}: no better {self.metric.name} in {bad} validation{'s' if bad != 1 else ''}; "
+            f"patience has run out{lost}: no better {self.metric.name} in {bad} validation{'s' if bad != 1 else ''}; "
             f"training ends at step {progress.step:,} of {total_steps:,}"
         )
 

@@ -253,7 +253,7 @@ class Trainer(Generic[Model, Batch]):
         return self.progress.level.calls_for_validation(self.config.divergence)
 
     def is_finished(self) -> bool:
-        """Whether all steps are taken, or patience is lost for good."""
+        """Whether all steps are taken, or patience has run out for good."""
         return self.selection.is_exhausted(self.progress) or self.progress.step >= self.horizon.total_steps
 
     # Logs
@@ -342,7 +342,7 @@ class Trainer(Generic[Model, Batch]):
         self.report(evaluation, is_best, note={"mean_of": steps})
 
     def restore_best_after_lost_patience(self) -> None:
-        """With plateau-trials, restart from the best checkpoint where patience is lost but trials are left."""
+        """With plateau-trials, restart from the best checkpoint where patience has run out but trials are left."""
         progress = self.progress
         if not self.selection.has_lost_patience(progress):
             return
@@ -352,7 +352,7 @@ class Trainer(Generic[Model, Batch]):
         progress.trials_lost += 1
         self.selection.lower_rate(progress)
         self.listener.on_message(
-            f"patience is lost ({progress.trials_lost} of {self.config.trials}): back to the weights of step "
+            f"patience has run out ({progress.trials_lost} of {self.config.trials}): back to the weights of step "
             f"{progress.best_step}, {self.describe_rate()}"
         )
 
@@ -364,7 +364,7 @@ class Trainer(Generic[Model, Batch]):
         self.listener.on_message(message)
 
     def describe_rate(self) -> str:
-        return f"the learning rate is times {self.progress.rate_scale:.3g} from here on"
+        return f"the learning rate is multiplied by {self.progress.rate_scale:.3g} from here on"
 
     # Checkpoints
 

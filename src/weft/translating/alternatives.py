@@ -69,9 +69,7 @@ def find_beginnings(
     if not is_count(best) or best > MOST:
         raise UsageError(f"the number of alternatives is from 1 to {MOST}, found {best!r}")
     if config.method not in ("greedy", "beam"):
-        raise UsageError(
-            f'alternatives are a matter of greedy and beam search, found decoding.method = "{config.method}"'
-        )
+        raise UsageError(f'alternatives need greedy or beam search, found decoding.method = "{config.method}"')
     check_strings([prefix], "prefix")
     (prefix_ids,) = translator.model.vocabularies["target"].encode([prefix])
     check_lengths([prefix_ids])

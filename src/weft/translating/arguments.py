@@ -20,11 +20,11 @@ def checked_texts(texts: Any) -> list[str]:
 def checked_prefixes(prefixes: Any, texts: Sequence[str]) -> list[str]:
     """One a text, or none; raises UsageError for anything else."""
     if isinstance(prefixes, str):
-        raise UsageError("prefixes are a list, one a text, and not a string")
+        raise UsageError("prefixes must be a list with one per text, not a string")
     prefixes = [] if prefixes is None else listed(prefixes, "prefixes=", "string")
     check_strings(prefixes, "prefix")
     if prefixes and len(prefixes) != len(texts):
-        raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one a text, or none")
+        raise UsageError(f"{len(prefixes):,} prefixes for {len(texts):,} texts; give one per text, or none")
     return prefixes
 
 
@@ -32,7 +32,7 @@ def checked_phrases(phrases: Any, texts: Sequence[str]) -> list[list[str]]:
     """A list a text, or none; raises UsageError for anything else."""
     phrases = [] if phrases is None else listed(phrases, "phrases=", "list")
     if phrases and (len(phrases) != len(texts) or any(isinstance(of_text, str) for of_text in phrases)):
-        raise UsageError(f"phrases of {len(phrases):,} texts for {len(texts):,}; give a list a text, or nothing")
+        raise UsageError(f"phrases of {len(phrases):,} texts for {len(texts):,}; give one list per text, or none")
     phrases = [listed(of_text, "each of phrases=", "string") for of_text in phrases]
     for of_text in phrases:
         check_strings(of_text, "phrase")

@@ -59,7 +59,7 @@ def load_for(
         if made_for == "native":
             how = f"export it first: weft export --model {name} --to {engine} --output FOLDER"
             raise UsageError(f"{name} is a model for weft's own engine; {how}")
-        raise UsageError(f"{name} was exported for {made_for}; for {engine} start from the model that it was made of")
+        raise UsageError(f"{name} was exported for {made_for}; for {engine} start from the model it was exported from")
     exported = {each: its for each, its in engines.items() if its != "native"}
     if others and exported:
         listed = ", ".join(f"{each} was exported for {its}" for each, its in exported.items())
@@ -132,7 +132,7 @@ class ExportedTranslator(Translator):
     def _start(self, read: Sequence[Sentences], indices: np.ndarray, rows: int) -> tuple[StepFunction, int | None]:
         if not isinstance(self.engine, OnnxEngine):
             raise UsageError(
-                "CTranslate2 searches by itself and tells no single step, so it has no alternatives at a place; use "
+                "CTranslate2 searches on its own and does not return single steps, so it cannot give alternatives; use "
                 f"the model that {self.folder} was made of, or its export for onnx"
             )
         self._check_positions(read[0], indices)
@@ -143,7 +143,7 @@ class ExportedTranslator(Translator):
         if (most := int(sources.lengths[indices].max())) > self.export.longest:
             raise UsageError(
                 f"a sentence of {most:,} tokens is longer than the {self.export.longest:,} that this export has "
-                "positions for; split it, or use the model that it was made of"
+                "positions for; split it, or use the model it was exported from"
             )
 
     def _search_by_ctranslate2(
@@ -162,7 +162,7 @@ class ExportedTranslator(Translator):
         lengths = sources.lengths[indices] - 1
         most = config.max_lengths(torch.from_numpy(lengths)).clamp(max=self.export.longest - 1).tolist()
         if best > 1 and config.method == "beam" and config.stopping == "exact":
-            what = "is for one translation a sentence by CTranslate2; for several try --set decoding.stopping=first-k"
+            what = "gives one translation per sentence in CTranslate2; for several try --set decoding.stopping=first-k"
             raise RecipeError(f"decoding with {self.folder}", [Problem('decoding.stopping = "exact"', what)])
         beam_size = config.rows(1)
         finished = math.ceil(config.patience * beam_size)
@@ -240,9 +240,7 @@ def unsupported_settings(engine: str, config: DecodingConfig) -> Iterator[Proble
     if engine == "ctranslate2":
         yield from unsupported_by_ctranslate2(config)
     elif config.coverage_penalty:
-        what = (
-            "needs to know where the model looks, which the graphs do not tell; try --set decoding.coverage_penalty=0"
-        )
+        what = "needs attention, which the exported graphs do not return; try --set decoding.coverage_penalty=0"
         yield Problem(f"decoding.coverage_penalty = {config.coverage_penalty}", what)
 
 
@@ -253,17 +251,17 @@ def unsupported_by_ctranslate2(config: DecodingConfig) -> Iterator[Problem]:
         yield Problem(f'decoding.method = "{config.method}"', what)
     if config.method == "beam":
         if config.length_penalty == "gnmt":
-            what = "is none of CTranslate2's; try --set decoding.length_penalty=adaptive or =fixed"
+            what = "is not supported by CTranslate2; try --set decoding.length_penalty=adaptive or =fixed"
             yield Problem('decoding.length_penalty = "gnmt"', what)
         if config.stopping == "exact" and config.length_penalty != "none":
-            what = "is nothing that CTranslate2 does with a length penalty; try --set decoding.stopping=first-k"
+            what = "is not supported by CTranslate2 with a length penalty; try --set decoding.stopping=first-k"
             yield Problem('decoding.stopping = "exact"', what)
         if config.beam_size == 1 and config.patience > 1:
-            what = "is for several hypotheses; a beam_size of 1 ends with the first in CTranslate2"
+            what = "needs several hypotheses; with beam_size = 1, CTranslate2 stops at the first"
             yield Problem(f"decoding.patience = {config.patience}", what)
     for name, field in DecodingConfig.model_fields.items():
         value, default = getattr(config, name), field.get_default()
         if name not in CTRANSLATE2_FOLLOWS and value != default:
             remedy = f"try --set decoding.{name}={json.dumps(default)}, or ONNX"
-            what = f"is nothing that CTranslate2 does as weft does; {remedy}"
+            what = f"does not work in CTranslate2 as in weft; {remedy}"
             yield Problem(f"decoding.{name} = {json.dumps(value)}", what)

@@ -215,7 +215,7 @@ def skip_to(file: BufferedIOBase, place: Place, source: Path, output: Path) -> t
     if digest.hexdigest() != place.sha256 or behind not in (b"", b"\n"):
         raise UsageError(
             f"{source} has changed: its first {place.lines:,} lines, which are translated beside {output}, are others "
-            "now; put the old ones back, or begin anew: --restart"
+            "now; put the old ones back, or start over: --restart"
         )
     digest.update(behind)
     return Place(place.lines, place.bytes + len(behind), digest.hexdigest()), digest

@@ -162,7 +162,7 @@ class GrowingFile:
         ]
         if changes:
             listed = "\n".join(changes)
-            raise UsageError(f"{self.path} was begun with other settings:\n{listed}\nundo the change, or {self.remedy}")
+            raise UsageError(f"{self.path} was made with other settings:\n{listed}\nundo the change, or {self.remedy}")
 
     def _write_manifest(self, **more: Any) -> None:
         known = {
