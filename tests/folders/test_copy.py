@@ -130,8 +130,8 @@ def with_vector_in_int8(weights: dict[str, Tensor]) -> None:
     ("alter", "says"),
     [
         (as_bfloat16, r"encoder_norm\.weight +is stored as BF16; weft reads fp32 \(F32\), fp16 \(F16\), int8 \(I8\)"),
-        (without_scale, r"widen\.weight\.scale +is nothing of shape \[\]; a matrix in int8 of \d+ rows needs"),
-        (with_short_scale, r"widen\.weight\.scale +is F32 of shape \[\d+\]; a matrix in int8 of \d+ rows"),
+        (without_scale, r"widen\.weight\.scale +is nothing of shape \[\]; an int8 matrix needs one F32 scale"),
+        (with_short_scale, r"widen\.weight\.scale +is F32 of shape \[\d+\]; an int8 matrix needs one F32 scale"),
         (with_needless_scale, r"widen\.weight\.scale +is not a weight of this recipe"),
         (with_vector_in_int8, r"encoder_norm\.weight +has shape \[\d+\]; only matrices may be stored in int8"),
     ],

@@ -964,7 +964,8 @@ def test_a_trial_begins_with_the_best_weights_and_the_optimizer_as_it_was_then(t
     trainer = make_trainer(tmp_path, task, schedule="plateau-trials", **settings)
     train(trainer)
     assert watched(trainer).messages == [
-        "patience has run out (1 of 2): back to the weights of step 8, the learning rate is multiplied by 0.7 from here on",
+        "patience has run out (1 of 2): back to the weights of step 8, "
+        "the learning rate is multiplied by 0.7 from here on",
         "patience has run out (2 of 2): no better loss in 1 validation; training ends at step 16 of 36",
     ]
     # The same by hand: from the weights and moments of step 8 on, the batches of steps 13 to 16 at the lower rate.

@@ -58,7 +58,7 @@ def listen(address: Address) -> socket.socket:
     try:
         listener = socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
     except OSError as error:
-        where = f"{address.host}, port {address.port},"
+        where = f"{address.host}, port {address.port}"
         raise UsageError(f"cannot listen on {where}: {error.strerror}; choose with --host and --port") from None
     # asyncio sets it only on sockets that name TCP as their protocol; without it a body waits 40 ms for an ACK
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
