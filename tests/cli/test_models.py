@@ -310,7 +310,7 @@ def test_what_does_not_fit_together_is_not_whole_though_no_file_was_altered(
     manifest["files"]["config.toml"] = hashlib.sha256(config.read_bytes()).hexdigest()
     (folder / "manifest.json").write_text(json.dumps(manifest))
     exit_code, _, error = weft("models", "verify", str(folder))
-    assert exit_code == 1 and "the recipe makes it [24, 16]" in error
+    assert exit_code == 1 and "the recipe requires [24, 16]" in error
 
 
 def test_a_model_goes_into_a_file_and_comes_out_again(weft: Weft, tiny_run: Path, shipped: Path) -> None:

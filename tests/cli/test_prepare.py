@@ -65,5 +65,5 @@ def test_a_signal_ends_it_at_once_and_nothing_is_left_behind(
             raise
     if times == 1:  # a second one may come when there is nothing left to end but Python
         assert process.returncode == 3
-        assert error.splitlines()[-1] == "weft: stopped while pairs were prepared; the same command starts over"
+        assert error.splitlines()[-1] == "weft: stopped while preparing pairs; the same command starts over"
     assert not run.exists()

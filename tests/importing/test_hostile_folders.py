@@ -79,10 +79,10 @@ def test_every_wrong_weight_is_named_at_once(folder_of: FolderOf, tmp_path: Path
     found = dict(refused(folder, tmp_path))
     assert found == {
         "model.encoder.layers.0.fc1.weight": "is missing from the weights",
-        "model.encoder.layers.0.fc2.weight": "has shape [16, 23], its settings make it [16, 24]",
+        "model.encoder.layers.0.fc2.weight": "has shape [16, 23], its settings require [16, 24]",
         "model.decoder.layers.0.self_attn.k_proj.bias": f"has numbers that are NaN or infinite{TOO_LARGE}",
         "model.decoder.layers.0.self_attn.q_proj.bias": f"has numbers that are NaN or infinite{TOO_LARGE}",
-        "model.decoder.layers.0.fc1.bias": "is of type torch.int32; weights are floating point",
+        "model.decoder.layers.0.fc1.bias": "is of type torch.int32; weights must be floating point",
         "model.encoder.layernorm_embedding.weight": "is a weight that weft does not have",
     }
 
@@ -91,7 +91,7 @@ def test_a_second_copy_must_be_the_same_matrix(folder_of: FolderOf, tmp_path: Pa
     folder = folder_of("marian-shared")
     change_weights(folder, lambda weights: weights.update({"lm_head.weight": weights["model.shared.weight"] + 1}))
     ((where, what),) = refused(folder, tmp_path)
-    assert where == "lm_head.weight" and "another matrix than model.shared.weight" in what
+    assert where == "lm_head.weight" and "differs from model.shared.weight" in what
 
 
 def test_positions_that_are_no_sinusoids_are_refused(folder_of: FolderOf, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_all_that_weft_has_no_form_for_is_refused_at_once(folder_of: FolderOf, t
 
 JOEYNMT_SETTINGS = {
     "data.src.lowercase": (True, "is true"),
-    "testing.repetition_penalty": (2.0, "lessens what stands in the source too"),
+    "testing.repetition_penalty": (2.0, "also penalizes pieces of the source"),
     "data.src.normalize": (True, "is true"),
     "data.trg.level": ("word", "is cut by word"),
     "data.src.tokenizer_type": ("subword-nmt", "is cut by bpe, subword-nmt"),

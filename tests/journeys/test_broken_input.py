@@ -367,7 +367,7 @@ MODELS = [
         "weights of other shapes",
         TRANSLATE,
         1,
-        ("2 problems", "decoder_norm.weight", "is missing from the weights", "has shape", "the recipe makes it"),
+        ("2 problems", "decoder_norm.weight", "is missing from the weights", "has shape", "the recipe requires"),
         other_shapes,
     ),
     Case(
@@ -388,7 +388,7 @@ MODELS = [
         "a model as large as a recipe may ask for",
         TRANSLATE,
         1,
-        ("has shape [300, 16], the recipe makes it [300, 8192]", "... and", "more"),
+        ("has shape [300, 16]; the recipe requires [300, 8192]", "... and", "more"),
         config("model_dim = 16 ", "model_dim = 8192 "),
     ),
     Case(

@@ -262,7 +262,7 @@ def test_a_teacher_without_a_card_is_spoken_of(tiny_run: Path, tmp_path: Path, t
     (teacher / "README.md").unlink()
     watcher = Watcher()
     train(recipe(teacher, training={"epochs": 1}), run=tmp_path / "run", data=tiny_run, listener=watcher)
-    assert f"the teacher {teacher} has no README.md, so nothing tells what it was trained on" in watcher.messages
+    assert f"the teacher {teacher} has no README.md, so what it was trained on is unknown" in watcher.messages
 
 
 def test_a_teacher_of_other_languages_is_refused(tiny_run: Path, tmp_path: Path) -> None:

@@ -544,7 +544,7 @@ def test_a_signal_that_ends_the_processes_that_prepare_pairs_has_stopped_the_run
 
     monkeypatch.setitem(training.TASKS, "translation", replace(TRANSLATION, prepare=prepare))
     for asked, error in ((True, Stopped), (False, WorkerLost)):
-        with pytest.raises(error, match="stopped while pairs were prepared" if asked else "a process was ended"):
+        with pytest.raises(error, match="stopped while preparing pairs" if asked else "a process was ended"):
             train(recipe(), run=tmp_path / "run", data=tiny_run)
 
 

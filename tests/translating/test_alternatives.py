@@ -1,4 +1,4 @@
-"""What else could stand at a place: different words, each with the translation that goes on from it."""
+"""What else could stand at a place: different words, each with the translation that continues from it."""
 
 import math
 from contextlib import suppress

@@ -134,7 +134,7 @@ def examine(
     inputs = [root / name for entries in parts.values() for entry in entries for name in file_names(entry)]
     refuse_place("--json", json, inputs)
     if run is not None and not (run / "metrics.jsonl").is_file():
-        raise UsageError(f"--report takes the folder of a run that has begun to train, which {run} is not")
+        raise UsageError(f"--report takes the folder of a run that has begun to train; {run} is not one")
     diagnosis = examine(parts, layout, root, on_progress=lambda what: typer.echo(f"{what} ...", err=True))
     content = diagnosis.as_dict()
     give_results(diagnosis.table(), content, json)

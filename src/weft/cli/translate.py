@@ -144,7 +144,7 @@ def translate(
     output_file = None if output_file == STDOUT else output_file
     is_bulk = input_file is not None and output_file is not None and not is_stream(input_file)
     if (restart or cluster) and not is_bulk:
-        raise UsageError("--restart and --cluster translate a file into a file, not a pipe")
+        raise UsageError("--restart and --cluster need --input and --output to be files, not pipes")
     if alternatives_after is not None and len(text or ()) != 1:
         raise UsageError("--alternatives-after takes one sentence")
     shows_memory = memory is not None and memory_use == "show"

@@ -24,10 +24,10 @@ LINES_AT_ONCE = 10_000
 """Most lines of a piece."""
 BYTES_AT_ONCE = 2**23
 """A piece ends once it has this many bytes."""
-NOT_BY_COMMAS = "weft reads cells separated by tabs, not by commas; save the table as tab-separated text (.tsv)"
+NOT_BY_COMMAS = "weft reads cells separated by tabs, not commas; save the table as tab-separated text (.tsv)"
 OTHER_KINDS = {
     ".csv": NOT_BY_COMMAS,
-    ".tmx": "weft reads TMX only as a translation memory (--memory); save the sentences as text, one a line, or .tsv",
+    ".tmx": "weft reads TMX only as a translation memory (--memory); save the sentences as text, one per line, or .tsv",
 }
 
 

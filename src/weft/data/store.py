@@ -1,12 +1,12 @@
-"""A corpus as ids on disk: written once, piece by piece, then mapped into memory by whoever trains on it.
+"""A corpus as ids on disk: written once, piece by piece, then mapped into memory for training.
 
-A store is a folder. Knows no tokenizer and no recipe: whoever writes one says what it depends on, and whoever opens it
+A store is a folder. It knows neither tokenizer nor recipe: its writer states what it depends on, and its reader
 asks for the same.
 
     COLUMN.ids        all ids of a column, such as source and target, in a row; uint16 or uint32
     COLUMN.offsets    where each sentence begins, and where the last one ends, int64
     lines             the line of its file that each row comes from, uint32
-    others            small files that whoever writes the store adds, such as vocabularies
+    others            small files that the writer of the store adds, such as vocabularies
     manifest.json     the columns, the parts, what the store depends on, and the sha256 of each file; written last
 """
 

@@ -157,7 +157,7 @@ def load_vocabularies(folder: Path, recipe: Any) -> dict[str, Tokenizer]:
     }
     for name, each in described.items():
         if each.pieces_of and pieces_of(loaded[name], each.kind) != pieces_of(loaded[each.pieces_of], each.kind):
-            what = f"has other pieces than {described[each.pieces_of].file}, or in another order"
+            what = f"has other pieces than {described[each.pieces_of].file}, or another order of them"
             raise ModelError(folder, [Problem(each.file, what)])
     return loaded
 
@@ -199,7 +199,7 @@ def check_weights(folder: Path, network: nn.Module) -> None:
     problems = [Problem(name, "is missing from the weights") for name in expected if name not in found]
     problems += [Problem(name, "is not a weight of this recipe") for name in found if name not in expected]
     problems += [
-        Problem(name, f"has shape {found[name][0]}, the recipe makes it {shape}")
+        Problem(name, f"has shape {found[name][0]}; the recipe requires {shape}")
         for name, shape in expected.items()
         if name in found and found[name][0] != shape
     ]

@@ -155,9 +155,9 @@ def taken_weight(
     if tensor is None:
         problems.append(Problem(name, "is missing from the weights"))
     elif tuple(tensor.shape) != shape:
-        problems.append(Problem(name, f"has shape {list(tensor.shape)}, its settings make it {list(shape)}"))
+        problems.append(Problem(name, f"has shape {list(tensor.shape)}, its settings require {list(shape)}"))
     elif not tensor.is_floating_point():
-        problems.append(Problem(name, f"is of type {tensor.dtype}; weights are floating point"))
+        problems.append(Problem(name, f"is of type {tensor.dtype}; weights must be floating point"))
     elif not tensor.float().isfinite().all():
         problems.append(Problem(name, "has numbers that are NaN or infinite, or too large for fp32"))
     else:
@@ -174,7 +174,7 @@ def unused_weights(foreign: Foreign, used: set[str]) -> Iterator[Problem]:
         if original is None:
             yield Problem(name, "is a weight that weft does not have")
         elif not (tensor.shape == original.shape and torch.equal(tensor, original)):
-            yield Problem(name, f"is another matrix than {foreign.copies[name]}, though the settings tie them")
+            yield Problem(name, f"differs from {foreign.copies[name]}, though the settings tie them")
 
 
 def other_positions(foreign: Foreign, model_dim: int) -> Iterator[Problem]:

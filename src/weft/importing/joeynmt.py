@@ -163,16 +163,16 @@ def refusals(config: JoeyConfig) -> Iterator[Problem]:
         where = f"{CONFIG}: data.{side}"
         if of.level != "bpe" or of.cutter != "sentencepiece":
             cut = f"{of.level}, {of.cutter}" if of.level == "bpe" else of.level
-            yield Problem(f"{where}.level", f"is cut by {cut}; weft takes over pieces of SentencePiece (level bpe)")
+            yield Problem(f"{where}.level", f"is cut by {cut}; weft imports pieces of SentencePiece (level bpe)")
         elif not of.model_file:
             yield Problem(f"{where}.tokenizer_cfg.model_file", "is missing")
         if (before := of.tokenizer_cfg.get("pretokenizer", "none")) != "none":
-            yield Problem(f"{where}.tokenizer_cfg.pretokenizer", f"is {before}; weft does not cut words beforehand")
+            yield Problem(f"{where}.tokenizer_cfg.pretokenizer", f"is {before}; weft does not pretokenize")
     for what in ("lowercase", "normalize"):
         if getattr(config.data.src, what):
             yield Problem(f"{CONFIG}: data.src.{what}", "is true, which weft does not do to the source")
     if (penalty := config.testing.repetition_penalty) > 1:
-        what = f"is {penalty}, and lessens what stands in the source too; weft's does not: remove it there"
+        what = f"is {penalty}, and also penalizes pieces of the source, which weft's does not; remove it there"
         yield Problem(f"{CONFIG}: testing.repetition_penalty", what)
     encoder, decoder = config.model.encoder, config.model.decoder
     for name, stack in (("encoder", encoder), ("decoder", decoder)):
@@ -180,19 +180,17 @@ def refusals(config: JoeyConfig) -> Iterator[Problem]:
         if stack.type != "transformer":
             yield Problem(f"{where}.type", f"is {stack.type}; weft's model is a transformer")
         if stack.alpha != 1:
-            yield Problem(f"{where}.alpha", f"is {stack.alpha}; in weft a residual counts once")
+            yield Problem(f"{where}.alpha", f"is {stack.alpha}; in weft a residual has weight 1")
         if stack.activation not in ACTIVATIONS:
             yield Problem(f"{where}.activation", f"is {stack.activation}; weft has {', '.join(ACTIVATIONS)}")
         if stack.embeddings.embedding_dim != stack.hidden_size:
-            what = (
-                f"is {stack.embeddings.embedding_dim}, hidden_size {stack.hidden_size}; in a transformer they are one"
-            )
+            what = f"is {stack.embeddings.embedding_dim}, hidden_size {stack.hidden_size}; weft needs them equal"
             yield Problem(f"{where}.embeddings.embedding_dim", what)
     for what in ("hidden_size", "ff_size", "num_heads", "layer_norm", "activation"):
         ours, theirs = getattr(encoder, what), getattr(decoder, what)
         if ours != theirs:
             yield Problem(
-                f"{CONFIG}: model.decoder.{what}", f"is {theirs}, the encoder's is {ours}; weft has one for both"
+                f"{CONFIG}: model.decoder.{what}", f"is {theirs}, the encoder's is {ours}; weft has one value for both"
             )
 
 

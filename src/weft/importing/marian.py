@@ -189,7 +189,7 @@ def refusals(config: MarianConfig, generation: GenerationConfig) -> Iterator[Pro
         if getattr(config, what):
             yield Problem(f"{CONFIG}: {what}", "is true, which transformers' own Marian does not compute either")
     if not config.static_position_embeddings:
-        yield Problem(f"{CONFIG}: static_position_embeddings", "is false; only sinusoids can be taken over")
+        yield Problem(f"{CONFIG}: static_position_embeddings", "is false; only sinusoidal positions can be imported")
     if generation.do_sample:
         yield Problem("do_sample", "is true; weft imports models that search, set decoding.method afterwards")
     if generation.num_beam_groups != 1:

@@ -34,7 +34,7 @@ from weft.training.config import TrainingConfig
 
 @dataclass(frozen=True)
 class Size:
-    """What suits a corpus of so many pairs."""
+    """Defaults for a corpus of this many pairs."""
 
     pairs: int
     vocabulary: int

@@ -102,7 +102,7 @@ def prepared_for(
     *,
     kept_in: Path | None = None,
 ) -> Store:
-    """The corpus of a run that goes on with this model by this recipe, made anew where it is gone.
+    """The corpus of a run that continues with this model by this recipe, made anew where it is gone.
 
     Raises RunError where the model has another vocabulary than the corpus of its run.
     """

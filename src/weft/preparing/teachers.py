@@ -49,7 +49,7 @@ def load_teachers(student: TranslationModel, listener: Listener) -> list[Transfo
     for name in student.recipe.training.teachers:
         folder = find_model(name)
         if not read_card(folder):
-            listener.on_message(f"the teacher {name} has no {CARD}, so nothing tells what it was trained on")
+            listener.on_message(f"the teacher {name} has no {CARD}, so what it was trained on is unknown")
         teacher = load_model(folder).network
         teacher.eval().requires_grad_(False)
         teacher.compute_dtype = PRECISIONS[student.recipe.training.precision]
@@ -64,7 +64,7 @@ def misfits(
     for side, their_tokenizer, our_tokenizer in zip(("source", "target"), theirs, ours, strict=True):
         their_language, our_language = getattr(teacher.data, side), getattr(student.data, side)
         if their_language != our_language:
-            yield f"has the {side} language {their_language}, the recipe has {our_language}"
+            yield f"has the {side} language {their_language}; the recipe has {our_language}"
         if their_tokenizer.model != our_tokenizer.model:
             yield (
                 f"has another {side} vocabulary than the model that is trained, which has that of "

@@ -83,7 +83,7 @@ def refuse_two_lengths(resolved: Resolved[Any]) -> None:
 
 
 def same_budget(begun_with: Mapping[str, float] | None, now: Budget | None, run: RunFolder) -> Budget | None:
-    """The budget that a run goes on with, the time of earlier sittings spent; None where it has none.
+    """The budget that a run continues with, the time of earlier sittings spent; None where it has none.
 
     Raises RunError where it is another one than the run was started with: its steps were chosen then.
     """

@@ -30,7 +30,7 @@ def prepare_run(
     """
     resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
     folder, kind = RunFolder(run_path), TASKS[resolved.recipe.task]
-    with folder.locked(to_prepare=True), stopped_by_signal("stopped while pairs were prepared"):
+    with folder.locked(to_prepare=True), stopped_by_signal("stopped while preparing pairs"):
         if folder.status() is not None:
             raise RunError(f"{run_path} is a run that has begun; prepare a new one: --run {run_path}-2")
         files = kind.read(resolved.recipe, data_root, listener)

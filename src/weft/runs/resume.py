@@ -1,4 +1,4 @@
-"""Going on with a run: what its last checkpoint says, what may have changed since, and what is refused."""
+"""Continuing a run: what its last checkpoint holds, what may have changed since, and what is refused."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,12 @@ from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.task import Listener
 
 LIMITS = {*FITTED, "training.patience", "training.trials"}
-"""Keys that say how long a run trains. They may be raised when it goes on, and lowered where it is finished."""
+"""Keys that say how long a run trains. They may be raised when it continues, and lowered if it is finished."""
 MAY_CHANGE = {
     *(*LIMITS, *OF_THE_MACHINE, "training.most_skipped", "training.divergence"),
     *("training.log_every", "training.checkpoint_every"),
 }
-"""Keys that may be changed when a run goes on: these, those that say when it gives up, and how often it writes what
+"""Keys that may be changed when a run continues: these, those that say when it gives up, and how often it writes what
 changes no number. Other validations would choose other weights."""
 
 Limit = Literal["epochs", "steps", "patience", "trials", "budget"]
@@ -33,13 +33,13 @@ Limit = Literal["epochs", "steps", "patience", "trials", "budget"]
 
 @dataclass(frozen=True)
 class SoFar:
-    """A run that has begun, and the recipe by which it is asked to go on."""
+    """A run that has begun, and the recipe with which it is asked to continue."""
 
     status: RunStatus
     state: Mapping[str, Any]
     """The last checkpoint's. Its `chosen_epochs` are those of a recipe that names neither epochs nor steps."""
     given: Resolved[Any]
-    """The recipe as the user gave it when the run was begun or last gone on with, completed by those epochs."""
+    """The recipe as the user gave it when the run was started or last continued, completed by those epochs."""
     chosen: Resolved[Any]
     """The given recipe with everything that weft chose."""
     now: Resolved[Any]
@@ -92,7 +92,7 @@ def model_so_far(so_far: SoFar, run: RunFolder, listener: Listener) -> Learned[A
 
 
 def check_same_recipe(so_far: SoFar, run: RunFolder) -> None:
-    """Refuse to go on with another recipe than the run was given, except to train longer.
+    """Refuse to continue with another recipe than the run was given, except to train longer.
 
     A key that was left open then and is not now must say what weft chose for it.
     """
@@ -116,7 +116,7 @@ def check_same_recipe(so_far: SoFar, run: RunFolder) -> None:
 
 
 def check_not_shorter(so_far: SoFar, trainer: AnyTrainer, run: RunFolder) -> None:
-    """Refuse to go on with a run under way whose epochs and steps, taken together, end it sooner than before."""
+    """Refuse to continue a run under way whose epochs and steps, taken together, end it sooner than before."""
     before = so_far.chosen.recipe
     planned = before.training.horizon(trainer.steps_per_epoch, before.model.width).total_steps
     if not so_far.status.finished and trainer.horizon.total_steps < planned:
@@ -143,7 +143,7 @@ def new_run(run: RunFolder, status: RunStatus, *, from_weights: bool = True) -> 
 
 
 def check_same_data(known: Mapping[str, Mapping[str, str]], corpora: Files, run: RunFolder, status: RunStatus) -> None:
-    """Refuse to go on with other files than the run began with."""
+    """Refuse to continue with other files than the run began with."""
     before, now = (
         {(part, name): digest for part, files in data.items() for name, digest in files.items()}
         for data in (known, corpora.sha256)
@@ -160,7 +160,7 @@ def check_same_data(known: Mapping[str, Mapping[str, str]], corpora: Files, run:
 
 
 def check_same_batches(known: str, trainer: AnyTrainer) -> None:
-    """Refuse to go on with other ids or other batches than the run began with, where recipe and files are the same."""
+    """Refuse to continue with other ids or batches than the run began with, where recipe and files are the same."""
     if known != trainer.identity["batches"]:
         raise other_batches(trainer.run.path)
 

@@ -1,4 +1,4 @@
-"""From a recipe to a trained model in a run folder. The same call begins a run, goes on with it, or finds it done."""
+"""From a recipe to a trained model in a run folder. The same call starts a run, continues it, or finds it done."""
 
 import copy
 import json
@@ -153,7 +153,7 @@ def blaming_a_signal(stop: StopRequest) -> Iterator[None]:
     try:
         yield
     except WorkerLost:
-        stop.honor("stopped while pairs were prepared")
+        stop.honor("stopped while preparing pairs")
         raise
 
 

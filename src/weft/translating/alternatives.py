@@ -1,4 +1,4 @@
-"""What else could stand at a place of a translation: other words, each with the translation that goes on from it.
+"""What else could stand at a place of a translation: other words, each with the translation that continues from it.
 
 First the most probable next words (decoding/next_words.py), then for each of them the whole translation, found by a
 search that has to begin with what stood before and the word.

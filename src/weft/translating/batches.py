@@ -48,7 +48,7 @@ def check_lengths(encoded: Sequence[Sequence[int]]) -> None:
         if len(ids) > LONGEST_SOURCE:
             raise UsageError(
                 f"text {number} has {len(ids):,} pieces, more than the {LONGEST_SOURCE:,} that are translated at once; "
-                "split it into sentences, one a line, as PassageTranslator does in Python"
+                "split it into sentences, one per line, as PassageTranslator does in Python"
             )
 
 

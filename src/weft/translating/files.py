@@ -214,7 +214,7 @@ def skip_to(file: BufferedIOBase, place: Place, source: Path, output: Path) -> t
         behind = file.read(1) if last != b"\n" else b""
     if digest.hexdigest() != place.sha256 or behind not in (b"", b"\n"):
         raise UsageError(
-            f"{source} has changed: its first {place.lines:,} lines, which are translated beside {output}, are others "
+            f"{source} has changed: its first {place.lines:,} lines, which are translated in {output}, are different "
             "now; put the old ones back, or start over: --restart"
         )
     digest.update(behind)

@@ -205,7 +205,7 @@ def space_of(tokenizer: Tokenizer, language: str) -> Phrase:
 
 
 def joins_of(tokenizer: Tokenizer, kind: Kind, language: str) -> Joins:
-    """Where a word goes on from one piece to the next: from a letter, vowel sign or digit to another without a space
+    """Where a word continues from one piece to the next: from a letter, vowel sign or digit to another without a space
     before it. In a language without spaces only letters that make words there too count; in others also bytes, which
     may be parts of letters. Nowhere where each piece is a word."""
     if KINDS[kind].whole_words:

@@ -219,7 +219,7 @@ class Translator:
 
     def alternatives(self, text: str, prefix: str, best: int = 5, **decoding: Any) -> list[Alternative]:
         """What else could come behind `prefix` in a translation of this text: up to `best` different next words, each
-        with the whole translation that goes on from it, the highest score first (alternatives.py)."""
+        with the whole translation that continues from it, the highest score first (alternatives.py)."""
         return find_alternatives(self, text, prefix, best, changed_decoding(self.decoding, decoding))
 
     def check_glossary(self, glossary: Glossary, **decoding: Any) -> None:
@@ -316,7 +316,7 @@ class Translator:
 
     @cached_property
     def joins(self) -> Joins:
-        """Where a word goes on from one target piece to the next: no demanded term is a part of one."""
+        """Where a word continues from one target piece to the next: no demanded term is a part of one."""
         recipe = self.model.recipe
         return joins_of(self.model.vocabularies["target"], recipe.tokenizer.kind, recipe.data.target)
 
