@@ -126,7 +126,7 @@ MARIAN_SETTINGS = {
     "decoder_ffn_dim": (32, "is 32, the encoder's is 24"),
     "decoder_attention_heads": (4, "is 4, the encoder's is 2"),
     "normalize_before": (True, "is true"),
-    "static_position_embeddings": (False, "only sinusoids"),
+    "static_position_embeddings": (False, "only sinusoidal"),
     "pad_token_id": (10_000, "is 10,000, which is not a token"),
     "d_model": ("16", "should be a valid integer"),
     "model_type": ("bart", "weft imports marian"),

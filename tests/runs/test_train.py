@@ -311,7 +311,7 @@ def test_a_processor_that_can_only_imitate_bf16_is_named_before_hours_are_spent_
     watcher = Watcher(signal_at=1)
     with pytest.raises(Stopped):
         train(recipe(training={"precision": precision}), run=tmp_path / "run", data=tiny_run, listener=watcher)
-    assert any("imitates" in message for message in watcher.messages) == warned
+    assert any("emulates" in message for message in watcher.messages) == warned
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def make_trainer(
     torch.set_num_threads(recipe.training.threads or choose_threads())
     if recipe.training.precision == "bf16" and not has_native_bf16(device):
         listener.on_message(
-            'training.precision = "bf16": this processor seems to have no bf16 units and emulates them, about twenty times '
-            'more slowly; "auto" takes "fp32" here'
+            'training.precision = "bf16": this processor seems to have no bf16 units and emulates it, about twenty '
+            'times more slowly; "auto" takes "fp32" here'
         )
     model.network.to(device)
     model.network.compute_dtype = PRECISIONS[recipe.training.precision]
