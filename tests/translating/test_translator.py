@@ -340,7 +340,7 @@ def test_what_is_not_a_list_is_not_a_list_of_texts(texts) -> None:
 
 
 def test_one_string_is_not_a_list_of_prefixes(random_model: TranslationModel) -> None:
-    with pytest.raises(UsageError, match="prefixes are a list, one a text, and not a string"):
+    with pytest.raises(UsageError, match="prefixes must be a list with one per text, not a string"):
         Translator(random_model).translate(["我爱你。", "你好。"], prefixes="Th")
 
 

@@ -113,8 +113,8 @@ def model_card(
 
 
 def heritage(parent: Parent) -> str:
-    licence = f"licence: {parent.license}" if parent.license else "whose card states no licence"
-    return f"- {HERITAGE[parent.part]} `{parent.name}`, {licence}."
+    license = f"license: {parent.license}" if parent.license else "whose card states no license"
+    return f"- {HERITAGE[parent.part]} `{parent.name}`, {license}."
 
 
 def counted(number: int, what: str) -> str:
