@@ -278,7 +278,7 @@ def test_another_input_is_refused_and_restart_begins_anew(
         TEXT.encode()[: len("".join(LINES[:2])) + 2].decode("utf-8", "ignore"),
     ):
         Path("in.txt").write_text(other, encoding="utf-8")
-        with pytest.raises(UsageError, match=r"in.txt has changed: its first 6 lines, .* begin anew: --restart"):
+        with pytest.raises(UsageError, match=r"in.txt has changed: its first 6 lines, .* start over: --restart"):
             translate_file(passages, model, Path("in.txt"), Path("out.txt"))
         assert names() == before
     Path("in.txt").write_text(TEXT, encoding="utf-8")

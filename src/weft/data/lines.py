@@ -23,7 +23,7 @@ class LinesConfig(Settings):
     language: str = Field(min_length=1)
     """Code of the texts' language, such as en."""
     train: tuple[str, ...] = Field(min_length=1)
-    """Text files to train on, one text a line; .gz too."""
+    """Text files to train on, one text per line; .gz too."""
     valid: tuple[str, ...] = Field(min_length=1)
     """Text files to validate on, which select the best checkpoint; never trained on."""
     max_length: int = Field(default=512, ge=1)

@@ -137,8 +137,8 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
     """
     if translator.model.network.output.weight.is_meta:
         raise UsageError(
-            "given translations are scored with weft's own weights, which an export does not have; name the model that "
-            "it was made of"
+            "given translations are scored with weft's own weights, which an export does not have; name the model "
+            "it was exported from"
         )
     if len(sources) != len(targets):
         raise UsageError(f"{len(sources):,} sources and {len(targets):,} translations differ in number")

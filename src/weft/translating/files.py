@@ -121,7 +121,7 @@ def translate_file(
     output = output.resolve()  # of a link, what it points to is written
     settings = made_of(passages, (model, *others), form)
     names = {"model": " + ".join(map(str, (model, *others))), "input": str(source)}
-    remedy = "begin anew: --restart"
+    remedy = "start over: --restart"
     file = GrowingFile(output.with_name(f"{output.name}.partial"), settings, names, remedy=remedy)
     with stop_on_signal() as stop, file.opened(anew=restart):
         place = Place(**file.state) if file.state else Place()
