@@ -10,7 +10,7 @@ from weft.data.batching import Batch
 from weft.models.transformer import Transformer
 from weft.preparing.corpora import find_recipe, read_all
 from weft.runs.resume import run_so_far
-from weft.runs.train import Silent, begin, go_on
+from weft.runs.train import Silent, begin, resume_run
 from weft.runs.trial import AnyTrainer
 from weft.training.progress import Progress
 from weft.training.run_folder import RunFolder
@@ -31,17 +31,17 @@ class Messages(Silent):
 
 @contextmanager
 def spoiled_run(folder: Path, run: str, spoil: Spoiler, *overrides: str) -> Iterator[AnyTrainer]:
-    """A trainer of the recipe in the folder, begun or gone on with, whose losses go through `spoil`."""
+    """A trainer of the recipe in the folder, begun or resumed, whose losses go through `spoil`."""
     recipe = folder / "tiny.toml"
     resolved, data_root, path = find_recipe(recipe, run=folder / run, data=None, overrides=overrides)
     run_folder, listener = RunFolder(path), Messages()
     with run_folder.locked():
-        corpora, status = read_all(resolved.recipe, data_root, listener), run_folder.status()
+        files, status = read_all(resolved.recipe, data_root, listener), run_folder.status()
         if status is None:
-            trainer = begin(resolved, corpora, run_folder, None, listener)
+            trainer = begin(resolved, files, run_folder, None, listener)
         else:
-            so_far = run_so_far(run_folder, status, resolved)
-            trainer = go_on(resolved, so_far, corpora, run_folder, None, listener)
+            so_far = run_so_far(run_folder, status, resolved, files)
+            trainer = resume_run(resolved, so_far, files, run_folder, None, listener)
         usual = trainer.task.loss
 
         def loss(model: Transformer, batch: Batch) -> Loss:

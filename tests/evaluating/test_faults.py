@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.evaluating.faults import FAULTS, asked_script, faults_table, find_faults, has_loop, shares_a_long_run
+from weft.evaluating.faults import FAULTS, faults_table, find_faults, has_loop, script_of_references, shares_a_long_run
 
 SOURCES = ["我有三个苹果。", "今天天气很好。", "他在哪里工作？", "她买了五本书。", "你好！", "我们去学校。"]
 REFERENCES = [
@@ -107,9 +107,9 @@ def test_five_words_in_a_row_are_copied_and_numbers_alone_are_not() -> None:
 
 def test_a_script_is_wrong_where_nine_of_ten_references_are_in_the_other() -> None:
     simplified, traditional = ["我们学习汉语"] * 9, ["我們學習漢語"]
-    assert asked_script(simplified + traditional, "zh") == "simplified"
-    assert asked_script(simplified[:1] + traditional, "zh") == "keep"
-    assert asked_script(["你好"], "zh") == asked_script(simplified, "en") == "keep"
+    assert script_of_references(simplified + traditional, "zh") == "simplified"
+    assert script_of_references(simplified[:1] + traditional, "zh") == "keep"
+    assert script_of_references(["你好"], "zh") == script_of_references(simplified, "en") == "keep"
     found = find_faults(["我們", "我们"], ["we", "we"], [simplified[:2]], ("en", "zh-CN"))
     assert found.found["wrong script"].tolist() == [True, False]
 

@@ -111,11 +111,11 @@ def test_of_a_run_that_has_begun_the_rest_is_planned_with_its_vocabulary(tiny_ru
 
 def test_a_finished_run_and_a_changed_recipe_are_refused_as_training_would(tiny_run: Path, tmp_path: Path) -> None:
     run = train(recipe(epochs=1), run=tmp_path / "run", data=tiny_run)
-    with pytest.raises(RunError, match=r"is finished \(step 2\); raise training.epochs to go on, or plan a new run"):
+    with pytest.raises(RunError, match=r"is finished \(step 2\); raise training.epochs to continue, or plan a new run"):
         plan(recipe(epochs=1), run=run, data=tiny_run, seconds=None)
     with pytest.raises(RunError, match=r"training\.label_smoothing: was 0\.1, is 0\.2"):
         plan(recipe(epochs=2, label_smoothing=0.2), run=run, data=tiny_run, seconds=None)
-    with pytest.raises(RunError, match=r"is finished \(step 2\); raise training.steps to go on, or plan a new run"):
+    with pytest.raises(RunError, match=r"is finished \(step 2\); raise training.steps to continue, or plan a new run"):
         plan(recipe(epochs=2, steps=1), run=run, data=tiny_run, seconds=None)
 
 

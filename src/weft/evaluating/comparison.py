@@ -1,8 +1,8 @@
-"""Two systems or more on the same sentences: which is better, whether by more than chance, where, in which sentences.
+"""Compare two or more systems on the same sentences: scores, significance tests, faults, buckets and changed sentences.
 
-A system is its translations, whoever made them. The first one is the baseline that each of the others is compared with.
-Runs that differ in nothing but their seed are compared by mean and standard deviation (`Seeds`): what significance
-tests call no chance, another seed can still undo.
+A system is a list of translations from any source. The first one is the baseline for each of the others. Runs that
+differ only in their seed are compared by mean and standard deviation (`Seeds`), because a difference that significance
+tests confirm can still be reversed by another seed.
 """
 
 import time
@@ -48,14 +48,14 @@ from weft.translating.translator import Translator
 Booleans = NDArray[np.bool_]
 
 LENGTHS = (5, 10, 20, 40)
-"""Sources of at most so many words (Chinese: characters) are in one bucket."""
+"""Upper limits, in words (Chinese: characters), of the buckets by length of the source."""
 FREQUENCIES = (0, 9, 99, 999)
-"""Sources whose rarest word stands at most so often in the training text are in one bucket."""
+"""Upper limits of the buckets by the training-text frequency of the source's rarest word."""
 
 
 @dataclass(frozen=True)
 class System:
-    """The translations of one system, in the order of the sources, and what is known of how they were made."""
+    """The translations of one system, in the order of the sources, and their origin."""
 
     name: str
     hypotheses: list[str]
@@ -71,7 +71,7 @@ class System:
 
 
 def translate_with(translator: Translator, name: str, sources: Sequence[str]) -> System:
-    """The system that a model with its decoding settings is."""
+    """Translate the sources with a model's decoding settings, as a system."""
     begin = time.perf_counter()
     hypotheses = [translation.text for translation in translator.translate(sources)]
     origin = {
@@ -84,7 +84,7 @@ def translate_with(translator: Translator, name: str, sources: Sequence[str]) ->
 
 
 def read_translations(path: Path, name: str, sentences: int) -> System:
-    """The system that a file of translations is, one a line; raises CorpusError where these are not as many lines."""
+    """Read a system from a file of translations, one per line. Raises CorpusError for another number of lines."""
     problems: list[Problem] = []
     lines = [text for _, text in decode_lines(split_lines(read_bytes(path)), problems)]
     if not problems and len(lines) != sentences:
@@ -99,13 +99,13 @@ def read_translations(path: Path, name: str, sentences: int) -> System:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Some of the sentences, and the scores of every system on them."""
+    """A subset of the sentences, and the scores of every system on it."""
 
     kind: str
     name: str
     members: Booleans
     scores: Mapping[str, list[float]]
-    """sacrebleu and chrf, each of every system."""
+    """sacrebleu and chrf of every system."""
 
     def as_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "bucket": self.name, "sentences": int(self.members.sum()), "scores": self.scores}
@@ -126,7 +126,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is known of the systems on one data set."""
+    """Results of the systems on one data set."""
 
     data: Mapping[str, str]
     languages: tuple[str, str]
@@ -145,7 +145,7 @@ class Comparison:
 
     @cached_property
     def changed(self) -> list[list[Changed]]:
-        """For every system but the first the sentences that differ, those that differ most in chrF first."""
+        """For every system but the first, the sentences unlike the baseline's, largest chrF difference first."""
         baseline, *others = self.systems
         chrf = [of_system["chrf"].by_sentence() for of_system in self.statistics]
         found = []
@@ -176,7 +176,7 @@ class Comparison:
         return replace(self, scores=[replace(of, scores=(*of.scores, score)) for of, score in pairs])
 
     def as_dict(self, most_changed: int) -> dict[str, Any]:
-        """For JSON; of each pair of systems at most so many sentences."""
+        """For JSON, with at most `most_changed` sentences of each system."""
         names = [system.name for system in self.systems]
         return {
             "data": dict(self.data),
@@ -201,7 +201,7 @@ class Comparison:
         }
 
     def tables(self) -> list[Table]:
-        """Scores, tests, faults and buckets; the changed sentences have a place of their own (`changed`)."""
+        """Scores, tests, faults and buckets; the changed sentences are in `changed`."""
         return [
             self._scores_table(),
             *self._tests_tables(),
@@ -271,7 +271,7 @@ def cells_of_test(test: PairedTest, decimals: int) -> tuple[str, ...]:
 
 
 def decimals_of(score: str) -> int:
-    """Decimals to print: 4 for course BLEU, a share, and 2 for the published scores, percentages."""
+    """Decimals to print: 4 for BLEU-1 and BLEU-2, which are fractions, and 2 for the other scores."""
     return 4 if score.startswith("bleu_") else 2
 
 
@@ -284,7 +284,7 @@ def compare(
     confidence: float = 0.95,
     seed: int = SEED,
 ) -> Comparison:
-    """Everything about two systems or more; `training` is needed to find near-duplicates and to know rare words."""
+    """Compare two or more systems; `training` is needed to find near-duplicates and to know rare words."""
     references = reference_sets(pairs.references)
     statistics = [count_sentences(system.hypotheses, references, languages[1]) for system in systems]
     scores = [score_translations(system.hypotheses, references, languages[1]) for system in systems]
@@ -336,9 +336,9 @@ LENGTH, RARITY, SCRIPT, TWIN = (
 def buckets_of(
     pairs: ParallelText, languages: tuple[str, str], training: ParallelText | None
 ) -> tuple[dict[str, dict[str, Booleans]], str]:
-    """Kind of bucket -> its name -> which sentences are in it, and the text that words were counted in.
+    """Bucket kind -> bucket name -> its sentences, and the name of the text in which words were counted.
 
-    Words are those of `measures.tokens`: in Chinese, characters.
+    Words are the tokens of `measures.tokens`: in Chinese, characters.
     """
     words = [tokens(source) for source in pairs.sources]
     counted = words if training is None else [tokens(source) for source in training.sources]
@@ -357,7 +357,7 @@ def buckets_of(
 
 
 def by_size(sizes: NDArray[np.int64], limits: Sequence[int]) -> dict[str, Booleans]:
-    """Sentences of at most each of the limits, and longer ones."""
+    """Buckets up to each of the limits, and one above the last."""
     buckets, above = {}, 0
     for limit in limits:
         name = f"{above} to {limit}" if above else f"at most {limit}" if limit else "0"
@@ -367,7 +367,7 @@ def by_size(sizes: NDArray[np.int64], limits: Sequence[int]) -> dict[str, Boolea
 
 
 def by_script(texts: Sequence[str]) -> dict[str, Booleans]:
-    """Chinese by the characters that only one script has."""
+    """Buckets of Chinese texts by characters that occur in only one script."""
     counts = count_characters(texts)
     traditional, simplified = counts["traditional"] > 0, counts["simplified"] > 0
     return {
@@ -379,7 +379,7 @@ def by_script(texts: Sequence[str]) -> dict[str, Booleans]:
 
 
 def by_likeness(pairs: ParallelText, training: ParallelText) -> dict[str, Booleans]:
-    """Whether a test pair's source was trained on, or a pair that is nearly the same (doctor/copies.py)."""
+    """Buckets by whether the source, or a near-duplicate of the pair, is in the training data (doctor/copies.py)."""
     same = find_in(keys_of(pairs.sources), keys_of(training.sources)) >= 0
     sources = [tokens(source) for source in [*training.sources, *pairs.sources]]
     targets = [tokens(target) for target in [*training.targets, *pairs.targets]]
@@ -393,7 +393,7 @@ def by_likeness(pairs: ParallelText, training: ParallelText) -> dict[str, Boolea
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in their seed alone: what each scores."""
+    """Runs that differ only in their seed, and their scores."""
 
     systems: list[System]
     scores: list[Scores]
@@ -409,7 +409,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Seeds:
-    """A group of runs, or two of them against each other, on one data set."""
+    """One group of runs, or two compared with each other, on one data set."""
 
     data: Mapping[str, str]
     groups: list[Group]
@@ -432,7 +432,7 @@ class Seeds:
         }
 
     def tables(self) -> list[Table]:
-        """One table: each run, mean and standard deviation of each group, and the difference of two means."""
+        """One table: each run, the mean and standard deviation of each group, and the difference of two means."""
         rows: list[tuple[str, ...]] = []
         for group in self.groups:
             runs = zip(group.systems, group.scores, strict=True)
@@ -446,7 +446,7 @@ class Seeds:
         scores = self.groups[0].scores[0]
         notes = [
             *(f"{title}: {scores[score].signature}" for score, title in SHOWN_SCORES.items()),
-            "behind ±: the standard deviation of the runs (of a sample: n - 1)",
+            "after ±: the sample standard deviation (n - 1) of the runs",
             *(system.description for group in self.groups for system in group.systems),
             f"data: {describe_pairs(self.data, scores.sentences)}",
             *(remark for group in self.groups for remark in group.remarks),
@@ -463,7 +463,7 @@ def spread(score: str, values: Sequence[float]) -> str:
 def group_of_seeds(
     systems: Sequence[System], pairs: ParallelText, language: str, translators: Sequence[Translator | None]
 ) -> Group:
-    """The runs of one recipe; remarks say where their recipes differ in more than the seed, or share one."""
+    """Group the runs of one recipe; remarks name runs whose recipes differ in more than the seed, or share a seed."""
     references = reference_sets(pairs.references)
     scores = [score_translations(system.hypotheses, references, language) for system in systems]
     return Group(list(systems), scores, remarks_on(systems, translators))
@@ -482,7 +482,7 @@ def remarks_on(systems: Sequence[System], translators: Sequence[Translator | Non
         of_seed.setdefault(seed, name)
         first_name, first = known[0]
         keys = [difference.key for difference in differences(first, resolved)]
-        # What was measured, such as the number of threads, is the machine's and not the recipe's.
+        # measured settings, such as the number of threads, belong to the machine, not to the recipe
         if others := [key for key in keys if key != "seed" and resolved.origins.get(key) != "measured"]:
             remarks.append(f"{name} differs from {first_name} in more than the seed: {', '.join(others)}")
     return remarks

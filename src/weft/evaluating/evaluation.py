@@ -1,7 +1,7 @@
-"""How good a model is on a file of pairs: every score with its signature, the time it took, and what made it.
+"""Evaluate a model on a file of pairs: scores with signatures, faults, time, and the settings behind them.
 
-One decoding at a time, or several side by side (`parse_methods`, `methods_table`). What noise on the same pairs costs
-is measured in robustness.py, how two systems compare in comparison.py.
+One decoding at a time, or several side by side (`parse_methods`, `methods_table`). robustness.py measures the effect of
+noise on the same pairs, comparison.py compares systems.
 """
 
 import time
@@ -29,11 +29,11 @@ from weft.translating.translation import Translation
 from weft.translating.translator import Translator
 
 SIZES = ("beam", "mbr")
-"""The methods that take a number behind their name."""
+"""The methods that take a number after their name."""
 
 
 def size_of(method: str, mbr_from: str) -> str | None:
-    """The setting that this number gives: how many hypotheses a method compares."""
+    """The setting that the number after a method gives: how many hypotheses it compares."""
     if method == "mbr" and mbr_from == "samples":
         return "mbr_candidates"
     return "beam_size" if method in SIZES else None
@@ -64,7 +64,7 @@ class EvaluatedSet:
 
     @cached_property
     def faults(self) -> Faults:
-        """Which translations are empty, copied, in a loop and so on (faults.py)."""
+        """The translations that are empty, copied, in a loop and so on (faults.py)."""
         sources = [translation.source for translation in self.translations]
         return find_faults(self.hypotheses, sources, self.references, self.languages)
 
@@ -97,7 +97,7 @@ class EvaluatedSet:
         }
 
     def table(self) -> str:
-        """For a terminal: the scores with their signatures, faults, then what made them, time and size."""
+        """For a terminal: scores with signatures, faults, data, decoding, time and size."""
         return "\n".join(
             [
                 self.scores.table(),
@@ -156,7 +156,7 @@ def describe_pairs(data: Mapping[str, str], sentences: int) -> str:
 
 
 def describe_intervals(scores: Scores) -> str:
-    """How the intervals of the scores were found, or why there are none."""
+    """The method of the scores' intervals, or the reason why there are none."""
     found = next((score.interval for score in scores.scores if score.interval is not None), None)
     if found is None:
         return f"none: {too_few(scores.sentences) or 'not asked for'}"
@@ -164,7 +164,7 @@ def describe_intervals(scores: Scores) -> str:
 
 
 def evaluate(translator: Translator, pairs: ParallelText, **decoding: Any) -> EvaluatedSet:
-    """Translate the sources and score the result; the seconds are those of the translation alone."""
+    """Translate the sources and score the result; only the translation is timed."""
     config = changed_decoding(translator.decoding, decoding)
     recipe = translator.model.recipe
     begin = time.perf_counter()
@@ -192,16 +192,16 @@ def evaluate(translator: Translator, pairs: ParallelText, **decoding: Any) -> Ev
 
 
 def parse_methods(text: str, resolved: Resolved[TranslationRecipe]) -> dict[str, DecodingConfig]:
-    """The decodings that a text such as "greedy,beam:5,beam:5+length_penalty=none,mbr:16" names, by its parts.
+    """Parse decodings such as "greedy,beam:5,beam:5+length_penalty=none,mbr:16"; returns them by part.
 
-    A part is a method, for some with a size behind a colon (SIZES), then settings of [decoding] behind plus signs; what
-    it does not say is as in the recipe. Raises RecipeError with all that is wrong.
+    A part is a method, a size after a colon (for the methods in SIZES), and settings of [decoding] after plus signs.
+    Other settings are those of the recipe. Raises RecipeError with every problem.
     """
     parts = [part.strip() for part in text.split(",")]
     found, problems = {}, []
     for part in parts:
         if part in found:
-            problems.append(Problem(part, "stands there more than once"))
+            problems.append(Problem(part, "occurs more than once"))
             continue
         try:
             overrides = settings_of_method(part, resolved.recipe.decoding.mbr_from)
@@ -236,7 +236,7 @@ def settings_of_method(part: str, mbr_from: str) -> list[str]:
 def evaluate_methods(
     translator: Translator, pairs: ParallelText, methods: Mapping[str, DecodingConfig]
 ) -> dict[str, EvaluatedSet]:
-    """Each decoding in turn, with the same model in memory."""
+    """Evaluate each decoding in turn, with the same model."""
     return {name: evaluate(translator, pairs, **dict(config)) for name, config in methods.items()}
 
 
@@ -244,7 +244,7 @@ SHOWN_SCORES = {"bleu_1": "BLEU-1", "bleu_2": "BLEU-2", "sacrebleu": "sacreBLEU"
 
 
 def methods_table(evaluated: Mapping[str, EvaluatedSet]) -> Table:
-    """A line for each decoding, and below them how its scores were taken."""
+    """A row for each decoding, with the settings and signatures in the notes."""
     first = next(iter(evaluated.values()))
     shown = {**SHOWN_SCORES, **({"comet": "COMET"} if "comet" in first.scores.values() else {})}
     rows = [
@@ -269,8 +269,7 @@ def methods_table(evaluated: Mapping[str, EvaluatedSet]) -> Table:
 
 
 def describe_decoding(decoding: Mapping[str, Any]) -> str:
-    """The method, its size, of beam search the length penalty, and every setting that it uses and that is not weft's
-    default."""
+    """The method, its size, the length penalty of beam search, and every other setting in use without its default."""
     defaults = DecodingConfig().model_dump()
     method, mbr_from = decoding["method"], decoding.get("mbr_from", defaults["mbr_from"])
     always = {"method", size_of(method, mbr_from), *(["length_penalty"] if method == "beam" else [])}
@@ -280,7 +279,7 @@ def describe_decoding(decoding: Mapping[str, Any]) -> str:
 
 
 def idle_settings(method: str, mbr_from: str) -> set[str]:
-    """The settings that only other methods use."""
+    """The settings that this method does not use."""
     used = {"mbr", mbr_from} if method == "mbr" else {"samples" if method == "sample" else method}
     idle = {setting for search, settings in SETTINGS_OF.items() if search not in used for setting in settings}
     return idle | ({"mbr_candidates"} if mbr_from == "beam" else set())
@@ -301,7 +300,7 @@ SETTINGS_OF = {
     "samples": ("temperature", "top_k", "top_p", "epsilon", "sampling_seed"),
     "mbr": ("mbr_candidates", "mbr_from", "mbr_utility", "mbr_form"),
 }
-"""What is of use to one way to search alone; minimum Bayes risk chooses from what another finds."""
+"""Settings that only one search uses; minimum Bayes risk also uses those of the search that gives its candidates."""
 
 
 def methods_rows(evaluated: Mapping[str, EvaluatedSet]) -> Sequence[tuple[str, ...]]:

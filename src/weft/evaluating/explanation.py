@@ -1,13 +1,13 @@
-"""Why a model translates a sentence as it does, as far as it can be measured from outside and inside.
+"""Explain a translation by measurements of the model.
 
-alternatives   at every place of the translation, what else the model held probable there
-attention      at every place, how much of it each source piece had; alignment is made of it
-occlusion      how much less probable each word of the translation becomes when one word of the source is taken out
-the beam       everything that the search compared on its way to the translation, as a tree
+alternatives   the most probable pieces at every place of the translation
+attention      the weight of each source piece at every place; the alignment is made from it
+occlusion      how much less probable each word of the translation becomes without one word of the source
+beam           everything that the search compared on its way to the translation, as a tree
 
-The first three are measured by teacher forcing: the translation is given, whether the model wrote it or somebody else
-did. Occlusion changes what the model reads and so tells what its answer depends on; attention does not (Jain and
-Wallace 2019), though most of it lies on what is being translated. How much: bench/alignment.py.
+The first three are measured by teacher forcing, for a translation of the model or any other. Occlusion changes what the
+model reads and so shows what its answer depends on; attention does not (Jain and Wallace 2019), though most of it lies
+on what is being translated (bench/alignment.py measures how much).
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from weft.decoding.demands import Demands
 from weft.decoding.search import DecodingConfig, search_steps
 from weft.decoding.step import Hypothesis, StepFunction, refuse_nan, to_the_end
 from weft.errors import UsageError, is_count, shown
-from weft.evaluating.forced import TOKENS_AT_ONCE, of_given, refuse_without_positions
+from weft.evaluating.forced import TOKENS_AT_ONCE, refuse_without_positions, target_log_probs
 from weft.folders.model_folder import TranslationModel
 from weft.models.contract import Seq2Seq
 from weft.text.kinds import pieces_of
@@ -38,16 +38,16 @@ from weft.translating.exported import ExportedTranslator
 from weft.translating.translator import Translator
 
 LONGEST_EXPLAINED = 200
-"""Pieces of a text, on either side. Occlusion takes time in the square of it, and no page of more can be read."""
+"""Maximum of pieces on either side. The time of occlusion grows with its square."""
 
 
 class LongTranslationError(UsageError):
-    """The model's own translation of a text is longer than what can be explained."""
+    """The model's own translation of a text is too long to be explained."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A piece that could stand at a place, and its log-probability there in nats."""
+    """A possible piece at a place, and its log-probability there in nats."""
 
     piece: str
     log_prob: float
@@ -55,8 +55,8 @@ class Choice:
 
 @dataclass(frozen=True)
 class Link:
-    """A target word and the source word that had most of its attention, as places among the words; `weight` is the
-    share of the attention of its pieces that the source word had."""
+    """A target word and the source word that it attends to most, as indices of words; `weight` is the share of its
+    attention that this source word has."""
 
     target: int
     source: int
@@ -65,32 +65,32 @@ class Link:
 
 @dataclass(frozen=True)
 class Explanation:
-    """One translation of one text; logarithms are in nats. `log_prob` and `score` are those of a `Translation`."""
+    """One translation of one text, in nats; `log_prob` and `score` are defined in `Translation`."""
 
     source: str
     text: str
     score: float
     log_prob: float
     source_pieces: tuple[str, ...]
-    """What the model reads: a tag where its recipe has one, the pieces, </s>."""
+    """What the model reads: a tag if its recipe has one, the pieces, </s>."""
     target_pieces: tuple[str, ...]
     """The pieces of the translation and </s>."""
     log_probs: tuple[float, ...]
     """Log-probability of each target piece by the model in fp32, without the rules of a search."""
     alternatives: tuple[tuple[Choice, ...], ...]
-    """For each target piece the most probable ones in its place, best first, itself perhaps among them."""
+    """For each target piece the most probable pieces in its place, best first; it may be among them."""
     heads: Float[np.ndarray, "layers heads target source"]
     """The attention of every decoder layer and head at the step that writes a target piece; each row sums to 1."""
     layer: int | None
-    """The decoder layer, counted from 1, that `attention` and `alignment` are of; None: all of them."""
+    """The decoder layer of `attention` and `alignment`, counted from 1; None for all of them."""
     source_words: tuple[WordRange, ...]
     target_words: tuple[WordRange, ...]
     alignment: tuple[Link, ...]
-    """One for each target word, as long as the source has words."""
+    """One for each target word, unless the source has no words."""
     occlusion: tuple[tuple[float, ...], ...]
-    """For each target word, by each source word, the nats that it loses without that; empty where not asked for."""
+    """For each target word, the nats that it loses without each source word; empty if not requested."""
     beam: tuple[Node, ...]
-    """What the search compared, the root first; empty for a translation that was given."""
+    """What the search compared, the root first; empty for a given translation."""
     beam_pieces: tuple[str, ...]
     """The piece of each node."""
 
@@ -147,12 +147,12 @@ def explain(
     layer: int | None = None,
     after_step: Callable[[], None] = lambda: None,
 ) -> Explanation:
-    """What the model makes of a text, or of a translation of it that is given as `target`.
+    """Explain the model's translation of a text, or the one given as `target`.
 
-    `best` alternatives are told at each place. The search is that of the model's decoding settings, or with `beam_size`
-    beam search of so many hypotheses. Attention is that of a decoder `layer` counted from 1; left out, the mean of all
-    layers, which finds more right words than any one (bench/alignment.py). What `after_step` raises after a step of
-    the model ends all of it. Raises UsageError with all that cannot be explained.
+    There are `best` alternatives at each place. The search is that of the model's decoding settings, or beam search
+    with `beam_size` hypotheses. Attention is that of one decoder `layer`, counted from 1, or the mean of all layers,
+    which aligns better than any one (bench/alignment.py). `after_step` is called after each step of the model and may
+    raise to cancel. Raises UsageError with everything that cannot be explained.
     """
     refuse_unexplainable(translator, [text], best=best, beam_size=beam_size, target=target, layer=layer)
     model = translator.model
@@ -214,7 +214,7 @@ def refuse_unexplainable(
     target: str | None = None,
     layer: int | None = None,
 ) -> None:
-    """Raise UsageError with all that keeps these texts from being explained by this translator."""
+    """Raise UsageError with every reason why this translator cannot explain these texts."""
     if isinstance(translator, ExportedTranslator):
         raise UsageError(
             f"{translator.folder} was exported for {translator.export.engine}, which does not return attention; "
@@ -270,7 +270,7 @@ def search_settings(translator: Translator, beam_size: int | None) -> DecodingCo
 def find(
     translator: Translator, read: Sentences, config: DecodingConfig, after_step: Callable[[], None] = lambda: None
 ) -> tuple[Hypothesis, tuple[Node, ...]]:
-    """The one sentence's translation as `Translator.translate` finds it, and the tree of its search."""
+    """Translate one sentence as `Translator.translate` does; also returns the tree of its search."""
     rows = config.rows_per_sentence
     recorders: list[BeamRecorder] = []
 
@@ -290,8 +290,10 @@ def score_given(
     config: DecodingConfig,
     after_step: Callable[[], None] = lambda: None,
 ) -> Hypothesis:
-    """A translation that no search has found, with the log-probability and the score that it would have there: those of
-    a search that can write nothing else. What a search forbids has no score, so these rules are left out."""
+    """The log-probability and the score of a given translation, by a search that can write nothing else.
+
+    Rules that forbid translations are switched off, because what they forbid has no score.
+    """
     tokens = tuple(translator.model.vocabularies["target"].encode([target])[0])
     nothing_else = {
         "method": "greedy" if config.method == "greedy" else "beam",
@@ -304,7 +306,7 @@ def score_given(
 def search_one(
     translator: Translator, read: Sentences, config: DecodingConfig, after_step: Callable[[], None], **more: Any
 ) -> Hypothesis:
-    """The best answer for the one sentence; `more` is what else a search takes."""
+    """The best hypothesis for one sentence; `more` is passed on to the search."""
     with torch.inference_mode(), translator._computing(config):
         state, longest = translator._start([read], np.array([0]), config.rows_per_sentence)
         ((answer, *_),) = to_the_end(search_steps, after_step)(
@@ -326,9 +328,9 @@ def read_over(
     device: torch.device,
     after_step: Callable[[], None] = lambda: None,
 ) -> tuple[Float[Tensor, "target vocab"], Float[Tensor, "layers heads target source"]]:
-    """The log-probabilities of every piece at each place of a given translation and behind it, and the attention there.
+    """The log-probabilities of every piece at each place of a given translation and at its end, and the attention.
 
-    By the plain form of the steps, which tells the attention of all heads (models/stepping.py).
+    Uses the plain form of the steps, which returns the attention of all heads (models/stepping.py).
     """
     state = model.start_plain(torch.tensor([source], device=device))
     log_probs, heads = [], []
@@ -343,7 +345,7 @@ def read_over(
 def most_probable(
     log_probs: Float[Tensor, "target vocab"], best: int, vocabulary: Sequence[str]
 ) -> tuple[tuple[Choice, ...], ...]:
-    """The `best` pieces at each place, or all where they are fewer."""
+    """The `best` most probable pieces at each place, or all if there are fewer."""
     found = log_probs.topk(min(best, log_probs.size(1)))
     return tuple(
         tuple(Choice(piece, value) for piece, value in zip(spelled(tokens, vocabulary), values, strict=True))
@@ -354,7 +356,7 @@ def most_probable(
 def words_of(
     model: TranslationModel, source_pieces: Sequence[str], target_pieces: Sequence[str]
 ) -> tuple[tuple[WordRange, ...], tuple[WordRange, ...]]:
-    """The words of both sides; a tag before the source, and </s>, are none."""
+    """The words of both sides, without a tag before the source and without </s>."""
     kind, data = model.recipe.tokenizer.kind, model.recipe.data
     tags = len(tag_ids(model.vocabularies["source"], data.tag))
     of_source = word_ranges(source_pieces[tags:-1], kind=kind, language=data.source)
@@ -371,7 +373,7 @@ def mean_over_heads(
 def align(
     attention: Float[np.ndarray, "target source"], source_words: Sequence[WordRange], target_words: Sequence[WordRange]
 ) -> tuple[Link, ...]:
-    """For each target word the source word that its pieces looked at most."""
+    """Link each target word to the source word that its pieces attend to most."""
     if not source_words:
         return ()
     links = []
@@ -392,9 +394,9 @@ def occlude(
     target_words: Sequence[WordRange],
     after_step: Callable[[], None] = lambda: None,
 ) -> list[list[float]]:
-    """For each target word, and for each source word, how many nats fewer its pieces have where that one is taken out.
+    """The nats that each target word loses when each source word is removed: [target word][source word].
 
-    `log_probs` are those of the target's pieces and </s> with the whole source.
+    `log_probs` are those of the target pieces and </s> given the whole source.
     """
     without = Sentences([[*source[: word.first], *source[word.last + 1 :]] for word in source_words])
     read = torch.tensor([[BEGIN_ID, *target, END_ID]], device=log_probs.device)
@@ -403,7 +405,7 @@ def occlude(
     for first in range(0, len(source_words), at_once):
         indices = np.arange(first, min(first + at_once, len(source_words)))
         sources = torch.from_numpy(without.padded(indices, PADDING_ID)).to(read.device)
-        fallen = log_probs - of_given(model, sources, read.expand(len(indices), -1))  # (source words, target)
+        fallen = log_probs - target_log_probs(model, sources, read.expand(len(indices), -1))  # (source words, target)
         for word, of_word in zip(target_words, lost, strict=True):
             of_word += fallen[:, word.first : word.last + 1].sum(1).tolist()
         after_step()

@@ -1,8 +1,8 @@
-"""What is wrong with translations that no score names: which are empty, copied, in a loop, too long, in a wrong script,
-or hold other numbers than their source.
+"""Faults of translations that scores do not show: empty, copied, in a loop, too long, in a wrong script, or with other
+numbers than the source.
 
-Each fault is found by rule, without a model: the rules see what is plain and nothing else. What the references have of
-the same faults says how much of a rate is the rule's own error.
+Each fault is found by a rule, without a model, and only if it is obvious. The rate of the same faults in the references
+estimates the error of the rule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,15 +20,15 @@ from weft.text.normalization import is_blank
 from weft.text.punctuation import PROTECTED
 
 COPIED_RUN = 5
-"""So many words of the source in a row are no name any more."""
+"""A run of this many words of the source is too long to be a name."""
 LOOPS = {1: 4}
 LOOP = 3
-"""A row of words that stands three times in a row is a loop; one word, which people do say thrice, needs four."""
+"""A phrase repeated three times in a row is a loop; a single word, which people do say thrice, needs four."""
 LONGEST_LOOP = 30
 ADDRESS = " 0 "
-"""What stands for a URL or an e-mail address: one word, of no script, that any translation has."""
+"""Replaces a URL or an e-mail address: one word without a script, which any translation may contain."""
 TOO_LONG, TOO_LONG_EXTRA = 2, 5
-"""Too long is more than twice the longest reference and five words (in Chinese: characters) more."""
+"""Too long means over twice the length of the longest reference plus five words (in Chinese: characters)."""
 
 FAULTS = {
     "empty": "nothing at all for a source that says something",
@@ -44,21 +44,21 @@ Booleans = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Faults:
-    """Which sentences of a system, and which of the references, have which of FAULTS."""
+    """For each of FAULTS, the sentences of a system and of the references that have it."""
 
     found: Mapping[str, Booleans]
     in_references: Mapping[str, Booleans]
 
     @cached_property
     def any(self) -> Booleans:
-        """Which sentences of the system have one at least."""
+        """Sentences of the system with at least one fault."""
         return np.any(list(self.found.values()), axis=0)
 
     def rate(self, fault: str) -> float:
         return float(self.found[fault].mean())
 
     def as_dict(self) -> dict[str, dict[str, float | int]]:
-        """For JSON: of each fault how many sentences have it, which share, and which share of the references."""
+        """For JSON: for each fault the number of sentences with it, their share, and the share of the references."""
         rows = {name: (found, self.in_references[name]) for name, found in self.found.items()}
         return {
             name: {
@@ -76,10 +76,9 @@ def find_faults(
     references: Sequence[Sequence[str]],
     languages: tuple[str, str],
 ) -> Faults:
-    """The faults of translations; `references` come in sets, blank where there is none, `languages` are source
-    and target.
+    """Find the faults of translations and, in the same way, of the first reference of each sentence.
 
-    The first reference of each sentence is examined as the translations are.
+    `references` are sets of lines, blank where a sentence has fewer; `languages` are source and target.
     """
     first = [next(line for line in lines if not is_blank(line)) for lines in zip(*references, strict=True)]
     return Faults(
@@ -122,7 +121,7 @@ def every(pairs: Sequence[tuple[list[str], list[str]]], is_faulty: Callable[[lis
 
 
 def shares_a_long_run(source: Sequence[str], text: Sequence[str]) -> bool:
-    """Whether COPIED_RUN words in a row, not all of them numbers, stand in both."""
+    """Whether both contain the same COPIED_RUN words in a row, not all of them numbers."""
     runs = {tuple(source[place : place + COPIED_RUN]) for place in range(len(source) - COPIED_RUN + 1)}
     return any(
         run in runs and any(map(str.isalpha, run))
@@ -132,7 +131,7 @@ def shares_a_long_run(source: Sequence[str], text: Sequence[str]) -> bool:
 
 
 def has_loop(words: Sequence[str]) -> bool:
-    """Whether a row of words is followed by itself so often that nobody means it."""
+    """Whether a phrase is repeated LOOP times in a row, or a single word LOOPS[1] times."""
     for size in range(1, min(LONGEST_LOOP, len(words) // LOOP) + 1):
         needed = size * (LOOPS.get(size, LOOP) - 1)
         equal = 0
@@ -144,17 +143,17 @@ def has_loop(words: Sequence[str]) -> bool:
 
 
 def in_wrong_script(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Booleans:
-    """Also where Chinese has characters of the script that was not asked for."""
+    """Sentences in another script, including Chinese with characters of the variant that the references do not use."""
     counts = count_characters(hypotheses)
     wrong = in_other_script(counts, share_of_script(counts, language), language)
-    asked = asked_script(references, language)
+    asked = script_of_references(references, language)
     if asked == "keep":
         return wrong
     return wrong | (counts["traditional" if asked == "simplified" else "simplified"] > 0)
 
 
-def asked_script(references: Sequence[str], language: str) -> Script:
-    """The script that nine of ten references that show one are in; "keep" where that is none, or no Chinese."""
+def script_of_references(references: Sequence[str], language: str) -> Script:
+    """The Chinese script of at least 90 % of the references that show one; otherwise "keep"."""
     if not is_chinese(language):
         return "keep"
     counts = count_characters(references)
@@ -170,7 +169,7 @@ def are_too_long(hypotheses: Sequence[str], references: Sequence[Sequence[str]],
 
 
 def faults_table(of_systems: Mapping[str, Faults]) -> Table:
-    """The rates of one system or of several, beside those of the references."""
+    """The rates of one or more systems, next to those of the references."""
     references = next(iter(of_systems.values())).in_references
     rows = [
         (name, *(percent(faults.rate(name)) for faults in of_systems.values()), percent(float(references[name].mean())))

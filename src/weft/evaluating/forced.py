@@ -1,10 +1,10 @@
-"""What a model makes of translations that it is given: the log-probability of each piece of them.
+"""The log-probability of each piece of given translations.
 
 force          pairs of strings
 score_pairs    a file of pairs, with the perplexity of the whole
 
-Teacher forcing, without a search: the model reads the whole translation at once and is asked at every place how
-probable the next piece is. What stands before a piece is what was given, not what the model would have written.
+Teacher forcing, without a search: the model reads the whole translation at once and predicts each piece from the
+given pieces before it, not from those that it would have written itself.
 """
 
 import math
@@ -72,8 +72,8 @@ class ForcedSet:
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean negative log-probability of a piece. It depends on how the vocabulary cuts, so only models
-        with the same one can be compared by it."""
+        """exp of the mean negative log-probability per piece. It depends on the vocabulary, so it only compares models
+        with the same one."""
         return math.exp(-self.log_prob_per_piece)
 
     def as_dict(self) -> dict[str, Any]:
@@ -126,14 +126,15 @@ class ForcedSet:
 
 
 def score_pairs(translator: Translator, pairs: ParallelText) -> ForcedSet:
-    """How probable the first reference of each pair is for the model; errors are those of `force`."""
+    """The log-probabilities of the first reference of each pair; raises what `force` raises."""
     return ForcedSet(pairs.sha256, force(translator, pairs.sources, pairs.targets))
 
 
 def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedTranslation]:
-    """The log-probabilities of these translations of these sources, in order; of an ensemble, of its mean.
+    """The log-probabilities of given translations, in order; an ensemble takes the mean of its probabilities.
 
-    Raises UsageError for unequal numbers of them, for texts that are too long, and for a model that was exported.
+    Raises UsageError if there are not as many sources as translations, for texts that are too long, and for an
+    exported model.
     """
     if translator.model.network.output.weight.is_meta:
         raise UsageError(
@@ -157,7 +158,7 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
         for indices in batches(written, read):
             target = torch.from_numpy(written.padded(indices, PADDING_ID)).to(translator.device)
             of_members = [
-                of_given(
+                target_log_probs(
                     member.network, torch.from_numpy(own.padded(indices, PADDING_ID)).to(translator.device), target
                 )
                 for member, own in zip(translator.members, read, strict=True)
@@ -172,8 +173,8 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
 
 
 def batches(written: Sentences, read: Sequence[Sentences]) -> Iterator[np.ndarray]:
-    """Indices of translations, the longest first, as many at once as TOKENS_AT_ONCE allows; a pair is as long as its
-    longer side, whichever member reads it."""
+    """Indices of translations, the longest first, in batches of at most TOKENS_AT_ONCE tokens; the length of a pair is
+    that of its longest side for any member."""
     lengths = np.max([sentences.lengths for sentences in (written, *read)], axis=0)
     order = np.argsort(-lengths, kind="stable")
     while len(order):
@@ -182,16 +183,16 @@ def batches(written: Sentences, read: Sequence[Sentences]) -> Iterator[np.ndarra
         order = order[count:]
 
 
-def of_given(
+def target_log_probs(
     model: Seq2Seq, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
 ) -> Float[Tensor, "batch target-1"]:
-    """The log-probability of every token but <s>; behind </s> it means nothing."""
+    """The log-probability of every token but <s>; after </s> it has no meaning."""
     logits = model.output(model.decode(target[:, :-1], *model.encode(source)))
     return F.log_softmax(logits.float(), -1).gather(2, target[:, 1:, None]).squeeze(2)
 
 
 def refuse_without_positions(translator: Translator, encoded: Sequence[Sequence[int]]) -> None:
-    """Raise UsageError for the first translation that is longer than the positions that a model has learned."""
+    """Raise UsageError for the first translation with more tokens than a model has learned positions."""
     learned = (member.network.config.longest for member in translator.members)
     longest = min((number for number in learned if number is not None), default=None)
     for number, ids in enumerate(encoded, start=1):

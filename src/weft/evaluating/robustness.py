@@ -1,9 +1,9 @@
-"""What a model loses when its sources are not as clean as those it was trained on: the same pairs, with noise.
+"""Robustness to noise: the loss of score when the same sources are not as clean as the training data.
 
-Each kind of noise is compared with the clean translations of the same sentences against the same references, so that
-only the noise differs. A greeting in the source is not in the references: it is taken off the translations before they
-are scored, and what is left tells whether it derailed the rest. Two sentences joined are compared with their two
-translations joined. What noise makes too long for the model is left out on both sides.
+Translations of noisy sources are compared with clean translations of the same sentences by the same references, so that
+only the noise differs. A greeting added to the source is not in the references, so it is removed from the translations
+before they are scored. Two joined sentences are compared with their two translations joined. Sources that noise makes
+too long for the model are left out on both sides.
 """
 
 import re
@@ -31,21 +31,21 @@ NOISE_SEED = 1
 
 @dataclass(frozen=True)
 class UnderNoise:
-    """What one kind of noise does to the translations."""
+    """The effect of one kind of noise on the translations."""
 
     kind: str
     changed: int
-    """Sources that the noise made another text of, and that the model can still read."""
+    """Number of sources that the noise changes and that the model can still read."""
     too_long: int
-    """Sources that it cannot read any more."""
+    """Number of sources that become too long for the model."""
     clean: Scores
     noisy: Scores
     faulty: float
     """Share of the noisy sources' translations with a fault (faults.py)."""
     example: tuple[str, str]
-    """The source whose translation lost most, and that translation."""
+    """The source whose translation loses most, and that translation."""
     worst: float
-    """What that one lost in chrF."""
+    """The loss of that translation in chrF."""
 
     def loss(self, score: str) -> float:
         return self.clean[score].value - self.noisy[score].value
@@ -68,9 +68,9 @@ def measure_noise(
     pairs: ParallelText,
     clean: EvaluatedSet,
 ) -> list[UnderNoise]:
-    """Every kind of noise that the source language has; `clean` is the evaluation of the same pairs by what translates,
-    which translates the texts that it can read.
+    """Measure every kind of noise for the source language.
 
+    `clean` is the evaluation of the same pairs with the same model; `can_read` tells which texts `translate` accepts.
     A kind that changes none of the sources is left out.
     """
     source, target = clean.languages
@@ -102,8 +102,7 @@ def compared(
     references: list[list[str]],
     languages: tuple[str, str],
 ) -> UnderNoise | None:
-    """These sources' translations against the clean ones of the same sentences; None where there is nothing to
-    compare."""
+    """Compare translations of noisy sources with the clean ones; None if no source is changed and readable."""
     is_read = can_read(sources)
     too_long = is_read.count(False)
     sources, clean = list(compress(sources, is_read)), list(compress(clean, is_read))
@@ -144,8 +143,10 @@ GREETING = {
 
 
 def without_greeting(text: str, clean: str, language: str) -> str:
-    """The translation without a greeting at its beginning or its end that a sign parts from the rest and that the clean
-    translation does not have there as well; of a language other than Chinese and English as it is."""
+    """Remove a greeting at the beginning or the end, set off by punctuation, unless the clean translation has it too.
+
+    Languages other than Chinese and English are returned unchanged.
+    """
     code = "zh" if is_chinese(language) else code_of(language)
     if code not in GREETING:
         return text
@@ -163,7 +164,7 @@ def count_greetings(text: str, code: str, without_one: Callable[[str, str], str 
 
 
 def without_greeting_before(text: str, code: str) -> str | None:
-    """The text without the greeting that it begins with, None where it begins with none or is nothing else."""
+    """The text without the greeting at its beginning; None if there is none or nothing else."""
     words, signs = GREETING[code]
     before = re.match(rf"\s*(?:{words}){signs}", text, re.IGNORECASE)
     if before is None or before.end() == len(text):
@@ -183,13 +184,13 @@ def without_greeting_after(text: str, code: str) -> str | None:
 
 
 def in_twos(texts: Sequence[str], language: str) -> list[str]:
-    """Each text joined with the next one; the last of an odd number stays alone."""
+    """Join the texts two by two; the last of an odd number stays alone."""
     twos = zip_longest(texts[::2], texts[1::2])
     return [joined(first, second, language) if second is not None else first for first, second in twos]
 
 
 def complete(references: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Sets without blanks, where a sentence lacks a reference its first one: half of a joined reference is none."""
+    """Fill blanks in the sets with the first reference, because half of a joined reference would be wrong."""
     first = [next(line for line in lines if not is_blank(line)) for lines in zip(*references, strict=True)]
     return [
         [other if is_blank(line) else line for line, other in zip(lines, first, strict=True)] for lines in references
@@ -197,7 +198,7 @@ def complete(references: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def noise_table(found: Sequence[UnderNoise], clean: EvaluatedSet) -> Table:
-    """A line for each kind: how many sources it changed, both scores, and what they lost."""
+    """A row for each kind: the number of changed sources, both scores, and their loss."""
     rows = [
         (
             one.kind,

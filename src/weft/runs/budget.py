@@ -83,9 +83,9 @@ def refuse_two_lengths(resolved: Resolved[Any]) -> None:
 
 
 def same_budget(begun_with: Mapping[str, float] | None, now: Budget | None, run: RunFolder) -> Budget | None:
-    """The budget that a run continues with, the time of earlier sittings spent; None where it has none.
+    """The budget of a resumed run, less the time that earlier sittings took; None if it has none.
 
-    Raises RunError where it is another one than the run was started with: its steps were chosen then.
+    Raises RunError if it is not the budget that the run was begun with, because its steps were chosen then.
     """
     was, given = (None if begun_with is None else begun_with["seconds"]), (None if now is None else now.seconds)
     if was != given:

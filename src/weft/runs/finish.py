@@ -20,13 +20,13 @@ from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.task import Listener
 
 
-def finish(run: RunFolder, trainer: AnyTrainer, corpora: Files, listener: Listener) -> None:
+def finish(run: RunFolder, trainer: AnyTrainer, files: Files, listener: Listener) -> None:
     """Score the best weights on the valid files as the recipe decodes, and make the run folder itself a model."""
     progress = trainer.progress
     assert progress.best_step is not None  # the last step is always validated
     best = run.checkpoint(progress.best_step)
     model = load_model(best)
-    scored = TASKS[model.recipe.task].score(model, corpora.valid)
+    scored = TASKS[model.recipe.task].score(model, files.valid)
     scores = scored.sets
     write_atomically(run.path / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
     card = card_of(model, trainer.identity, progress.best_step, progress, scores)

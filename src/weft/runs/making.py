@@ -32,7 +32,7 @@ from weft.training.trainer import Trainer
 def make_trainer(
     model: Learned[Any],
     store: Store,
-    corpora: Files,
+    files: Files,
     given: Resolved[Any],
     run: RunFolder,
     listener: Listener,
@@ -49,13 +49,13 @@ def make_trainer(
     model.network.to(device)
     model.network.compute_dtype = PRECISIONS[recipe.training.precision]
     model.network.layer_generator = ranks.common
-    lesson = TASKS[recipe.task].learn(model, store, corpora, listener, ranks)
+    lesson = TASKS[recipe.task].learn(model, store, files, listener, ranks)
     batches = lesson.batches
     say_what_is_odd(recipe.training, batches.steps_per_epoch(), recipe.model.width, listener)
     steps_per_epoch = recipe.training.steps_per_epoch(batches.steps_per_epoch())
     rows = KINDS[recipe.task].rows
     listener.on_message(
-        f"{len(batches):,} training {rows}s, {len(corpora.valid):,} validation {rows}s; "
+        f"{len(batches):,} training {rows}s, {len(files.valid):,} validation {rows}s; "
         f"{steps_per_epoch:,} steps an epoch, {100 * batches.padding_share():.1f} % padding; "
         f"{model.count_parameters():,} parameters, {recipe.training.precision} on {device.type}"
         + (f", {ranks.size} processes" if ranks.size > 1 else "")
@@ -79,7 +79,7 @@ def make_trainer(
         device=device,
         identity={
             "recipe": render(given),
-            "data": corpora.sha256,
+            "data": files.sha256,
             "pairs": len(batches),
             "batches": batches.sha256(),
         },
@@ -92,7 +92,7 @@ def make_trainer(
 def trainer_for_a_trial(
     model: Learned[Any],
     store: Store,
-    corpora: Files,
+    files: Files,
     listener: Listener,
     *,
     beside: Path | None = None,
@@ -103,7 +103,7 @@ def trainer_for_a_trial(
         made = ranks.from_first(lambda: stack.enter_context(tempfile.TemporaryDirectory(prefix=".", dir=beside)))
         run = RunFolder(Path(made), ranks)
         ranks.from_first(run.checkpoints.mkdir)
-        trainer = make_trainer(model, store, corpora, model.resolved, run, listener)
+        trainer = make_trainer(model, store, files, model.resolved, run, listener)
         trainer.config = trainer.config.model_copy(update={"most_skipped": math.inf})  # no run to end, no file to name
         yield trainer
 

@@ -30,12 +30,10 @@ from weft.runs.resume import (
     Limit,
     SoFar,
     check_not_shorter,
-    check_same_data,
-    check_same_recipe,
-    how_to_go_on,
+    finished_message,
+    limit_reached,
     model_so_far,
     run_so_far,
-    what_ended,
 )
 from weft.runs.train import Silent
 from weft.runs.trial import AnyTrainer, Trial, run_seconds, target_tokens, times_due, try_out
@@ -87,7 +85,7 @@ class Plan:
     """Bytes on it by what they are for: parameters, gradients, optimizer, activations, and on a GPU recordings."""
     trial: Trial | None
     seconds: Mapping[str, float] | None
-    """From start to exit by what they are for, if the run began, or went on, now."""
+    """From start to exit by what they are for, if the run began or was resumed now."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -186,12 +184,12 @@ def plan(
     keep_programs()
     began = time.monotonic()
     resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
-    corpora = TASKS[resolved.recipe.task].read(resolved.recipe, data_root, listener)
+    files = TASKS[resolved.recipe.task].read(resolved.recipe, data_root, listener)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(run_path)
-        model, store, so_far = model_to_train(resolved, corpora, folder, Path(scratch) / "corpus", listener)
+        model, store, so_far = model_to_train(resolved, files, folder, Path(scratch) / "corpus", listener)
         steps_done = 0 if so_far is None else so_far.status.last
-        with trainer_for_a_trial(model, store, corpora, listener) as trainer:
+        with trainer_for_a_trial(model, store, files, listener) as trainer:
             if so_far is not None:
                 check_steps_are_left(so_far, trainer, folder)
             preparation = time.monotonic() - began
@@ -199,7 +197,7 @@ def plan(
             trial = None
             if seconds is not None:
                 is_trained = steps_done > 0 or model.recipe.training.init is not None
-                trial = try_out(trainer, model, corpora.valid, seconds=seconds, is_trained=is_trained)
+                trial = try_out(trainer, model, files.valid, seconds=seconds, is_trained=is_trained)
     batches = batches_of(trainer)
     intervals = trainer.validation_interval, trainer.checkpoint_interval
     left = trainer.horizon.total_steps - steps_done
@@ -212,7 +210,7 @@ def plan(
         run=str(run_path),
         pairs=len(batches),
         pairs_an_epoch=len(rows),
-        valid_pairs=len(corpora.valid),
+        valid_pairs=len(files.valid),
         batches=trainer.batches_per_epoch,
         accumulate=trainer.config.accumulate,
         padding=batches.padding_share(),
@@ -239,39 +237,35 @@ def plan(
 
 
 def model_to_train(
-    resolved: Resolved[Any], corpora: Files, run: RunFolder, folder: Path, listener: Listener
+    resolved: Resolved[Any], files: Files, run: RunFolder, folder: Path, listener: Listener
 ) -> tuple[Learned[Any], Store, SoFar | None]:
-    """The model as training would begin, or go on, with it, its pairs, and the run where it has begun.
+    """The model that training would begin or resume with, its store, and the state of a run that has begun.
 
-    Pairs that the run has not prepared are prepared in the folder.
+    What the run has not prepared is prepared in `folder`.
     """
     run.refuse_other_folders()
     status, kept_in = run.status(), run.corpus
     if status is None:
-        prepared = TASKS[resolved.recipe.task].prepare(resolved, corpora, folder, listener, kept_in=kept_in)
+        prepared = TASKS[resolved.recipe.task].prepare(resolved, files, folder, listener, kept_in=kept_in)
         return first_model(prepared), prepared.store, None
-    so_far = run_so_far(run, status, resolved)
-    check_same_data(so_far.state["data"], corpora, run, status)
-    check_same_recipe(so_far, run)
-    limit = so_far.what_ended()
-    if status.finished and not so_far.is_raised(limit):
-        raise finished(run, status, limit)
+    so_far = run_so_far(run, status, resolved, files)
+    if limit := so_far.ended_by():
+        raise already_finished(run, status, limit)
     model = model_so_far(so_far, run, listener)
-    store = TASKS[model.recipe.task].reopen(model, resolved, corpora, folder, listener, kept_in=kept_in)
+    store = TASKS[model.recipe.task].reopen(model, resolved, files, folder, listener, kept_in=kept_in)
     return model, store, so_far
 
 
 def check_steps_are_left(so_far: SoFar, trainer: AnyTrainer, run: RunFolder) -> None:
-    """Raise what training would where the recipe ends the run before the steps that it has taken, or was to take."""
+    """Raise RunError if the recipe ends the run before the steps that it has taken or was to take."""
     check_not_shorter(so_far, trainer, run)
     if so_far.status.finished and trainer.horizon.total_steps <= so_far.status.last:
-        raise finished(run, so_far.status, what_ended(so_far.now.recipe.training, so_far.state))
+        limit = limit_reached(so_far.now.recipe.training, so_far.state)
+        raise already_finished(run, so_far.status, limit)
 
 
-def finished(run: RunFolder, status: RunStatus, limit: Limit) -> RunError:
-    return RunError(
-        f"{run.path} is finished (step {status.last}); {how_to_go_on(limit)}, or plan a new run: --run {run.path}-2"
-    )
+def already_finished(run: RunFolder, status: RunStatus, limit: Limit) -> RunError:
+    return RunError(f"{finished_message(run, status, limit)}, or plan a new run: --run {run.path}-2")
 
 
 def batches_of(trainer: AnyTrainer) -> Buckets[Any]:

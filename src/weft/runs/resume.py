@@ -1,4 +1,4 @@
-"""Continuing a run: what its last checkpoint holds, what may have changed since, and what is refused."""
+"""Resuming a run: what its last checkpoint says, what may have changed since, and what is refused."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,63 +20,69 @@ from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.task import Listener
 
 LIMITS = {*FITTED, "training.patience", "training.trials"}
-"""Keys that say how long a run trains. They may be raised when it continues, and lowered if it is finished."""
+"""Keys that say how long a run trains. They may be raised when it is resumed, and lowered once it is finished."""
 MAY_CHANGE = {
     *(*LIMITS, *OF_THE_MACHINE, "training.most_skipped", "training.divergence"),
     *("training.log_every", "training.checkpoint_every"),
 }
-"""Keys that may be changed when a run continues: these, those that say when it gives up, and how often it writes what
-changes no number. Other validations would choose other weights."""
+"""Keys that may be changed when a run is resumed: its limits, when it gives up, and how often it logs and saves.
+Keys of validation may not, because other validations would select other weights."""
 
 Limit = Literal["epochs", "steps", "patience", "trials", "budget"]
 
 
 @dataclass(frozen=True)
 class SoFar:
-    """A run that has begun, and the recipe with which it is asked to continue."""
+    """A run that has begun, and the recipe to resume it with."""
 
     status: RunStatus
     state: Mapping[str, Any]
-    """The last checkpoint's. Its `chosen_epochs` are those of a recipe that names neither epochs nor steps."""
+    """State of the last checkpoint; `chosen_epochs` stands for the epochs of a recipe without a length of its own."""
     given: Resolved[Any]
-    """The recipe as the user gave it when the run was started or last continued, completed by those epochs."""
+    """The recipe as the user gave it when the run was begun or last resumed, completed by those epochs."""
     chosen: Resolved[Any]
     """The given recipe with everything that weft chose."""
     now: Resolved[Any]
     """The recipe as the user gives it now, completed by those epochs."""
 
-    def what_ended(self) -> Limit:
-        """Which limit the run has come to, if it is finished."""
-        return what_ended(self.given.recipe.training, self.state)
-
-    def is_raised(self, limit: Limit) -> bool:
-        """Whether the recipe asks for more than the run was given; a limit that is left out is endless."""
+    def ended_by(self) -> Limit | None:
+        """The limit that ended a finished run, unless the recipe now raises it; an omitted limit is infinite."""
+        if not self.status.finished:
+            return None
         old, new = self.given.recipe.training, self.now.recipe.training
-        return limit != "budget" and (getattr(new, limit) or math.inf) > (getattr(old, limit) or math.inf)
+        limit = limit_reached(old, self.state)
+        is_raised = limit != "budget" and (getattr(new, limit) or math.inf) > (getattr(old, limit) or math.inf)
+        return None if is_raised else limit
 
 
-def run_so_far(run: RunFolder, status: RunStatus, now: Resolved[Any]) -> SoFar:
-    """What the last checkpoint says of the run, beside the recipe that is given now."""
+def run_so_far(run: RunFolder, status: RunStatus, now: Resolved[Any], files: Files) -> SoFar:
+    """Read the last checkpoint of a run that is resumed with the recipe `now`.
+
+    Raises RunError if the checkpoint is damaged, or if files or recipe are not those that the run began with.
+    """
     _, state = run.load(status.last)
     if missing := {"recipe", "data", "batches", "progress"} - state.keys():
         raise RunError(f"{run.checkpoint(status.last)} lacks {', '.join(sorted(missing))}; it was damaged")
     given = parse_rendered(state["recipe"], type(now.recipe), run.checkpoint(status.last))
-    state.setdefault("chosen_epochs", given.recipe.training.epochs)  # a checkpoint of the time when they were rarer
+    state.setdefault("chosen_epochs", given.recipe.training.epochs)  # older checkpoints lack it
     given, now = (with_epochs(resolved, state["chosen_epochs"]) for resolved in (given, now))
-    return SoFar(status, state, given, read_config(run.checkpoint(status.last)), now)
+    so_far = SoFar(status, state, given, read_config(run.checkpoint(status.last)), now)
+    check_same_data(state["data"], files, run, status)
+    check_same_recipe(so_far, run)
+    return so_far
 
 
 def with_epochs(resolved: Resolved[Any], epochs: int) -> Resolved[Any]:
-    """The recipe with the epochs of a run that has begun, where it names no length itself."""
+    """Set the epochs of a run that has begun, unless the recipe itself says how long to train."""
     if resolved.origins["training.epochs"] != "default" or resolved.recipe.training.steps is not None:
         return resolved
     return changed(resolved, {"training.epochs": epochs}, "corpus")
 
 
 def model_so_far(so_far: SoFar, run: RunFolder, listener: Listener) -> Learned[Any]:
-    """The last checkpoint's model with the limits that the recipe gives now, and what this machine chooses.
+    """Load the last checkpoint's model with the limits of the current recipe and the choices of this machine.
 
-    A run with a budget keeps the steps that it had time for.
+    A run with a budget keeps its number of steps.
     """
     model = run.ranks.from_first(load_model, run.checkpoint(so_far.status.last))
     before, values = model.resolved, leaves(so_far.now.recipe)
@@ -92,9 +98,9 @@ def model_so_far(so_far: SoFar, run: RunFolder, listener: Listener) -> Learned[A
 
 
 def check_same_recipe(so_far: SoFar, run: RunFolder) -> None:
-    """Refuse to continue with another recipe than the run was given, except to train longer.
+    """Raise RunError if the recipe differs from the one that the run was given in more than how long it trains.
 
-    A key that was left open then and is not now must say what weft chose for it.
+    A key that was left open then and is given now must have the value that weft chose for it.
     """
     given, chosen, now = so_far.given, so_far.chosen, so_far.now
     was_open, is_open = (
@@ -116,7 +122,7 @@ def check_same_recipe(so_far: SoFar, run: RunFolder) -> None:
 
 
 def check_not_shorter(so_far: SoFar, trainer: AnyTrainer, run: RunFolder) -> None:
-    """Refuse to continue a run under way whose epochs and steps, taken together, end it sooner than before."""
+    """Raise RunError if the epochs and steps of an unfinished run, taken together, end it sooner than before."""
     before = so_far.chosen.recipe
     planned = before.training.horizon(trainer.steps_per_epoch, before.model.width).total_steps
     if not so_far.status.finished and trainer.horizon.total_steps < planned:
@@ -135,18 +141,18 @@ def another_recipe(
 
 
 def new_run(run: RunFolder, status: RunStatus, *, from_weights: bool = True) -> str:
-    """What who wants the change can do."""
+    """The advice to someone who wants the change."""
     advice = f"start a new run: --run {run.path}-2"
     return (
         f"{advice}, from its weights with --set training.init={run.checkpoint(status.last)}" if from_weights else advice
     )
 
 
-def check_same_data(known: Mapping[str, Mapping[str, str]], corpora: Files, run: RunFolder, status: RunStatus) -> None:
-    """Refuse to continue with other files than the run began with."""
+def check_same_data(known: Mapping[str, Mapping[str, str]], files: Files, run: RunFolder, status: RunStatus) -> None:
+    """Raise RunError if the files are not those that the run began with."""
     before, now = (
-        {(part, name): digest for part, files in data.items() for name, digest in files.items()}
-        for data in (known, corpora.sha256)
+        {(part, name): digest for part, digests in data.items() for name, digest in digests.items()}
+        for data in (known, files.sha256)
     )
     if before == now:
         return
@@ -155,18 +161,18 @@ def check_same_data(known: Mapping[str, Mapping[str, str]], corpora: Files, run:
         "new": [file for file in now if file not in before],
         "gone": [file for file in before if file not in now],
     }
-    listed = "; ".join(f"{how}: {', '.join(map(' '.join, files))}" for how, files in changes.items() if files)
+    listed = "; ".join(f"{how}: {', '.join(map(' '.join, names))}" for how, names in changes.items() if names)
     raise RunError(f"{run.path} was trained on other data: {listed}; put the old files back, or {new_run(run, status)}")
 
 
 def check_same_batches(known: str, trainer: AnyTrainer) -> None:
-    """Refuse to continue with other ids or batches than the run began with, where recipe and files are the same."""
+    """Raise RunError if the same recipe and files now give other ids or batches than those that the run began with."""
     if known != trainer.identity["batches"]:
         raise other_batches(trainer.run.path)
 
 
-def what_ended(training: TrainingConfig, state: Mapping[str, Any]) -> Limit:
-    """Which limit the finished run of this last checkpoint has come to."""
+def limit_reached(training: TrainingConfig, state: Mapping[str, Any]) -> Limit:
+    """The limit that ended the finished run with this last checkpoint."""
     progress = state["progress"]
     exhausted = training.exhausted(progress["validations_since_best"], progress["trials_lost"])
     if exhausted is not None:
@@ -176,5 +182,6 @@ def what_ended(training: TrainingConfig, state: Mapping[str, Any]) -> Limit:
     return "steps" if training.steps is not None and progress["step"] >= training.steps else "epochs"
 
 
-def how_to_go_on(limit: Limit) -> str:
-    return "its budget is used" if limit == "budget" else f"raise training.{limit} to continue"
+def finished_message(run: RunFolder, status: RunStatus, limit: Limit) -> str:
+    how_to_continue = "its budget is used" if limit == "budget" else f"raise training.{limit} to continue"
+    return f"{run.path} is finished (step {status.last}); {how_to_continue}"
