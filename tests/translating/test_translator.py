@@ -135,7 +135,7 @@ def test_a_translation_is_one_line_whatever_bytes_the_model_writes(random_model:
         def decode(self, ids: object) -> list[str]:
             return ["a\nb\r\u2028\tc\x1b[31m\x00\u3000 d\x85\n"]
 
-    random_model.target_tokenizer = EveryByte()  # type: ignore[assignment]
+    random_model.vocabularies = {**random_model.vocabularies, "target": EveryByte()}  # type: ignore[dict-item]
     assert Translator(random_model).translate(["我"])[0].text == "a b c[31m d"
 
 

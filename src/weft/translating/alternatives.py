@@ -1,7 +1,7 @@
-"""What else could stand at a place of a translation: other words, each with the translation that continues from it.
+"""Alternative words at a position of a translation, each with the translation that continues with it.
 
-First the most probable next words (decoding/next_words.py), then for each of them the whole translation, found by a
-search that has to begin with what stood before and the word.
+The most probable next words (decoding/next_words.py) are found first; for each, a search whose translation must begin
+with the prefix and the word then finds the whole translation.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from weft.translating.translator import Translator
 
 MOST = 64
-"""Alternatives that are found at most."""
+"""Most alternatives of one call."""
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """A word that could come next, empty where the translation could end, and the best translation that goes on with
-    it; score and log_prob are those of the whole translation."""
+    """A possible next word (empty: the translation ends) and the best translation that continues with it. `score` and
+    `log_prob` are those of the whole translation."""
 
     word: str
     text: str
@@ -48,9 +48,10 @@ class Alternative:
 def find_alternatives(
     translator: "Translator", text: str, prefix: str, best: int, config: DecodingConfig
 ) -> list[Alternative]:
-    """The `best` alternatives behind `prefix`, the highest score first; none for a text without a visible character.
+    """Find the `best` alternatives after `prefix`, highest score first; none for a text without a visible character.
 
-    The first is at least as good as what the prefix is gone on with anyway. Raises UsageError for what cannot be.
+    The first scores at least as high as the translation that the search finds for the prefix alone. Raises UsageError
+    for a `best` out of range, for a method other than greedy and beam search, and for a prefix that is too long.
     """
     prefix_ids, beginnings = find_beginnings(translator, text, prefix, best, config)
     return rank(translator, len(prefix_ids), complete(translator, text, beginnings, config), best)
@@ -64,8 +65,9 @@ def find_beginnings(
     config: DecodingConfig,
     after_step: Callable[[], None] = lambda: None,
 ) -> tuple[list[int], list[list[int]]]:
-    """The pieces of `prefix`, and what the translations to choose from begin with: those alone and with each of the
-    most probable next words. What `after_step` raises after a step of the model ends the search."""
+    """Return the pieces of `prefix`, and the beginnings of the candidates: these pieces alone, and with each of the
+    most probable next words. `after_step` is called after each step of the model; an exception that it raises ends the
+    search."""
     if not is_count(best) or best > MOST:
         raise UsageError(f"the number of alternatives is from 1 to {MOST}, found {best!r}")
     if config.method not in ("greedy", "beam"):
@@ -75,7 +77,7 @@ def find_beginnings(
     check_lengths([prefix_ids])
     if encode_sources(translator.model, [text]).lengths[0] <= 1:
         return prefix_ids, []
-    # More than are asked for: different pieces may come to the same word.
+    # Twice as many, since different pieces may spell the same word.
     words = find_words(translator, text, prefix_ids, 2 * best, config, after_step)
     return prefix_ids, [prefix_ids, *([*prefix_ids, *(word or (END_ID,))] for word in words)]
 
@@ -83,7 +85,7 @@ def find_beginnings(
 def rank(
     translator: "Translator", prefix_length: int, hypotheses: Sequence[Hypothesis], best: int
 ) -> list[Alternative]:
-    """The `best` of these translations, the highest score first, of those with the same next word the best one."""
+    """Keep the best hypothesis for each next word, and return the `best` of these, highest score first."""
     found: dict[str, Alternative] = {}
     for hypothesis in hypotheses:
         word = first_word(translator, hypothesis.tokens[prefix_length:])
@@ -101,7 +103,7 @@ def find_words(
     config: DecodingConfig,
     after_step: Callable[[], None],
 ) -> list[tuple[int, ...]]:
-    """The pieces of the most probable next words; of none where the sentence may end."""
+    """Return the pieces of the most probable next words; an empty tuple stands for the end of the sentence."""
     read = [encode_sources(member, [text]) for member in translator.members]
     lengths = torch.from_numpy(read[0].lengths - 1).to(translator.device)
     rows = max(8, best)
@@ -133,7 +135,7 @@ def complete(
     config: DecodingConfig,
     after_step: Callable[[], None] = lambda: None,
 ) -> list[Hypothesis]:
-    """The best translation with each of these beginnings, in order."""
+    """Find the best translation that starts with each of these beginnings, in order."""
     if not beginnings:
         return []
     read = [encode_sources(member, [text] * len(beginnings)) for member in translator.members]
@@ -145,7 +147,7 @@ def complete(
 
 
 def first_word(translator: "Translator", tokens: Sequence[int]) -> str:
-    """The first word that these pieces spell."""
+    """The first word that these pieces spell; empty if they spell none."""
     words = cut_words(translator._text(tokens), choose_cutter(translator.model.recipe.data.target))
     return next(words, "").removeprefix(PIECE_MARK)
 
@@ -161,7 +163,7 @@ def which_begin_words(translator: "Translator") -> list[bool]:
         text = text_of(piece, kind, "a")
         if not text:  # <pad>, <s>, </s>
             return False
-        goes_on = text[0].isalnum() or text[0] in APOSTROPHES
-        return not goes_on or KINDS[kind].whole_words or bool(IS_HAN.match(text))
+        continues = text[0].isalnum() or text[0] in APOSTROPHES
+        return not continues or KINDS[kind].whole_words or bool(IS_HAN.match(text))
 
     return [begins(piece) for piece in pieces_of(translator.model.vocabularies["target"], kind)]

@@ -1,4 +1,4 @@
-"""Check what a caller passes to a Translator, and say in words what is wrong with it."""
+"""Check the arguments of a Translator's methods."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ def checked_texts(texts: Any) -> list[str]:
 
 
 def checked_prefixes(prefixes: Any, texts: Sequence[str]) -> list[str]:
-    """One a text, or none; raises UsageError for anything else."""
+    """Return a list with a prefix per text, or an empty list. Raises UsageError for anything else."""
     if isinstance(prefixes, str):
         raise UsageError("prefixes must be a list with one per text, not a string")
     prefixes = [] if prefixes is None else listed(prefixes, "prefixes=", "string")
@@ -29,7 +29,7 @@ def checked_prefixes(prefixes: Any, texts: Sequence[str]) -> list[str]:
 
 
 def checked_phrases(phrases: Any, texts: Sequence[str]) -> list[list[str]]:
-    """A list a text, or none; raises UsageError for anything else."""
+    """Return a list of phrases per text, or an empty list. Raises UsageError for anything else."""
     phrases = [] if phrases is None else listed(phrases, "phrases=", "list")
     if phrases and (len(phrases) != len(texts) or any(isinstance(of_text, str) for of_text in phrases)):
         raise UsageError(f"phrases of {len(phrases):,} texts for {len(texts):,}; give one list per text, or none")
@@ -40,11 +40,11 @@ def checked_phrases(phrases: Any, texts: Sequence[str]) -> list[list[str]]:
 
 
 def changed_decoding(config: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
-    """The settings with some of them changed, checked again."""
+    """Return decoding settings with changes. Raises UsageError if they are invalid."""
     try:
         return DecodingConfig(**{**dict(config), **changes})
     except ValidationError:
-        problems = [  # what is wrong with several settings together has no place, and names them itself
+        problems = [  # a problem of several settings together has an empty path and names them itself
             ": ".join([*map(str, path), what])
             for path, whats in diagnose(DecodingConfig, {**dict(config), **changes}).items()
             for what in whats

@@ -1,4 +1,4 @@
-"""How models compute over texts: ids of sources, batches of similar lengths, the precision of a pass."""
+"""Prepare texts for a model: source ids, batches of similar lengths, and the precision of a forward pass."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,19 +17,19 @@ from weft.text.normalization import is_blank
 from weft.text.vocabulary import END_ID
 
 LONGEST_SOURCE = 4096
-"""Pieces of one source text."""
+"""Most pieces of a text."""
 
 BATCHES_A_WORKER = 2
-"""At least, as far as there are enough sentences: the first ones, which are the longest, take the most time."""
+"""Fewest batches per worker if there are enough sentences. The first batches, of the longest ones, take the longest."""
 
 FEWEST_TOKENS = 1024
-"""Source pieces times hypotheses a sentence, in a batch that there would be more of otherwise."""
+"""Smallest size, in source pieces times hypotheses per sentence, to which batches are reduced for more workers."""
 
 
 def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
-    """Ids of each text, behind the model's data.tag if it has one; none for a text without a visible character.
+    """Return the ids of each text: the model's data.tag if it has one, the pieces and </s>.
 
-    Raises UsageError where a text is too long.
+    A text without a visible character has </s> only. Raises UsageError for a text that is too long.
     """
     encoded = model.vocabularies["source"].encode(texts)
     check_lengths(encoded)
@@ -43,7 +43,7 @@ def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
 
 
 def check_lengths(encoded: Sequence[Sequence[int]]) -> None:
-    """Attention takes memory in the square of the length: better an answer in words than a process that is killed."""
+    """Raise UsageError for texts of more than LONGEST_SOURCE pieces, since attention takes quadratic memory."""
     for number, ids in enumerate(encoded, start=1):
         if len(ids) > LONGEST_SOURCE:
             raise UsageError(
@@ -55,10 +55,10 @@ def check_lengths(encoded: Sequence[Sequence[int]]) -> None:
 def batches_by_length(
     sources: Sentences, most: int, rows: int, workers: int = 1, *, apart: Sequence[bool] = ()
 ) -> Iterator[np.ndarray]:
-    """Indices of the texts that are not empty, longest first, at most so many source pieces times rows, and less where
-    there are only few for each of the workers.
+    """Yield the indices of the texts that are not empty in batches, longest texts first.
 
-    Texts that are `apart` are in no batch with others.
+    A batch has at most `most` source pieces times `rows`, and less if there would be few batches per worker. Texts that
+    are `apart` (a bool per text) do not share a batch with other texts.
     """
     order = [int(i) for i in np.argsort(-sources.lengths, kind="stable") if sources.lengths[i] > 1]
     if workers > 1:
@@ -79,7 +79,7 @@ def batches_by_length_of(order: list[int], sources: Sentences, most: int, rows: 
 
 
 def precision_of(config: DecodingConfig, device: torch.device) -> torch.dtype:
-    """What the settings say, for a pass on this device."""
+    """The data type of a forward pass with these settings on this device."""
     if config.precision == "auto":
         return torch.bfloat16 if has_native_bf16(device) else torch.float32
     return PRECISIONS[config.precision]
@@ -87,7 +87,7 @@ def precision_of(config: DecodingConfig, device: torch.device) -> torch.dtype:
 
 @contextmanager
 def computing_in(model: Seq2Seq, dtype: torch.dtype) -> Iterator[None]:
-    """Activations in this precision inside the block, and nothing is dropped of them, also while the model is trained.
+    """Compute with activations of this type and without dropout inside the block, also in training mode.
 
     Other threads that compute with the model, through any translator, wait.
     """
@@ -107,5 +107,5 @@ def computing_in(model: Seq2Seq, dtype: torch.dtype) -> Iterator[None]:
 
 
 def in_lock_order(members: Sequence[TranslationModel]) -> list[TranslationModel]:
-    """Sort models by identity: threads that lock several of them in one order cannot deadlock."""
+    """Sort models by identity, so that threads that lock several of them cannot deadlock."""
     return sorted(members, key=lambda member: id(member.network))

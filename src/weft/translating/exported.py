@@ -1,7 +1,7 @@
-"""A translator of a model that was exported for another engine (folders/export.py), which does the computing.
+"""A translator of a model that was exported for another engine (folders/export.py).
 
-Text, vocabularies and decoding settings stay weft's own. Which of the settings an engine can follow is said here, once:
-for the export, which refuses the others, and for the translator, which does too.
+The engine computes; text processing, vocabularies and decoding settings are weft's. `unsupported_settings` lists the
+settings that an engine does not support, which both the export and the translator reject.
 """
 
 import json
@@ -34,10 +34,17 @@ ENGINES: dict[str, type[CTranslate2Engine] | type[OnnxEngine]] = {"ctranslate2":
 CTRANSLATE2_FOLLOWS = {
     *("method", "beam_size", "length_penalty", "length_power", "stopping", "patience"),
     *("max_length_ratio", "max_length_extra", "max_length", "batch_tokens"),
-    *("temperature", "top_k", "top_p", "epsilon", "sampling_seed", "diversity"),  # idle without what is refused
+    *(
+        "temperature",
+        "top_k",
+        "top_p",
+        "epsilon",
+        "sampling_seed",
+        "diversity",
+    ),  # no effect without unsupported settings
     *("mbr_candidates", "mbr_from", "mbr_utility", "mbr_form", "precision"),
 }
-"""The keys of [decoding] that may have any value, but for the values that `unsupported_by_ctranslate2` names."""
+"""The keys of [decoding] that CTranslate2 supports, except for the values that `unsupported_by_ctranslate2` yields."""
 
 
 def load_for(
@@ -47,10 +54,10 @@ def load_for(
     *,
     others: Sequence[str | Path] = (),
 ) -> Translator:
-    """A translator of whatever `name` means, run by `engine`; left out, by the one that the folder was made for.
+    """Load a translator that runs on `engine`, by default the engine that the folder was made for.
 
-    With `others` an ensemble. Raises UsageError where a folder was made for another engine, and all that
-    `load_translator` raises.
+    `others` make it an ensemble. Raises UsageError where a folder was made for another engine, and the
+    errors of `load_translator`.
     """
     folders = {each: find_model(each) for each in (name, *others)}
     engines = {each: engine_of(folder) for each, folder in folders.items()}
@@ -70,10 +77,10 @@ def load_for(
 
 
 def load_exported(folder: Path, overrides: Sequence[str] = ()) -> "ExportedTranslator":
-    """A translator of an exported folder, after everything in it was checked.
+    """Check an exported folder and load its translator.
 
-    Raises ModelError with all that is missing, altered or does not fit together, MissingExtraError without the
-    engine's library, and RecipeError for settings that the engine cannot follow.
+    Raises ModelError with every file that is missing, altered or inconsistent, MissingExtraError without the engine's
+    library, and RecipeError for settings that the engine does not support.
     """
     export, model = check_exported(folder)
     if overrides:
@@ -82,12 +89,12 @@ def load_exported(folder: Path, overrides: Sequence[str] = ()) -> "ExportedTrans
 
 
 class ExportedTranslator(Translator):
-    """A translator whose searches another engine runs, on the CPU."""
+    """A translator whose model runs on another engine, on the CPU."""
 
     has_attention = False
 
     def __init__(self, folder: Path, export: Export, model: TranslationModel) -> None:
-        """The weights of `model` are on no device; only its shape is used."""
+        """The network of `model` is not used and may be on the meta device."""
         self.model, self.members = model, (model,)
         self.device = torch.device("cpu")
         self.decoding = model.recipe.decoding
@@ -154,10 +161,10 @@ class ExportedTranslator(Translator):
         config: DecodingConfig,
         best: int,
     ) -> list[list[Hypothesis]]:
-        """One call of the engine for all sentences of one power, and one more for those that it let grow too long.
+        """Translate all sentences of one length power in one call, and again those whose translations were too long.
 
-        It takes one maximum for a batch. A search that has all its hypotheses before a sentence's own maximum is the
-        same search under a larger one, and such are nearly all.
+        The engine takes one maximum length per batch. A search that completes its hypotheses before the sentence's own
+        maximum gives the same result under a larger one; most searches do.
         """
         lengths = sources.lengths[indices] - 1
         most = config.max_lengths(torch.from_numpy(lengths)).clamp(max=self.export.longest - 1).tolist()
@@ -184,8 +191,8 @@ class ExportedTranslator(Translator):
 
         own = dict(enumerate(zip([length_power(config, length) for length in lengths.tolist()], most, strict=True)))
         largest = {power: longest for power, longest in sorted(own.values())}
-        # Of more than a beam of finished hypotheses, and of a search that ends when nothing better can come, the
-        # answers do not tell how far it went.
+        # The answers do not show how long the search was if it finishes more hypotheses than the beam or stops when
+        # no better one is possible.
         if finished <= beam_size and (beam_size == 1 or 0.0 not in largest):
             search({place: (power, largest[power]) for place, (power, _) in own.items()})
         search({place: key for place, key in own.items() if not has_ended(found.get(place, []), key[1])})
@@ -193,14 +200,14 @@ class ExportedTranslator(Translator):
 
 
 def has_ended(answers: Sequence[Answer], longest: int) -> bool:
-    """Whether a search under a larger maximum had all its hypotheses before they were so long."""
+    """Whether all hypotheses of a search under a larger maximum are shorter than `longest`."""
     return bool(answers) and all(len(answer.tokens) < longest for answer in answers)
 
 
 def length_power(config: DecodingConfig, source_length: int) -> float:
-    """The p with which CTranslate2 ranks hypotheses by log_prob / length^p as weft's setting does.
+    """The p for which CTranslate2's score log_prob / length^p ranks hypotheses like weft's length penalty.
 
-    0 lets it stop as soon as nothing better can come, which is what `exact` means there.
+    With p = 0 it stops as soon as no better hypothesis is possible, like stopping = "exact".
     """
     if config.method == "greedy" or (config.length_penalty == "none" and config.stopping == "exact"):
         return 0.0
@@ -214,13 +221,13 @@ def length_power(config: DecodingConfig, source_length: int) -> float:
 
 
 def check_decoding(engine: str, config: DecodingConfig, subject: str | Path) -> None:
-    """Raise RecipeError, naming each, where there are decoding settings that the engine cannot follow."""
+    """Raise RecipeError with all decoding settings that the engine does not support."""
     if problems := list(unsupported_settings(engine, config)):
         raise RecipeError(f"decoding with {subject} by {engine}", problems)
 
 
 def check_methods(translator: Translator, methods: Mapping[str, DecodingConfig]) -> None:
-    """Raise UsageError if any of these named decodings has settings that the engine cannot follow."""
+    """Raise RecipeError if one of these named decodings has settings that the translator's engine does not support."""
     if not isinstance(translator, ExportedTranslator):
         return
     engine = translator.export.engine
@@ -245,7 +252,7 @@ def unsupported_settings(engine: str, config: DecodingConfig) -> Iterator[Proble
 
 
 def unsupported_by_ctranslate2(config: DecodingConfig) -> Iterator[Problem]:
-    """Its search is its own, so whatever it does not do like weft's is refused rather than done in another way."""
+    """Yield the settings for which CTranslate2's own search would differ from weft's."""
     if config.method not in ("greedy", "beam"):
         what = "is not a search that CTranslate2 performs like weft; try --set decoding.method=beam or =greedy"
         yield Problem(f'decoding.method = "{config.method}"', what)

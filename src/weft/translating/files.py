@@ -1,13 +1,13 @@
-"""Translating lines: of a stream as they come, and of a file of any size, resumed where a killed process left off.
+"""Translate lines: of a stream as they arrive, or of a file of any size, resuming after an interruption.
 
-While a file is translated, a GrowingFile (growing_file.py) keeps what is done next to the output:
+While a file is translated, a GrowingFile (growing_file.py) keeps the finished part next to the output:
 
     .new.en.partial.unfinished   the translations so far
-    new.en.partial.json          what they were made with, and how far the input is read
-    new.en                       appears in one step when all lines are done; the two others are removed
+    new.en.partial.json          the settings, and how far the input is read
+    new.en                       appears when all lines are done; the other two are removed
 
-The input is identified by the digest of the part that was read, so it may grow meanwhile, or be corrected after that
-part. Memory holds one block of lines (over a cluster, a few), whatever the size of the file.
+The input is identified by the digest of the part that was read, so the rest may change. Memory holds one block of lines
+(on a cluster a few), whatever the size of the file.
 """
 
 import gzip
@@ -47,12 +47,12 @@ from weft.translating.translator import Translator
 
 LINES_AT_ONCE = 1024
 BYTES_AT_ONCE = 2**20
-"""Lines, or bytes of them, after which a block ends: the most that a killed process loses."""
+"""Lines, or their bytes, after which a block ends: the most work that is lost when the process is killed."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """How far a file was read: lines and bytes (unzipped), and the sha256 of these bytes."""
+    """A position in a file: lines and (uncompressed) bytes before it, and the sha256 of these bytes."""
 
     lines: int = 0
     bytes: int = 0
@@ -61,7 +61,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Block:
-    """Some lines, and the place after them."""
+    """Consecutive lines, and the position after them."""
 
     texts: list[str]
     place: Place
@@ -69,19 +69,19 @@ class Block:
 
 @dataclass(frozen=True)
 class Form:
-    """What is written for each text: by default a line with its translation."""
+    """The output format: by default one line per text with its translation."""
 
     as_json: bool = False
     """Write a JSON object per line."""
     best: int | None = None
-    """Write up to this many translations: each on a line with the text's number and its score, or in the object."""
+    """Write up to this many translations per text: as lines with the text's number and a score, or in the object."""
     least_similarity: float | None = None
-    """Also write, in the object, what the memory has of at least this similarity."""
+    """Add the memory's matches of at least this similarity to the object."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """The answer to a block: lines to write, and how many texts were cut where no sentence ends."""
+    """The result for a block: the text to write, and how many texts were cut inside a sentence."""
 
     written: str
     place: Place
@@ -90,7 +90,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Progress:
-    """Lines that are done, and how many of all bytes of the file (as stored on disk) were read for them."""
+    """Finished lines, bytes read for them, and all bytes of the file (both as stored on disk)."""
 
     lines: int
     bytes: int
@@ -110,15 +110,15 @@ def translate_file(
     say: Callable[[str], None] = lambda message: None,
     tell: Callable[[Progress], None] = lambda progress: None,
 ) -> Place:
-    """Translate a text file line by line into another; either name may end with .gz. Resumes where a call with the same
-    settings was stopped, or begins anew with `restart`.
+    """Translate a text file line by line into another; either name may end with .gz.
 
-    `model` is the folder that the translator was loaded from, `others` the other members of an ensemble. With
-    `cluster` (data/cluster.py) blocks are translated in parallel, to the same texts. Raises CorpusError for a line that
-    cannot be read, UsageError if the unfinished output was made with other settings, RunError if another process
-    writes it, Stopped when a signal asks for it.
+    Resumes an interrupted call with the same settings, or starts over with `restart`. `model` is the folder that the
+    translator was loaded from, `others` the other members of an ensemble. With `cluster` (data/cluster.py) blocks are
+    translated in parallel, with the same results. `say` gets messages, `tell` the progress after each block. Raises
+    CorpusError for a line that cannot be read, UsageError if the unfinished output was made with other settings,
+    RunError if another process writes it, and Stopped after a signal.
     """
-    output = output.resolve()  # of a link, what it points to is written
+    output = output.resolve()  # writes the target of a link
     settings = made_of(passages, (model, *others), form)
     names = {"model": " + ".join(map(str, (model, *others))), "input": str(source)}
     remedy = "start over: --restart"
@@ -144,7 +144,7 @@ def translate_file(
 
 
 def made_of(passages: PassageTranslator, models: Sequence[Path], form: Form) -> dict[str, Any]:
-    """Everything that the translations depend on except the text. Models are identified by their manifests."""
+    """Everything except the text that the translations depend on. Models are identified by their manifests."""
     translator = passages.translator
     return {
         "model": "+".join(sha256(model / MANIFEST) for model in models),
@@ -162,6 +162,7 @@ def made_of(passages: PassageTranslator, models: Sequence[Path], form: Form) -> 
 
 
 def cut_warning(passages: PassageTranslator) -> str:
+    """The message for a text that was cut inside a sentence."""
     return (
         f"there is text with no end of a sentence within the {passages.longest:,} pieces that the model reads; it is "
         "cut, at a comma or a space where there is one"
@@ -169,7 +170,7 @@ def cut_warning(passages: PassageTranslator) -> str:
 
 
 def put_into_place(file: GrowingFile, output: Path) -> None:
-    """Give the complete translations the output's name, gzipped if that asks for it."""
+    """Rename the complete translations to the output, gzipped if its name ends with .gz."""
     written = file.complete()
     try:
         if output.suffix == ".gz":
@@ -185,7 +186,7 @@ def put_into_place(file: GrowingFile, output: Path) -> None:
         else:
             os.replace(written, output)
         sync(output.parent)
-        file.manifest.unlink(missing_ok=True)  # there is none for an empty input
+        file.manifest.unlink(missing_ok=True)  # missing for an empty input
     except OSError as error:
         raise WeftError(f"{output} could not be written: {error.strerror}; the same command continues") from error
 
@@ -195,16 +196,18 @@ def put_into_place(file: GrowingFile, output: Path) -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[BufferedReader, BufferedIOBase]]:
-    """The file as stored on disk, and as it is read: unzipped if its name ends with .gz."""
+    """Open a file, and yield it as stored on disk and as a stream of its uncompressed bytes (.gz)."""
     with reporting_read_errors(path):
-        raw = open(path, "rb")  # noqa: SIM115 (closed below; what goes wrong meanwhile is not about this file)
+        raw = open(path, "rb")  # noqa: SIM115 (closed below; later errors are not about this file)
     with raw:
         yield raw, gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
 
 
 def skip_to(file: BufferedIOBase, place: Place, source: Path, output: Path) -> tuple[Place, "hashlib._Hash"]:
-    """Read up to the place, and return it with the digest so far; raises UsageError if the text there has changed. A
-    last line that had no line end may have got one."""
+    """Read up to a position, and return it with the digest so far. Raises UsageError if the text before it has changed.
+
+    A last line without a line end may have got one since; the position returned is after it.
+    """
     digest = hashlib.sha256()
     left, last = place.bytes, b"\n"
     with reporting_read_errors(source):
@@ -229,7 +232,7 @@ def blocks(
     *,
     as_they_come: bool = False,
 ) -> Iterator[Block]:
-    """The lines of a binary file from a place on, in blocks; `source` is its name in errors.
+    """Yield the lines of a binary file after a position, in blocks; `source` is its name in errors.
 
     With `as_they_come`, a block also ends when the next line has not arrived yet. Raises CorpusError for a line that
     is not UTF-8 or too long, and if reading fails.
@@ -238,22 +241,20 @@ def blocks(
     block: list[bytes] = []
     size = 0
     for lines in arriving_lines(file, name, place.lines):
-        for line in lines:
+        for number, line in enumerate(lines, start=1):
             block.append(line)
             size += len(line)
-            if len(block) == LINES_AT_ONCE or size >= BYTES_AT_ONCE:
+            none_waits = as_they_come and number == len(lines)
+            if len(block) == LINES_AT_ONCE or size >= BYTES_AT_ONCE or none_waits:
                 yield (made := as_block(block, name, place, digest))
                 block, size, place = [], 0, made.place
-        if block and as_they_come:
-            yield (made := as_block(block, name, place, digest))
-            block, size, place = [], 0, made.place
     if block:
         yield as_block(block, name, place, digest)
 
 
 def as_block(lines: list[bytes], name: Path, place: Place, digest: "hashlib._Hash") -> Block:
-    """The lines after a place, decoded; one that cannot be decoded is an error, since skipping it would shift the
-    rest."""
+    """Decode the lines after a position. Raises CorpusError for a line that is not UTF-8: skipping it would shift the
+    lines after it."""
     problems: list[Problem] = []
     numbered = decode_lines((line.removesuffix(b"\n") for line in lines), problems, place.lines + 1)
     texts = [text for _, text in numbered]
@@ -272,7 +273,7 @@ def as_block(lines: list[bytes], name: Path, place: Place, digest: "hashlib._Has
 def answering(
     passages: PassageTranslator, form: Form, *, cluster: bool
 ) -> Iterator[Callable[[Iterator[Block]], Iterator[Done]]]:
-    """A function from blocks to their answers, in order: computed in this process, or on a cluster."""
+    """Yield a function that maps blocks to their results, in order, in this process or on a cluster."""
     if not cluster:
         yield partial(map, partial(answer, passages, form=form))
         return
@@ -282,6 +283,7 @@ def answering(
 
 
 def answer(passages: PassageTranslator, block: Block, form: Form) -> Done:
+    """Translate a block, and format the translations."""
     cut_before = passages.cut_texts
     if form.best is None:
         found = [[translation] for translation in passages.translate(block.texts)]
@@ -293,8 +295,8 @@ def answer(passages: PassageTranslator, block: Block, form: Form) -> Done:
 
 
 def as_lines(number: int, found: Sequence[Translation], passages: PassageTranslator, form: Form) -> Iterator[str]:
-    """The lines written for the translations of a text: one for each of them, without the line ends in it, or one
-    object for all."""
+    """Format the translations of a text: a line for each, with its line ends replaced by spaces, or one object for
+    all."""
     if form.as_json:
         yield json.dumps(as_object(found, passages, form), ensure_ascii=False)
         return
@@ -304,7 +306,7 @@ def as_lines(number: int, found: Sequence[Translation], passages: PassageTransla
 
 
 def as_object(found: Sequence[Translation], passages: PassageTranslator, form: Form) -> dict[str, Any]:
-    """The best translation; if asked for, also all of them and what the memory has, under keys of their own."""
+    """The best translation as a JSON object, with all translations and the memory's matches if the form has them."""
     written: dict[str, Any] = dict(vars(found[0]))
     if form.best is not None:
         written["best"] = [{"text": one.text, "score": one.score, "log_prob": one.log_prob} for one in found]
@@ -315,12 +317,12 @@ def as_object(found: Sequence[Translation], passages: PassageTranslator, form: F
 
 
 Files = tuple[tuple[str, bytes], ...]
-"""Names and contents."""
+"""File names and their contents."""
 
 
 @dataclass(frozen=True)
 class ClusterWork:
-    """Answers blocks on a machine that has weft and none of the user's files: those of the model are sent along."""
+    """Translates blocks on a machine that has weft but not the user's files, so the model's files are sent along."""
 
     models: tuple[Files, ...]
     """For each member of the ensemble, the files of its folder."""
@@ -330,7 +332,7 @@ class ClusterWork:
 
     @staticmethod
     def of(passages: PassageTranslator, form: Form) -> "ClusterWork":
-        """Raises UsageError if the translator computes with another engine, which only reads files."""
+        """Raises UsageError if the translator runs on another engine, which can only read its files from disk."""
         if type(passages.translator) is not Translator:
             raise UsageError("--cluster computes with weft's own engine; name a model that was not exported")
         names = ("split", "keeps_markup", "glossary", "memory", "memory_use")

@@ -1,12 +1,12 @@
-"""A glossary: terms of the source language, and how each is to be translated.
+"""A glossary: terms of the source language and their required translations.
 
-    Glossary        the terms, and those of them that stand in a text
-    as_glossary     whatever Python code has them in: a dict, a file, a Glossary
-    phrases_of      the ways in which a term may stand among the pieces of a translation
-    joins_of        where pieces make a longer word, of which it must be no part
+    Glossary        the terms, and the search for terms in a text
+    as_glossary     converts a dict, a file or a Glossary
+    phrases_of      the piece sequences by which a term may be written in a translation
+    joins_of        pairs of pieces that make a longer word, of which a term must not be part
 
-What makes sure that a term appears is the search (decoding/constraints.py). A term is found as it is written, in any
-letter case; of two that overlap in a text, such as Beijing and Beijing University, the longer one counts.
+The search guarantees that a term appears (decoding/constraints.py). Terms are matched in any letter case; of two that
+overlap in a text, such as Beijing and Beijing University, the longer one is used.
 """
 
 import hashlib
@@ -29,12 +29,12 @@ from weft.text.word_ranges import BYTE, text_of
 from weft.text.words import mark_ranges
 
 ANCHORS = ("。", "，", ".", "a")
-"""Texts behind which a term is cut into pieces, to see how it is cut where no space stands before it."""
+"""Texts that are put before a term to find its pieces where no space precedes it."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """What stands in the source, and translations of it of which one has to appear."""
+    """A source term and its translations, one of which must appear."""
 
     source: str
     targets: tuple[str, ...]
@@ -46,7 +46,7 @@ character class."""
 
 
 def whole_words(terms: Sequence[str], language: str) -> str:
-    """A pattern that finds the first of the terms that stands at a place, but none within a longer word."""
+    """Return a regular expression that matches the first of the terms at a position, but not within a longer word."""
     if not is_written_without_spaces(language):
         letter = rf"[\w{mark_ranges()}]"  # vowel signs belong to words
         return rf"(?<!{letter})(?:{'|'.join(map(re.escape, terms))})(?!{letter})"
@@ -58,24 +58,24 @@ def whole_words(terms: Sequence[str], language: str) -> str:
 
 
 class Glossary:
-    """Terms by their source; `languages` are the codes of the two."""
+    """Terms by their source; `languages` are the codes of source and target."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]], languages: tuple[str, str]) -> None:
         self.languages = languages
         targets: dict[str, tuple[str, ...]] = {}
         for source, target in pairs:
             if not (key := folded(source)):
-                continue  # a normalization has left nothing of it; the empty text would stand everywhere
+                continue  # empty after normalization, which would match everywhere
             targets[key] = tuple(dict.fromkeys((*targets.get(key, ()), " ".join(target.split()))))
         self.terms = {key: Term(key, of_term) for key, of_term in targets.items()}
         longest_first = sorted(self.terms, key=lambda key: (-len(key), key))
-        # At every place the longest term that begins there, also where it overlaps the one before.
+        # The longest term at each position, including those that overlap the one before.
         found = whole_words(longest_first, languages[0])
         self.pattern = re.compile(rf"(?=({found}))") if longest_first else None
 
     @property
     def digest(self) -> str:
-        """The sha256 of its terms, in whatever order and file they stand."""
+        """The sha256 of the terms, whatever their order."""
         terms = sorted((term.source, *term.targets) for term in self.terms.values())
         return hashlib.sha256(json.dumps([self.languages, terms], ensure_ascii=False).encode()).hexdigest()
 
@@ -83,21 +83,21 @@ class Glossary:
         return len(self.terms)
 
     def normalized(self, normalize: Callable[[str], str]) -> "Glossary":
-        """The glossary for texts that were changed like this, as where a model reads one Chinese script alone."""
+        """The glossary with its sources normalized, as for a model that reads only one Chinese script."""
         pairs = [(normalize(term.source), target) for term in self.terms.values() for target in term.targets]
         return Glossary(pairs, self.languages)
 
     def found_in(self, text: str) -> list[Term]:
-        """The terms of a text, each once, in the order of the text."""
+        """The terms in a text, without repetitions, in the order of the text."""
         return list(dict.fromkeys(term for _, _, term in self.places_in(folded(text))))
 
     def places_in(self, text: str) -> list[tuple[int, int, Term]]:
-        """Where terms stand in a folded text: from, to, and which."""
+        """Begin, end and term of each match in a folded text."""
         return [(begin, end, self.terms[text[begin:end]]) for begin, end in self._spans(text, 0, len(text))]
 
     def _spans(self, text: str, begin: int, end: int) -> list[tuple[int, int]]:
-        """Where terms stand within a part of a text: the longest ones from left to right, and what stands between
-        them, where all are shorter; so it goes no deeper than there are lengths of terms."""
+        """Spans of terms in text[begin:end]: the longest terms from left to right, and by recursion shorter ones
+        between them. The depth is at most the number of different lengths."""
         found = [match.span(1) for match in self.pattern.finditer(text, begin, end)] if self.pattern else []
         longest = max((last - first for first, last in found), default=0)
         spans: list[tuple[int, int]] = []
@@ -109,21 +109,21 @@ class Glossary:
         return [*spans, *self._spans(text, place, end)] if spans else []
 
     def unspellable(self, tokenizer: Tokenizer) -> list[str]:
-        """The translations that the pieces of a vocabulary cannot write."""
+        """The translations that cannot be written with the pieces of a vocabulary."""
         targets = dict.fromkeys(target for term in self.terms.values() for target in term.targets)
         return [target for target in targets if not is_spellable(target, tokenizer)]
 
 
 def folded(text: str) -> str:
-    """What terms are compared by: small letters, one space between words. A character stays one."""
+    """The form in which terms are compared: lower case, single spaces. The number of letters does not change."""
     small = "".join(character.lower() if len(character.lower()) == 1 else character for character in text)
     return " ".join(small.replace("ς", "σ").split())
 
 
 def read_glossary(path: str | os.PathLike[str], languages: tuple[str, str]) -> Glossary:
-    """Read a TSV whose header has the two language codes, or a JSONL with these keys; a source may have several lines.
+    """Read a TSV with the two language codes in its header, or a JSONL with these keys; sources may repeat.
 
-    Raises CorpusError with every line that is wrong.
+    Raises CorpusError with every invalid line.
     """
     path = Path(path)
     reading = Reading(path.name, "its header has to name the two languages of the model")
@@ -139,14 +139,14 @@ def read_glossary(path: str | os.PathLike[str], languages: tuple[str, str]) -> G
 
 
 Terms = Glossary | Mapping[str, str | Sequence[str]] | str | os.PathLike[str]
-"""A glossary as Python code may give it; a string is the path of a file."""
+"""The types that `as_glossary` accepts; a string is the path of a file."""
 
 
 def as_glossary(terms: Terms | None, languages: tuple[str, str]) -> Glossary | None:
-    """The glossary of these terms between the languages of a model: {"苹果": "apple"}, where a list holds several
-    translations of which any will do, what `read_glossary` reads, or one that is made already.
+    """Convert a dict such as {"苹果": "apple"}, with a list for alternative translations, or the path of a file to a
+    glossary; a Glossary and None are returned unchanged.
 
-    Raises UsageError for anything else and for one of other languages, CorpusError for a file as `read_glossary` does.
+    Raises UsageError for other types and for a glossary of other languages, CorpusError as `read_glossary` does.
     """
     if terms is None:
         return None
@@ -174,15 +174,15 @@ def pairs_of(translations: Mapping[Any, Any], what: str) -> Iterator[tuple[str, 
 
 
 def constraint_of(targets: Sequence[str], tokenizer: Tokenizer, language: str) -> Constraint:
-    """One of these terms has to appear. Raises UsageError for a term that the vocabulary cannot spell."""
+    """The constraint that one of these terms appears. Raises UsageError for a term that the vocabulary cannot spell."""
     return tuple(dict.fromkeys(phrase for target in targets for phrase in phrases_of(target, tokenizer, language)))
 
 
 def phrases_of(term: str, tokenizer: Tokenizer, language: str) -> list[Phrase]:
-    """The pieces of a term as a word of its own; and as they follow other text in a language without spaces, and where
-    the term holds no letter or digit.
+    """The pieces of a term as a separate word; also its pieces directly after other text, if the language has no spaces
+    or the term has no letter or digit.
 
-    Raises UsageError where pieces come to another text than the term, since the vocabulary lacks a part of it.
+    Raises UsageError for a term that the vocabulary cannot spell.
     """
     if not is_spellable(term, tokenizer):
         raise UsageError(f"the term {term!r} cannot be written with the pieces of the target vocabulary")
@@ -197,7 +197,7 @@ def phrases_of(term: str, tokenizer: Tokenizer, language: str) -> list[Phrase]:
 
 
 def space_of(tokenizer: Tokenizer, language: str) -> Phrase:
-    """The space before a word of this language, where it is a piece by itself as among characters."""
+    """The pieces of the space before a word, empty unless the space is a piece by itself, as for characters."""
     if is_written_without_spaces(language):
         return ()
     both, left, right = tokenizer.encode(["a b", "a", "b"])
@@ -205,9 +205,11 @@ def space_of(tokenizer: Tokenizer, language: str) -> Phrase:
 
 
 def joins_of(tokenizer: Tokenizer, kind: Kind, language: str) -> Joins:
-    """Where a word continues from one piece to the next: from a letter, vowel sign or digit to another without a space
-    before it. In a language without spaces only letters that make words there too count; in others also bytes, which
-    may be parts of letters. Nowhere where each piece is a word."""
+    """The pieces that can end the first part and begin the second part of a word: with a letter, vowel sign or digit.
+
+    In a language without spaces only the letters of WRITTEN_WITH_SPACES count; in others byte pieces count too, since
+    they may be parts of letters. There are none if each piece is a word.
+    """
     if KINDS[kind].whole_words:
         return Joins()
     has_spaces = not is_written_without_spaces(language)
@@ -224,8 +226,8 @@ def joins_of(tokenizer: Tokenizer, kind: Kind, language: str) -> Joins:
 
 
 def is_spellable(term: str, tokenizer: Tokenizer) -> bool:
-    """Whether its pieces are read as the term: alone, and behind a quotation mark, which changes where WordPiece puts
-    the spaces of the next one."""
+    """Whether a term's pieces decode to the term, alone and after a quotation mark, which changes where WordPiece puts
+    spaces."""
     (whole,) = tokenizer.encode([term])
     written = tokenizer.normalize(term).strip()
     before = [[], *tokenizer.encode(['"', "'"])]

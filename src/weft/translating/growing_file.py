@@ -1,10 +1,10 @@
-"""A text file that takes hours to make: it grows chunk by chunk, and resumes where a killed process left it.
+"""A text file that is written in chunks over hours, and continued after the process is killed.
 
-    .bt.tsv.unfinished   the chunks so far; becomes bt.tsv in one step when all are written
-    bt.tsv.json          what the file is made of, how far it is, and its sha256 when it is complete
+    .bt.tsv.unfinished   the chunks so far; renamed to bt.tsv when all are written
+    bt.tsv.json          what the content depends on, how much is written, and the sha256 of the complete file
     .bt.tsv.lock         held while a process writes
 
-A chunk counts from the moment that bt.tsv.json says so; whatever a killed process wrote after that is cut off.
+A chunk counts once bt.tsv.json lists its bytes. Bytes after these, written by a killed process, are cut off.
 """
 
 import io
@@ -23,10 +23,11 @@ from weft.version import __version__
 
 @dataclass
 class GrowingFile:
-    """`made_of` holds everything that the content depends on; a file made of something else is left alone.
+    """A text file written in chunks.
 
-    `names` tells people where it came from. `state` is what the maker passed with the last chunk, and empty before the
-    first. `remedy` is what to do, other than undoing the change, if the file was made of something else.
+    `made_of` holds everything that the content depends on; a file made of something else is never changed. `names`
+    describes the origin for readers. `state` is the argument of the last `append`, empty before the first. `remedy`
+    completes the error for a file made of something else: what to do instead of undoing the change.
     """
 
     path: Path
@@ -37,22 +38,22 @@ class GrowingFile:
     remedy: str = "name another file"
 
     def __post_init__(self) -> None:
-        self.made_of = json.loads(json.dumps(self.made_of))  # as it comes back from a file: lists for tuples
+        self.made_of = json.loads(json.dumps(self.made_of))  # as read from JSON, where tuples are lists
         self.manifest = self.path.with_name(f"{self.path.name}.json")
         self.unfinished = self.path.with_name(f".{self.path.name}.unfinished")
         self.lock = self.path.with_name(f".{self.path.name}.lock")
 
     @contextmanager
     def opened(self, *, anew: bool = False) -> Iterator[None]:
-        """Keep every other process out, and find out how far the file is and whether it `is_finished`.
+        """Lock the file, and read its `state` and whether it `is_finished`.
 
-        With `anew`, what was made before is discarded. Raises UsageError if the file was made of something else or by
-        something else, RunError if another process is writing it.
+        With `anew`, earlier chunks are discarded. Raises UsageError if the file was made of something else or by
+        another program, RunError if another process is writing it.
         """
         with self._locked(), self._open(self.unfinished) as self._file:
             try:
                 remove_abandoned(self.manifest)
-                if anew and self._read_manifest() is not None:  # without one it is another program's file
+                if anew and self._read_manifest() is not None:  # a file without one is another program's
                     self.manifest.unlink()
                     self.path.unlink(missing_ok=True)
                 self._find_state()
@@ -62,19 +63,19 @@ class GrowingFile:
                     self.unfinished.unlink()
 
     def append(self, text: str, state: dict[str, Any]) -> None:
-        """Write a chunk to disk. What a chunk that failed has left is overwritten, so it can be written again."""
+        """Write a chunk to disk. After an error the same chunk can be appended again."""
         with self._writing():
             self._file.truncate(self._bytes)
             self._file.seek(self._bytes)
             left = memoryview(text.encode())
-            while left:  # a file without a buffer may take a part
+            while left:  # an unbuffered file may write only a part
                 left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         self._bytes, self.state = self._file.tell(), state
         self._write_manifest()
 
     def finish(self) -> None:
-        """Give the file its name; the manifest stays next to it."""
+        """Rename the unfinished file to its final name. The manifest stays next to it."""
         with self._writing():
             digest = sha256(self.complete())
         self.is_finished = True
@@ -82,20 +83,20 @@ class GrowingFile:
         self._put_into_place()
 
     def complete(self) -> Path:
-        """The unfinished file, with exactly the chunks that count: for a maker that puts it into place itself."""
+        """Return the unfinished file, cut to the chunks that count, for a caller that renames it itself."""
         with self._writing():
             self._file.truncate(self._bytes)
             os.fsync(self._file.fileno())
         return self.unfinished
 
     def give_up(self) -> None:
-        """Remove what was written, so that the name is free again."""
+        """Remove the manifest and the unfinished file."""
         remove_staged(self.manifest)
         remove_staged(self.unfinished)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """A lock on a file of its own, since the unfinished one is renamed while its maker still works."""
+        """Hold a lock on a separate file, since the unfinished one is renamed while the lock is held."""
         with self._open(self.lock) as lock:
             try:
                 is_alone = try_lock(lock)
@@ -105,7 +106,7 @@ class GrowingFile:
                     f"{self.path} cannot be written: its file system has no locks ({error.strerror}); name a file on "
                     "another one"
                 ) from None
-            if not is_alone:  # or the other has just finished
+            if not is_alone:  # the other process may also have just finished
                 raise RunError(f"another process is writing {self.path}; wait for it, or name another file")
             try:
                 yield
@@ -113,7 +114,7 @@ class GrowingFile:
                 remove_staged(self.lock)
 
     def _open(self, path: Path) -> io.FileIO:
-        """Without a buffer: closing the file would try again to write what a full disk refused."""
+        """Open without a buffer: closing a buffered file would repeat a write that failed on a full disk."""
         try:
             return open(path, "ab", buffering=0)
         except OSError as error:

@@ -1,16 +1,16 @@
-"""A translation memory: sentences that were translated before, and which of them are like a new one.
+"""A translation memory: sentences with their earlier translations, and the search for similar ones.
 
-    TranslationMemory    exact matches by a look-up, similar ones through an index
-    read_memory          reads one from a TSV, a JSONL or a TMX file
-    as_memory            whatever Python code has it in: a dict, a file, a TranslationMemory
+    TranslationMemory    finds exact matches by look-up, similar ones with an index
+    read_memory          reads a memory from a TSV, a JSONL or a TMX file
+    as_memory            converts a dict, a file or a TranslationMemory
 
-Sentences are compared as the model reads them, so one in Traditional script finds its like in Simplified. How similar
-two are follows from the edit distance between their words, or their characters in a language without spaces:
+Sentences are compared as the model reads them, so Traditional script matches Simplified. The similarity of two
+sentences is based on the edit distance between their words, or their characters in a language without spaces:
 
     similarity = 1 - distance / length of the longer one
 
-An index tells for every sentence how many words it shares with a new one. No two can be more similar than what they
-share is long, so of 100,000 sentences only some have to be compared.
+An index returns how many words each sentence shares with a new one. This number over the longer length bounds the
+similarity, so of 100,000 sentences only a few have to be compared.
 """
 
 import hashlib
@@ -36,13 +36,13 @@ from weft.text.normalization import is_blank
 from weft.translating.glossary import pairs_of
 
 LEAST = 0.7
-"""From this similarity on a translation is of help to the person who translates."""
+"""The similarity from which an earlier translation is useful to a human translator."""
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True)
 class Match:
-    """A sentence that was translated before; the similarity is from 0 to 1, and 1 for the sentence itself."""
+    """A sentence of the memory and its translation. The similarity is from 0 to 1; 1 is an exact match."""
 
     source: str
     target: str
@@ -50,7 +50,7 @@ class Match:
 
 
 class TranslationMemory:
-    """Pairs of sentences by their source; `normalize` gives the form in which sources are compared."""
+    """Pairs of sentences, indexed by source; sources are compared after `normalize`."""
 
     def __init__(
         self, pairs: Sequence[tuple[str, str]], languages: tuple[str, str], normalize: Callable[[str], str]
@@ -64,24 +64,24 @@ class TranslationMemory:
         }
 
     def __len__(self) -> int:
-        """Different sources."""
+        """Number of different sources."""
         return len(self.units)
 
     @property
     def digest(self) -> str:
-        """The sha256 of its pairs, in whatever file they stand and whatever order their sources have: of several
-        translations of one sentence the first counts."""
+        """The sha256 of the pairs. It does not depend on the order of the sources, but on the order of the translations
+        of each, since the first one is preferred."""
         pairs = sorted((key, [(match.source, match.target) for match in of_key]) for key, of_key in self.units.items())
         return hashlib.sha256(json.dumps([self.languages, pairs], ensure_ascii=False).encode()).hexdigest()
 
     def exact(self, text: str) -> list[Match]:
-        """Every translation that the sentence itself has had, in the order of the file; each once."""
+        """All translations of a sentence, in the order of the file, without repetitions."""
         key = self.normalize(text)
         return self.units.get(key, []) if key else []
 
     def similar(self, text: str, *, best: int = 3, least: float = LEAST) -> list[Match]:
-        """Up to `best` matches of at least this similarity, most similar first, ties in the order of the file. Raises
-        UsageError if `best` is not a whole number of at least 1."""
+        """Find up to `best` matches of at least this similarity, most similar first, ties in the order of the file.
+        Raises UsageError if `best` is not a positive integer."""
         if not is_count(best):
             raise UsageError(f"best is a number from 1, found {best!r}")
         tokens = self.tokens_of(self.normalize(text))
@@ -92,7 +92,7 @@ class TranslationMemory:
         bounds = self._index.shared(tokens) / longest
         candidates = np.flatnonzero(bounds >= least - 1e-9)
         pattern = Pattern(tokens)
-        found: list[tuple[float, int]] = []  # a heap whose first is the worst
+        found: list[tuple[float, int]] = []  # a heap with the worst match first
         for number in candidates[np.argsort(-bounds[candidates], kind="stable")].tolist():
             if len(found) == best and bounds[number] < found[0][0] - 1e-9:
                 break
@@ -106,7 +106,7 @@ class TranslationMemory:
         return matches[:best]
 
     def tokens_of(self, text: str) -> list[str]:
-        """What is compared of a normalized text: words and signs, or in a language without spaces characters."""
+        """The units of comparison in a normalized text: words and signs, or characters in a language without spaces."""
         if is_written_without_spaces(self.languages[0]):
             return list(text.replace(" ", ""))
         return WORD.findall(text)
@@ -119,9 +119,9 @@ class TranslationMemory:
 def read_memory(
     path: str | os.PathLike[str], languages: tuple[str, str], normalize: Callable[[str], str]
 ) -> TranslationMemory:
-    """Read a TSV whose header has the two language codes, a JSONL with these keys, or a TMX file; .gz too.
+    """Read a TSV with the two language codes in its header, a JSONL with these keys, or a TMX file, optionally .gz.
 
-    Raises CorpusError with every line that is wrong.
+    Raises CorpusError with every invalid line.
     """
     path = Path(path)
     reading = Reading(path.name, "its header has to name the two languages of the model")
@@ -138,14 +138,14 @@ def read_memory(
 
 
 Remembered = TranslationMemory | Mapping[str, str | Sequence[str]] | str | os.PathLike[str]
-"""A memory as Python code may give it; a string is the path of a file."""
+"""The types that `as_memory` accepts; a string is the path of a file."""
 
 
 def as_memory(given: Remembered, languages: tuple[str, str], normalize: Callable[[str], str]) -> TranslationMemory:
-    """The memory of these sentences: {"你好。": "Hello."}, where a list holds several translations, what `read_memory`
-    reads, or one that is made already.
+    """Convert a dict such as {"你好。": "Hello."}, with a list for several translations, or the path of a file to a
+    memory; a TranslationMemory is returned unchanged.
 
-    Raises UsageError for anything else and for one of other languages, CorpusError for a file as `read_memory` does.
+    Raises UsageError for other types and for a memory of other languages, CorpusError as `read_memory` does.
     """
     if isinstance(given, (str, os.PathLike)):
         return read_memory(given, languages, normalize)
@@ -169,7 +169,7 @@ def rows_of(path: Path, languages: tuple[str, str], reading: Reading) -> Iterato
 
 
 class Index:
-    """For every token, and for its second, third ... time in a sentence apart, the sentences that hold it."""
+    """Maps each token, counting its second, third ... occurrence in a sentence separately, to the sentences with it."""
 
     def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
         self.lengths = np.array([len(tokens) for tokens in sentences], dtype=np.int64)
@@ -182,7 +182,7 @@ class Index:
         self.begins = np.concatenate([[0], counts.cumsum()])
 
     def shared(self, tokens: Sequence[str]) -> Int[np.ndarray, " sentences"]:
-        """How many tokens each sentence has in common with these, each as often as both have it."""
+        """The size of the multiset intersection of these tokens with each sentence."""
         known = [self.numbers[counted] for counted in occurrences(tokens) if counted in self.numbers]
         holders = [self.holders[self.begins[number] : self.begins[number + 1]] for number in known]
         return np.bincount(np.concatenate([np.zeros(0, dtype=np.int32), *holders]), minlength=len(self.lengths))
@@ -192,7 +192,7 @@ class Index:
 
 
 def occurrences(tokens: Sequence[str]) -> list[tuple[str, int]]:
-    """Each token with how often it stood before."""
+    """Each token with the number of its earlier occurrences."""
     before: Counter[str] = Counter()
     found = []
     for token in tokens:
@@ -202,8 +202,8 @@ def occurrences(tokens: Sequence[str]) -> list[tuple[str, int]]:
 
 
 class Pattern:
-    """A sequence whose edit distance to others is wanted, a column of the table in each step: Myers 1999, in the form
-    of Hyyrö 2003. Bit i of a number belongs to token i."""
+    """Computes the edit distance of a sequence to others with bit vectors, one column of the table per step (Myers
+    1999, in the form of Hyyrö 2003). Bit i of a number belongs to token i."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.length = len(tokens)
@@ -212,11 +212,11 @@ class Pattern:
             self.places[token] = self.places.get(token, 0) | 1 << place
 
     def distance(self, other: Sequence[str]) -> int:
-        """Insertions, deletions and substitutions that turn one into the other."""
+        """The least number of insertions, deletions and substitutions that turn one sequence into the other."""
         if not self.length:
             return len(other)
         everywhere, last = (1 << self.length) - 1, 1 << (self.length - 1)
-        rises, falls = everywhere, 0  # where the column grows by one, or shrinks by one, from a place to the next
+        rises, falls = everywhere, 0  # where the column increases or decreases by one
         distance = self.length
         for token in other:
             equal = self.places.get(token, 0)

@@ -1,8 +1,8 @@
-"""Texts of any length, with markup or without: apart, translated, and together again.
+"""Translate texts of any length, with or without markup: split them, translate the sentences, join the results.
 
     text  ->  parts between block elements  ->  sentences  ->  pieces that the model can read
 
-A text that need not be taken apart is translated as it is. Nothing here knows where texts come from.
+A text that need not be split is translated unchanged.
 """
 
 from bisect import bisect_left, bisect_right
@@ -27,28 +27,28 @@ Split = Literal["always", "long", "never"]
 MemoryUse = Literal["show", "force"]
 
 LONGEST_WHOLE = 60
-"""Pieces of the longest line that `long` leaves whole: of the pairs that models are trained on, few are longer."""
+"""Most pieces of a line that `split = "long"` does not split. Few pairs of training data are longer."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """What is translated by itself, and the marks that were taken out of it."""
+    """A unit of translation, and the markup that was removed from it."""
 
     text: str
     marks: tuple[Mark, ...] = ()
 
 
 Passage = list[str | Sentence]
-"""A text taken apart; a string stays as it is."""
+"""A text that was split. Strings in it are copied unchanged."""
 
 
 class PassageTranslator:
-    """Translates texts of any length; `cut_texts` counts those that were cut where no sentence ends.
+    """Translates texts of any length; `cut_texts` counts the texts that were cut inside a sentence.
 
-    `split` says which texts are taken apart into sentences: all, those over LONGEST_WHOLE or of several lines, or none.
-    Even a model that was trained on several sentences at once is better by one at a time (bench/passages.py). With
-    `memory_use` "force" texts and sentences that stand in the `memory` are translated as they were there; with "show"
-    it is only at hand for whoever writes the answers.
+    `split` selects the texts that are split into sentences: all ("always"), those over LONGEST_WHOLE pieces or of
+    several lines ("long"), or none ("never"). Even a model trained on several sentences at once is better with one at a
+    time (bench/passages.py). With `memory_use` "force" texts and sentences in the `memory` are translated as they are
+    there; with "show" the memory is only available to the caller, as an attribute.
     """
 
     def __init__(
@@ -78,17 +78,18 @@ class PassageTranslator:
         self.cut_texts = 0
 
     def translate(self, texts: Sequence[str]) -> list[Translation]:
-        """One translation a text, in order. Score and log_prob of one that was taken apart are the sums over its
-        sentences."""
+        """Translate texts, in order. The score and log_prob of a text that was split are sums over its sentences."""
         texts = checked_texts(texts)
         passages = self.take_apart(texts)
         found = self.translator.translate(sentence_texts(passages), glossary=self.glossary, memory=self.forced)
         return self.put_together(texts, passages, self.with_marks(passages, found))
 
     def translate_n_best(self, texts: Sequence[str], best: int) -> list[list[Translation]]:
-        """Up to `best` translations a text, best first. Of one that was taken apart these are combinations of the
-        translations of its sentences, those with the highest sums of scores; where they are drawn, the first of each,
-        the second of each and so on."""
+        """Return up to `best` translations per text, best first.
+
+        The translations of a text that was split are the combinations of its sentences' translations with the highest
+        sums of scores; for sampling, the first sample of each sentence, the second of each and so on.
+        """
         texts = checked_texts(texts)
         passages = self.take_apart(texts)
         translate = self.translator.translate_n_best
@@ -107,7 +108,7 @@ class PassageTranslator:
         return several
 
     def stream(self, text: str) -> Generator[str, None, None]:
-        """What `translate` gives for one text, in parts as soon as they are certain; a sentence with marks is one."""
+        """Yield the translation of a text in parts, each as soon as it is final. A sentence with markup is one part."""
         (passage,) = self.take_apart(checked_texts([text]))
         written = ""
         for before, item in pairwise(["", *passage]):
@@ -125,8 +126,8 @@ class PassageTranslator:
         yield self.with_marks([[sentence]], found)[0].text
 
     def take_apart(self, texts: Sequence[str]) -> list[Passage]:
-        """Each text as a passage, whose sentences (`sentence_texts`) are to be translated; one that the memory holds is
-        not taken apart."""
+        """Split each text into a passage, whose sentences (`sentence_texts`) are to be translated. A text that the
+        forced memory contains is not split."""
         parts = [take_apart(text) if self.keeps_markup else [Part(text, text)] for text in texts]
         sizes = iter(self._count([part.text for several in parts for part in several]))
         passages = []
@@ -137,7 +138,7 @@ class PassageTranslator:
         return passages
 
     def with_marks(self, passages: Sequence[Passage], found: Sequence[Translation]) -> list[Translation]:
-        """The translations of the sentences of these passages, with the marks that were taken out of these."""
+        """Put the markup of the sentences of these passages into their translations."""
         return self.marked(list(zip(sentences_in(passages), found, strict=True)), self.glossary)
 
     def marked(
@@ -146,8 +147,8 @@ class PassageTranslator:
         glossary: Glossary | None,
         after_step: Callable[[], None] = lambda: None,
     ) -> list[Translation]:
-        """The translations of these sentences under a glossary, with their marks, placed by the attention of the model
-        if it gives any. `after_step` is called after each step of the model and each sentence."""
+        """Put the markup of each sentence into its translation, at the places that the model's attention shows if it is
+        available. `after_step` is called after each step of the model and each sentence."""
         texts = [(sentence.text, found.text) for sentence, found in pairs if sentence.marks]
         attention = attention_between(self.translator, texts, after_step)
         marked = []
@@ -161,7 +162,7 @@ class PassageTranslator:
     def put_together(
         self, texts: Sequence[str], passages: Sequence[Passage], found: Iterable[Translation]
     ) -> list[Translation]:
-        """What the texts come to, given a translation with its marks for each sentence of their passages, in order."""
+        """Join the translations of the sentences of these passages, in order, to a translation of each text."""
         each = iter(found)
         return [self._together(text, passage, each) for text, passage in zip(texts, passages, strict=True)]
 
@@ -189,7 +190,7 @@ class PassageTranslator:
         return passage
 
     def _is_split(self, part: Part, size: int) -> bool:
-        """Whether a text of so many pieces is taken apart."""
+        """Whether a text of `size` pieces is split."""
         longest_whole = {"always": 0, "long": min(LONGEST_WHOLE, self.longest), "never": self.longest}
         has_lines = self.split == "long" and bool(LINE_END.search(part.text.strip()))
         return has_lines or size > longest_whole[self.split]
@@ -233,8 +234,8 @@ class PassageTranslator:
         return put_back(sentence.text, sentence.marks, translation, attention, whole)
 
     def _tie_terms(self, source: str, translation: str, glossary: Glossary, attention: CharacterAttention) -> None:
-        """Make each term of the source and its translation attend to one another alone, since the model may not know
-        the term."""
+        """Set the attention so that each term of the source and its translation attend only to each other, since the
+        model may not know the term."""
         read = folded(self.translator.model.vocabularies["source"].normalize(source))
         if len(read) != len(source):
             return
@@ -247,7 +248,7 @@ class PassageTranslator:
                     attention[first : first + len(target), begin:end] = 1
 
     def separator(self, left: str, right: str) -> str:
-        """What comes between two sentences of the target language; in Chinese a space where two words would melt."""
+        """The text between two sentences of the target language; in Chinese a space between two Latin words."""
         if not left or not right:
             return ""
         melts = left[-1].isascii() and left[-1].isalnum() and right[0].isascii() and right[0].isalnum()
@@ -255,35 +256,36 @@ class PassageTranslator:
 
 
 def sentence_texts(passages: Iterable[Passage]) -> list[str]:
-    """What there is to translate, in order."""
+    """The texts of all sentences of these passages, in order."""
     return [sentence.text for sentence in sentences_in(passages)]
 
 
 def sentences_in(passages: Iterable[Passage]) -> list[Sentence]:
+    """All sentences of these passages, in order."""
     return [item for passage in passages for item in passage if isinstance(item, Sentence)]
 
 
 def combinations(of_sentences: Sequence[Sequence[Translation]], best: int) -> list[tuple[Translation, ...]]:
-    """One translation of each sentence, in the `best` ways with the highest sums of scores."""
+    """The `best` choices of one translation per sentence with the highest sums of scores."""
     ways: list[tuple[float, tuple[Translation, ...]]] = [(0.0, ())]
-    for translations in of_sentences:  # the best ways for some sentences begin with best ways for all but the last
+    for translations in of_sentences:  # a best choice for n sentences extends a best choice for n - 1
         longer = [(total + one.score, (*way, one)) for total, way in ways for one in translations]
         ways = nlargest(best, longer, key=lambda way: way[0]) if len(of_sentences) > 1 else longer
     return [way for _, way in ways]
 
 
 def by_rank(of_sentences: Sequence[Sequence[Translation]]) -> list[tuple[Translation, ...]]:
-    """The first translations of all sentences, the second ones and so on; one that has fewer, as from a memory, stays
-    with its last."""
+    """The first translations of all sentences, then the second ones and so on. A sentence with fewer, such as one from
+    a memory, repeats its last."""
     most = max(map(len, of_sentences), default=1)
     return [tuple(of_one[min(number, len(of_one) - 1)] for of_one in of_sentences) for number in range(most)]
 
 
 def split_marks(part: Part, pieces: Sequence[str], *, keeps_ends: bool) -> Passage:
-    """The pieces of a part, each with its own marks; of the white space between them only paragraphs are kept, of that
-    at the part's ends all, if it `keeps_ends`.
+    """Make a passage of the pieces of a part, each with its own marks.
 
-    A mark between two sentences goes with the next one, unless it closes what the one before has begun.
+    Of the white space between pieces only line ends are kept; `keeps_ends` keeps the white space around the part. A
+    mark between two sentences belongs to the second one, unless it is a closing mark.
     """
     spans = list(spans_of(pieces))
     ends = [end for _, end in spans]
@@ -293,7 +295,7 @@ def split_marks(part: Part, pieces: Sequence[str], *, keeps_ends: bool) -> Passa
         nearest = (bisect_left if mark.is_closing else bisect_right)(ends, mark.place)
         number = max(number, min(nearest, len(spans) - 1))
         begin, _ = spans[number]
-        marks[number].append(Mark(mark.text, mark.place - begin))  # in white space outside it, if it stood there
+        marks[number].append(Mark(mark.text, mark.place - begin))  # may be outside the piece, in white space
     passage: Passage = [part.text[: spans[0][0]]] if keeps_ends else []
     last_end = 0
     for (begin, end), own in zip(spans, marks, strict=True):
@@ -305,7 +307,7 @@ def split_marks(part: Part, pieces: Sequence[str], *, keeps_ends: bool) -> Passa
 
 
 def spans_of(pieces: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where in the whole the visible characters of each piece begin and end."""
+    """Yield where the visible characters of each piece begin and end in the joined text."""
     begin = 0
     for piece in pieces:
         lead = len(piece) - len(piece.lstrip())

@@ -1,4 +1,4 @@
-"""Stand-ins: words that a model knows, in place of glossary terms that it does not know.
+"""Stand-ins: words that a model knows, which replace glossary terms that it does not know.
 
 A small model garbles the whole sentence around a name that it has never seen, and requiring the name's translation
 (decoding/constraints.py) does not repair the rest. So the sentence is also translated with Tom, or an apple, in place
@@ -35,11 +35,11 @@ WORDS = {
     "ru": ("Том", "Мэри", "Джон", "Бостон", "яблоко", "компьютер", "музыка"),
     "zh": ("汤姆", "玛丽", "约翰", "波士顿", "苹果", "电脑", "音乐"),
 }
-"""By language, the same names and things in the same order."""
+"""Language -> the same names and things in the same order."""
 
 GAIN = 1.0
 """Nats per piece by which a translation with stand-ins must be more probable than one under constraints. A term that
-the model knows but would not choose costs less than that, and then constraints are better."""
+the model knows but would not choose costs less than this, and constraints translate it better."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Variant:
     counts: Counter[str]
 
     def restored(self, translation: str, language: str) -> str | None:
-        """The translation with the terms; None if a stand-in occurs too rarely or too often, or a term is joined to
-        another word. An English article is adapted to the term."""
+        """Replace the stand-ins in a translation by the terms. None if a stand-in occurs too rarely or too often, or a
+        term would be part of another word. An English article is adapted to the term."""
         stand_ins = whole_words(sorted(self.terms, key=len, reverse=True), language)
         pattern = re.compile(rf"(?P<article>\b[Aa]n? )?(?P<word>{stand_ins})")
         if Counter(found["word"] for found in pattern.finditer(translation)) != self.counts:
@@ -74,7 +74,7 @@ class Variant:
 
 
 def starts_with_vowel(word: str) -> bool:
-    """Whether its first letter is a vowel, so that English uses "an" before it."""
+    """Whether English uses "an" before a word, by its first letter."""
     return word[0].lower() in "aeiou"
 
 
@@ -86,10 +86,10 @@ def apply_stand_ins(
     best: int,
     **asked: Any,
 ) -> None:
-    """Replace translations under constraints, up to `best` of each text with these numbers, by translations with
-    stand-ins if these are more probable by GAIN. `asked` are further arguments of the translator.
+    """Replace the translations of the texts with these numbers, found under constraints, by up to `best` translations
+    with stand-ins if these are more probable by GAIN. `asked` are further arguments of the translator.
 
-    A text that costs less than GAIN nats per piece cannot gain that much and is not translated again.
+    A translation that costs less than GAIN nats per piece cannot improve by GAIN, so its text is not translated again.
     """
     costs = {number: nats_per_piece(translator, found[number][0]) - GAIN for number in numbers}
     variants = [
@@ -119,7 +119,7 @@ def nats_per_piece(translator: "Translator", translation: Translation) -> float:
 def usable_stand_ins(
     languages: tuple[str, str], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
 ) -> list[tuple[str, str]]:
-    """The stand-ins in both languages that the vocabularies can spell."""
+    """The pairs of stand-ins that both vocabularies can spell."""
     pairs = zip(*(WORDS.get(code_of(language), ()) for language in languages), strict=False)
     return [
         (source, target)
@@ -136,7 +136,7 @@ def readable_variants(translator: "Translator", text: str, glossary: Glossary) -
 
 
 def variants_of(text: str, glossary: Glossary, words: Sequence[tuple[str, str]]) -> list[Variant]:
-    """The text with its terms replaced by stand-ins, in as many ways as there are stand-ins."""
+    """The variants of a text with its terms replaced by stand-ins, one for each rotation of the stand-ins."""
     text = " ".join(text.split())
     places = glossary.places_in(folded(text))
     terms = list(dict.fromkeys(term for _, _, term in places))

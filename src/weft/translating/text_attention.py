@@ -1,9 +1,9 @@
-"""The attention between texts and their translations, by which tags are put back (text/mark_placement.py).
+"""The attention between texts and their translations, which places tags in translations (text/mark_placement.py).
 
-pieces      the mean over all heads of all layers, which finds more right words than any one (bench/alignment.py)
+pieces      the mean over all heads of all layers, which aligns words better than any single head (bench/alignment.py)
 words       the mean over the pieces of a target word, the sum over those of a source word; without this step, fewer
-            Chinese words are found (bench/markup.py: 189 of 344 instead of 256)
-characters  each gives the attention of its word, and shares what its word receives
+            Chinese words are aligned (bench/markup.py: 189 of 344 instead of 256)
+characters  a target character has the attention of its word; the characters of a source word share its attention
 """
 
 import math
@@ -25,17 +25,17 @@ from weft.translating.batches import batches_by_length, computing_in, encode_sou
 from weft.translating.translator import Translator
 
 TEXTS_AT_ONCE, TOKENS_AT_ONCE = 256, 4096
-"""Texts whose attention is held at a time, and source pieces in a batch of them."""
+"""Most texts whose attention is in memory, and most source pieces in a batch of them."""
 
 CharacterAttention = Float[np.ndarray, "target source"]
-"""How much of its attention each character of a translation gave to each character of its text."""
+"""The attention from each character of a translation to each character of its text."""
 
 
 def attention_between(
     translator: Translator, pairs: Sequence[tuple[str, str]], after_step: Callable[[], None] = lambda: None
 ) -> Iterator[CharacterAttention | None]:
-    """The attention between each text and its translation, by the first model of an ensemble; None from an exported
-    model, and for what is longer than the model has positions for. `after_step` is called after each of its steps."""
+    """Yield the attention between each text and its translation, from the first model of an ensemble; None for an
+    exported model and for texts longer than its positions. `after_step` is called after each of its steps."""
     model, kind = translator.model, translator.model.recipe.tokenizer.kind
     source_vocabulary, target_vocabulary = (
         pieces_of(tokenizer, kind) for tokenizer in (model.vocabularies["source"], model.vocabularies["target"])
@@ -64,8 +64,8 @@ def attention_between(
 def piece_attention(
     translator: Translator, read: Sentences, written: Sequence[Sequence[int]], after_step: Callable[[], None]
 ) -> dict[int, Float[np.ndarray, "target source"]]:
-    """The attention of each piece of these translations, at the step that writes it, by the number of the text. The
-    plain form of the steps keeps the weights of all heads."""
+    """Number of the text -> the attention of each piece of its translation at the step that writes it. The plain
+    decoder is used because it keeps the weights of all heads."""
     model, places = translator.model.network, translator.longest_sentence() or math.inf
     found = {}
     with torch.inference_mode(), computing_in(model, torch.float32):
@@ -98,8 +98,8 @@ def word_attention(
 
 
 def owners(text: str, words: Sequence[WordRange], pieces: Sequence[str], kind: Kind) -> list[int | None]:
-    """For each character of a text the number of its word; None for white space, and for a character that the
-    tokenizer has normalized to more or fewer."""
+    """The number of the word of each character of a text; None for white space, and for characters that normalization
+    replaced by more or fewer."""
     word_of = {piece: number for number, word in enumerate(words) for piece in range(word.first, word.last + 1)}
     spelled = [
         (character, word_of[piece])
@@ -114,8 +114,8 @@ def owners(text: str, words: Sequence[WordRange], pieces: Sequence[str], kind: K
 
 
 def same_characters(text: str, spelled: Sequence[tuple[str, int]]) -> list[tuple[int, tuple[str, int]]]:
-    """Places of a text, each with what is spelled there: all of them if both are equally long, else those that are
-    equal, or as many others between equal ones."""
+    """Align the characters of a text with the spelled ones: one to one if both have one length, else where they are
+    equal or replaced by equally many."""
     if len(text) == len(spelled):
         return list(enumerate(spelled))
     blocks = SequenceMatcher(None, text, "".join(character for character, _ in spelled), autojunk=False).get_opcodes()
@@ -130,7 +130,7 @@ def same_characters(text: str, spelled: Sequence[tuple[str, int]]) -> list[tuple
 def spread(
     attention: Float[np.ndarray, "words source_words"], target: Sequence[int | None], source: Sequence[int | None]
 ) -> CharacterAttention:
-    """The attention between characters, given the word of each: the characters of a source word share what it has."""
+    """Spread the attention between words over their characters; those of a source word share it equally."""
     weights = np.zeros((len(target), len(source)), dtype=np.float32)
     rows = [(place, word) for place, word in enumerate(target) if word is not None]
     columns = [(place, word) for place, word in enumerate(source) if word is not None]

@@ -1,13 +1,13 @@
-"""What a translator answers."""
+"""`Translation`, the result of a translator for one text."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A translated sentence; `log_prob` is the sum over its pieces and </s>, `score` what the search went by: see
-    decoding/length.py, and for minimum Bayes risk, whose score is the expected utility, decoding/mbr.py. Both are 0
-    where nothing was searched for: for a text without a visible character, and where a memory has the translation."""
+    """A translated text. `log_prob` is the sum over its pieces and </s>. `score` is what the search maximizes
+    (decoding/length.py), or for minimum Bayes risk the expected utility (decoding/mbr.py). Both are 0 without a search:
+    for a text without a visible character and for a translation from a memory."""
 
     source: str
     text: str

@@ -1,6 +1,6 @@
 """`Translator`: strings in, translations out.
 
-`translate_n_best` is the whole way of a text: tokenize, search (decoding/search.py), decode.
+`translate_n_best` has all the steps: tokenize, search (decoding/search.py), decode.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -59,40 +59,41 @@ from weft.translating.stand_ins import apply_stand_ins, usable_stand_ins
 from weft.translating.translation import Translation
 
 SAMPLES_TOGETHER = 16
-"""Samples that share the encoding of a text. More are drawn from copies of it: a search over a few rows a sentence is
-faster by more than the copies cost, and a copy leaves the batch with its own longest sample."""
+"""Most samples that share one encoding of a text. More samples are drawn from copies of the text, since a search with
+few rows per sentence saves more than the copies cost, and each copy leaves the batch with its longest sample."""
 
 SHOWN_TERMS = 20
-"""Most terms to list that cannot be written."""
+"""Most unspellable terms that an error lists."""
+
 SEARCHES_AT_ONCE = 2
-"""On a CPU with so many threads or more. Of two, each computes while the other is in Python."""
+"""Most parallel searches on a CPU, each of which computes while the other one runs Python code."""
 
 GPU_FACTOR = 8
-"""Times decoding.batch_tokens on a GPU, which takes about as long for eight times as many rows."""
-
+"""Multiple of decoding.batch_tokens on a GPU, where eight times as many rows take about as long."""
 
 CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "data.detokenize", "data.tag", "require")
-"""What can be set of a model that is already trained: how it translates, and how it is evaluated."""
+"""Keys that can be overridden for a trained model: those of translation and evaluation."""
 
 
 class Translator:
-    """Translates with one model, or with several as an ensemble, which settles everything but the scores by the first.
+    """Translates with one model or an ensemble, whose first model determines everything except the scores.
 
-    Answers do not depend on what else is translated in the same call, nor on what other threads ask: one waits for the
+    A translation does not depend on the other texts of the call. Threads may share a translator; calls wait for each
     other.
     """
 
     has_attention = True
-    """Whether the models are at hand that know where a translation looks in its text."""
+    """Whether the attention between a text and its translation is available."""
     folders: tuple[Path, ...] = ()
-    """The model folders that the members were read from, where they were."""
+    """The model folders that the members were read from; empty if the models were given as objects."""
     _last_glossary: tuple[Glossary, Glossary] | None = None
-    """One that was asked for, and as it reads where texts are normalized."""
+    """The last glossary used, and its normalized form."""
 
     def __init__(
         self, model: TranslationModel, device: torch.device | None = None, *, others: Sequence[TranslationModel] = ()
     ) -> None:
-        """Raises ProblemsError where one of the `others` translates other languages or has another vocabulary."""
+        """`others` are the further members of an ensemble. Raises ProblemsError if their languages or target
+        vocabularies differ from those of `model`."""
         self.model = model
         self.members = (model, *others)
         check_same_vocabulary(self.members)
@@ -103,7 +104,7 @@ class Translator:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """The codes of what is read and what is written."""
+        """The codes of the source and the target language."""
         return self.model.recipe.data.source, self.model.recipe.data.target
 
     def __repr__(self) -> str:
@@ -120,13 +121,12 @@ class Translator:
         memory: Remembered | None = None,
         **decoding: Any,
     ) -> list[Translation]:
-        """One translation a text, in order; keyword arguments change the model's decoding settings, such as
-        beam_size=5.
+        """Translate texts, in order; keyword arguments change decoding settings, such as beam_size=5.
 
-        Translations hold the terms that a `glossary` (a dict, a file: as_glossary) has for theirs, begin with
-        `prefixes`, one a text, and hold all of the `phrases` of their text, where these are given. A text that stands
-        in the `memory` (a dict, a file: as_memory) is translated as it was there, whatever else is asked for. A text
-        without a visible character is translated by the empty string.
+        Translations contain the `glossary`'s translations of the terms in their texts, begin with `prefixes` (one per
+        text) and contain all `phrases` of their text (a list per text). A text that the `memory` contains is translated
+        as it is there, whatever the other arguments. For the types that a glossary and a memory may have, see
+        `as_glossary` and `as_memory`. The translation of a text without a visible character is empty.
         """
         found = self.translate_n_best(
             texts, 1, glossary=glossary, prefixes=prefixes, phrases=phrases, memory=memory, **decoding
@@ -145,11 +145,10 @@ class Translator:
         after_step: Callable[[], None] = lambda: None,
         **decoding: Any,
     ) -> list[list[Translation]]:
-        """Up to `best` translations a text, best first; of beam search at most beam_size, and one of greedy search.
+        """Return up to `best` translations per text, best first: at most beam_size by beam search, one by greedy.
 
-        With method "sample" these are so many samples, in the order in which they were drawn: the first is what is
-        drawn where only one is asked for. `after_step` is called whenever a search has taken a step; what it raises
-        ends it all.
+        Method "sample" returns `best` samples in the order in which they were drawn; the first does not depend on
+        `best`. `after_step` is called after each step of a search; an exception that it raises ends the call.
         """
         if not is_count(best):
             raise UsageError(f"translate_n_best takes a number of translations from 1, found {best!r}")
@@ -165,7 +164,7 @@ class Translator:
         read = [encode_sources(member, asked) for member in self.members]  # by each member's own vocabulary
         found = [of_text or [Translation(text, "", 0.0, 0.0)] for text, of_text in zip(texts, known, strict=True)]
 
-        @torch.inference_mode()  # which every thread has to say for itself
+        @torch.inference_mode()  # applies to one thread only
         def search(indices: np.ndarray, check_cancelled: Callable[[], None]) -> list[list[Hypothesis]]:
             def after_each() -> None:
                 after_step()
@@ -197,12 +196,12 @@ class Translator:
         memory: Remembered | None = None,
         **decoding: Any,
     ) -> Generator[str, None, None]:
-        """What `translate` gives for this text, in parts as soon as they are certain: whole words, or in a language
-        without spaces whole characters. Joined they are the translation; none is taken back.
+        """Yield the translation of a text in parts, each as soon as it is final. Joined, the parts are what `translate`
+        returns.
 
-        In greedy search and sampling what is written stays. In beam search what all hypotheses share is certain. Under
-        a glossary, with diverse groups, for minimum Bayes risk and by CTranslate2 there is one part, at the end.
-        Closing the generator ends the search.
+        Parts end between words, or between characters in a language without spaces. In greedy search and sampling each
+        piece is final; in beam search, the beginning that all hypotheses share. With a glossary, diverse groups,
+        minimum Bayes risk or CTranslate2 there is one part. Closing the generator ends the search.
         """
         config = changed_decoding(self.decoding, decoding)
         (text,), glossary = checked_texts([text]), self.as_glossary(glossary)
@@ -218,13 +217,13 @@ class Translator:
         return self._parts(read, config, demands) if read[0].lengths[0] > 1 else (part for part in ())
 
     def alternatives(self, text: str, prefix: str, best: int = 5, **decoding: Any) -> list[Alternative]:
-        """What else could come behind `prefix` in a translation of this text: up to `best` different next words, each
-        with the whole translation that continues from it, the highest score first (alternatives.py)."""
+        """Find up to `best` different words that may follow `prefix` in a translation of `text`, each with the best
+        translation that continues with it, highest score first (alternatives.py)."""
         return find_alternatives(self, text, prefix, best, changed_decoding(self.decoding, decoding))
 
     def check_glossary(self, glossary: Glossary, **decoding: Any) -> None:
-        """Raise UsageError where these settings cannot promise its terms, or with all terms that cannot be written:
-        before hours of translation end at the first sentence that holds one."""
+        """Raise UsageError if these settings cannot guarantee terms, or if terms cannot be written with the target
+        vocabulary. Call it before a long translation, which would fail at the first sentence with such a term."""
         self._check_constraints(changed_decoding(self.decoding, decoding))
         strange = glossary.unspellable(self.model.vocabularies["target"])
         if strange:
@@ -233,20 +232,19 @@ class Translator:
             raise UsageError(f"terms that the pieces of the target vocabulary cannot write:{listed}{more}")
 
     def as_glossary(self, terms: Terms | None) -> Glossary | None:
-        """A dict of terms, or what a file holds, between this model's languages; made once for many calls. Of None
-        there is none."""
+        """Convert a dict or a file of terms to a Glossary, which can be used for many calls; None stays None."""
         return as_glossary(terms, self.languages)
 
     def as_memory(self, memory: Remembered) -> TranslationMemory:
-        """A dict of sentences, or what a file holds, to look up this model's texts in; made once for many calls."""
+        """Convert a dict or a file of sentences to a TranslationMemory, which can be used for many calls."""
         return as_memory(memory, self.languages, self.model.vocabularies["source"].normalize)
 
     def terms_of(self, text: str, glossary: Glossary) -> list[Term]:
-        """The terms whose translations have to appear in that of this text."""
+        """The terms of a glossary that a text contains, whose translations its translation must contain."""
         return self.as_read(glossary).found_in(self.model.vocabularies["source"].normalize(text))
 
     def as_read(self, glossary: Glossary) -> Glossary:
-        """The glossary for normalized texts."""
+        """The glossary with its source terms normalized as this model normalizes texts."""
         given, normalized = self._last_glossary or (None, glossary)
         if given is not glossary:
             normalized = glossary.normalized(self.model.vocabularies["source"].normalize)
@@ -257,19 +255,19 @@ class Translator:
         refuse_constraints(config)
 
     def longest_sentence(self) -> int | None:
-        """The most tokens of a sentence, <s> or </s> counted, that all members have places for; None: any number."""
+        """Most tokens of a sentence, including <s> or </s>, for which all members have positions; None: no limit."""
         places = [member.network.config.longest for member in self.members]
         return min((number for number in places if number is not None), default=None)
 
     def longest_text(self) -> int:
-        """Pieces of the longest text to be read: none was trained on longer ones, and some have no places for them."""
+        """Most pieces of a sentence in passages, limited by the positions and training lengths of all members."""
         places = self.longest_sentence()
         tag_and_end = 2
         most = [LONGEST_SOURCE, *(member.recipe.data.max_length for member in self.members)]
         return min(most if places is None else [*most, places - tag_and_end])
 
     def can_read(self, texts: Sequence[str]) -> list[bool]:
-        """Whether each text is short enough to be translated at once."""
+        """Whether each text is short enough to be translated without splitting."""
         places = self.longest_sentence()
         fits = [True] * len(texts)
         for member in self.members:
@@ -280,16 +278,16 @@ class Translator:
         return fits
 
     def repack(self) -> None:
-        """Translate with the weights as they are now: call it after changing weights of a model in evaluation mode.
+        """Use the current weights: call this after changing weights of a model in evaluation mode.
 
-        Weights are packed for the first search after a translator is made, and kept. (A model in training mode is
-        packed anew at every call.)
+        The first search packs the weights, and later searches reuse them. (A model in training mode is packed at every
+        call.)
         """
         for member in self.members:
             member.network.repack()
 
     def searches_at_once(self) -> int:
-        """How many batches are translated at a time."""
+        """Number of batches that are translated in parallel."""
         return min(SEARCHES_AT_ONCE, torch.get_num_threads()) if self.device.type == "cpu" else 1
 
     def _parts(self, read: Sequence[Sentences], config: DecodingConfig, demands: Demands) -> Generator[str, None, None]:
@@ -297,7 +295,7 @@ class Translator:
         searching = self._search_steps(read, np.array([0]), config, 1, demands)
         given = ""
         while True:
-            with self._computing(config):  # and not while the reader does something else
+            with self._computing(config):  # released while the caller handles a part
                 try:
                     certain = next(searching)
                     pieces = certain.beginning(0) if certain is not None and config.method != "mbr" else ()
@@ -316,18 +314,18 @@ class Translator:
 
     @cached_property
     def joins(self) -> Joins:
-        """Where a word continues from one target piece to the next: no demanded term is a part of one."""
+        """Pairs of target pieces that continue a word, so that no required term is part of a longer word."""
         recipe = self.model.recipe
         return joins_of(self.model.vocabularies["target"], recipe.tokenizer.kind, recipe.data.target)
 
     @cached_property
     def space(self) -> Phrase:
-        """The pieces of the space that is written before a demanded term."""
+        """The pieces of the space before a required term."""
         return space_of(self.model.vocabularies["target"], self.model.recipe.data.target)
 
     @cached_property
     def stand_ins(self) -> list[tuple[str, str]]:
-        """Words in both languages that may stand for the terms of a glossary (stand_ins.py)."""
+        """Words in both languages that can replace the terms of a glossary (stand_ins.py)."""
         data = self.model.recipe.data
         return usable_stand_ins(
             (data.source, data.target), self.model.vocabularies["source"], self.model.vocabularies["target"]
@@ -335,7 +333,7 @@ class Translator:
 
     @contextmanager
     def _computing(self, config: DecodingConfig) -> Iterator[None]:
-        """Everything in here is computed for answers alone, in the precision of the settings."""
+        """Compute in inference mode and in the precision of the settings inside the block."""
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode())
             for member in in_lock_order(self.members):
@@ -343,7 +341,7 @@ class Translator:
             yield
 
     def _remembered(self, texts: Sequence[str], memory: Remembered | None) -> list[list[Translation]]:
-        """The translations that a memory has for each text, as they stand there."""
+        """The translations that a memory has for each text."""
         if memory is None:
             return [[] for _ in texts]
         memory = self.as_memory(memory)
@@ -393,8 +391,8 @@ class Translator:
         return [list(chain(*found[first : first + copies]))[:hypotheses] for first in range(0, len(found), copies)]
 
     def _start(self, read: Sequence[Sentences], indices: np.ndarray, rows: int) -> tuple[StepFunction, int | None]:
-        """What answers the steps of a search with so many rows a text, and how many pieces it can write, if not any
-        number."""
+        """Return the step function for a search with `rows` rows per text, and the most pieces that it can write (None:
+        no limit)."""
         states = [
             member.network.start(torch.from_numpy(sources.padded(indices, PADDING_ID)).to(self.device), rows)
             for member, sources in zip(self.members, read, strict=True)
@@ -420,18 +418,17 @@ class Translator:
         return [self._text(hypothesis.tokens) for hypothesis in hypotheses]
 
     def _text(self, tokens: Sequence[int]) -> str:
-        """Normalized, since a model may also write the bytes of a line end or a control character."""
+        """Decode and normalize, since a model may write the bytes of a line end or a control character."""
         return normalize(self.model.vocabularies["target"].decode([tokens])[0])
 
 
 def load_translator(
     name: str | Path, overrides: Sequence[str] = (), *, others: Sequence[str | Path] = ()
 ) -> Translator:
-    """A translator of a model folder or a run folder (its best weights, also while it trains); with `others`, of the
-    ensemble of all these.
+    """Load a translator from a model folder or a run folder (its best weights); `others` make it an ensemble.
 
     Overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError or RecipeError, and ProblemsError
-    for models that cannot be an ensemble.
+    for models that cannot form an ensemble.
     """
     overrides, others = listed(overrides, "load", "override"), listed(others, "load", "model")
     torch.set_num_threads(min(torch.get_num_threads(), choose_threads()))
@@ -445,27 +442,27 @@ def load_translator(
 
 
 def load_best(name: str | Path, overrides: Sequence[str]) -> tuple[TranslationModel, Path]:
-    """A model and the folder it was read from; raises as load_translator does."""
+    """Load a model and return it with its folder; raises as `load_translator` does."""
     folder = find_model(name)
     try:
         model = load_model(folder)
     except (FileNotFoundError, ModelError):
         if (newer := find_model(name)) == folder:
             raise
-        folder, model = newer, load_model(newer)  # a run that trains has just replaced its best weights
+        folder, model = newer, load_model(newer)  # a running training has replaced its best weights
     if overrides:
         model.resolved = override(model.resolved, overrides, f"the recipe of {name}", CHANGEABLE)
     return model, folder
 
 
 def utility_of(config: DecodingConfig, language: str) -> Utility:
-    """What minimum Bayes risk compares texts of this language by."""
+    """The utility by which minimum Bayes risk compares texts in this language."""
     return ChrfUtilities if config.mbr_utility == "chrf" else bleu_utilities(language)
 
 
 def sampling_seeds(sources: Sentences, indices: np.ndarray, config: DecodingConfig, samples: int) -> list[int]:
-    """What is drawn for a text follows from the text and the number of the sample: a seed for each, side by side, or
-    none where nothing is drawn."""
+    """A seed for each sample of each text, derived from the text's ids and the sample's number; empty for methods
+    that do not draw samples."""
     if not config.draws:
         return []
     ids = [sources[index].tolist() for index in indices.tolist()]
@@ -473,7 +470,10 @@ def sampling_seeds(sources: Sentences, indices: np.ndarray, config: DecodingConf
 
 
 def check_same_vocabulary(members: Sequence[TranslationModel]) -> None:
-    """Probabilities of pieces can only be averaged where a piece is the same thing to all members."""
+    """Raise ProblemsError if members of an ensemble differ in languages or in the target vocabulary.
+
+    The probabilities of pieces can only be averaged over one vocabulary.
+    """
     first, *others = members
     problems = []
     for number, other in enumerate(others, start=2):
