@@ -423,7 +423,7 @@ def test_a_translator_that_has_translated_can_be_copied_and_saved(random_model: 
     other = copied(translator)
     assert other.translate(["我有两个苹果。"]) == expected
     with torch.no_grad():
-        other.model.model.output.weight.zero_()
+        other.model.network.output.weight.zero_()
     other.repack()
     assert other.translate(["我有两个苹果。"]) != expected == translator.translate(["我有两个苹果。"])
 
