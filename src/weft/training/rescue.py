@@ -131,6 +131,6 @@ def note_fallback(progress: Progress, evaluation: Evaluation, run: RunFolder) ->
     progress.fallbacks += 1
     progress.rate_scale *= FALLBACK_FACTOR
     return (
-        f"training has diverged ({found}): back to the weights of that step, the learning rate is times "
-        f"{progress.rate_scale:.3g} from here on ({progress.fallbacks} of {MOST_FALLBACKS})"
+        f"training has diverged ({found}): back to the weights of that step, the learning rate is "
+        f"multiplied by {progress.rate_scale:.3g} from here on ({progress.fallbacks} of {MOST_FALLBACKS})"
     )
