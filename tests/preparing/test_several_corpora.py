@@ -61,7 +61,7 @@ def test_a_weighted_run_that_was_stopped_ends_bit_for_bit_like_one_that_was_not(
 
 
 def test_an_epoch_without_a_pair_is_refused(corpora: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="an epoch holds no pair at all; raise a weight"):
+    with pytest.raises(RunError, match="an epoch holds no pairs; raise a weight"):
         train(recipe([{"path": "a.tsv", "weight": 0.01}]), run=tmp_path / "run", data=corpora)
 
 

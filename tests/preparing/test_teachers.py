@@ -77,7 +77,7 @@ def loss_of(tiny_run: Path, random_model: TranslationModel) -> Callable[..., tup
         )
         wide = changed(resolved, {"model.model_dim": 96, "model.dropout": 0.5}, "a test").recipe
         taught_by = [build_seq2seq(wide, sizes[0], sizes[1]).eval() for _ in range(teachers)]
-        task = TranslationTask(model, pairs, seed=1, teachers=taught_by)
+        task = TranslationTask(model, pairs, teachers=taught_by)
         model.network.train(drops)
         torch.manual_seed(3)
         found = task.loss(model.network, batch)
@@ -163,7 +163,7 @@ def taught(
     torch.manual_seed(7)
     weights = build_seq2seq(resolved.recipe, *[tokenizer.vocab_size for tokenizer in tokenizers])
     student = Learned(resolved, weights, dict(zip(("source", "target"), tokenizers, strict=True)))
-    task = TranslationTask(student, pairs, seed=1, teachers=load_teachers(student, Silent()))
+    task = TranslationTask(student, pairs, teachers=load_teachers(student, Silent()))
     return task, student.network.train(), batch
 
 
@@ -326,6 +326,6 @@ def test_z_loss_is_not_in_the_validation_loss(tiny_run: Path, random_model: Tran
         tokenizers = random_model.vocabularies["source"], random_model.vocabularies["target"]
         model = Learned(settings, random_model.network, dict(zip(("source", "target"), tokenizers, strict=True)))
         with torch.inference_mode():
-            found.append(TranslationTask(model, pairs, seed=1).evaluate(model.network).metrics)
+            found.append(TranslationTask(model, pairs).evaluate(model.network).metrics)
     assert found[0] == found[1]
     assert cross_entropy(torch.zeros(1, 3), torch.tensor([0]), 0.0, 10.0).total > 10

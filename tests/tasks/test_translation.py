@@ -28,11 +28,11 @@ def test_validation_takes_the_sources_that_translation_takes_and_no_others(
     pairs = ParallelText([text], [("I have an apple.",)], {})
     for module in (translator, translation):
         monkeypatch.setattr(module, "LONGEST_SOURCE", pieces)
-    assert TranslationTask(random_model, pairs, seed=1).evaluate(random_model.network).metrics["valid_loss"] > 0
+    assert TranslationTask(random_model, pairs).evaluate(random_model.network).metrics["valid_loss"] > 0
     for module in (translator, translation):
         monkeypatch.setattr(module, "LONGEST_SOURCE", pieces - 1)
     with pytest.raises(CorpusError, match=f"has a source of {pieces} pieces; at most {pieces - 1}"):
-        TranslationTask(random_model, pairs, seed=1)
+        TranslationTask(random_model, pairs)
 
 
 def test_a_model_whose_loss_is_no_number_translates_nothing_and_is_measured_all_the_same(
@@ -40,7 +40,7 @@ def test_a_model_whose_loss_is_no_number_translates_nothing_and_is_measured_all_
 ) -> None:
     torch.nn.init.constant_(random_model.network.source_embedding.weight, math.nan)
     pairs = ParallelText(["我有一个苹果。"], [("I have an apple.",)], {})
-    found = TranslationTask(random_model, pairs, seed=1).evaluate(random_model.network)
+    found = TranslationTask(random_model, pairs).evaluate(random_model.network)
     assert math.isnan(found.metrics["valid_loss"]) and found.metrics["valid_bleu"] == 0
     assert found.samples[0]["hypothesis"] == ""
 
@@ -67,7 +67,7 @@ def test_a_batch_that_is_filled_up_to_a_round_shape_has_the_same_loss_and_gradie
     for module in model.modules():
         if isinstance(module, Dropout):
             module.probability = 0.0
-    task = TranslationTask(loaded, ParallelText(["你好。"], [("Hello.",)], {}), seed=1)
+    task = TranslationTask(loaded, ParallelText(["你好。"], [("Hello.",)], {}))
     task.training = task.training.model_copy(update={"r_drop": r_drop})
     batch = Batch(torch.tensor([[5, 6, 3], [7, 3, 0]]), torch.tensor([[2, 8, 9, 3], [2, 4, 3, 0]]))
     filled = task.filled_up(batch)

@@ -1,5 +1,4 @@
-"""What a run learns from and is chosen by: a recipe and the files that it names, checked before anything is made of
-them."""
+"""The recipe of a run and the files that it names, checked before anything is made of them."""
 
 import hashlib
 import os
@@ -21,7 +20,7 @@ from weft.training.task import Listener
 
 @dataclass(frozen=True)
 class Corpora:
-    """The files of a run: held-out pairs in memory, and what all the others were when they were read."""
+    """The files of a translation run: the validation pairs, and the digests of all other files."""
 
     root: Path
     """The folder that the recipe's paths are relative to."""
@@ -66,9 +65,10 @@ def find_recipe(
 
 
 def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> Corpora:
-    """Raises CorpusError with the problems of all files, or for a file to train on that is held out too.
+    """Read and check all files of a recipe.
 
-    Raises UsageError or WeftError where validation could not score the target language: better now than an epoch later.
+    Raises CorpusError with the problems of all files, or if a training file is also a validation file. Raises
+    UsageError or WeftError now, not an epoch later, if validation cannot score the target language.
     """
     sacre_bleu(["."], [["."]], recipe.data.target)
     problems: list[Problem] = []
@@ -91,17 +91,17 @@ def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> 
         except CorpusError as error:
             problems += [Problem(name, problem.what) for problem in error.problems]
     if problems or valid is None:
-        # Whoever mends one file wants to know of the others too.
+        # report the problems of all files at once
         there = [entry for entry in recipe.data.train if all(name in train for name in names_of([entry]))]
         raise CorpusError("the corpus", [*problems_of(there, recipe.data, data_root), *problems])
-    refuse_shared_files(train, valid)
+    refuse_shared_files(train, valid.sha256)
     if valid.dropped_empty:
         listener.on_message(f"{valid.dropped_empty:,} validation pairs with an empty side dropped")
     return Corpora(data_root, train, valid, teacher_digests(recipe), vocabularies)
 
 
 def input_files(recipe: Path, *, data: str | Path | None, overrides: Sequence[str]) -> list[Path]:
-    """The recipe and all files that it names, for a command that must not write over one of them."""
+    """The recipe and all files that it names, which a command must not overwrite."""
     resolved, root, _ = find_recipe(recipe, run=None, data=data, overrides=overrides)
     given, vocabularies = resolved.recipe.data, getattr(resolved.recipe.tokenizer, "vocabularies", ())
     return [recipe, *(root / name for name in [*names_of([*given.train, *given.valid]), *vocabularies])]
@@ -113,12 +113,12 @@ def names_of(entries: Iterable[str | CorpusEntry]) -> list[str]:
     return list(dict.fromkeys(name for of_entry in names for name in of_entry))
 
 
-def refuse_shared_files(train: Mapping[str, str], valid: ParallelText) -> None:
-    """A file that a model is trained on cannot say how good it is, under whatever name it stands there again."""
+def refuse_shared_files(train: Mapping[str, str], valid: Mapping[str, str], *, rows: str = "pairs") -> None:
+    """Raise CorpusError for validation files with the content of a training file; both map name -> sha256."""
     trained_on = {digest: name for name, digest in train.items()}
     problems = [
-        Problem(name, f"in data.valid holds the same as {trained_on[digest]} in data.train; hold some pairs out")
-        for name, digest in valid.sha256.items()
+        Problem(name, f"in data.valid holds the same as {trained_on[digest]} in data.train; hold some {rows} out")
+        for name, digest in valid.items()
         if digest in trained_on
     ]
     if problems:

@@ -1,6 +1,6 @@
-"""The model that a run begins with: fresh weights for the vocabularies of its prepared corpus, or another model's.
+"""The model that a run begins with: new weights, or those of training.init.
 
-What the recipe leaves to the machine is decided here, and written into it.
+Settings that the recipe leaves to the machine are chosen here and written into the recipe.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from weft.runtime import choose_device, choose_precision, choose_threads, derive
 
 
 def first_model(prepared: Prepared[Any]) -> Learned[Any]:
-    """The model of the recipe for the vocabularies of its corpus."""
+    """Build the model of a recipe for the vocabularies of its prepared corpus."""
     resolved = with_machine_choices(prepared.resolved)
     recipe = resolved.recipe
     torch.manual_seed(derive_seed(recipe.seed, "weights"))

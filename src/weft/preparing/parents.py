@@ -1,5 +1,5 @@
-"""The models that another began with, learned from or got pairs from: what its card says of them, since their licences
-and what they have seen go over to it."""
+"""The models that another was initialized by, taught by or given pairs by. Its card lists them, because it inherits
+their licences and the data that they have seen."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ WHERE = {
     "teacher": "training.teachers, {}",
     "maker": "data.train, pairs made by {}",
 }
-"""How a recipe comes to a parent."""
+"""Where a recipe names a parent."""
 
 
 class Names(BaseModel):
@@ -27,14 +27,14 @@ class Names(BaseModel):
 
 
 class MadeFile(BaseModel):
-    """What augment.py writes beside the pairs that models make, as far as it is read here."""
+    """The fields read here of the JSON file that augment.py writes next to pairs."""
 
     sha256: str
     names: Names
 
 
 def parents_of(recipe: TranslationRecipe, train: Mapping[str, str], root: Path) -> list[Parent]:
-    """Parents of a run as they are now; `train` maps the training files, which are below `root`, to their sha256."""
+    """The parents of a run; `train` maps the training files, relative to `root`, to their sha256."""
     init = [("init", recipe.training.init)] if recipe.training.init is not None else []
     named = [*init, *(("teacher", each) for each in recipe.training.teachers)]
     makers = [maker for name, digest in train.items() for maker in makers_of(root / name, digest)]
@@ -43,10 +43,10 @@ def parents_of(recipe: TranslationRecipe, train: Mapping[str, str], root: Path) 
 
 
 def check_unseen(parents: Sequence[Parent], valid: Mapping[str, str]) -> None:
-    """Raise RecipeError with every valid file that one of the parents was trained on, or has from a model that was: it
-    knows their answers, and the new model would have them from it before it is asked.
+    """Raise RecipeError with every validation file that a parent, or an ancestor of it, was trained on, because the new
+    model would learn the answers from it.
 
-    `valid` maps the files that the new model is chosen by to their sha256.
+    `valid` maps the validation files to their sha256.
     """
     problems = [
         Problem(
@@ -68,7 +68,7 @@ def parent_of(part: str, name: str) -> Parent:
 
 
 def makers_of(file: Path, digest: str) -> list[Parent]:
-    """The models that made the pairs of a file; none where nothing beside it tells of the file as it is."""
+    """The models that made the pairs of a file; none if no JSON file next to it describes its present content."""
     try:
         made = MadeFile.model_validate_json(file.with_name(f"{file.name}.json").read_bytes())
     except (OSError, ValidationError):
@@ -77,5 +77,5 @@ def makers_of(file: Path, digest: str) -> list[Parent]:
 
 
 def seen_by(card: str) -> dict[str, str]:
-    """sha256 -> name of the files that the model of this card, or one before it, was trained on."""
+    """sha256 -> name of the files that the model of this card or an ancestor was trained on."""
     return recorded_files(card, "train") | recorded_files(card, BEFORE)

@@ -1,9 +1,9 @@
-"""From files to the ids that a run trains on: cleaned, cut into pieces, and kept in its folder until they change.
+"""Preparation for translation: pairs are cleaned, tokenized and stored as ids, and reused until something changes.
 
     RUN/corpus/    a store (data/store.py) with the vocabularies that its ids belong to, and account.json
 
-What a prepared corpus depends on stands in its manifest: the files, and what the recipe says of data, cleaning and
-pieces. While that is the same it is found again, whatever else of the recipe changes.
+The manifest holds what the corpus depends on: the files, and the recipe's tables for data, cleaning and tokenizer.
+While these stay the same it is reused, whatever else changes in the recipe.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from weft.folders.model_folder import TranslationModel, load_vocabularies, rende
 from weft.folders.recipes import TranslationRecipe
 from weft.preparing.corpora import Corpora
 from weft.preparing.parents import check_unseen, parents_of
-from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, opened
+from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, find_prepared
 from weft.preparing.teachers import check_teachers
 from weft.preparing.vocabularies import (
     Vocabularies,
@@ -48,7 +48,7 @@ from weft.training.task import Listener
 LEARNED_FROM = 200_000
 """Pairs of a larger corpus that vocabularies are learned from."""
 LOOKED_AT = 100_000
-"""Pairs of a larger corpus that are looked at before training."""
+"""Pairs of a larger corpus that are checked before training."""
 BYTES_A_PROCESS = 20_000_000
 """Bytes of files per process; for fewer, another process is not worth the second that it takes to start."""
 
@@ -66,22 +66,20 @@ def prepare(
     processes: int | None = None,
     cluster: bool = False,
 ) -> Prepared[TranslationRecipe]:
-    """The corpus of a run that begins: what lies in the folder if it is of just this, else made anew.
+    """Prepare the corpus of a new run in the folder, or reuse one prepared from exactly the same.
 
     It is also looked for in `kept_in`, where nothing is written. Raises CorpusError with every line that is wrong, and
-    RecipeError where the recipe and another model disagree.
+    RecipeError if the recipe disagrees with the model it is initialized from or with a teacher.
     """
     resolved = with_language_choices(resolved)
-    rendered(resolved)  # what no model folder could hold is refused before the work, not behind it
+    rendered(resolved)  # refuse what no model folder can hold before the work, not after it
     carried = carried_over(resolved, listener)
     if carried is not None:
         check_teachers(resolved.recipe, carried[:2])
     check_unseen(parents_of(resolved.recipe, corpora.train, corpora.root), corpora.valid.sha256)
     depends_on = dependencies(resolved.recipe, corpora, carried)
-    for place in dict.fromkeys((kept_in or folder, folder)):
-        store = opened(place, depends_on, listener)
-        if store is not None:
-            return found_again(resolved, carried, store, place, listener)
+    if found := find_prepared(folder, kept_in, depends_on, listener):
+        return reuse(resolved, carried, *found, listener)
     with cleaned(resolved.recipe, corpora, folder, processes, cluster) as (corpus, each):
         if carried is None:
             resolved = with_corpus_choices(resolved, len(corpus), listener)
@@ -93,7 +91,7 @@ def prepare(
         return write(resolved, (source, target), corpora, corpus, folder, depends_on, listener, each)
 
 
-def prepared_for(
+def reopen(
     model: TranslationModel,
     given: Resolved[TranslationRecipe],
     corpora: Corpora,
@@ -111,12 +109,11 @@ def prepared_for(
     is_carried = recipe.training.init is not None or bool(recipe.training.teachers)
     depends_on = dependencies(recipe, corpora, (*tokenizers, model.resolved) if is_carried else None)
     vocabularies = vocabulary_files(model.recipe, model.vocabularies)
-    for place in dict.fromkeys((kept_in or folder, folder)):
-        store = opened(place, depends_on, listener, ignoring={"weft"})
-        if store is not None:
-            if any((place / name).read_bytes() != vocabularies[name] for name in vocabularies):
-                raise other_batches(place.parent)
-            return store
+    if found := find_prepared(folder, kept_in, depends_on, listener, ignoring={"weft"}):
+        place, store = found
+        if any((place / name).read_bytes() != vocabularies[name] for name in vocabularies):
+            raise other_batches(place.parent)
+        return store
     with cleaned(recipe, corpora, folder) as (corpus, each):
         return write(model.resolved, tokenizers, corpora, corpus, folder, depends_on, listener, each).store
 
@@ -130,7 +127,7 @@ def other_batches(run: Path) -> RunError:
 
 
 def dependencies(recipe: TranslationRecipe, corpora: Corpora, carried: Vocabularies | None) -> dict[str, Any]:
-    """All that a prepared corpus depends on, as JSON holds it; `carried` are vocabularies that come from a model."""
+    """Everything that a prepared corpus depends on, as JSON; `carried` are vocabularies taken from another model."""
     cut_by = recipe if carried is None else carried[2].recipe
     joining = recipe.augmentation.joining
     everything = {
@@ -146,8 +143,8 @@ def dependencies(recipe: TranslationRecipe, corpora: Corpora, carried: Vocabular
     return json.loads(json.dumps(everything))
 
 
-def found_again(
-    resolved: Resolved[TranslationRecipe], carried: Vocabularies | None, store: Store, folder: Path, listener: Listener
+def reuse(
+    resolved: Resolved[TranslationRecipe], carried: Vocabularies | None, folder: Path, store: Store, listener: Listener
 ) -> Prepared[TranslationRecipe]:
     account = Account.read_from(folder)
     listener.on_message(f"the prepared corpus in {folder} is up to date with these files and this recipe")
@@ -169,7 +166,7 @@ def found_again(
 def cleaned(
     recipe: TranslationRecipe, corpora: Corpora, folder: Path, processes: int | None = None, cluster: bool = False
 ) -> Iterator[tuple[CleanCorpus, Each]]:
-    """The clean pairs beside the folder, for as long as the block runs, and what works on their pieces."""
+    """Clean the pairs into a temporary folder next to this one; yields them and the workers for their pieces."""
     for wreck in folder.parent.glob(f".{folder.name}.*.partial"):
         shutil.rmtree(wreck, ignore_errors=True)
     scratch = folder.with_name(f".{folder.name}.{os.getpid()}.clean.partial")
@@ -188,7 +185,7 @@ def cleaned(
                     recipe.data.train, recipe.data, recipe.cleaning, corpora.root, scratch, held_out=held_out, each=each
                 )
             except OSError as error:
-                raise WeftError(f"the clean pairs could not be written beside {folder}: {error.strerror}") from error
+                raise WeftError(f"the clean pairs could not be written next to {folder}: {error.strerror}") from error
             if not len(corpus):
                 rules = ", ".join(f"{rule} {count:,}" for rule, count in corpus.removed.counts.most_common())
                 raise CorpusError("the corpus", [Problem("[cleaning]", f"removes every pair: {rules}")])
@@ -207,7 +204,7 @@ def write(
     listener: Listener,
     each: Each,
 ) -> Prepared[TranslationRecipe]:
-    """Put the pairs into the folder as ids of these vocabularies, with the account of what became of them."""
+    """Write the pairs to the folder as ids of these vocabularies, with their account."""
     recipe, (source, target) = resolved.recipe, tokenizers
     vocabularies = {"source": source, "target": target}
     encoder = Encoder(
@@ -219,7 +216,7 @@ def write(
         joining=recipe.augmentation.joining,
         seed=recipe.seed,
     )
-    diagnosis = look_over(recipe, corpora, corpus)
+    diagnosis = diagnose(recipe, corpora, corpus)
     largest_id = max(source.vocab_size, target.vocab_size) - 1
     with StoreWriter(folder, PAIR, largest_id=largest_id, depends_on=depends_on) as writer:
         stored = store_pairs(corpus.pieces(), corpus.entries, encoder, writer, each)
@@ -242,7 +239,7 @@ def write(
                 for key, origin in resolved.origins.items()
                 if key.startswith("tokenizer.") and origin.startswith(("corpus", "vocabulary"))
             },
-            messages=[*what_became(corpus, stored, recipe), *summary_lines(diagnosis)],
+            messages=[*messages_about(corpus, stored, recipe), *summary_lines(diagnosis)],
             diagnosis=diagnosis.as_dict(),
         )
         writer.add(ACCOUNT, account.as_json())
@@ -253,8 +250,8 @@ def write(
     return Prepared(resolved, vocabularies, open_store(folder), account)
 
 
-def look_over(recipe: TranslationRecipe, corpora: Corpora, corpus: CleanCorpus) -> Diagnosis:
-    """What a quick look finds wrong with the clean pairs."""
+def diagnose(recipe: TranslationRecipe, corpora: Corpora, corpus: CleanCorpus) -> Diagnosis:
+    """Run the quick checks on a sample of the clean pairs."""
     return examine_quickly(
         corpus.sample(LOOKED_AT),
         corpora.valid,
@@ -269,8 +266,8 @@ def look_over(recipe: TranslationRecipe, corpora: Corpora, corpus: CleanCorpus) 
     )
 
 
-def what_became(corpus: CleanCorpus, stored: Stored, recipe: TranslationRecipe) -> Iterator[str]:
-    """What became of the pairs, in plain words."""
+def messages_about(corpus: CleanCorpus, stored: Stored, recipe: TranslationRecipe) -> Iterator[str]:
+    """Messages about the pairs that were dropped, removed or added."""
     if corpus.dropped_empty:
         yield f"{corpus.dropped_empty:,} training pairs with an empty side dropped"
     if recipe.cleaning is not None:

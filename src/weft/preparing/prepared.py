@@ -1,4 +1,4 @@
-"""What comes of preparing a corpus, for any task: ids in a store, vocabularies, and an account of the way there."""
+"""A prepared corpus of any task: ids in a store, vocabularies, and an account of how they were made."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ ACCOUNT = "account.json"
 
 @dataclass(frozen=True)
 class Account:
-    """What became of the pairs of the files."""
+    """What happened to the rows of the files."""
 
     read: int
     """Pairs without an empty side."""
@@ -39,11 +39,11 @@ class Account:
     joined: int
     stored: int
     settings: Mapping[str, Sequence[Any]]
-    """What making the vocabularies settled: key of the recipe -> value, origin."""
+    """Settings that making the vocabularies decided: recipe key -> (value, origin)."""
     messages: Sequence[str]
-    """What was said of the pairs."""
+    """Messages about the rows."""
     diagnosis: Mapping[str, Any]
-    """What the quick checks found in the clean pairs."""
+    """Results of the quick checks of the clean pairs."""
 
     @classmethod
     def read_from(cls, folder: Path) -> "Account":
@@ -54,7 +54,7 @@ class Account:
         return f"{json.dumps(asdict(self), ensure_ascii=False, indent=1)}\n".encode()
 
     def table(self, examples: int = 3) -> str:
-        """What became of the pairs, with the first that each rule removed."""
+        """A table for a terminal, with the first pairs that each rule removed."""
         rows = [("read", self.read + self.dropped_empty, "")]
         rows += [("empty side", self.dropped_empty, "dropped, by data.empty_sides")] if self.dropped_empty else []
         rows += [(rule, count, "removed, by [cleaning]") for rule, count in self.removed.items()]
@@ -74,7 +74,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Prepared(Generic[R]):
-    """The rows to train on, as ids, and the recipe with everything that it leaves to them."""
+    """The rows to train on, as ids, and the recipe with the settings chosen from them."""
 
     resolved: Resolved[R]
     vocabularies: Mapping[str, Tokenizer]
@@ -84,7 +84,7 @@ class Prepared(Generic[R]):
 
 @cache
 def code_digest() -> str:
-    """Digest of the code that reads, cleans and tokenizes: another version may prepare the same files differently."""
+    """Digest of the code that reads, cleans and tokenizes, because other code may prepare files differently."""
     package = Path(weft.__file__).parent
     modules = [package / "files.py", *package.glob("data/**/*.py"), *package.glob("text/**/*.py")]
     modules += [*package.glob("preparing/*.py"), *package.glob("folders/*.py")]
@@ -97,19 +97,24 @@ def code_digest() -> str:
     return digest.hexdigest()
 
 
-def opened(
-    folder: Path, depends_on: Mapping[str, Any], listener: Listener, *, ignoring: Collection[str] = ()
-) -> Store | None:
-    """The store of just this in the folder, if there is one."""
-    if not is_prepared(folder, depends_on, ignoring=ignoring):
-        if (folder / ACCOUNT).exists():
+def find_prepared(
+    folder: Path,
+    kept_in: Path | None,
+    depends_on: Mapping[str, Any],
+    listener: Listener,
+    *,
+    ignoring: Collection[str] = (),
+) -> tuple[Path, Store] | None:
+    """Find a corpus that was prepared from exactly `depends_on`, in `kept_in` or in the folder."""
+    for place in dict.fromkeys((kept_in or folder, folder)):
+        if is_prepared(place, depends_on, ignoring=ignoring):
+            try:
+                return place, open_store(place)
+            except CorpusError as error:
+                listener.on_message(f"{error}\nmaking a new one")
+        elif (place / ACCOUNT).exists():
             listener.on_message(
-                f"the prepared corpus in {folder} was made from other files, by another recipe or by another "
+                f"the prepared corpus in {place} was made from other files, by another recipe or by another "
                 "version of weft; making a new one"
             )
-        return None
-    try:
-        return open_store(folder)
-    except CorpusError as error:
-        listener.on_message(f"{error}\nmaking a new one")
-        return None
+    return None

@@ -1,10 +1,10 @@
-"""Teachers: models from whose word-by-word distributions another model learns (Kim and Rush 2016, section 3.1).
+"""Teachers: models whose distribution at each token another model learns (Kim and Rush 2016, section 3.1).
 
-    teacher_digests   what their folders hold, which is part of a run's identity
-    check_teachers    those that cannot teach a model with these vocabularies are refused
-    load_teachers     the models, ready to be asked
+    teacher_digests   digests of their folders, which are part of a run's identity
+    check_teachers    refuses those that cannot teach a model with these vocabularies
+    load_teachers     the models, ready for forward passes
 
-What is learned from them is the business of training/losses.py.
+The distillation loss is in training/losses.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,13 +25,13 @@ from weft.training.task import Listener
 def teacher_digests(recipe: TranslationRecipe) -> dict[str, str]:
     """The name of each teacher in the recipe -> sha256 of its manifest, which knows its files.
 
-    Raises UsageError if one is not a model.
+    Raises UsageError if one of them is not a model.
     """
     return {name: sha256(find_model(name) / MANIFEST) for name in recipe.training.teachers}
 
 
 def check_teachers(recipe: TranslationRecipe, tokenizers: Sequence[Tokenizer]) -> None:
-    """Raise RecipeError with all that keeps the recipe's teachers from teaching a model with these vocabularies."""
+    """Raise RecipeError with every reason why a teacher cannot teach a model with these vocabularies."""
     problems: list[Problem] = []
     for name in recipe.training.teachers:
         folder = find_model(name)
@@ -43,7 +43,7 @@ def check_teachers(recipe: TranslationRecipe, tokenizers: Sequence[Tokenizer]) -
 
 
 def load_teachers(student: TranslationModel, listener: Listener) -> list[Transformer]:
-    """The teachers of the student's recipe, once checked, in evaluation mode and the precision of its training."""
+    """Check and load the teachers of the student's recipe, in evaluation mode and its training precision."""
     check_teachers(student.recipe, (student.vocabularies["source"], student.vocabularies["target"]))
     teachers: list[Transformer] = []
     for name in student.recipe.training.teachers:
@@ -60,7 +60,7 @@ def load_teachers(student: TranslationModel, listener: Listener) -> list[Transfo
 def misfits(
     teacher: TranslationRecipe, theirs: Sequence[Tokenizer], student: TranslationRecipe, ours: Sequence[Tokenizer]
 ) -> Iterator[str]:
-    """Why the teacher cannot read the student's batches, or say something about the student's pieces."""
+    """Yield the reasons why the teacher cannot read the student's batches or predict its pieces."""
     for side, their_tokenizer, our_tokenizer in zip(("source", "target"), theirs, ours, strict=True):
         their_language, our_language = getattr(teacher.data, side), getattr(student.data, side)
         if their_language != our_language:

@@ -8,7 +8,7 @@ distill          a teacher, or an ensemble of some, reads the sources of a corpu
                  targets (Kim & Rush 2016, "Sequence-Level Knowledge Distillation", section 3.2)
 
 The pairs come as a TSV; what would teach nothing good is left out and counted. The work is done in chunks, and the same
-call goes on behind the last one that was written (growing_file.py). Nothing here knows how the pairs are trained on.
+call continues after the last one that was written (growing_file.py). Nothing here knows how the pairs are trained on.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """`--budget 30m`: as many steps as fit between a run's start and its exit, chosen once and written into its recipe.
 
-It knows how a time is written, how a trial becomes steps, and how a run came out in the end; the trial is trial.py's.
+Parses and formats times, turns a trial (trial.py) into a number of steps, and records the time that a run took.
 """
 
 import json
@@ -30,14 +30,14 @@ TRIAL_SHARE = 0.03
 """... and the share of the budget that it may take."""
 
 SAFETY = 0.04
-"""Share of the time left after the trial that stays free.
+"""Share of the time left after the trial that is kept free.
 
 The mean of a trial of some twenty steps is off by about 2 %, and the steps of two runs of one recipe on one machine
 differ by as much.
 """
 
 LEAVING = 2.0
-"""Seconds kept for what no trial measures: the finished model and the report are written, Python starts and ends."""
+"""Seconds kept for what no trial measures: writing the finished model and the report, starting and ending Python."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def duration(seconds: float) -> str:
 
 
 def refuse_two_lengths(resolved: Resolved[Any]) -> None:
-    """A budget says how long a run trains, and so does training.steps. (The epochs of a recipe give way.)"""
+    """Raise UsageError if the recipe gives training.steps next to a budget. (Its epochs are overridden.)"""
     if resolved.recipe.training.steps is not None:
         raise UsageError("--budget and training.steps both say how many steps a run takes; leave one of them out")
 
@@ -101,19 +101,19 @@ def same_budget(begun_with: Mapping[str, float] | None, now: Budget | None, run:
 
 @dataclass(frozen=True)
 class Fit:
-    """What a trial says of a model and what is left of a budget."""
+    """The length of training that fits into the rest of a budget."""
 
     steps: int
-    """As many as there is time for; 0 where not even one fits, ..."""
+    """As many as there is time for; 0 if not even one fits."""
     resolved: Resolved[Any]
-    """The model's recipe with these steps and the epochs for them, but without any where none fits."""
+    """The model's recipe with these steps and their epochs; unchanged if no step fits."""
     epochs: float
     lack: str
-    """... and then what is missing."""
+    """The reason why no step fits; empty if some do."""
 
 
 def fit_to(resolved: Resolved[Any], trial: Trial, trainer: AnyTrainer, seconds: float) -> Fit:
-    """The steps that fit into what is left of a budget; `trainer` is the one of the trial."""
+    """Choose the steps that fit into the remaining seconds of a budget; `trainer` is that of the trial."""
     intervals = trainer.validation_interval, trainer.checkpoint_interval
     most = MOST_EPOCHS * trainer.steps_per_epoch
     steps = fit_steps((1 - SAFETY) * (seconds - LEAVING), trial.pace, *intervals, most=most)
@@ -131,15 +131,15 @@ def fit_to(resolved: Resolved[Any], trial: Trial, trainer: AnyTrainer, seconds: 
 
 
 def note_budget(trainer: AnyTrainer, budget: Budget | None) -> None:
-    """Write the budget, and what of it was spent before the trainer's clock began, into every later checkpoint."""
+    """Store the budget, and the part spent before the trainer's clock began, in every later checkpoint."""
     if budget is not None:
         trainer.identity["budget"] = {"seconds": budget.seconds, "before_training": budget.spent()}
 
 
 def record_outcome(trainer: AnyTrainer) -> None:
-    """Write into metrics.jsonl what a run with a budget has used of it so far, over all its sittings.
+    """Write to metrics.jsonl the time that a run has used of its budget over all its sittings.
 
-    A sitting that was killed behind this line, before the run was finished, has written one, whose place this takes.
+    Replaces the line of a sitting that was killed after writing it and before the run was finished.
     """
     budget = trainer.identity.get("budget")
     if budget is not None:
@@ -156,7 +156,7 @@ def record_outcome(trainer: AnyTrainer) -> None:
 
 
 def describe_outcome(run: Path, *, since: float) -> str:
-    """How a finished run came out, `since` seconds after it recorded that: "budget 30m, used 29m12s"."""
+    """Describe the time used by a run that finished `since` seconds ago, as "budget 30m, used 29m12s"."""
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     recorded = next(row for line in reversed(lines) if "budget_seconds" in (row := json.loads(line)))
     budget, used = recorded["budget_seconds"], recorded["used_seconds"] + since

@@ -1,4 +1,4 @@
-"""The end of a run: the best weights are scored, and the run folder becomes a model itself."""
+"""The end of a run: the best weights are scored, and the run folder becomes a model folder."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from weft.training.task import Listener
 
 
 def finish(run: RunFolder, trainer: AnyTrainer, files: Files, listener: Listener) -> None:
-    """Score the best weights on the valid files as the recipe decodes, and make the run folder itself a model."""
+    """Score the best weights on the validation files, and write the model to the run folder."""
     progress = trainer.progress
     assert progress.best_step is not None  # the last step is always validated
     best = run.checkpoint(progress.best_step)
@@ -31,8 +31,8 @@ def finish(run: RunFolder, trainer: AnyTrainer, files: Files, listener: Listener
     write_atomically(run.path / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
     card = card_of(model, trainer.identity, progress.best_step, progress, scores)
     try:
-        (run.path / MANIFEST).unlink(missing_ok=True)  # written last: the folder is a model only when it is whole
-        with tempfile.TemporaryDirectory(prefix=".", dir=run.checkpoints) as staged:  # a wreck in there is swept up
+        (run.path / MANIFEST).unlink(missing_ok=True)  # written last, so that the folder is a model only when complete
+        with tempfile.TemporaryDirectory(prefix=".", dir=run.checkpoints) as staged:  # leftovers in there are swept up
             save_model(Path(staged), model, card)
             for file in Path(staged).iterdir():
                 sync(file)

@@ -1,4 +1,4 @@
-"""The trainer of a run: its network, its task and its batches, and what a checkpoint holds of them."""
+"""Make the trainer of a run from its model, its store and its files, and write its model cards."""
 
 import math
 import tempfile
@@ -37,7 +37,7 @@ def make_trainer(
     run: RunFolder,
     listener: Listener,
 ) -> AnyTrainer:
-    """`given` is the recipe as the user gave it, before anything was filled in; a later run is compared with it."""
+    """`given` is the recipe as the user gave it, with which a resumed run compares its own."""
     recipe, ranks = model.recipe, run.ranks
     device = choose_device()
     torch.set_num_threads(recipe.training.threads or choose_threads())
@@ -51,7 +51,7 @@ def make_trainer(
     model.network.layer_generator = ranks.common
     lesson = TASKS[recipe.task].learn(model, store, files, listener, ranks)
     batches = lesson.batches
-    say_what_is_odd(recipe.training, batches.steps_per_epoch(), recipe.model.width, listener)
+    warn_of_odd_lengths(recipe.training, batches.steps_per_epoch(), recipe.model.width, listener)
     steps_per_epoch = recipe.training.steps_per_epoch(batches.steps_per_epoch())
     rows = KINDS[recipe.task].rows
     listener.on_message(
@@ -95,21 +95,21 @@ def trainer_for_a_trial(
     files: Files,
     listener: Listener,
     *,
-    beside: Path | None = None,
+    parent: Path | None = None,
     ranks: Ranks = ALONE,
 ) -> Iterator[AnyTrainer]:
-    """A trainer whose run folder is gone after the block; `beside` is a folder on the disk that is tried out too."""
+    """A trainer with a temporary run folder, made in `parent`, on whose disk checkpoints are then timed."""
     with ExitStack() as stack:
-        made = ranks.from_first(lambda: stack.enter_context(tempfile.TemporaryDirectory(prefix=".", dir=beside)))
+        made = ranks.from_first(lambda: stack.enter_context(tempfile.TemporaryDirectory(prefix=".", dir=parent)))
         run = RunFolder(Path(made), ranks)
         ranks.from_first(run.checkpoints.mkdir)
         trainer = make_trainer(model, store, files, model.resolved, run, listener)
-        trainer.config = trainer.config.model_copy(update={"most_skipped": math.inf})  # no run to end, no file to name
+        trainer.config = trainer.config.model_copy(update={"most_skipped": math.inf})  # a trial has no run to end
         yield trainer
 
 
 def read_weights(folder: Path) -> Weights:
-    """The parameters of a model folder by name; raises ModelError where it is no longer what was written."""
+    """The parameters of a model folder by name. Raises ModelError if the folder has changed since it was written."""
     check_manifest(folder)
     return load_file(folder / WEIGHTS)
 
@@ -134,8 +134,8 @@ def card_of(
     )
 
 
-def say_what_is_odd(training: TrainingConfig, batches_per_epoch: int, width: int, listener: Listener) -> None:
-    """Name lengths of a run and of its warm-up that hardly anybody means."""
+def warn_of_odd_lengths(training: TrainingConfig, batches_per_epoch: int, width: int, listener: Listener) -> None:
+    """Report a length of the run or of its warm-up that is probably a mistake."""
     steps_per_epoch = training.steps_per_epoch(batches_per_epoch)
     total = training.horizon(steps_per_epoch, width).total_steps
     if (wanted := training.steps or 0) > total:

@@ -36,7 +36,7 @@ from weft.runs.resume import (
     run_so_far,
 )
 from weft.runs.train import Silent
-from weft.runs.trial import AnyTrainer, Trial, run_seconds, target_tokens, times_due, try_out
+from weft.runs.trial import AnyTrainer, Trial, batches_of, run_seconds, target_tokens, times_due, try_out
 from weft.runtime import keep_memory_pages, keep_programs
 from weft.tasks import TASKS
 from weft.tasks.kind import Files
@@ -48,7 +48,7 @@ from weft.training.task import Listener
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be done, what it costs, and how long it takes where a trial has said so."""
+    """The work of a run, its cost, and after a trial its duration."""
 
     run: str
     pairs: int
@@ -67,22 +67,22 @@ class Plan:
     """To predict in an epoch, padding not counted."""
     steps_per_epoch: int
     epochs: int | None
-    """At most; None where training.steps alone says how long the run is."""
+    """At most; None if only training.steps limits the run."""
     steps: int
     """Steps of the whole run, unless patience or a signal ends it earlier."""
     steps_done: int
     validations: int | None
-    """That are left; None where they are due by the clock and no trial says how fast it runs."""
+    """Still to come; None if they are due by the clock and there was no trial."""
     parameters: Mapping[str, int]
     """By part of the network."""
     multiply_adds: Mapping[str, float] | None
-    """A target token in a forward pass, by part of the network; None where weft does not count them."""
+    """Per target token of a forward pass, by part of the network; None for kinds that weft does not count."""
     passes: int
     """Passes of the model over each batch: two with R-Drop."""
     device: str
     """cpu or cuda."""
     memory: Mapping[str, int]
-    """Bytes on it by what they are for: parameters, gradients, optimizer, activations, and on a GPU recordings."""
+    """Bytes on the device for parameters, gradients, optimizer, activations, and on a GPU recordings."""
     trial: Trial | None
     seconds: Mapping[str, float] | None
     """From start to exit by what they are for, if the run began or was resumed now."""
@@ -175,9 +175,9 @@ def plan(
     seconds: float | None = 20.0,
     listener: Listener | None = None,
 ) -> Plan:
-    """The plan of what `train` would do with these arguments; `seconds` are those of the trial, None leaves it out.
+    """Plan what `train` would do with these arguments; `seconds` is the length of the trial, None skips it.
 
-    Raises what `train` would raise for them, and RunError for a run that is finished.
+    Raises what `train` would raise, and RunError for a run that is finished.
     """
     listener = listener or Silent()
     keep_memory_pages()
@@ -268,11 +268,6 @@ def already_finished(run: RunFolder, status: RunStatus, limit: Limit) -> RunErro
     return RunError(f"{finished_message(run, status, limit)}, or plan a new run: --run {run.path}-2")
 
 
-def batches_of(trainer: AnyTrainer) -> Buckets[Any]:
-    assert isinstance(trainer.batches, Buckets)  # the Trainer itself only knows that they come in epochs
-    return trainer.batches
-
-
 # Memory
 
 
@@ -297,7 +292,7 @@ def memory_by_use(trainer: AnyTrainer) -> dict[str, int]:
 
 
 def optimizer_bytes(trainer: AnyTrainer) -> int:
-    """The optimizer's state, which it makes in its first step; here one without any gradient."""
+    """Size of the optimizer's state, which exists only after a step; this one is taken with gradients of zero."""
     for parameter in trainer.model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     trainer.optimizer.step()
@@ -316,10 +311,10 @@ def largest_batches(batches: Buckets[Any]) -> list[Any]:
 
 
 def activation_bytes(trainer: AnyTrainer, batch: Any) -> int:
-    """What a forward pass over the batch keeps for the way back.
+    """Bytes that a forward pass over the batch keeps for the backward pass.
 
     All of it is proportional to the number of rows but for what is kept once (weights in a lower precision, the
-    gradient of the output's), so an eighth and a quarter of a batch tell it without the memory that all would take.
+    gradient of the output's), so an eighth and a quarter of a batch suffice, which take less memory than all of it.
     """
     eighths = batch.chunk(8)
     if len(eighths) < 8 or len(eighths[-1].chunk(2)) < 2:
@@ -334,7 +329,7 @@ def kept_bytes(trainer: AnyTrainer, batch: Any) -> int:
     held: dict[int, Tensor] = {}
 
     def hold(tensor: Tensor) -> Tensor:
-        held[tensor.untyped_storage().data_ptr()] = tensor  # held, so that no later one gets its place in memory
+        held[tensor.untyped_storage().data_ptr()] = tensor  # keeps it alive, so that no later tensor reuses its memory
         return tensor
 
     trainer.model.train()

@@ -1,4 +1,4 @@
-"""The first part of a run by itself: `weft prepare`."""
+"""`weft prepare`: only the preparation of a run."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,10 +23,10 @@ def prepare_run(
     cluster: bool = False,
     listener: Listener,
 ) -> tuple[Prepared[Any], Path]:
-    """Do the first thing of `train` with these arguments, and return what came of it with its folder.
+    """Prepare the corpus that `train` would use with these arguments, and return it with its folder.
 
-    The work is shared by `processes` of this machine, or by a Ray cluster (data/cluster.py), to the same result.
-    Raises RunError for a run that has begun: its corpus is what it is trained on.
+    The work is shared by `processes` of this machine or by a Ray cluster (data/cluster.py), with the same result.
+    Raises RunError for a run that has begun, because it is trained on its corpus.
     """
     resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
     folder, kind = RunFolder(run_path), TASKS[resolved.recipe.task]

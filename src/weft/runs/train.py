@@ -213,7 +213,7 @@ def fitted_steps(
     """Measure how many steps of the model fit into a budget, by a trial on a copy of it."""
     began, ranks = time.monotonic(), run.ranks
     on_a_copy = replace(model, network=copy.deepcopy(model.network))
-    with trainer_for_a_trial(on_a_copy, store, files, Silent(), beside=run.checkpoints, ranks=ranks) as trainer:
+    with trainer_for_a_trial(on_a_copy, store, files, Silent(), parent=run.checkpoints, ranks=ranks) as trainer:
         making = time.monotonic() - began  # the run's own trainer will take as long
         is_trained = model.recipe.training.init is not None
         trial = try_out(trainer, on_a_copy, files.valid, seconds=budget.trial_seconds, is_trained=is_trained)

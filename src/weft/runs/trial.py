@@ -1,10 +1,10 @@
-"""How long a run will take: a short trial of its own steps, and the arithmetic from there to the whole run and back.
+"""How long a run will take: a short trial of its steps, and the arithmetic between the trial and the whole run.
 
-    try_out       seconds of a step, of a validation, of a checkpoint and of the last scores, on this machine
-    run_seconds   what a run of so many steps takes at that pace
-    fit_steps     how many steps fit into a time
+    try_out       measures the seconds of a step, a validation, a checkpoint and the final scores on this machine
+    run_seconds   the time that a number of steps takes at that pace
+    fit_steps     the number of steps that fit into a time
 
-The arithmetic knows no clock and no model. The trial leaves the model that it is given with other weights.
+The arithmetic needs no clock and no model. The trial changes the weights of its model.
 """
 
 import itertools
@@ -31,19 +31,18 @@ AnyTrainer = Trainer[Any, Any]
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
 WARM_UP = 1 / 3
-"""Share of the time for steps whose steps are not counted: they wait for memory that later ones find ready."""
+"""Share of the time for steps that goes to warm-up steps, which are not counted: they allocate memory."""
 MOST_WARM_UP = 2
-"""Times that share, where a GPU's steps have not settled before: those that it has to record take longer."""
+"""Multiple of that share for a GPU whose steps have not settled before; steps that are recorded take longer."""
 LEAST_STEPS = 3
-"""Steps that warm up, and steps that are counted, however little time a trial has; where a step has several batches,
-as many as have so many."""
+"""Minimum of batches to warm up with, and of batches to count, however short the trial."""
 FIRST_PAIRS = 64
-"""Pairs on which a validation is timed first, which says how many more there is time for."""
+"""Pairs on which a validation is timed first, to find how many more there is time for."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds that the parts of a run take; `ending` is everything after the last step's validation and checkpoint."""
+    """Seconds that the parts of a run take; `ending` is all after the last step's validation and checkpoint."""
 
     step: float
     validation: float
@@ -53,27 +52,26 @@ class Pace:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a trial found, and what it found it from."""
+    """The results of a trial, and the measurements behind them."""
 
     pace: Pace
     steps: int
     """Steps that were timed."""
     seconds: float
-    """What these steps took."""
+    """Duration of these steps."""
     target_tokens_per_second: float
     """Padding not counted."""
     validated: int
-    """Validation pairs that a validation was timed on, evenly spread."""
+    """Number of evenly spread pairs that a validation was timed on."""
     peak_bytes: int
-    """The most memory the device held at a time; on a CPU the most that this process did, libraries included."""
+    """Peak memory of the GPU; on a CPU that of this process, libraries included."""
 
 
 def run_seconds(steps: int, pace: Pace, validate: Interval, checkpoint: Interval, *, done: int = 0) -> dict[str, float]:
-    """What the parts of a run take that has `steps` steps to go behind those that are `done`; their sum is the time
-    from the first of them to its end.
+    """The seconds of each part of a run that has `steps` steps left after `done` steps.
 
-    Every validation is followed by a checkpoint. Where the recipe asks for more checkpoints, those that fall on a
-    validation are counted twice: the upper side.
+    Every validation is followed by a checkpoint. If the recipe asks for more checkpoints, those that coincide with a
+    validation are counted twice, so this is an upper estimate.
     """
     validations = times_due(validate, steps, pace.step, done=done)
     checkpoints = validations
@@ -88,7 +86,7 @@ def run_seconds(steps: int, pace: Pace, validate: Interval, checkpoint: Interval
 
 
 def times_due(interval: Interval, steps: int, seconds_per_step: float, *, done: int = 0) -> int:
-    """How often something happens that is due at this interval and once more after the last of these steps."""
+    """How often something happens that is due at this interval and once after the last step."""
     if not steps:
         return 0
     if interval.seconds is None:
@@ -97,7 +95,7 @@ def times_due(interval: Interval, steps: int, seconds_per_step: float, *, done: 
 
 
 def fit_steps(seconds: float, pace: Pace, validate: Interval, checkpoint: Interval, *, most: int) -> int:
-    """The most steps, up to `most`, whose `run_seconds` fit into the seconds; 0 where not even one does."""
+    """The most steps, up to `most`, whose `run_seconds` fit into the seconds; 0 if not even one does."""
     fits, too_many = 0, most + 1
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
@@ -109,12 +107,11 @@ def fit_steps(seconds: float, pace: Pace, validate: Interval, checkpoint: Interv
 
 
 def try_out(trainer: AnyTrainer, learned: Learned[Any], valid: HeldOut, *, seconds: float, is_trained: bool) -> Trial:
-    """Take steps for three fifths of the seconds, then validate and score as many pairs as a fifth each allows.
+    """Train for three fifths of the seconds, then validate and score as many pairs as a fifth each allows.
 
-    The trainer's run folder receives a checkpoint and its model other weights: both must be there to be thrown away.
+    Writes a checkpoint to the trainer's run folder and changes the weights; both must be disposable.
     """
-    assert isinstance(trainer.batches, Buckets)  # the Trainer itself only knows that they come in epochs
-    batches, kind = trainer.batches, TASKS[learned.recipe.task]
+    batches, kind = batches_of(trainer), TASKS[learned.recipe.task]
     steps, passed, tokens = try_steps(trainer, batches, 0.6 * seconds)
     if not tokens:
         raise WeftError(
@@ -151,8 +148,13 @@ def try_out(trainer: AnyTrainer, learned: Learned[Any], valid: HeldOut, *, secon
     )
 
 
+def batches_of(trainer: AnyTrainer) -> Buckets[Any]:
+    assert isinstance(trainer.batches, Buckets)  # the type of the Trainer only says that they come in epochs
+    return trainer.batches
+
+
 def try_steps(trainer: AnyTrainer, batches: Buckets[Any], seconds: float) -> tuple[int, float, int]:
-    """Take steps for about these seconds; how many were timed, what they took, and their target tokens."""
+    """Train for about these seconds; returns the number of timed steps, their seconds, and their target tokens."""
     given, progress = spread(batches), trainer.progress
     at_once = min(trainer.config.accumulate, trainer.batches_per_epoch)
     least = math.ceil(LEAST_STEPS / at_once)
@@ -172,14 +174,14 @@ def try_steps(trainer: AnyTrainer, batches: Buckets[Any], seconds: float) -> tup
 
 
 def target_tokens(batches: Buckets[Any]) -> int:
-    """Tokens that an epoch learns to predict: pieces and </s>, padding not counted."""
+    """Tokens to predict in an epoch: pieces and </s>, without padding."""
     return sum(int((batches.columns[-1].lengths[indices] - 1).sum()) for indices in batches.order(0))
 
 
 def spread(batches: Buckets[Any]) -> Iterator[Any]:
-    """Batches of an epoch, again and again, in an order in which any few of them have all lengths evenly.
+    """Batches of an epoch, endlessly, in an order in which any few of them cover all lengths evenly.
 
-    Between the shortest at 0 and the longest at 1, number n stands at the fractional part of 1/2 + n / 1.618.
+    With the shortest at 0 and the longest at 1, batch n is at the fractional part of 1/2 + n / 1.618.
     """
     by_length = sorted(batches.order(0), key=lambda indices: int(batches.columns[-1].lengths[indices].max()))
     for number in itertools.count():
@@ -189,12 +191,12 @@ def spread(batches: Buckets[Any]) -> Iterator[Any]:
 def extrapolated(
     work_on: Callable[[HeldOut], Callable[[], object]], pairs: HeldOut, seconds: float, ranks: Ranks = ALONE
 ) -> tuple[float, int]:
-    """Seconds of a work on all pairs, and on how many it was timed: about as many as fit into the seconds.
+    """Estimate the seconds of a task on all pairs; also returns the number of pairs that it was timed on.
 
-    `work_on(pairs)` makes everything ready and returns the work. Few pairs fill no batch, and most of their time goes
-    into what a batch takes whatever its size; so the line through the times of few and of more leads to that of all.
+    `work_on(pairs)` prepares the work and returns it as a function. Few pairs do not fill a batch, and most of their
+    time is overhead of the batch; so the time of all pairs is extrapolated on a line through two measurements.
     """
-    timed(work_on(pairs.every(max(1, len(pairs) // 8))), ranks)  # the first time of all is never like the others
+    timed(work_on(pairs.every(max(1, len(pairs) // 8))), ranks)  # the first call is always slower
     few = pairs.every(max(1, len(pairs) // FIRST_PAIRS))
     for_few = timed(work_on(few), ranks)
     if len(few) == len(pairs):
@@ -206,7 +208,7 @@ def extrapolated(
 
 
 def timed(work: Callable[[], object], ranks: Ranks = ALONE) -> float:
-    """Seconds that the work takes, by the first process's clock."""
+    """Seconds that the work takes, by the clock of the first process."""
     begin = time.monotonic()
     work()
     return ranks.as_first(time.monotonic() - begin)
@@ -215,7 +217,7 @@ def timed(work: Callable[[], object], ranks: Ranks = ALONE) -> float:
 def peak_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_reserved(device)  # what recordings keep counts
-    import resource  # Windows has none, and is refused in words where files are locked
+    import resource  # Windows lacks it; weft refuses Windows where files are locked
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak  # bytes there, KiB elsewhere

@@ -1,6 +1,6 @@
-"""What "good" means, one file a task. START READING HERE: kind.py says what a task is, translation.py is one.
+"""The tasks that models are trained for, one file each. Start with kind.py, which defines a task.
 
-TASKS and `load` stand here; nothing else in weft lists the tasks that can be trained.
+TASKS is the only list of them in weft.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,11 @@ TASKS: dict[str, TaskKind[Any]] = {"translation": TRANSLATION, "language-model":
 
 
 def load(name: str | Path, overrides: Sequence[str] = (), *, others: Sequence[str | Path] = ()) -> Any:
-    """Open a model folder, a run (its best weights, also while it trains) or a model that comes with weft.
+    """Load a model folder, a run (its best weights so far) or a model that ships with weft.
 
-    Returns the object of the model's task: a Translator (with `others`, of the ensemble of all), or a LanguageModel.
-    Overrides are "KEY=VALUE". Raises ModelError, UsageError or RecipeError, and ProblemsError for models that cannot be
-    an ensemble.
+    Returns a Translator (of an ensemble, if `others` are given) or a LanguageModel. Overrides are "KEY=VALUE". Raises
+    ModelError, UsageError or RecipeError, and ProblemsError for models that cannot form an ensemble.
     """
     task = task_of(find_model(name))
-    kind = TASKS.get(task, TASKS["translation"])  # which reports what is wrong with the recipe
+    kind = TASKS.get(task, TASKS["translation"])  # translation reports what is wrong with the recipe
     return kind.open(name, overrides, others)

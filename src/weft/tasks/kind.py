@@ -1,9 +1,9 @@
-"""What must be known of a task to train a model for it. runs/ does the rest, alike for all tasks.
+"""What a task defines so that models can be trained for it. runs/ does the rest, in one way for all tasks.
 
     files -> prepare -> ids in a store -> learn -> a task and its batches -> the Trainer -> score
 
-A new task is a file in this room with its `TaskKind` and a line in TASKS, its recipe and how a model of it is opened
-again (folders/recipes.py, folders/kinds.py), its reader in data/ and its metrics in folders/metrics.py.
+A new task needs a file in tasks/ with its `TaskKind` and a line in TASKS, a recipe (folders/recipes.py), a `ModelKind`
+(folders/kinds.py), a reader in data/ and metrics in folders/metrics.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,18 +24,18 @@ R = TypeVar("R", bound=Settings)
 
 @runtime_checkable
 class HeldOut(Protocol):
-    """What a model is validated on."""
+    """Data that a model is validated on."""
 
     def __len__(self) -> int: ...
 
     def every(self, stride: int) -> Any:
-        """The first and every one `stride` places after the last."""
+        """Every `stride`-th item, beginning with the first."""
         ...
 
 
 @runtime_checkable
 class Files(Protocol):
-    """The files of a run as they were read."""
+    """The files of a run, with their digests."""
 
     @property
     def root(self) -> Path:
@@ -60,12 +60,12 @@ class Files(Protocol):
 
 @dataclass(frozen=True)
 class Lesson:
-    """What is improved, and on what."""
+    """A training task and its batches."""
 
     task: Task[Any, Any]
     batches: Buckets[Any]
     describe: Callable[[Any], dict[str, list[Any]]]
-    """Tells a person what is in a batch, for skipped.jsonl."""
+    """Makes a readable record of a batch, for skipped.jsonl."""
 
 
 @dataclass(frozen=True)
@@ -73,55 +73,45 @@ class Scored:
     """The final scores of a model."""
 
     sets: list[dict[str, Any]]
-    """For scores.json and the model card: of each set of files the scores with their signatures."""
+    """The scores of each set of files, with signatures, for scores.json and the model card."""
     table: str
 
 
-def no_parents(recipe: Any, train: Mapping[str, str], root: Path) -> Sequence[Any]:
-    return ()
-
-
-def nothing_smaller(resolved: Resolved[Any], chosen: Any, rows: int, epochs: float) -> tuple[dict[str, Any], str]:
-    return {}, ""
-
-
-def epochs_of_recipe(resolved: Resolved[Any], rows: int) -> int | None:
-    return resolved.recipe.training.epochs
-
-
-def same_shape_needed(old: Any, new: Any, changes: Any) -> bool:
-    """Whether training may begin with the weights of the old recipe where these keys differ: not if they shape it."""
+def has_same_shape(old: Any, new: Any, changes: Any) -> bool:
+    """Whether two recipes that differ in these keys have the same network and vocabulary."""
     return not any(key.startswith(("model.", "tokenizer.", "data.")) for key in changes)
 
 
 @dataclass(frozen=True)
 class TaskKind(Generic[R]):
-    """Raises CorpusError, RecipeError and UsageError with all that is wrong, before anything is trained."""
+    """The functions of a task. They raise CorpusError, RecipeError or UsageError before anything is trained."""
 
     read: Callable[[R, Path, Listener], Any]
-    """Checks the `Files` that a recipe names, below this folder."""
+    """Reads and checks the `Files` that a recipe names, relative to this folder."""
     prepare: Callable[..., Prepared[R]]
-    """`prepare(resolved, files, folder, listener, *, kept_in=None, processes=None, cluster=False)` finds the ids of
-    the files in the folder or in `kept_in`, or makes them in the folder."""
+    """`prepare(resolved, files, folder, listener, *, kept_in=None, processes=None, cluster=False)` reuses the ids in
+    `kept_in` or the folder, or writes them to the folder."""
     reopen: Callable[..., Store]
-    """`reopen(learned, given, files, folder, listener, *, kept_in=None)` finds or makes the ids that a run which is
-    resumed was trained on, for the vocabularies of its model."""
+    """`reopen(learned, given, files, folder, listener, *, kept_in=None)` reuses or rewrites the ids of a run that is
+    resumed, by the vocabularies of its model."""
     learn: Callable[[Learned[R], Store, Any, Listener, Ranks], Lesson]
     measure: Callable[[Learned[R], Any, Ranks], Task[Any, Any]]
-    """The task on other held-out data, which is only asked to `evaluate`."""
+    """The task on other held-out data, of which only `evaluate` is called."""
     score: Callable[[Learned[R], Any], Scored]
-    """Scores a finished model on the held-out data, as its recipe says."""
+    """Scores a trained model on held-out data by the settings of its recipe."""
     open: Callable[[str | Path, Sequence[str], Sequence[str | Path]], Any]
-    """What `weft.load` gives for a model, overrides, and the other members of an ensemble."""
+    """Returns the object of `weft.load` for a model, overrides, and the other members of an ensemble."""
     fit: Callable[[Learned[R], Store], None] | None = None
     """Learns everything at once, such as counts of n-grams, in place of the steps of the Trainer."""
     for_trial: Callable[[Learned[R], Buckets[Any]], Learned[R]] = lambda learned, batches: learned
-    """The model whose validation takes as long untrained as it will once it is trained."""
-    parents: Callable[[R, Mapping[str, str], Path], Sequence[Any]] = no_parents
-    """The models that this one begins with or learns from, for its card."""
-    smaller: Callable[[Resolved[R], R, int, float], tuple[dict[str, Any], str]] = nothing_smaller
-    """What to change where a budget leaves time for few epochs, and the message that says so."""
-    usual_epochs: Callable[[Resolved[R], int], int | None] = epochs_of_recipe
-    """The epochs that suit as many rows, where the recipe leaves them open."""
-    can_begin_with: Callable[[R, R, Any], bool] = same_shape_needed
-    """Whether a new run may begin with the weights of an old one where these keys differ."""
+    """Returns a model whose validation takes as long now as it will once the model is trained."""
+    parents: Callable[[R, Mapping[str, str], Path], Sequence[Any]] = lambda recipe, train, root: ()
+    """The models that this one is initialized or taught by, for its card."""
+    smaller: Callable[[Resolved[R], R, int, float], tuple[dict[str, Any], str]] = (
+        lambda resolved, chosen, rows, epochs: ({}, "")
+    )
+    """Settings of a smaller model for a budget with time for few epochs, and the message that explains them."""
+    usual_epochs: Callable[[Resolved[Any], int], int | None] = lambda resolved, rows: resolved.recipe.training.epochs
+    """The epochs for this number of rows, if the recipe leaves them open."""
+    can_begin_with: Callable[[R, R, Any], bool] = has_same_shape
+    """Whether a new run can begin with the weights of an old one whose recipe differs in these keys."""

@@ -1,4 +1,4 @@
-"""What a good language model is: the loss of a batch of texts, and the perplexity of held-out ones."""
+"""Language modelling: the loss of a batch of texts, and the perplexity of held-out texts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,15 @@ from weft.config import Resolved, changed, override
 from weft.data.lines import LineBatch, Lines, line_buckets, read_lines
 from weft.data.sentences import Sentences
 from weft.data.store import Store, StoreWriter, open_store
-from weft.errors import CorpusError, Problem, RecipeError, RunError, UsageError
+from weft.errors import Problem, RecipeError, RunError, UsageError
 from weft.files import sha256
 from weft.folders.finding import find_model
 from weft.folders.manifest import MANIFEST
 from weft.folders.metrics import METRICS
 from weft.folders.model_folder import Learned, check_model, load_model, load_vocabularies, vocabulary_files
 from weft.folders.recipes import LanguageModelRecipe
-from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, opened
+from weft.preparing.corpora import refuse_shared_files
+from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, find_prepared
 from weft.runtime import choose_device
 from weft.tasks.kind import Lesson, Scored, TaskKind
 from weft.text.kinds import train_tokenizer
@@ -34,18 +35,18 @@ from weft.training.task import Evaluation, Listener, Loss
 from weft.version import __version__
 
 CHANGEABLE = ("data.max_length",)
-"""What may be set of a model that is already trained."""
+"""Keys that may be overridden for a trained model."""
 
 
 @dataclass(frozen=True)
 class TextFiles:
-    """The texts of a run: those to train on and those to be validated on."""
+    """The training texts and the validation texts of a run."""
 
     root: Path
     lines: Lines
     valid: Lines
     init: Mapping[str, str]
-    """Name -> sha256 of the manifest of the model that training begins with."""
+    """Name -> sha256 of the manifest of the model in training.init."""
 
     @property
     def train(self) -> Mapping[str, str]:
@@ -59,10 +60,7 @@ class TextFiles:
 
 def read(recipe: LanguageModelRecipe, root: Path, listener: Listener) -> TextFiles:
     train, valid = read_lines(recipe.data.train, root), read_lines(recipe.data.valid, root)
-    for name, digest in valid.sha256.items():
-        if digest in train.sha256.values():
-            what = "holds the same as a file in data.train; hold some texts out"
-            raise CorpusError("the corpus", [Problem(f"{name}, in data.valid", what)])
+    refuse_shared_files(train.sha256, valid.sha256, rows="texts")
     init = recipe.training.init
     return TextFiles(root, train, valid, {} if init is None else {init: sha256(find_model(init) / MANIFEST)})
 
@@ -77,7 +75,7 @@ def prepare(
     processes: int | None = None,
     cluster: bool = False,
 ) -> Prepared[LanguageModelRecipe]:
-    """One process is enough: `processes` and `cluster` change nothing."""
+    """Prepare the texts in one process; `processes` and `cluster` have no effect."""
     begun_with = None if resolved.recipe.training.init is None else model_to_begin_with(resolved)
     if begun_with is not None:
         keys = {
@@ -87,12 +85,10 @@ def prepare(
         }
         resolved = changed(resolved, keys, "init")
     depends_on = dependencies(resolved.recipe, files)
-    for place in dict.fromkeys((kept_in or folder, folder)):
-        store = opened(place, depends_on, listener)
-        if store is not None:
-            account = Account.read_from(place)
-            listener.on_message(f"the prepared corpus in {place} is up to date with these files and this recipe")
-            return Prepared(resolved, load_vocabularies(place, resolved.recipe), store, account)
+    if found := find_prepared(folder, kept_in, depends_on, listener):
+        place, store = found
+        listener.on_message(f"the prepared corpus in {place} is up to date with these files and this recipe")
+        return Prepared(resolved, load_vocabularies(place, resolved.recipe), store, Account.read_from(place))
     vocabularies = learn_vocabulary(resolved.recipe, files, listener) if begun_with is None else begun_with.vocabularies
     return write(resolved, vocabularies, files, folder, depends_on, listener)
 
@@ -107,21 +103,19 @@ def reopen(
     kept_in: Path | None = None,
 ) -> Store:
     depends_on = dependencies(learned.recipe, files)
-    for place in dict.fromkeys((kept_in or folder, folder)):
-        store = opened(place, depends_on, listener, ignoring={"weft"})
-        if store is not None:
-            return store
+    if found := find_prepared(folder, kept_in, depends_on, listener, ignoring={"weft"}):
+        return found[1]
     return write(learned.resolved, learned.vocabularies, files, folder, depends_on, listener).store
 
 
 def dependencies(recipe: LanguageModelRecipe, files: TextFiles) -> dict[str, Any]:
-    """All that the ids depend on, as JSON holds it."""
+    """Everything that the ids depend on, as JSON."""
     tables = {"data": recipe.data.model_dump(mode="json"), "tokenizer": recipe.tokenizer.model_dump(mode="json")}
     return {"weft": code_digest(), "files": files.sha256, **tables}
 
 
 def model_to_begin_with(resolved: Resolved[LanguageModelRecipe]) -> Learned[LanguageModelRecipe]:
-    """The model of training.init; raises RecipeError where the recipe asks for another shape or vocabulary."""
+    """The model of training.init. Raises RecipeError if the recipe asks for another shape or vocabulary."""
     init = resolved.recipe.training.init
     model = check_model(find_model(str(init)))
     problems = []
@@ -160,7 +154,7 @@ def write(
     depends_on: Mapping[str, Any],
     listener: Listener,
 ) -> Prepared[LanguageModelRecipe]:
-    """Put the texts into the folder as ids, without those that are too long."""
+    """Write the texts to the folder as ids, except those that are too long."""
     encoded, most = encode(vocabularies["text"], files.lines.texts), resolved.recipe.data.max_length
     kept = [n for n, length in enumerate((encoded.lengths - 2).tolist()) if length <= most]  # without <s> and </s>
     if not kept:
@@ -187,12 +181,12 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Sentences:
 
 
 class LanguageModelTask:
-    """The loss of a batch of texts, and the loss a token and the perplexity of held-out texts."""
+    """The loss of a batch of texts, and the loss per token and perplexity of held-out texts."""
 
     metrics = METRICS["language-model"]
     counts = "target_tokens"
 
-    def __init__(self, learned: Learned[LanguageModelRecipe], valid: Lines, *, ranks: Ranks = ALONE) -> None:
+    def __init__(self, learned: Learned[LanguageModelRecipe], valid: Lines, ranks: Ranks = ALONE) -> None:
         self.ranks, self.valid, self.training = ranks, valid, learned.recipe.training
         encoded = encode(learned.vocabularies["text"], valid.texts)
         self.valid_batches = line_buckets(encoded, seed=learned.recipe.seed, batch_tokens=4096, part=ranks.part)
@@ -206,7 +200,7 @@ class LanguageModelTask:
         return blocked_cross_entropy(hidden, model.output.weight, labels, smoothing, z_loss)  # type: ignore[union-attr, arg-type]
 
     def evaluate(self, model: nn.Module) -> Evaluation:
-        """valid_loss in nats a token, </s> counted, and its exponential, valid_perplexity."""
+        """valid_loss in nats per token, </s> included, and valid_perplexity, its exponential."""
         device = next(model.parameters()).device
         losses = [self._loss(model, batch.to(device), 0.0) for batch in self.valid_batches.in_order()]
         sums, counts = self.ranks.add_up(
@@ -219,7 +213,7 @@ class LanguageModelTask:
 def states_and_labels(
     model: nn.Module, tokens: Int[Tensor, "batch time"]
 ) -> tuple[Float[Tensor, "tokens model"], Int[Tensor, " tokens"]]:
-    """The vector before each token that is to be predicted, and that token; padding is taken out."""
+    """The hidden state that predicts each token, and that token, without padding."""
     labels = tokens[:, 1:]
     is_token = labels != PADDING_ID
     return model(tokens[:, :-1])[is_token], labels[is_token]
@@ -247,7 +241,7 @@ def learn(
             ]
         }
 
-    return Lesson(LanguageModelTask(learned, files.valid, ranks=ranks), batches, describe)
+    return Lesson(LanguageModelTask(learned, files.valid, ranks), batches, describe)
 
 
 class LanguageModel:
@@ -260,7 +254,7 @@ class LanguageModel:
 
     @torch.inference_mode()
     def log_probs(self, texts: Sequence[str]) -> list[float]:
-        """The log-probability of each text in nats, </s> counted."""
+        """The log-probability of each text in nats, </s> included."""
         return [-self._nats(text) for text in texts]
 
     def _nats(self, text: str) -> float:
@@ -278,7 +272,7 @@ def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence
 
 
 def score(learned: Learned[LanguageModelRecipe], valid: Lines) -> Scored:
-    """Perplexity a token, each token counted once, </s> with them, <s> not."""
+    """Perplexity per token; </s> counts as a token, <s> does not."""
     measured = LanguageModelTask(learned, valid).evaluate(learned.network.to(choose_device()).eval()).metrics
     signature = f"token:{learned.recipe.tokenizer.kind}|eos:yes|base:e|weft:{__version__}"
     scores = {
@@ -294,7 +288,7 @@ LANGUAGE_MODEL: TaskKind[LanguageModelRecipe] = TaskKind(
     prepare=prepare,
     reopen=reopen,
     learn=learn,
-    measure=lambda learned, valid, ranks: LanguageModelTask(learned, valid, ranks=ranks),
+    measure=LanguageModelTask,
     score=score,
     open=open_model,
 )

@@ -1,6 +1,6 @@
-"""What a good translator is: the loss of a batch of pairs, and the measures of a model on held-out pairs.
+"""Translation: the loss of a batch of pairs, and the metrics of a model on held-out pairs.
 
-How one is used stands in translating/translator.py.
+A trained model is used through translating/translator.py.
 """
 
 import math
@@ -30,7 +30,7 @@ from weft.models.contract import Seq2Seq
 from weft.preparing.corpora import Corpora, read_all
 from weft.preparing.defaults import choose_smaller, describe_smaller, usual_epochs
 from weft.preparing.parents import parents_of
-from weft.preparing.preparation import prepare, prepared_for
+from weft.preparing.preparation import prepare, reopen
 from weft.preparing.teachers import load_teachers
 from weft.preparing.vocabularies import can_begin_with
 from weft.runtime import choose_device
@@ -56,15 +56,14 @@ class TranslationTask:
         self,
         model: TranslationModel,
         valid: ParallelText,
-        *,
-        seed: int,
         ranks: Ranks = ALONE,
+        *,
         teachers: Sequence[Seq2Seq] = (),
     ) -> None:
-        """The teachers (teachers.py) are only asked in `loss`.
+        """The teachers (teachers.py) are used only in `loss`.
 
-        Raises CorpusError where a validation pair is longer than the positions that the model learns, or its source
-        longer than what is translated at once.
+        Raises CorpusError if a validation pair has more tokens than the model has positions, or if its source is too
+        long to be translated at once.
         """
         self.ranks = ranks
         self.teachers = teachers
@@ -77,32 +76,32 @@ class TranslationTask:
             model.vocabularies["source"],
             model.vocabularies["target"],
             batch_tokens=4096,
-            seed=seed,
+            seed=model.recipe.seed,
             tag=model.recipe.data.tag,
         )
         refuse_too_long_pairs(model, self.valid_batches, valid)
         self.valid_batches = replace(self.valid_batches, part=ranks.part)
-        shown = np.random.default_rng(seed).permutation(len(valid))[:SAMPLES_SHOWN]
+        shown = np.random.default_rng(model.recipe.seed).permutation(len(valid))[:SAMPLES_SHOWN]
         self.shown = sorted(int(index) for index in shown)
 
     @property
     def can_be_recorded(self) -> bool:
-        """Whether the loss is the same operations for all batches of one shape: no layer is left out by chance. (With
-        teachers it might be; nobody has tried.)"""
+        """Whether the loss runs the same operations for all batches of one shape, so without layer dropout. (It might
+        with teachers too; that is untested.)"""
         return not self.teachers and self.translator.model.network.is_replayable
 
     def filled_up(self, batch: Batch) -> Batch:
         return batch.filled_up(PADDING_ID, self.translator.model.network.config.longest)
 
     def loss(self, model: Seq2Seq, batch: Batch) -> Loss:
-        """Cross-entropy of every target token given those before it, and what the recipe sets beside it: z-loss, a
-        second pass with other dropout (R-Drop), teachers."""
+        """Cross-entropy of every target token given those before it, plus what the recipe sets: z-loss, R-Drop (two
+        passes with different dropout masks), distillation from teachers."""
         assert len(self.teachers) == len(self.training.teachers)
         if self.training.r_drop or self.teachers:
             loss = self._guided_loss(model, batch)
         else:
             loss = self._loss(model, batch, self.training.label_smoothing, self.training.z_loss)
-        return replace(loss, sums={"nll": loss.sums["nll"]})  # accuracy is of interest on held-out pairs alone
+        return replace(loss, sums={"nll": loss.sums["nll"]})  # accuracy is reported only on held-out pairs
 
     def _loss(self, model: Seq2Seq, batch: Batch, smoothing: float, z_loss: float = 0.0) -> Loss:
         hidden, labels = states_and_labels(model, batch)
@@ -110,7 +109,7 @@ class TranslationTask:
 
     def _guided_loss(self, model: Seq2Seq, batch: Batch) -> Loss:
         training, passes = self.training, self.training.passes
-        # The batch and once more the batch, in one pass: dropout is another for each.
+        # One forward pass over the repeated batch; each copy gets its own dropout mask.
         repeated = Batch(batch.source.repeat(passes, 1), batch.target.repeat(passes, 1), tokens=batch.tokens)
         hidden, labels = states_and_labels(model, repeated)
         rows = len(labels) // passes
@@ -138,7 +137,10 @@ class TranslationTask:
         Other scores are computed if the recipe's select_by names them. If several processes train, each evaluates its
         share of the pairs, and all get the same result.
         """
-        from weft.metrics.translation import sacre_bleu, score_translations  # sacrebleu: no translation waits for it
+        from weft.metrics.translation import (  # imports sacrebleu, which translating does not need
+            sacre_bleu,
+            score_translations,
+        )
 
         self.translator.repack()
         with computing_in(model, torch.float32):
@@ -176,10 +178,12 @@ class TranslationTask:
 
 
 def states_and_labels(model: Seq2Seq, batch: Batch) -> tuple[Float[Tensor, "tokens model"], Int[Tensor, " tokens"]]:
-    """The decoder's last vector before each target token, and that token. Padding is taken out, so it costs no product
-    with the vocabulary; but in a batch whose tokens are counted it stays, under the label IGNORED, and nobody waits for
-    an accelerator to find out how many rows there are. Where the output has a bias, the vector ends on a 1 for it: see
-    `output_matrix`."""
+    """The decoder's hidden state before each target token, and that token.
+
+    Padding is removed, so that no logits are computed for it. A batch that knows its number of tokens keeps it, with
+    the label IGNORED, because removing it would wait for the accelerator. If the output has a bias, each state ends in
+    a 1 for it (see `output_matrix`).
+    """
     given, expected = batch.target[:, :-1], batch.target[:, 1:]
     memory, source_mask = model.encode(batch.source)
     hidden = model.decode(given, memory, source_mask)
@@ -192,8 +196,8 @@ def states_and_labels(model: Seq2Seq, batch: Batch) -> tuple[Float[Tensor, "toke
 
 
 def output_matrix(model: Seq2Seq) -> Float[Tensor, "vocab model"]:
-    """What the vectors of `states_and_labels` are multiplied by for logits: the output's weights, and its bias as one
-    more column where it has one."""
+    """The matrix that maps the states of `states_and_labels` to logits: the output weights, with any bias as the last
+    column."""
     output = model.output
     return output.weight if output.bias is None else torch.cat([output.weight, output.bias[:, None]], dim=1)
 
@@ -208,7 +212,7 @@ def pair_batches(
     batch_sentences: int | None = None,
     tag: str | None = None,
 ) -> Buckets[Batch]:
-    """Pairs in memory as ids, ready for batching; `tag` stands before each source."""
+    """Batches of pairs in memory; `tag` is put before each source."""
     encoded = encode_pairs(
         pairs.sources,
         pairs.targets,
@@ -227,11 +231,8 @@ def pair_batches(
 
 
 def refuse_too_long_pairs(model: TranslationModel, batches: Buckets[Batch], pairs: ParallelText) -> None:
-    """Raise CorpusError, before anything is trained, for pairs with more tokens on a side than the model has positions,
-    and for sources that are too long to be translated at once.
-
-    Of training pairs those have been left out.
-    """
+    """Raise CorpusError for validation pairs with more tokens than the model has positions, and for sources that
+    are too long to be translated at once. (Training pairs that long have been dropped.)"""
     lengths = np.maximum(batches.columns[0].lengths, batches.columns[1].lengths - 1)  # </s> is not read by the decoder
     longest, tags = model.recipe.model.longest, tag_ids(model.vocabularies["source"], model.recipe.data.tag)
     problems = []
@@ -254,7 +255,7 @@ def refuse_too_long_pairs(model: TranslationModel, batches: Buckets[Batch], pair
 def training_batches(
     model: TranslationModel, store: Store, listener: Listener, teachers: Sequence[Seq2Seq] = ()
 ) -> Buckets[Batch]:
-    """The training pairs as the recipe batches them, for the model and its teachers."""
+    """Batch the training pairs by the recipe, within the positions of the model and its teachers."""
     recipe = model.recipe
     noise = None
     if recipe.augmentation.is_noisy:
@@ -281,14 +282,14 @@ def training_batches(
         noise=noise,
     )
     if not batches.rows_per_epoch():
-        raise RunError("by their weights in data.train, an epoch holds no pair at all; raise a weight")
+        raise RunError("by their weights in data.train, an epoch holds no pairs; raise a weight")
     if batches.rows_per_epoch() != len(batches):
         listener.on_message(f"an epoch holds {batches.rows_per_epoch():,} pairs, by the weights of the corpora")
     return batches
 
 
 def describe_pairs(store: Store, pairs: Sequence[int], model: TranslationModel) -> list[dict[str, Any]]:
-    """What a person needs to find pairs again: their files and lines, and what the model sees of both sides."""
+    """Where these pairs come from (file and line), and the text that the model sees on both sides."""
     places = [store.origin(pair) for pair in pairs]
     sources = model.vocabularies["source"].decode([store.columns["source"][pair].tolist() for pair in pairs])
     targets = model.vocabularies["target"].decode([store.columns["target"][pair].tolist() for pair in pairs])
@@ -299,7 +300,7 @@ def describe_pairs(store: Store, pairs: Sequence[int], model: TranslationModel) 
 
 
 def learn(learned: TranslationModel, store: Store, corpora: Corpora, listener: Listener, ranks: Ranks) -> Lesson:
-    """What a translator is trained for and on, with the teachers of its recipe."""
+    """The task and the batches of the recipe, with its teachers."""
     teachers = ranks.from_first(load_teachers, learned, listener)
     batches = replace(training_batches(learned, store, listener, teachers), part=ranks.part)
     for teacher in teachers:
@@ -308,26 +309,26 @@ def learn(learned: TranslationModel, store: Store, corpora: Corpora, listener: L
     def describe(batch: Batch) -> dict[str, list[Any]]:
         return {"pairs": [] if batch.pairs is None else describe_pairs(store, batch.pairs.tolist(), learned)}
 
-    task = TranslationTask(learned, corpora.valid, seed=learned.recipe.seed, ranks=ranks, teachers=teachers)
+    task = TranslationTask(learned, corpora.valid, ranks, teachers=teachers)
     return Lesson(task, batches, describe)
 
 
 def score(learned: TranslationModel, valid: ParallelText) -> Scored:
-    """The scores of the translations that the recipe's decoding finds, with intervals."""
+    """Score the translations that the recipe's decoding finds, with confidence intervals."""
     evaluated = evaluate(Translator(learned), valid).with_intervals()
     return Scored([evaluated.as_dict()], evaluated.scores.table())
 
 
 LONGER_THAN_REFERENCES = 1.1
-"""Pieces that a validation is taken to write for each piece of the references.
+"""Assumed pieces of output per piece of the references, when a validation is timed.
 
-A trained model writes about as many, and now and then a sentence runs on to its limit; an untrained one never stops by
-itself. A tenth more is the upper side.
+A trained model writes about as many pieces as the references, except for a sentence that runs to its limit now and
+then; an untrained one never stops. A tenth more is an upper estimate.
 """
 
 
 def with_lengths_of_references(learned: TranslationModel, batches: Buckets[Batch]) -> TranslationModel:
-    """The model with a limit of length at which it writes as much untrained as it would trained."""
+    """Limit the output length so that an untrained model writes as much as a trained one would."""
     sources, targets = batches.columns
     source, target = int((sources.lengths - 1).sum()), int((targets.lengths - 2).sum())
     ratio = min(20.0, LONGER_THAN_REFERENCES * target / source)
@@ -345,9 +346,9 @@ def smaller(
 TRANSLATION: TaskKind[TranslationRecipe] = TaskKind(
     read=read_all,
     prepare=prepare,
-    reopen=prepared_for,
+    reopen=reopen,
     learn=learn,
-    measure=lambda learned, valid, ranks: TranslationTask(learned, valid, seed=learned.recipe.seed, ranks=ranks),
+    measure=TranslationTask,
     score=score,
     open=lambda name, overrides, others: load_translator(name, overrides, others=others),
     for_trial=with_lengths_of_references,
