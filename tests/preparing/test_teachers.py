@@ -3,11 +3,12 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from tests.watching import Watcher, losses
+from torch import nn
 
 from weft.config import changed
 from weft.data.batching import Batch
@@ -185,7 +186,10 @@ def test_a_teacher_is_asked_without_dropout_and_learns_nothing(
     found.total.backward()
     assert largest_gradient(student) > 0.1
     assert [
-        weights.grad for teacher in task.teachers for weights in teacher.parameters() if weights.grad is not None
+        weights.grad
+        for teacher in task.teachers
+        for weights in cast(nn.Module, teacher).parameters()
+        if weights.grad is not None
     ] == []
 
 
