@@ -99,7 +99,7 @@ def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
         (("a.tsv",), "missing --source and --target"),
         (("a.tsv", "--source", "zh"), "missing --target"),
         (("a.txt", "--source", "zh", "--target", "en"), "a.txt has no partner"),
-        (("a.csv", "--source", "zh", "--target", "en"), "a.csv: weft reads cells separated by tabs, not by commas"),
+        (("a.csv", "--source", "zh", "--target", "en"), "a.csv: weft reads cells separated by tabs, not commas"),
         (("a.tsv", "--source", "zh", "--target", "en", "--columns", "zh"), "two names or numbers"),
         (("a.toml", "--source", "zh"), "a recipe names its files"),
         (("a.toml", "b.tsv"), "a recipe names its files"),

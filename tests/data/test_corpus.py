@@ -440,7 +440,7 @@ def test_what_is_wrong_with_monolingual_text_is_named(
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("a.csv", "by tabs, not by commas"), ("a.CSV.gz", "not by commas"), ("a.tmx", "one a line")]
+    ("name", "says"), [("a.csv", "by tabs, not commas"), ("a.CSV.gz", "not commas"), ("a.tmx", "one per line")]
 )
 def test_a_table_by_commas_and_a_memory_are_no_lines_of_text(tmp_path: Path, name: str, says: str) -> None:
     with pytest.raises(UsageError, match=rf"{name}: weft .*{says}"):

@@ -245,7 +245,7 @@ def test_several_translations_are_those_of_the_model(
 
 
 def test_several_translations_by_ctranslate2_want_first_k(exports: Callable[[str], Path]) -> None:
-    with pytest.raises(RecipeError, match=r'"exact" +is for one translation a sentence'):
+    with pytest.raises(RecipeError, match=r'"exact" +gives one translation per sentence'):
         load_for(exports("ctranslate2")).translate_n_best(TEXTS, 2, stopping="exact", length_penalty="none")
 
 

@@ -243,7 +243,7 @@ CORPORA = [
         "commas in place of tabs",
         TRAIN,
         1,
-        ("train.tsv: line 1", "has no tab: zh,en", "tabs, not by commas"),
+        ("train.tsv: line 1", "has no tab: zh,en", "tabs, not commas"),
         corpus("zh,en\n一,one\n"),
     ),
     Case(
@@ -405,7 +405,7 @@ MODELS = [
         ("tokenizer.source_script", "is still `auto`"),
         config('source_script = "simplified"', 'source_script = "auto"'),
     ),
-    Case("a newer format", TRANSLATE, 1, ("manifest.json", "names format 2", "reads format 1"), manifest(format=2)),
+    Case("a newer format", TRANSLATE, 1, ("manifest.json", "has format 2", "reads format 1"), manifest(format=2)),
     Case("a file outside the folder", TRANSLATE, 1, ("../tiny.toml", "leads out of the folder"), outside),
     Case(
         "a manifest of something else",

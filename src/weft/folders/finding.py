@@ -90,6 +90,6 @@ def explain_missing(path: Path) -> str:
         hint = pickled if path.suffix in PICKLED else "it is a file; give the folder that it belongs to"
         return f"there is no model {path}: {hint}"
     near = difflib.get_close_matches(str(path), shipped, n=3)
-    known = f"; these come with weft: {', '.join(shipped)}" if shipped else ""
+    known = f"; weft comes with {', '.join(shipped)}" if shipped else ""
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
     return f"there is no model {path}; give a model folder or a run folder{known}{meant}"
