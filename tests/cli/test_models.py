@@ -72,7 +72,7 @@ def test_an_unknown_name_is_answered_with_those_that_there_are_and_the_near_one(
         exit_code, out, error = weft("translate", "--model", name, "你好")
         assert (exit_code, out) == (2, "")
         assert error == (
-            f"weft: there is no model {name}; give a model folder or a run folder; with weft come en-zh, zh-en{hint}\n"
+            f"weft: there is no model {name}; give a model folder or a run folder; weft comes with en-zh, zh-en{hint}\n"
         )
 
 
