@@ -367,7 +367,7 @@ def test_the_largest_model_that_settings_allow_takes_little_memory_before_its_we
     with pytest.raises(ModelError, match="is missing from the weights"):
         load_model(model)
     taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # KiB
-    assert taken < 64 << 10  # the weights would take 800 GB
+    assert taken < 2 << 20  # rotary positions have tables of 800 MB; the weights would take 800 GB
 
 
 # Altered, or leading elsewhere

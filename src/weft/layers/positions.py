@@ -5,7 +5,6 @@ self-attention instead, in every layer.
 """
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -94,7 +93,8 @@ class RotaryPositions(nn.Module):
         """Position `offset` is that of x's first time step; the table grows with the longest sentence seen."""
         end, turns = offset + x.size(2), self.turns  # read once: another thread may replace them by shorter ones
         if end > turns.size(1):
-            self.turns = turns = rotations(2 * end, x.size(-1)).to(turns.device)
+            with torch.inference_mode(False):  # a table made in inference mode could not be kept for a backward pass
+                self.turns = turns = rotations(2 * end, x.size(-1)).to(turns.device)
         cosine, sine = turns[:, offset:end]
         return Turn.apply(x, cosine, sine) if x.device.type == "cpu" else turn_explicit(x, cosine, sine)
 
@@ -136,8 +136,6 @@ def turn_by_halves(
     return turned.to(x.dtype)
 
 
-@lru_cache(maxsize=16)  # the layers of a model share one table
-@torch.inference_mode(False)  # a table made in inference mode could not be kept for a backward pass
 def rotations(length: int, head_dim: int) -> Float[Tensor, "2 length head_dim"]:
     """The factors of equation (34): cosines for a vector, signed sines for the vector with its halves exchanged."""
     sine, cosine = sinusoids(length, head_dim).unflatten(-1, (-1, 2)).unbind(-1)  # (length, head_dim / 2)
