@@ -1,0 +1,197 @@
+"""A recurrent layer over whole sequences, with its gradient by hand: `recur_explicit` (layers/recurrence.py).
+
+Autograd would keep a dozen small tensors of each step, and add a gradient as large as the recurrent matrix to a sum at
+each. Here a step keeps its gates and its states, and the gradient of the matrix is one product over all steps at the
+end. With the parts of a gate's input written as a' and the gradient of the loss by x as dx:
+
+    RNN     h = tanh(a')                                da' = dh (1 - h^2)
+    LSTM    c = f c- + i g,  h = o tanh(c)              dc += dh o (1 - tanh(c)^2),  do' = dh tanh(c) o (1 - o)
+                                                        di' = dc g i (1 - i),  df' = dc c- f (1 - f)
+                                                        dg' = dc i (1 - g^2),  dc- = dc f
+    GRU     n = tanh(n' + r m),  h = (1 - z) n + z h-   dn' = dh (1 - z) (1 - n^2),  dm = dn' r
+                                                        dz' = dh (h- - n) z (1 - z),  dr' = dn' m r (1 - r),  dh- = dh z
+
+and then dh- += da' U for h- U^T in a'. Products are taken in the precision of `projected`, all else at least in fp32.
+tests/layers/test_recurrence.py proves both forms equal in values and gradients.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
+
+sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+tanh_backward = torch.ops.aten.tanh_backward.grad_input
+
+
+class StepKernel(Protocol):
+    """One step on buffers. All tensors are (directions, batch, ...); gates lie side by side in the last dimension."""
+
+    keeps: bool
+    """Whether a step keeps one more vector, as wide as the state, for the way back."""
+
+    def forward(
+        self, gates: Tensor, product: Tensor, kept: Tensor, before: Sequence[Tensor], after: Sequence[Tensor]
+    ) -> None:
+        """Turn `gates`, which hold what the input gives, and the product of the state into gates, `kept`, `after`."""
+        ...
+
+    def backward(
+        self, gates: Tensor, kept: Tensor, before: Sequence[Tensor], grads: list[Tensor], d_gates: Tensor
+    ) -> Tensor | None:
+        """From the gradients of the states after the step, write those of the gates' inputs to `d_gates`, and those of
+        the states before it to `grads`, but for what went through the product. Where the product has a gradient of its
+        own, return it."""
+        ...
+
+
+class RnnKernel:
+    keeps = False
+
+    def forward(
+        self, gates: Tensor, product: Tensor, kept: Tensor, before: Sequence[Tensor], after: Sequence[Tensor]
+    ) -> None:
+        torch.tanh(gates.add_(product), out=after[0])
+        gates.copy_(after[0])
+
+    def backward(
+        self, gates: Tensor, kept: Tensor, before: Sequence[Tensor], grads: list[Tensor], d_gates: Tensor
+    ) -> Tensor | None:
+        tanh_backward(grads[0], gates, grad_input=d_gates)
+        grads[0].zero_()
+        return None
+
+
+class LstmKernel:
+    """Gates are i, f, o, g; `kept` is tanh(c)."""
+
+    keeps = True
+
+    def forward(
+        self, gates: Tensor, product: Tensor, kept: Tensor, before: Sequence[Tensor], after: Sequence[Tensor]
+    ) -> None:
+        width = kept.size(-1)
+        gates.add_(product)
+        gates[..., : 3 * width].sigmoid_()
+        gates[..., 3 * width :].tanh_()
+        i, f, o, g = gates.unflatten(-1, (4, width)).unbind(-2)
+        torch.mul(f, before[1], out=after[1]).addcmul_(i, g)
+        torch.tanh(after[1], out=kept)
+        torch.mul(o, kept, out=after[0])
+
+    def backward(
+        self, gates: Tensor, kept: Tensor, before: Sequence[Tensor], grads: list[Tensor], d_gates: Tensor
+    ) -> Tensor | None:
+        width = kept.size(-1)
+        i, f, o, g = gates.unflatten(-1, (4, width)).unbind(-2)
+        d_i, d_f, d_o, d_g = d_gates.unflatten(-1, (4, width)).unbind(-2)
+        d_h, d_c = grads
+        sigmoid_backward(d_h * kept, o, grad_input=d_o)
+        through = d_h.mul_(o)
+        d_c += tanh_backward(through, kept, grad_input=through)
+        sigmoid_backward(d_c * g, i, grad_input=d_i)
+        sigmoid_backward(d_c * before[1], f, grad_input=d_f)
+        tanh_backward(d_c * i, g, grad_input=d_g)
+        d_c *= f
+        d_h.zero_()
+        return None
+
+
+class GruKernel:
+    """Gates are r, z, n; `kept` is m, the part of the product that r is multiplied by."""
+
+    keeps = True
+
+    def forward(
+        self, gates: Tensor, product: Tensor, kept: Tensor, before: Sequence[Tensor], after: Sequence[Tensor]
+    ) -> None:
+        width = kept.size(-1)
+        kept.copy_(product[..., 2 * width :])
+        gates[..., : 2 * width].add_(product[..., : 2 * width]).sigmoid_()
+        r, z, n = gates.unflatten(-1, (3, width)).unbind(-2)
+        n.addcmul_(r, kept).tanh_()
+        torch.lerp(n, before[0], z, out=after[0])
+
+    def backward(
+        self, gates: Tensor, kept: Tensor, before: Sequence[Tensor], grads: list[Tensor], d_gates: Tensor
+    ) -> Tensor | None:
+        width = kept.size(-1)
+        r, z, n = gates.unflatten(-1, (3, width)).unbind(-2)
+        d_r, d_z, d_n = d_gates.unflatten(-1, (3, width)).unbind(-2)
+        (d_h,) = grads
+        tanh_backward(d_h - d_h * z, n, grad_input=d_n)
+        sigmoid_backward(d_h * (before[0] - n), z, grad_input=d_z)
+        sigmoid_backward(d_n * kept, r, grad_input=d_r)
+        d_h *= z
+        d_product = d_gates.clone()
+        d_product[..., 2 * width :] *= r
+        return d_product
+
+
+KERNELS: dict[str, StepKernel] = {"rnn": RnnKernel(), "lstm": LstmKernel(), "gru": GruKernel()}
+
+
+class RecurrentSequence(torch.autograd.Function):
+    """The states after every step, given what the inputs give to the gates and the states before the first step."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, cell: str, projected: Tensor, weight: Tensor, bias: Tensor | None, *begin: Tensor
+    ) -> tuple[Tensor, ...]:
+        kernel, (directions, time, batch, _), width = KERNELS[cell], projected.shape, weight.size(-1)
+        wide = begin[0].dtype
+        gates = projected.to(wide) if projected.dtype != wide else projected.clone()
+        states = [first.new_empty(directions, time + 1, batch, width) for first in begin]
+        for state, first in zip(states, begin, strict=True):
+            state[:, 0] = first
+        hidden = states[0] if projected.dtype == wide else states[0].to(projected.dtype)  # what products read
+        kept = gates.new_empty(directions, time, batch, width) if kernel.keeps else states[0]
+        matrix, before = weight.mT, [state[:, 0] for state in states]
+        for step in range(time):
+            product = torch.bmm(hidden[:, step], matrix)
+            if bias is not None:
+                product[..., -width:] += bias[:, None]
+            after = [state[:, step + 1] for state in states]
+            kernel.forward(gates[:, step], product, kept[:, step], before, after)
+            if hidden is not states[0]:
+                hidden[:, step + 1] = after[0]
+            before = after
+        ctx.save_for_backward(weight, gates, kept, hidden, *states)
+        ctx.kernel, ctx.has_bias = kernel, bias is not None  # type: ignore[attr-defined]
+        ctx.set_materialize_grads(False)
+        return tuple(state[:, 1:] for state in states)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, *above: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        weight, gates, kept, hidden, *states = ctx.saved_tensors  # type: ignore[attr-defined]
+        kernel: StepKernel = ctx.kernel  # type: ignore[attr-defined]
+        grads = [torch.zeros_like(state[:, 0]) for state in states]
+        d_projected = torch.empty_like(gates)
+        d_products = torch.empty_like(gates, dtype=hidden.dtype)
+        for step in reversed(range(gates.size(1))):
+            for grad, given in zip(grads, above, strict=True):
+                if given is not None:
+                    grad += given[:, step]
+            d_gates = d_projected[:, step]
+            own = kernel.backward(gates[:, step], kept[:, step], [state[:, step] for state in states], grads, d_gates)
+            d_products[:, step] = d_gates if own is None else own
+            grads[0] += torch.bmm(d_products[:, step], weight)
+        flat, read = d_products.flatten(1, 2), hidden[:, :-1].flatten(1, 2)
+        d_weight = torch.bmm(flat.mT, read)
+        d_bias = flat[..., -weight.size(-1) :].sum(1) if ctx.has_bias else None  # type: ignore[attr-defined]
+        return None, d_projected.to(hidden.dtype), d_weight, d_bias, *grads
+
+
+def recur(
+    cell: str,
+    projected: Float[Tensor, "directions time batch gates"],
+    weight: Float[Tensor, "directions gates width"],
+    bias: Float[Tensor, "directions width"] | None,
+    begin: tuple[Float[Tensor, "directions batch width"], ...],
+) -> tuple[Float[Tensor, "directions time batch width"], ...]:
+    """`recur_explicit` for all steps: each state after every step, in the precision of `begin`."""
+    return RecurrentSequence.apply(cell, projected, weight, bias, *begin)
