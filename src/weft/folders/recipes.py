@@ -13,6 +13,7 @@ from weft.data.lines import LinesConfig
 from weft.decoding.search import DecodingConfig
 from weft.metrics.requirements import RequirementsConfig
 from weft.models.kinds import LanguageModelSettings, Seq2SeqSettings
+from weft.models.language_model import TransformerLmConfig
 from weft.models.transformer import TransformerConfig
 from weft.text.kinds import Kind
 from weft.text.normalization import Normalization
@@ -112,7 +113,7 @@ class LanguageModelRecipe(Settings):
     """Training and validation files, and their language."""
     tokenizer: TextTokenizerConfig = TextTokenizerConfig()
     """How text is cut into pieces."""
-    model: LanguageModelSettings = LanguageModelSettings()
+    model: LanguageModelSettings = TransformerLmConfig()
     """The architecture and its sizes."""
     training: LanguageModelTrainingConfig = LanguageModelTrainingConfig()
     """The optimizer, the schedule and the length of training."""

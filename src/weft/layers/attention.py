@@ -19,6 +19,7 @@ from weft.layers.cache import KeyValueCache
 from weft.layers.dropout import Dropout
 from weft.layers.fast.short_attention import attend_short
 from weft.layers.linear import Linear
+from weft.layers.masks import causal_mask
 from weft.layers.positions import RotaryPositions
 
 
@@ -141,7 +142,10 @@ class MultiHeadAttention(nn.Module):
         attended = attend_short(*inputs, dropout) if is_long else attend_explicit(*inputs, self.dropout)
         return attended.to(query.dtype)
 
-    def step(self, x: Float[Tensor, "rows 1 model"], cache: KeyValueCache) -> Float[Tensor, "rows 1 model"]:
-        """Self-attention of one new position over itself and all earlier ones, whose keys and values are cached."""
-        query = self.project_query(x, cache.length)
-        return self.combine(query, *cache.append(*self.project_memory(x, cache.length)))
+    def step(self, x: Float[Tensor, "rows new model"], cache: KeyValueCache) -> Float[Tensor, "rows new model"]:
+        """Self-attention of new positions over all earlier ones, whose keys and values are cached, and over themselves
+        up to each."""
+        before, new = cache.length, x.size(1)
+        query = self.project_query(x, before)
+        allowed_mask = None if new == 1 else causal_mask(before + new, x.device)[:, :, before:]
+        return self.combine(query, *cache.append(*self.project_memory(x, before)), allowed_mask)

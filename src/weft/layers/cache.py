@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 class KeyValueCache:
-    """A buffer that grows by `chunk` positions at a time and whose rows can be reordered, repeated or dropped."""
+    """A buffer that grows by at least `chunk` positions, and whose rows can be reordered, repeated or dropped."""
 
     chunk = 16
 
@@ -17,15 +17,16 @@ class KeyValueCache:
 
     def append(
         self,
-        key: Float[Tensor, "rows heads 1 head_dim"],
-        value: Float[Tensor, "rows heads 1 head_dim"],
+        key: Float[Tensor, "rows heads new head_dim"],
+        value: Float[Tensor, "rows heads new head_dim"],
     ) -> tuple[Float[Tensor, "rows heads time head_dim"], Float[Tensor, "rows heads time head_dim"]]:
-        """Add one position and return all of them, the new one last."""
+        """Add positions and return all of them, the new ones last."""
         self.keys = self._with_room(self.keys, key)
         self.values = self._with_room(self.values, value)
-        self.keys[:, :, self.length] = key[:, :, 0]
-        self.values[:, :, self.length] = value[:, :, 0]
-        self.length += 1
+        end = self.length + key.size(2)
+        self.keys[:, :, self.length : end] = key
+        self.values[:, :, self.length : end] = value
+        self.length = end
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
@@ -35,9 +36,9 @@ class KeyValueCache:
             self.values = self.values.index_select(0, rows)
 
     def _with_room(self, buffer: Tensor | None, new: Tensor) -> Tensor:
-        rows, heads, _, head_dim = new.shape
-        if buffer is None:
-            return new.new_empty(rows, heads, self.chunk, head_dim)
-        if self.length < buffer.size(2):
+        rows, heads, positions, head_dim = new.shape
+        missing = self.length + positions - (0 if buffer is None else buffer.size(2))
+        if buffer is not None and missing <= 0:
             return buffer
-        return torch.cat([buffer, new.new_empty(rows, heads, self.chunk, head_dim)], dim=2)
+        room = new.new_empty(rows, heads, max(self.chunk, missing), head_dim)
+        return room if buffer is None else torch.cat([buffer, room], dim=2)

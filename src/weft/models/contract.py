@@ -2,6 +2,7 @@
 
 ModelSettings   the [model] table of a recipe, whatever the architecture
 Seq2Seq         the network that a translation loss trains and a search steps through
+Autoregressive  the network that gives the next token's probability: a language model
 """
 
 from abc import abstractmethod
@@ -50,6 +51,12 @@ class ModelSettings(Settings):
     @abstractmethod
     def describe(self) -> str:
         """The size in a few words, such as "4+4 layers, 256 wide"."""
+
+    @property
+    def carries_state(self) -> bool:
+        """Whether a language model is trained on a running text from the state after the text before (see
+        `Autoregressive.extend`), which then is of one size whatever came before."""
+        return False
 
     def multiply_adds(self, vocab_size: int, *lengths: Int[np.ndarray, " rows"]) -> dict[str, int] | None:
         """Multiply-adds of a forward pass, by part of the network (cost.py); None where they are not counted.
@@ -146,3 +153,52 @@ class Seq2Seq(Protocol):
     def to(self, device: torch.device) -> "Seq2Seq": ...
 
     def modules(self) -> Iterator[nn.Module]: ...
+
+
+@runtime_checkable
+class State(Protocol):
+    """What a language model remembers of the tokens it has read, a row each."""
+
+    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
+        """Let row i be what row rows[i] was; rows may be repeated and left out."""
+        ...
+
+
+@runtime_checkable
+class Autoregressive(Protocol):
+    """A language model: at each place of a sequence the vector from which `output` predicts the token that follows.
+
+    A kind of language model is a class with this protocol that is made by Class(settings, vocab_size=...) and a line in
+    LANGUAGE_MODELS (kinds.py). It is an nn.Module, of which the protocol lists what is used. No vector depends on a
+    later token, and padding stands only after the tokens.
+    """
+
+    config: Any
+    compute_dtype: torch.dtype
+    """Precision of the activations; the parameters are fp32 whatever it is."""
+    layer_generator: torch.Generator | None
+    """Draws the layers that a training step skips, alike in all processes that train together; None: torch's own."""
+    training: bool
+
+    @property
+    def output(self) -> nn.Linear:
+        """Turns vectors into logits; it has no bias, and the loss reads its weight."""
+        ...
+
+    def __call__(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time model"]:
+        """The vectors of whole sequences (`forward`)."""
+        ...
+
+    def extend(
+        self, tokens: Int[Tensor, "rows time"], state: Any = None
+    ) -> tuple[Float[Tensor, "rows time model"], Any]:
+        """The vectors of tokens that follow those of a `State`, and the state after them. None begins anew. The state
+        given is used up."""
+        ...
+
+    def start(self, rows: int, prompt: Int[Tensor, " time"] | None = None, context: int | None = None) -> Steps:
+        """Be ready to write `rows` texts after a prompt, whose last token is not in it: a search gives that first.
+
+        `context` is the most tokens that a network sees at once if it was trained on as many and its state grows.
+        """
+        ...

@@ -13,6 +13,9 @@ PARTS = {
     "target_embedding": "embeddings",
     "source_positions": "embeddings",
     "target_positions": "embeddings",
+    "embedding": "embeddings",
+    "positions": "embeddings",
+    "norm": "layers",
     "encoder_norm": "encoder",
     "decoder_norm": "decoder",
 }

@@ -7,7 +7,14 @@ from pydantic import Field
 from torch import nn
 
 from weft.models.contract import Seq2Seq
-from weft.models.language_model import GruConfig, GruLanguageModel
+from weft.models.language_model import (
+    RecurrentLanguageModel,
+    RecurrentLmConfig,
+    TransformerLanguageModel,
+    TransformerLmConfig,
+    WindowConfig,
+    WindowLanguageModel,
+)
 from weft.models.recurrent import RecurrentConfig, RecurrentSeq2Seq
 from weft.models.transformer import Transformer, TransformerConfig
 
@@ -16,7 +23,11 @@ Seq2SeqSettings = Annotated[TransformerConfig | RecurrentConfig, Field(discrimin
 
 SEQ2SEQ: dict[str, Callable[..., Seq2Seq]] = {"transformer": Transformer, "recurrent": RecurrentSeq2Seq}
 
-LanguageModelSettings = GruConfig
-"""What the [model] table of a language model's recipe may be."""
+LanguageModelSettings = Annotated[TransformerLmConfig | RecurrentLmConfig | WindowConfig, Field(discriminator="kind")]
+"""What the [model] table of a language model's recipe may be; the first is the default."""
 
-LANGUAGE_MODELS: dict[str, Callable[..., nn.Module]] = {"gru": GruLanguageModel}
+LANGUAGE_MODELS: dict[str, Callable[..., nn.Module]] = {
+    "transformer": TransformerLanguageModel,
+    "recurrent": RecurrentLanguageModel,
+    "window": WindowLanguageModel,
+}

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from weft.config import FieldProblem, FieldProblems
 from weft.layers.attention import MultiHeadAttention
+from weft.layers.cache import KeyValueCache
 from weft.layers.dropout import Dropout
 from weft.layers.embedding import TokenEmbedding
 from weft.layers.feed_forward import GATES, FeedForward
@@ -41,17 +42,13 @@ LEAST_WIDTH, MOST_WIDTH = 8, 8192
 MOST_HEADS = 256
 
 
-class TransformerConfig(ModelSettings):
-    kind: Literal["transformer"] = "transformer"
-    """The architecture."""
+class LayerSettings(ModelSettings):
+    """The keys of every layer and of the positions, for the translator and for the language model."""
+
     model_dim: int = Field(default=256, ge=LEAST_WIDTH, le=MOST_WIDTH)
     """Width of the embeddings and of every layer's input and output."""
     num_heads: int = Field(default=8, ge=1, le=MOST_HEADS)
     """Attention heads per layer; must divide model_dim."""
-    encoder_layers: int = Field(default=4, ge=1, le=96)
-    """Layers of the encoder, which reads the source."""
-    decoder_layers: int = Field(default=4, ge=1, le=96)
-    """Layers of the decoder, which writes the target."""
     ff_dim: int = Field(default=1024, ge=8, le=65536)
     """Inner width of the feed-forward networks; after the gate if the activation is gated."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
@@ -78,10 +75,6 @@ class TransformerConfig(ModelSettings):
     """Encoding of positions: sines and cosines, with shorter waves (scaled), learned vectors, or rotations (rotary)."""
     max_positions: int | None = Field(default=None, ge=8, le=1_048_576)
     """Longest sentence in tokens (learned; 1024 if not set) or longest wave in tokens (scaled-sinusoidal; 128)."""
-    tie: Literal["none", "decoder", "all"] = "decoder"
-    """Share one matrix: none; decoder embedding and output (decoder); or also the encoder embedding (all)."""
-    output_bias: bool = False
-    """Whether the output has a bias, a learned number for every target piece."""
 
     @model_validator(mode="before")
     @classmethod
@@ -101,7 +94,7 @@ class TransformerConfig(ModelSettings):
         return {**values, "num_heads": min(fitting, key=lambda fits: abs(fits - heads))} if fitting else values
 
     @model_validator(mode="after")
-    def _fits_together(self) -> "TransformerConfig":
+    def _fits_together(self) -> "LayerSettings":
         if problems := [*self._misfit_heads(), *self._idle_max_positions()]:
             raise FieldProblems(problems)
         return self
@@ -124,7 +117,7 @@ class TransformerConfig(ModelSettings):
             yield FieldProblem("num_heads", f"must divide model_dim = {self.model_dim}{even}; try {tries}")
 
     def _idle_max_positions(self) -> Iterator[FieldProblem]:
-        if self.max_positions is not None and self.positions in ("sinusoidal", "rotary"):
+        if self.max_positions is not None and self.positions in ("sinusoidal", "rotary", "none"):
             what = f'is not used by positions = "{self.positions}"; leave it out, or set positions = "learned"'
             yield FieldProblem("max_positions", what)
 
@@ -141,6 +134,24 @@ class TransformerConfig(ModelSettings):
         return (self.max_positions or 1024) if self.positions == "learned" else None
 
     @property
+    def feed_forward_entries(self) -> int:
+        """Entries of the matrices of one feed-forward network."""
+        return (3 if self.activation in GATES else 2) * self.model_dim * self.ff_dim
+
+
+class TransformerConfig(LayerSettings):
+    kind: Literal["transformer"] = "transformer"
+    """The architecture."""
+    encoder_layers: int = Field(default=4, ge=1, le=96)
+    """Layers of the encoder, which reads the source."""
+    decoder_layers: int = Field(default=4, ge=1, le=96)
+    """Layers of the decoder, which writes the target."""
+    tie: Literal["none", "decoder", "all"] = "decoder"
+    """Share one matrix: none; decoder embedding and output (decoder); or also the encoder embedding (all)."""
+    output_bias: bool = False
+    """Whether the output has a bias, a learned number for every target piece."""
+
+    @property
     def needs_one_vocabulary(self) -> bool:
         return self.tie == "all"
 
@@ -155,7 +166,7 @@ class TransformerConfig(ModelSettings):
         sources, targets = lengths
         return multiply_adds(
             width=self.model_dim,
-            feed_forward=(3 if self.activation in GATES else 2) * self.model_dim * self.ff_dim,
+            feed_forward=self.feed_forward_entries,
             layers=(self.encoder_layers, self.decoder_layers),
             vocab_size=vocab_size,
             sources=sources,
@@ -169,9 +180,10 @@ def fitting_heads(width: int, unit: int) -> list[int]:
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward, each with a residual connection."""
+    """Self-attention, then feed-forward, each with a residual connection. With a causal mask it is the layer of a
+    decoder-only model (language_model.py)."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: LayerSettings) -> None:
         super().__init__()
         self.attention = attention(config, rotary=config.positions == "rotary")
         self.attention_residual = residual(config)
@@ -179,9 +191,14 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = residual(config)
 
     def forward(
-        self, x: Float[Tensor, "batch source model"], source_mask: Bool[Tensor, "batch 1 1 source"]
+        self, x: Float[Tensor, "batch source model"], allowed_mask: Bool[Tensor, "#batch 1 #source source"]
     ) -> Float[Tensor, "batch source model"]:
-        x = self.attention_residual(x, lambda y: self.attention(y, y, source_mask))
+        x = self.attention_residual(x, lambda y: self.attention(y, y, allowed_mask))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+    def step(self, x: Float[Tensor, "rows new model"], cache: KeyValueCache) -> Float[Tensor, "rows new model"]:
+        """The new positions, which see themselves up to each and all cached ones."""
+        x = self.attention_residual(x, lambda y: self.attention.step(y, cache))
         return self.feed_forward_residual(x, self.feed_forward)
 
 
@@ -215,33 +232,33 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_residual(x, self.feed_forward)
 
 
-def attention(config: TransformerConfig, *, rotary: bool) -> MultiHeadAttention:
+def attention(config: LayerSettings, *, rotary: bool) -> MultiHeadAttention:
     dropout = config.dropout_unless(config.attention_dropout)
     return MultiHeadAttention(config.model_dim, config.num_heads, dropout=dropout, rotary=rotary)
 
 
-def feed_forward(config: TransformerConfig) -> FeedForward:
+def feed_forward(config: LayerSettings) -> FeedForward:
     dropout = config.dropout_unless(config.activation_dropout)
     return FeedForward(config.model_dim, config.ff_dim, activation=config.activation, dropout=dropout)
 
 
-def residual(config: TransformerConfig) -> Residual:
+def residual(config: LayerSettings) -> Residual:
     dropout = config.dropout_unless(config.residual_dropout)
     return Residual(norm(config), dropout, norm_first=config.norm == "pre")
 
 
-def norm(config: TransformerConfig) -> LayerNorm | RMSNorm:
+def norm(config: LayerSettings) -> LayerNorm | RMSNorm:
     return NORMS[config.norm_layer](config.model_dim, eps=config.norm_epsilon)
 
 
-def last_norm(config: TransformerConfig) -> nn.Module:
+def last_norm(config: LayerSettings) -> nn.Module:
     """At the end of a stack; after post-normalized layers there is nothing left to normalize."""
     return norm(config) if config.norm == "pre" else nn.Identity()
 
 
-def added_positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | None:
-    """What is added to the embeddings of one side; None for rotary positions."""
-    if config.positions == "rotary":
+def added_positions(config: LayerSettings) -> SinusoidalPositions | LearnedPositions | None:
+    """What is added to the embeddings of one side; None if there is nothing to add."""
+    if config.positions in ("rotary", "none"):
         return None
     if config.longest is not None:
         return LearnedPositions(config.longest, config.model_dim)
@@ -303,7 +320,7 @@ class Transformer(nn.Module):
         """The source's vectors, and the mask that says which of them are tokens, and not padding."""
         source_mask = padding_mask(source, self.padding_id)
         x = self._embed(self.source_embedding, self.source_positions, source)
-        for layer in self._active_layers(self.encoder):
+        for layer in active_layers(self, self.encoder):
             x = layer(x, source_mask)
         return self.encoder_norm(x), source_mask
 
@@ -316,7 +333,7 @@ class Transformer(nn.Module):
         """The decoder's last vectors at every target position; padding comes last, so the causal mask hides it."""
         target_mask = causal_mask(target.size(1), target.device)
         x = self._embed(self.target_embedding, self.target_positions, target)
-        for layer in self._active_layers(self.decoder):
+        for layer in active_layers(self, self.decoder):
             x = layer(x, memory, target_mask, source_mask)
         return self.decoder_norm(x)
 
@@ -378,13 +395,14 @@ class Transformer(nn.Module):
             x = positions(x, offset)
         return self.embedding_dropout(x.to(self.compute_dtype))
 
-    def _active_layers(self, layers: nn.ModuleList) -> Iterable[nn.Module]:
-        """The layers of this pass: in training each is skipped with probability `layer_dropout`.
 
-        The draw is made on the CPU, so that no step waits for an accelerator to know its layers.
-        """
-        skipped = self.config.layer_dropout
-        if skipped == 0 or not self.training:
-            return layers
-        draws = torch.rand(len(layers), device="cpu", generator=self.layer_generator)
-        return compress(layers, (draws >= skipped).tolist())
+def active_layers(network: Any, layers: nn.ModuleList) -> Iterable[nn.Module]:
+    """The layers of this pass: in training each is skipped with probability `config.layer_dropout`.
+
+    The draw is made on the CPU, so that no step waits for an accelerator to know its layers.
+    """
+    skipped = network.config.layer_dropout
+    if skipped == 0 or not network.training:
+        return layers
+    draws = torch.rand(len(layers), device="cpu", generator=network.layer_generator)
+    return compress(layers, (draws >= skipped).tolist())

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from jaxtyping import Bool, Int
+from torch import Tensor
 
 from weft.config import Resolved, changed, override
 from weft.data.lines import LineBatch, Lines, line_buckets, read_lines
@@ -22,6 +22,7 @@ from weft.folders.manifest import MANIFEST
 from weft.folders.metrics import METRICS
 from weft.folders.model_folder import Learned, check_model, load_model, load_vocabularies, vocabulary_files
 from weft.folders.recipes import LanguageModelRecipe
+from weft.models.contract import Autoregressive
 from weft.preparing.corpora import refuse_shared_files
 from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, find_prepared
 from weft.runtime import choose_device
@@ -89,8 +90,11 @@ def prepare(
         place, store = found
         listener.on_message(f"the prepared corpus in {place} is up to date with these files and this recipe")
         return Prepared(resolved, load_vocabularies(place, resolved.recipe), store, Account.read_from(place))
-    vocabularies = learn_vocabulary(resolved.recipe, files, listener) if begun_with is None else begun_with.vocabularies
-    return write(resolved, vocabularies, files, folder, depends_on, listener)
+    if begun_with is None:
+        vocabularies = learn_vocabulary(resolved.recipe, files.lines.texts, listener)
+    else:
+        vocabularies = begun_with.vocabularies
+    return write(resolved, vocabularies, files.lines, folder, depends_on, listener)
 
 
 def reopen(
@@ -105,7 +109,7 @@ def reopen(
     depends_on = dependencies(learned.recipe, files)
     if found := find_prepared(folder, kept_in, depends_on, listener, ignoring={"weft"}):
         return found[1]
-    return write(learned.resolved, learned.vocabularies, files, folder, depends_on, listener).store
+    return write(learned.resolved, learned.vocabularies, files.lines, folder, depends_on, listener).store
 
 
 def dependencies(recipe: LanguageModelRecipe, files: TextFiles) -> dict[str, Any]:
@@ -133,9 +137,10 @@ def model_to_begin_with(resolved: Resolved[LanguageModelRecipe]) -> Learned[Lang
     return model
 
 
-def learn_vocabulary(recipe: LanguageModelRecipe, files: TextFiles, listener: Listener) -> dict[str, Tokenizer]:
+def learn_vocabulary(recipe: Any, texts: Sequence[str], listener: Listener) -> dict[str, Tokenizer]:
+    """The vocabulary of a recipe with `data.language` and the table [tokenizer] of a task with one vocabulary."""
     tokenizer, message = train_tokenizer(
-        files.lines.texts,
+        texts,
         kind=recipe.tokenizer.kind,
         vocab_size=recipe.tokenizer.size,
         language=recipe.data.language,
@@ -147,15 +152,15 @@ def learn_vocabulary(recipe: LanguageModelRecipe, files: TextFiles, listener: Li
 
 
 def write(
-    resolved: Resolved[LanguageModelRecipe],
+    resolved: Resolved[Any],
     vocabularies: Mapping[str, Tokenizer],
-    files: TextFiles,
+    lines: Lines,
     folder: Path,
     depends_on: Mapping[str, Any],
     listener: Listener,
-) -> Prepared[LanguageModelRecipe]:
+) -> Prepared[Any]:
     """Write the texts to the folder as ids, except those that are too long."""
-    encoded, most = encode(vocabularies["text"], files.lines.texts), resolved.recipe.data.max_length
+    encoded, most = encode(vocabularies["text"], lines.texts), resolved.recipe.data.max_length
     kept = [n for n, length in enumerate((encoded.lengths - 2).tolist()) if length <= most]  # without <s> and </s>
     if not kept:
         raise RunError(f"every training text is longer than data.max_length = {most} pieces")
@@ -164,10 +169,10 @@ def write(
     account = Account(len(encoded), 0, {}, {}, len(encoded), too_long, 0, len(kept), {}, messages, {})
     largest_id = vocabularies["text"].vocab_size - 1
     with StoreWriter(folder, ("text",), largest_id=largest_id, depends_on=depends_on) as writer:
-        for file in files.train:
-            rows = [n for n in kept if files.lines.places[n][0] == file]
+        for file in lines.sha256:
+            rows = [n for n in kept if lines.places[n][0] == file]
             writer.begin_part(file)
-            writer.append((Sentences([encoded[n].tolist() for n in rows]),), [files.lines.places[n][1] for n in rows])
+            writer.append((Sentences([encoded[n].tolist() for n in rows]),), [lines.places[n][1] for n in rows])
         writer.add(ACCOUNT, account.as_json())
         for name, content in vocabulary_files(resolved.recipe, vocabularies).items():
             writer.add(name, content)
@@ -177,7 +182,26 @@ def write(
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Sentences:
+    """The ids of each text between <s> and </s>."""
     return Sentences([[BEGIN_ID, *ids, END_ID] for ids in tokenizer.encode(texts)])
+
+
+def loss_of_tokens(
+    model: Autoregressive,
+    tokens: Int[Tensor, "batch time"],
+    counted: Bool[Tensor, "batch time-1"] | None = None,
+    *,
+    smoothing: float = 0.0,
+    z_loss: float = 0.0,
+) -> Loss:
+    """Cross-entropy of every token but the first of a row, given those before it.
+
+    `counted` is True at the tokens that count, by default at all but padding."""
+    labels = tokens[:, 1:]
+    counted = labels != PADDING_ID if counted is None else counted
+    return blocked_cross_entropy(
+        model(tokens[:, :-1])[counted], model.output.weight, labels[counted], smoothing, z_loss
+    )
 
 
 class LanguageModelTask:
@@ -191,32 +215,20 @@ class LanguageModelTask:
         encoded = encode(learned.vocabularies["text"], valid.texts)
         self.valid_batches = line_buckets(encoded, seed=learned.recipe.seed, batch_tokens=4096, part=ranks.part)
 
-    def loss(self, model: nn.Module, batch: LineBatch) -> Loss:
+    def loss(self, model: Autoregressive, batch: LineBatch) -> Loss:
         """Cross-entropy of every token given those before it."""
-        return self._loss(model, batch, self.training.label_smoothing, self.training.z_loss)
+        settings = self.training
+        return loss_of_tokens(model, batch.tokens, smoothing=settings.label_smoothing, z_loss=settings.z_loss)
 
-    def _loss(self, model: nn.Module, batch: LineBatch, smoothing: float, z_loss: float = 0.0) -> Loss:
-        hidden, labels = states_and_labels(model, batch.tokens)
-        return blocked_cross_entropy(hidden, model.output.weight, labels, smoothing, z_loss)  # type: ignore[union-attr, arg-type]
-
-    def evaluate(self, model: nn.Module) -> Evaluation:
+    def evaluate(self, model: Autoregressive) -> Evaluation:
         """valid_loss in nats per token, </s> included, and valid_perplexity, its exponential."""
-        device = next(model.parameters()).device
-        losses = [self._loss(model, batch.to(device), 0.0) for batch in self.valid_batches.in_order()]
+        device = model.output.weight.device
+        losses = [loss_of_tokens(model, batch.tokens.to(device)) for batch in self.valid_batches.in_order()]
         sums, counts = self.ranks.add_up(
             [tuple(loss.sums.values()) for loss in losses], [loss.count for loss in losses], patiently=True
         )
         loss = sum(float(nll) for nll, _ in sums) / sum(counts)
         return Evaluation({"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0))})
-
-
-def states_and_labels(
-    model: nn.Module, tokens: Int[Tensor, "batch time"]
-) -> tuple[Float[Tensor, "tokens model"], Int[Tensor, " tokens"]]:
-    """The hidden state that predicts each token, and that token, without padding."""
-    labels = tokens[:, 1:]
-    is_token = labels != PADDING_ID
-    return model(tokens[:, :-1])[is_token], labels[is_token]
 
 
 def learn(
@@ -259,8 +271,7 @@ class LanguageModel:
 
     def _nats(self, text: str) -> float:
         tokens = torch.tensor(encode(self.learned.vocabularies["text"], [text])[0].astype(np.int64))[None]
-        hidden, labels = states_and_labels(self.network, tokens.to(self.device))
-        return float(blocked_cross_entropy(hidden, self.network.output.weight, labels, 0.0).sums["nll"])
+        return float(loss_of_tokens(self.network, tokens.to(self.device)).sums["nll"])
 
 
 def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence[str | Path] = ()) -> LanguageModel:
