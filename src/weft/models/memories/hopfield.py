@@ -1,0 +1,129 @@
+"""The Hopfield network: memories as minima of an energy (Hopfield 1982).
+
+    E(s) = - 1/2 s^T W s + theta . s                                      (1.9)
+    update  s_i = sign(h_i),  h_i = sum_j W_ij s_j - theta_i              (1.10)
+    Hebb    W = 1/N sum_mu xi^mu xi^mu^T,  W_ii = 0                       (1.11)
+
+s are spins -1 and +1: the Ising model with couplings W. With states 0 and 1 and the same weights it would be another
+network; `Hopfield.as_binary` returns the weights and thresholds that make it the same one (1.12).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def energy(
+    states: Float[Tensor, "batch units"], weights: Float[Tensor, "units units"], thresholds: Float[Tensor, " units"]
+) -> Float[Tensor, " batch"]:
+    """E(s) of each state (1.9)."""
+    return -0.5 * ((states @ weights) * states).sum(-1) + states @ thresholds
+
+
+def sweep(
+    states: Float[Tensor, "batch units"],
+    weights: Float[Tensor, "units units"],
+    thresholds: Float[Tensor, " units"],
+    temperature: float = 0.0,
+    *,
+    clamped: int = 0,
+) -> Float[Tensor, "batch units"]:
+    """Update every unit once, one after the other in a random order, by heat bath (1.6) at this temperature.
+
+    At temperature 0 it is (1.10), and no step may raise the energy, which is asserted; a unit in no field keeps its
+    state. The first `clamped` units do not change.
+    """
+    s = states.T.contiguous()  # (units, batch)
+    fields = weights @ s - thresholds[:, None]
+    for unit in (clamped + torch.randperm(len(s) - clamped)).tolist():
+        field = fields[unit]
+        if temperature:
+            new = (torch.rand_like(field) < torch.sigmoid(2 * field / temperature)).to(s.dtype) * 2 - 1
+        else:
+            new = torch.where(field == 0, s[unit], field.sign())
+        changed = (new != s[unit]).nonzero()[:, 0]
+        if len(changed):
+            change = (new - s[unit])[changed]
+            assert temperature or bool((change * field[changed] > 0).all())  # Delta E = -change * field
+            s[unit] = new
+            fields[:, changed] += weights[:, unit, None] * change
+    return s.T.contiguous()
+
+
+@dataclass(frozen=True)
+class Hopfield:
+    """A network of symmetric weights without self-coupling. States are rows of -1 and +1."""
+
+    weights: Float[Tensor, "units units"]
+    thresholds: Float[Tensor, " units"]
+
+    @classmethod
+    def fit(
+        cls, patterns: Float[Tensor, "patterns units"], rule: Literal["hebb", "pseudo-inverse", "storkey"] = "hebb"
+    ) -> "Hopfield":
+        """Store the patterns at once.
+
+        `hebb` (1.11) recalls 0.138 N random patterns with few errors (Amit, Gutfreund and Sompolinsky 1985).
+        `pseudo-inverse` recalls every set of fewer than N linearly independent patterns exactly (Personnaz, Guyon and
+        Dreyfus 1985). `storkey` needs only the pattern at hand, as Hebb's rule, and stores more (Storkey 1997).
+        """
+        units = patterns.size(1)
+        if rule == "pseudo-inverse":
+            weights = torch.linalg.pinv(patterns.double()).to(patterns.dtype) @ patterns
+        elif rule == "storkey":
+            weights = storkey(patterns)
+        else:
+            weights = patterns.T @ patterns / units
+        return cls(weights.fill_diagonal_(0), patterns.new_zeros(units))
+
+    def energy(self, states: Float[Tensor, "batch units"]) -> Float[Tensor, " batch"]:
+        return energy(states, self.weights, self.thresholds)
+
+    def recall(self, states: Float[Tensor, "batch units"], sweeps: int = 100) -> Float[Tensor, "batch units"]:
+        """Sweep until nothing changes, at most `sweeps` times: from each state down to a minimum of the energy."""
+        for _ in range(sweeps):
+            before, states = states, sweep(states, self.weights, self.thresholds)
+            if torch.equal(before, states):
+                break
+        return states
+
+    def recall_synchronously(
+        self, states: Float[Tensor, "batch units"], steps: int = 100
+    ) -> tuple[Float[Tensor, "batch units"], int]:
+        """Update all units at once until the states repeat, and return them with the period: 1, or 2.
+
+        Such updates may raise the energy, and may alternate between two states (Goles and Olivos 1981: no longer cycle
+        exists). 0 means that they have not repeated within `steps`.
+        """
+        before = states
+        for _ in range(steps):
+            fields = states @ self.weights - self.thresholds
+            new = torch.where(fields == 0, states, fields.sign())
+            for period, earlier in ((1, states), (2, before)):
+                if torch.equal(new, earlier):
+                    return new, period
+            before, states = states, new
+        return states, 0
+
+    def as_binary(self) -> tuple[Float[Tensor, "units units"], Float[Tensor, " units"]]:
+        """Weights and thresholds of the network whose states V = (s + 1) / 2 are 0 and 1 (1.12).
+
+        W' = 4 W and theta' = 2 theta + 2 W 1. Its energy -1/2 V^T W' V + theta' . V differs from E(s) by a constant.
+        """
+        return 4 * self.weights, 2 * self.thresholds + 2 * self.weights.sum(1)
+
+
+def storkey(patterns: Float[Tensor, "patterns units"]) -> Float[Tensor, "units units"]:
+    """W_ij += (xi_i xi_j - xi_i h_ji - h_ij xi_j) / N for each pattern; h_ij sums W_ik xi_k over k not in {i, j}."""
+    units = patterns.size(1)
+    weights = patterns.new_zeros(units, units)
+    for xi in patterns:
+        own = weights.diagonal() * xi
+        fields = (weights @ xi - own)[:, None] - weights * xi
+        fields += torch.diag(own)  # on the diagonal, i = j is left out once
+        cross = fields * xi
+        weights = weights + (xi[:, None] * xi - cross - cross.T) / units
+    return weights

@@ -1,0 +1,52 @@
+"""A neuron that fires or does not, what it can learn, and what takes two layers.
+
+McCulloch and Pitts 1943, "A logical calculus of the ideas immanent in nervous activity"; Rosenblatt 1958, "The
+perceptron"; Minsky and Papert 1969 on what it cannot compute.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+INPUTS = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+"""The four inputs of a gate."""
+
+
+@dataclass(frozen=True)
+class Neuron:
+    """y = 1 if w . x > threshold, otherwise 0."""
+
+    weights: Float[Tensor, " inputs"]
+    threshold: float
+
+    def __call__(self, x: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch"]:
+        return (x @ self.weights > self.threshold).float()
+
+
+AND, OR = Neuron(torch.tensor([1.0, 1.0]), 1.5), Neuron(torch.tensor([1.0, 1.0]), 0.5)
+NOT_BOTH = Neuron(torch.tensor([-1.0, -1.0]), -1.5)
+
+
+def xor(x: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch"]:
+    """Two layers: one of the two, and not both."""
+    return AND(torch.stack([OR(x), NOT_BOTH(x)], -1))
+
+
+def learn_perceptron(
+    x: Float[Tensor, "examples inputs"], y: Float[Tensor, " examples"], epochs: int = 100
+) -> tuple[Neuron, list[int]]:
+    """Rosenblatt's rule, w += (y - prediction) x, and the number of mistakes in each epoch.
+
+    Stops after an epoch without a mistake, which comes if a line separates the classes (Novikoff 1962). If none does,
+    as with XOR, every epoch has a mistake.
+    """
+    weights, threshold, mistakes = torch.zeros(x.size(1)), 0.0, []
+    while len(mistakes) < epochs and (not mistakes or mistakes[-1]):
+        mistakes.append(0)
+        for example, answer in zip(x, y, strict=True):
+            error = float(answer - Neuron(weights, threshold)(example))
+            weights, threshold = weights + error * example, threshold - error
+            mistakes[-1] += error != 0
+    return Neuron(weights, threshold), mistakes
