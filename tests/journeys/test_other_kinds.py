@@ -3,22 +3,17 @@
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from tests.watching import Watcher, losses
 
 from weft import load
-from weft.data.store import Store
 from weft.errors import RecipeError, Stopped, UsageError
-from weft.folders.model_folder import Learned
 from weft.runs.plan import plan
 from weft.runs.train import train
-from weft.tasks import TASKS
-from weft.tasks.language_modelling import LANGUAGE_MODEL, LanguageModel
+from weft.tasks.language_modelling import LanguageModel
 
 Weft = Callable[..., tuple[int, str, str]]
 
@@ -151,18 +146,35 @@ def test_what_a_kind_cannot_do_is_refused_by_name(weft: Weft, home: Path, tmp_pa
         load(home / "characters", others=[home / "characters"])
 
 
-def test_what_is_learned_at_once_is_validated_scored_and_finished_without_a_step(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_ngram_model_is_counted_validated_scored_and_finished_without_a_step(
+    home: Path, tmp_path: Path, weft: Weft
 ) -> None:
-    def all_alike(learned: Learned[Any], store: Store) -> None:
-        torch.nn.init.zeros_(learned.network.output.weight)
-
-    monkeypatch.setitem(TASKS, "language-model", replace(LANGUAGE_MODEL, fit=all_alike))
-    run, watcher = tmp_path / "run", Watcher()
-    train(home / "characters.toml", run=run, listener=watcher)
-    assert losses(run) == []
+    recipe, run, watcher = home / "ngram.toml", tmp_path / "run", Watcher()
+    recipe.write_text(
+        CHARACTERS.replace('kind = "recurrent"\ncell = "gru"\nmodel_dim = 16', 'kind = "ngram"\norder = 4'),
+        encoding="utf-8",
+    )
+    train(recipe, run=run, listener=watcher)
+    assert losses(run) == [] and any("give no Kneser-Ney discounts" in message for message in watcher.messages)
     (scores,) = json.loads((run / "scores.json").read_text(encoding="utf-8"))
-    alike = load(run).learned.vocabularies["text"].vocab_size
-    assert scores["scores"]["perplexity"]["value"] == pytest.approx(alike, rel=1e-5)
-    train(home / "characters.toml", run=run, listener=watcher)
-    assert "is finished" in watcher.messages[-1]
+    model, texts = load(run), (home / "valid.txt").read_text(encoding="utf-8").splitlines()
+    tokens = sum(len(ids) + 1 for ids in model.learned.vocabularies["text"].encode(texts))
+    perplexity = math.exp(-sum(model.log_probs(texts)) / tokens)
+    assert scores["scores"]["perplexity"]["value"] == pytest.approx(perplexity, rel=1e-5)
+
+    weights = (run / "model.safetensors").read_bytes()
+    run_state = (run / "run.json").read_text(encoding="utf-8")
+    (run / "run.json").write_text(run_state.replace("true", "false"), encoding="utf-8")  # as if killed before its end
+    train(recipe, run=run, listener=watcher)
+    assert (run / "run.json").read_text(encoding="utf-8") == run_state
+    for overrides in ([], ["training.epochs=5"]):
+        train(recipe, run=run, overrides=overrides, listener=watcher)
+        assert "is finished" in watcher.messages[-1]
+    assert (run / "model.safetensors").read_bytes() == weights
+
+    code, _, error = weft("plan", str(recipe), "--run", str(tmp_path / "none"))
+    assert code == 2 and "there are no steps to plan" in error
+    code, _, _ = weft("models", "copy", str(run), str(tmp_path / "small"), "--weights", "fp16")
+    assert code == 0 and load(tmp_path / "small").log_probs(texts[:3]) == pytest.approx(
+        model.log_probs(texts[:3]), rel=1e-2
+    )

@@ -20,7 +20,7 @@ from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, MOST_TOKENS, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID
 
 SPELLING_ALL: tuple[Kind, ...] = ("bpe", "unigram", "characters")
-LISTS: tuple[Kind, ...] = ("wordpiece", "characters", "words")
+LISTS: tuple[Kind, ...] = ("wordpiece", "characters", "words", "whitespace")
 NEVER_OF_TEXT = {PADDING_ID, BEGIN_ID, END_ID}
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -127,7 +127,11 @@ def test_a_text_comes_back_with_its_punctuation_in_one_form(
     assert tokenizer.decode([ids]) == [normalized] or (UNKNOWN_ID in ids and kind not in SPELLING_ALL)
 
 
-def test_ways_of_writing_a_sign_are_the_same_ids_and_learned_as_one(unifying: dict[Punctuation, Tokenizer]) -> None:
+def test_ways_of_writing_a_sign_are_the_same_ids_and_learned_as_one(
+    unifying: dict[Punctuation, Tokenizer], kind: Kind
+) -> None:
+    if kind == "whitespace":
+        pytest.skip("these sentences are single words of it, not seen in training")
     chinese = unifying["chinese"].encode(["他说:「好...」", "他说：“好……”", '他说: "好。。。"'])
     assert chinese[0] == chinese[1] == chinese[2] and UNKNOWN_ID not in chinese[0]
     ascii_ = unifying["ascii"].encode(["Tom said “so”…", 'Tom said "so"...'])

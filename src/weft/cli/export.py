@@ -1,14 +1,20 @@
-"""`weft export`: a model for CTranslate2 or ONNX Runtime, compared with the original before it is kept."""
+"""`weft export`: a model for CTranslate2 or ONNX Runtime, compared with the original before it is kept, or n-grams as
+ARPA."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Option, echo
+from typer import Context, Option, echo
 
 from weft.cli.loading import require_task
-from weft.cli.options import FolderToMake, KeyOverrides, OneModel, only_model
+from weft.cli.options import KeyOverrides, OneModel, only_model
+from weft.cli.rules import Rule, check_options
 
-To = Annotated[Literal["ctranslate2", "onnx"], Option("--to", help="The engine that will run the model.")]
+To = Annotated[
+    Literal["ctranslate2", "onnx", "arpa"],
+    Option("--to", help="The engine that will run the model, or the file format of an n-gram model."),
+]
+Output = Annotated[Path, Option("--output", help="The folder to make; with --to arpa the file, .gz too.")]
 Precision = Annotated[
     Literal["fp32", "int8"], Option("--precision", help="How to store weights; int8 is smaller and often faster.")
 ]
@@ -24,8 +30,9 @@ AcceptDifferences = Annotated[
 
 
 def export(
+    context: Context,
     engine: To,
-    output: FolderToMake,
+    output: Output,
     models: OneModel = None,
     precision: Precision = "fp32",
     overrides: KeyOverrides = None,
@@ -33,8 +40,15 @@ def export(
     sentences: SentenceCount = 200,
     accept_differences: AcceptDifferences = False,
 ) -> None:
-    """Write a model for another engine, and compare the translations of both."""
+    """Write a model for another engine, and compare the translations of both; or n-grams as ARPA."""
     model = only_model(models, "export")
+    if engine == "arpa":
+        from weft.export.arpa import export_arpa
+
+        check_options(context, [Rule(("--to",), only_with=("--output", "--model"), why="--to arpa writes all it has")])
+        require_task([model], "export --to arpa", "language-model")
+        export_arpa(model, output)
+        return
     require_task([model], "export")
     from weft.export.folder import export_model
 

@@ -3,26 +3,41 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, echo
+from typer import Argument, Context, echo
 
 from weft.cli.options import FolderToMake, KeyOverrides, SourceLanguage, TargetLanguage
+from weft.cli.rules import Rule, check_options
 
 ForeignFolder = Annotated[
-    Path, Argument(help="A Marian or OPUS-MT folder (also in the form of transformers), or a JoeyNMT run folder.")
+    Path,
+    Argument(
+        help="A Marian or OPUS-MT folder (also in the form of transformers), a JoeyNMT run folder, or an ARPA file of "
+        "n-grams (.gz too)."
+    ),
 ]
 
 
 def import_(
+    context: Context,
     folder: ForeignFolder,
     output: FolderToMake,
     source: SourceLanguage = None,
     target: TargetLanguage = None,
     overrides: KeyOverrides = None,
 ) -> None:
-    """Convert a model trained by Marian, OPUS-MT or JoeyNMT.
+    """Convert a model trained by Marian, OPUS-MT or JoeyNMT, or the n-grams of an ARPA file.
 
-    --source and --target are needed if the folder does not state its languages.
+    --source and --target are needed if the folder does not state its languages; --source for an ARPA file.
     """
+    if folder.is_file():
+        from weft.importing.arpa import import_arpa
+
+        check_options(
+            context, [Rule(("FOLDER",), only_with=("--output", "--source"), why="an ARPA file has one language")]
+        )
+        model = import_arpa(folder, output, source)
+        echo(f"{output} holds n-grams: {model.recipe.model.describe()}", err=True)
+        return
     from weft.importing.folder import import_model
 
     import_model(

@@ -15,7 +15,7 @@ from weft.errors import CorpusError, Problem, UsageError
 if TYPE_CHECKING:
     from weft.text.tokenizer import Tokenizer
 
-KindName = Literal["bpe", "unigram", "wordpiece", "characters", "words"]
+KindName = Literal["bpe", "unigram", "wordpiece", "characters", "words", "whitespace"]
 """The kinds of weft.text.kinds, which is not imported here: `weft --help` needs no library of a tokenizer."""
 Side = Literal["source", "target"]
 SideOption = Annotated[

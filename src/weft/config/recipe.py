@@ -33,7 +33,7 @@ class Resolved(Generic[R]):
 
     Origins set here: "recipe", "command line" and "default". Callers of `changed` set others: "corpus", "language",
     "measured", "init" and "teacher" (from another model), "import" (from another system), "corpus instead of 8000"
-    (8000 was requested but is not possible).
+    (8000 was requested but is not possible), "counted" (n-grams in the training texts).
     A list of tables, or a table without a model of its own, counts as one value.
     """
 

@@ -166,7 +166,10 @@ def assign_weights(model: nn.Module, folder: Path) -> None:
     """Replace the meta tensors of a model by the weights in a folder; tied parameters stay tied."""
     weights = restored(load_file(folder / WEIGHTS))
     # Copied, since the tensors read may map the file, which another process may overwrite.
-    given = {shape: nn.Parameter(weights[name].clone()) for name, shape in model.named_parameters()}
+    given = {
+        shape: nn.Parameter(weights[name].clone(), requires_grad=shape.requires_grad)
+        for name, shape in model.named_parameters()
+    }
     by_name = {name: given[shape] for name, shape in model.named_parameters(remove_duplicate=False)}
     model.load_state_dict(by_name, assign=True)
 
@@ -193,7 +196,8 @@ def check_weights(folder: Path, network: nn.Module) -> None:
 
     Raises ModelError with every difference.
     """
-    expected = {name: list(tensor.shape) for name, tensor in stored_weights(network).items()}
+    weights = stored_weights(network)
+    expected = {name: list(tensor.shape) for name, tensor in weights.items()}
     header = read_header(folder)
     found = weights_in(header)
     problems = [Problem(name, "is missing from the weights") for name in expected if name not in found]
@@ -203,7 +207,7 @@ def check_weights(folder: Path, network: nn.Module) -> None:
         for name, shape in expected.items()
         if name in found and found[name][0] != shape
     ]
-    problems += storage_problems(header)
+    problems += storage_problems(header, [name for name, each in weights.items() if not each.is_floating_point()])
     if problems:
         raise ModelError(folder, problems)
 

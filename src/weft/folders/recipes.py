@@ -88,7 +88,8 @@ class TextTokenizerConfig(Settings):
     """The table [tokenizer] of a task with one vocabulary."""
 
     kind: Kind = "characters"
-    """Kind of pieces: characters, byte-pair merges (bpe), unigram language model, BERT's WordPiece, or words."""
+    """Kind of pieces: characters, byte-pair merges (bpe), unigram language model, BERT's WordPiece, words, or
+    whitespace (words as the text is spaced)."""
     size: int = Field(default=8000, ge=SMALLEST, le=256_000)
     """Largest number of pieces in the vocabulary."""
     normalization: Normalization = "nfc"

@@ -1,10 +1,11 @@
 """Storage formats of model.safetensors: fp32, fp16, or matrices in int8 with one scale per row.
 
 Training writes fp32. The other two save space; loading converts them to fp32. An int8 matrix `NAME` of n rows has its
-scales in `NAME.scale`, fp32 of shape (n,). In that format, vectors (biases, the weights of norms) are fp16.
+scales in `NAME.scale`, fp32 of shape (n,). In that format, vectors (biases, the weights of norms) are fp16. Whole
+numbers, such as the keys of n-grams, are int64 in every format.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import torch
@@ -18,6 +19,7 @@ Header = dict[str, tuple[list[int], str]]
 
 SCALE = ".scale"
 LARGEST_INT8 = 127
+WHOLE = "I64"
 BYTES_OF_TYPE = {"F32": "fp32", "F16": "fp16", "I8": "int8"}
 """The types that weights may be stored in: safetensors' name -> weft's name."""
 
@@ -30,7 +32,9 @@ def stored(weights: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]
     """
     rounded: dict[str, Tensor] = {}
     for name, tensor in weights.items():
-        if storage == "fp16" or tensor.dim() != 2:
+        if not tensor.is_floating_point():
+            rounded[name] = tensor
+        elif storage == "fp16" or tensor.dim() != 2:
             rounded[name] = tensor.half()
         else:
             scale = tensor.abs().amax(dim=1) / LARGEST_INT8
@@ -45,7 +49,9 @@ def restored(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     in_int8 = {name for name, tensor in weights.items() if tensor.dtype == torch.int8}
     scales = {name + SCALE for name in in_int8}
     return {
-        name: tensor * weights[name + SCALE][:, None] if name in in_int8 else tensor.float()
+        name: tensor * weights[name + SCALE][:, None]
+        if name in in_int8
+        else tensor.to(torch.int64 if tensor.dtype == torch.int64 else torch.float32)
         for name, tensor in weights.items()
         if name not in scales
     }
@@ -57,11 +63,13 @@ def weights_in(header: Header) -> Header:
     return {name: found for name, found in header.items() if name not in scales}
 
 
-def storage_problems(header: Header) -> list[Problem]:
-    """The tensors of a file that `restored` cannot convert."""
+def storage_problems(header: Header, whole: Collection[str] = ()) -> list[Problem]:
+    """The tensors of a file that `restored` cannot convert; `whole` are the names of those with whole numbers."""
     problems = []
     for name, (shape, dtype) in weights_in(header).items():
-        if dtype not in BYTES_OF_TYPE:
+        if name in whole:
+            problems += [] if dtype == WHOLE else [Problem(name, f"is stored as {dtype}; weft reads int64 ({WHOLE})")]
+        elif dtype not in BYTES_OF_TYPE:
             known = ", ".join(f"{ours} ({theirs})" for theirs, ours in BYTES_OF_TYPE.items())
             problems.append(Problem(name, f"is stored as {dtype}; weft reads {known}"))
         elif dtype == "I8" and len(shape) != 2:

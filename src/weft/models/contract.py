@@ -48,6 +48,11 @@ class ModelSettings(Settings):
         """Layers that attend to the source and tell how (`AttendingSteps`)."""
         return 0
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the model is learned at once, from counts (`TaskKind.fit`), and not by steps of the Trainer."""
+        return False
+
     @abstractmethod
     def describe(self) -> str:
         """The size in a few words, such as "4+4 layers, 256 wide"."""
@@ -195,6 +200,8 @@ class Autoregressive(Protocol):
         """The vectors of tokens that follow those of a `State`, and the state after them. None begins anew. The state
         given is used up."""
         ...
+
+    def parameters(self) -> Iterator[nn.Parameter]: ...
 
     def start(self, rows: int, prompt: Int[Tensor, " time"] | None = None, context: int | None = None) -> Steps:
         """Be ready to write `rows` texts after a prompt, whose last token is not in it: a search gives that first.

@@ -15,6 +15,7 @@ from weft.models.language_model import (
     WindowConfig,
     WindowLanguageModel,
 )
+from weft.models.ngram import NgramConfig, NgramLanguageModel
 from weft.models.recurrent import RecurrentConfig, RecurrentSeq2Seq
 from weft.models.transformer import Transformer, TransformerConfig
 
@@ -23,11 +24,14 @@ Seq2SeqSettings = Annotated[TransformerConfig | RecurrentConfig, Field(discrimin
 
 SEQ2SEQ: dict[str, Callable[..., Seq2Seq]] = {"transformer": Transformer, "recurrent": RecurrentSeq2Seq}
 
-LanguageModelSettings = Annotated[TransformerLmConfig | RecurrentLmConfig | WindowConfig, Field(discriminator="kind")]
+LanguageModelSettings = Annotated[
+    TransformerLmConfig | RecurrentLmConfig | WindowConfig | NgramConfig, Field(discriminator="kind")
+]
 """What the [model] table of a language model's recipe may be; the first is the default."""
 
 LANGUAGE_MODELS: dict[str, Callable[..., nn.Module]] = {
     "transformer": TransformerLanguageModel,
     "recurrent": RecurrentLanguageModel,
     "window": WindowLanguageModel,
+    "ngram": NgramLanguageModel,
 }

@@ -19,7 +19,7 @@ from torch import Tensor
 from weft.config import Resolved
 from weft.data.batching import Buckets
 from weft.data.store import Store
-from weft.errors import RunError
+from weft.errors import RunError, UsageError
 from weft.folders.model_folder import Learned
 from weft.models.cost import PRODUCTS_IN_AN_UPDATE, parameters_by_part
 from weft.preparing.corpora import find_recipe
@@ -184,6 +184,11 @@ def plan(
     keep_programs()
     began = time.monotonic()
     resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
+    if resolved.recipe.model.is_counted:
+        raise UsageError(
+            f'a model of kind "{resolved.recipe.model.kind}" is counted in one pass over its texts, within seconds: '
+            "there are no steps to plan"
+        )
     files = TASKS[resolved.recipe.task].read(resolved.recipe, data_root, listener)
     with TemporaryDirectory() as scratch:
         folder = RunFolder(run_path)

@@ -163,7 +163,9 @@ def begin(
     kind = TASKS[resolved.recipe.task]
     prepared = run.ranks.from_first(kind.prepare, resolved, files, run.corpus, listener)
     model = run.ranks.from_first(first_model, prepared)
-    if budget is not None:
+    if model.recipe.model.is_counted:
+        count(model, prepared, listener)
+    elif budget is not None:
         model = fitted(resolved, prepared, model, files, run, budget, listener)
     trainer = make_trainer(model, prepared.store, files, resolved, run, listener)
     diagnosis = json.dumps(prepared.account.diagnosis, ensure_ascii=False) + "\n"
@@ -172,12 +174,19 @@ def begin(
     trainer.identity["chosen_epochs"] = kind.usual_epochs(resolved, prepared.account.clean)
     parents = run.ranks.from_first(kind.parents, model.recipe, files.train, files.root)
     trainer.identity["parents"] = [asdict(each) for each in parents]
-    if kind.fit is not None:  # learned at once: no step is left for the Trainer, and its weights are the best
-        kind.fit(model, prepared.store)
+    if model.recipe.model.is_counted:  # no step is left for the Trainer, and these weights are the best
         trainer.progress.step = trainer.horizon.total_steps
         trainer.validate(is_due=True)
     trainer.checkpoint()
     return trainer
+
+
+def count(model: Learned[Any], prepared: Prepared[Any], listener: Listener) -> None:
+    """Train a model that is learned at once."""
+    fit = TASKS[model.recipe.task].fit
+    assert fit is not None  # its task has such models
+    for message in fit(model, prepared.store):
+        listener.on_message(message)
 
 
 def fitted(
@@ -241,6 +250,8 @@ def resume_run(
     check_same_batches(so_far.state["batches"], trainer)
     check_not_shorter(so_far, trainer, run)
     trainer.restore(so_far.status.last)
+    if model.recipe.model.is_counted:
+        trainer.progress.step = trainer.horizon.total_steps
     note_budget(trainer, budget)
     trainer.identity["chosen_epochs"] = so_far.now.recipe.training.epochs or so_far.state["chosen_epochs"]
     trainer.identity["parents"] = so_far.state.get("parents", [])

@@ -101,8 +101,8 @@ class TaskKind(Generic[R]):
     """Scores a trained model on held-out data by the settings of its recipe."""
     open: Callable[[str | Path, Sequence[str], Sequence[str | Path]], Any]
     """Returns the object of `weft.load` for a model, overrides, and the other members of an ensemble."""
-    fit: Callable[[Learned[R], Store], None] | None = None
-    """Learns everything at once, such as counts of n-grams, in place of the steps of the Trainer."""
+    fit: Callable[[Learned[R], Store], list[str]] | None = None
+    """Trains a model whose settings say `is_counted`, in place of the steps of the Trainer; returns messages."""
     for_trial: Callable[[Learned[R], Buckets[Any]], Learned[R]] = lambda learned, batches: learned
     """Returns a model whose validation takes as long now as it will once the model is trained."""
     parents: Callable[[R, Mapping[str, str], Path], Sequence[Any]] = lambda recipe, train, root: ()

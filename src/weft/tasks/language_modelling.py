@@ -23,6 +23,7 @@ from weft.folders.metrics import METRICS
 from weft.folders.model_folder import Learned, check_model, load_model, load_vocabularies, vocabulary_files
 from weft.folders.recipes import LanguageModelRecipe
 from weft.models.contract import Autoregressive
+from weft.models.ngram import NgramLanguageModel
 from weft.preparing.corpora import refuse_shared_files
 from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, find_prepared
 from weft.runtime import choose_device
@@ -187,7 +188,7 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Sentences:
 
 
 def loss_of_tokens(
-    model: Autoregressive,
+    model: Autoregressive | NgramLanguageModel,
     tokens: Int[Tensor, "batch time"],
     counted: Bool[Tensor, "batch time-1"] | None = None,
     *,
@@ -199,6 +200,9 @@ def loss_of_tokens(
     `counted` is True at the tokens that count, by default at all but padding."""
     labels = tokens[:, 1:]
     counted = labels != PADDING_ID if counted is None else counted
+    if isinstance(model, NgramLanguageModel):
+        nll = -model.token_log_probs(tokens)[counted].sum()
+        return Loss(nll, int(counted.sum()), {"nll": nll, "correct": torch.zeros_like(nll)})
     return blocked_cross_entropy(
         model(tokens[:, :-1])[counted], model.output.weight, labels[counted], smoothing, z_loss
     )
@@ -220,9 +224,9 @@ class LanguageModelTask:
         settings = self.training
         return loss_of_tokens(model, batch.tokens, smoothing=settings.label_smoothing, z_loss=settings.z_loss)
 
-    def evaluate(self, model: Autoregressive) -> Evaluation:
+    def evaluate(self, model: Autoregressive | NgramLanguageModel) -> Evaluation:
         """valid_loss in nats per token, </s> included, and valid_perplexity, its exponential."""
-        device = model.output.weight.device
+        device = next(model.parameters()).device
         losses = [loss_of_tokens(model, batch.tokens.to(device)) for batch in self.valid_batches.in_order()]
         sums, counts = self.ranks.add_up(
             [tuple(loss.sums.values()) for loss in losses], [loss.count for loss in losses], patiently=True
@@ -294,6 +298,13 @@ def score(learned: Learned[LanguageModelRecipe], valid: Lines) -> Scored:
     return Scored([{"data": valid.sha256, "sentences": len(valid), "scores": scores}], table)
 
 
+def fit(learned: Learned[LanguageModelRecipe], store: Store) -> list[str]:
+    """Estimate an n-gram model. How many n-grams there are, which gives the model its shape, is kept in the recipe."""
+    messages = learned.network.fit(store.columns["text"].ids)
+    learned.resolved = changed(learned.resolved, {"model.counts": list(learned.network.config.counts)}, "counted")
+    return messages
+
+
 LANGUAGE_MODEL: TaskKind[LanguageModelRecipe] = TaskKind(
     read=read,
     prepare=prepare,
@@ -302,4 +313,5 @@ LANGUAGE_MODEL: TaskKind[LanguageModelRecipe] = TaskKind(
     measure=LanguageModelTask,
     score=score,
     open=open_model,
+    fit=fit,
 )

@@ -20,7 +20,7 @@ from weft.text.vocabulary import LARGEST_FILE
 from weft.text.wordpiece import CONTINUED, read_wordpiece, train_wordpiece
 from weft.text.words import read_words, train_words
 
-Kind = Literal["bpe", "unigram", "wordpiece", "characters", "words"]
+Kind = Literal["bpe", "unigram", "wordpiece", "characters", "words", "whitespace"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,9 @@ KINDS: dict[Kind, TokenizerKind] = {
     "wordpiece": TokenizerKind(train_wordpiece, read_wordpiece, needs_language=True, continued=CONTINUED),
     "characters": TokenizerKind(train_characters, read_characters, spells_bytes=True),
     "words": TokenizerKind(train_words, read_words, needs_language=True, whole_words=True),
+    "whitespace": TokenizerKind(
+        partial(train_words, at_spaces=True), partial(read_words, at_spaces=True), whole_words=True
+    ),
 }
 
 

@@ -16,8 +16,8 @@ SMALLEST, SMALLEST_WITH_BYTES = 5, 261
 
 class TokenizerConfig(Settings):
     kind: Kind = "bpe"
-    """Kind of pieces: bpe (byte-pair merges), unigram (a unigram language model), wordpiece (as in BERT), characters or
-    words."""
+    """Kind of pieces: bpe (byte-pair merges), unigram (a unigram language model), wordpiece (as in BERT), characters,
+    words, or whitespace (words as the text is spaced)."""
     source_size: int | None = Field(default=None, ge=SMALLEST, le=256_000)
     """Number of pieces in the source vocabulary; by default chosen from the corpus size."""
     target_size: int | None = Field(default=None, ge=SMALLEST, le=256_000)

@@ -5,13 +5,15 @@ between its digits; or any other single character. In Chinese, Han characters ar
 (the rjieba library); in other languages each stands alone. U+2581 before a word marks a space before it, so that
 joining is lossless. The first word of a text has it too unless it is Han or a sign: otherwise a word would be another
 token at the beginning of a sentence than inside.
+
+The kind `whitespace` takes the text as it is spaced: a word is whatever stands between two spaces.
 """
 
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Unpack
@@ -30,16 +32,15 @@ from weft.text.vocabulary import (
 )
 from weft.text.vocabulary_tokenizer import VocabularyTokenizer
 
+Cut = Callable[[str], Iterable[str]]
+
 
 class WordTokenizer(VocabularyTokenizer):
-    """A tokenizer over a vocabulary of words of a language, or of several joined by +.
+    """A tokenizer over a vocabulary of words, into which `cut` splits a normalized text."""
 
-    Raises MissingExtraError if one of them is Chinese and rjieba is not installed.
-    """
-
-    def __init__(self, vocabulary: Vocabulary, *, language: str, **forms: Unpack[Forms]) -> None:
+    def __init__(self, vocabulary: Vocabulary, *, cut: Cut, **forms: Unpack[Forms]) -> None:
         super().__init__(vocabulary, **forms)
-        self._cut_han = han_cutter(language)
+        self._cut = cut
         spoken = {SPECIAL_PIECES[UNKNOWN_ID]: UNKNOWN_TEXT}
         silent = {token for token in vocabulary.tokens if token in SPECIAL_PIECES or is_tag(token)}
         self._texts = [spoken.get(token, "" if token in silent else token) for token in vocabulary.tokens]
@@ -47,9 +48,7 @@ class WordTokenizer(VocabularyTokenizer):
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         refuse_one_string(texts, "encode")
         ids = self.vocabulary.ids
-        return [
-            [ids.get(word, UNKNOWN_ID) for word in cut_words(self.normalize(text), self._cut_han)] for text in texts
-        ]
+        return [[ids.get(word, UNKNOWN_ID) for word in self._cut(self.normalize(text))] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         return [self._join(sentence) for sentence in ids]
@@ -74,26 +73,54 @@ def train_words(
     vocab_size: int,
     language: str,
     tags: Sequence[str] = (),
+    at_spaces: bool = False,
     **forms: Unpack[Forms],
 ) -> tuple[WordTokenizer, str | None]:
     """The most frequent words of these texts; also returns a message if they are fewer than asked for.
 
     Raises CorpusError if there is no text at all.
     """
-    cut_han = han_cutter(language)
+    cut = cut_at_spaces if at_spaces else word_cutter(language)
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(cut_words(in_forms(text, **forms), cut_han))
+        counts.update(cut(in_forms(text, **forms)))
     if not counts:
         raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
     first = (*SPECIAL_PIECES, *tags)
     vocabulary, message = most_frequent(counts, after=first, vocab_size=vocab_size, language=language)
-    return WordTokenizer(vocabulary, language=language, **forms), message
+    return WordTokenizer(vocabulary, cut=cut, **forms), message
 
 
-def read_words(data: bytes, path: Path, *, language: str, **forms: Unpack[Forms]) -> WordTokenizer:
+def read_words(
+    data: bytes, path: Path, *, language: str, at_spaces: bool = False, **forms: Unpack[Forms]
+) -> WordTokenizer:
     """The tokenizer in a file of words; raises ModelError with every line that is wrong."""
-    return WordTokenizer(read_vocabulary(data, path), language=language, **forms)
+    cut = cut_at_spaces if at_spaces else word_cutter(language)
+    return WordTokenizer(read_vocabulary(data, path), cut=cut, **forms)
+
+
+def cut_at_spaces(text: str) -> Iterator[str]:
+    """The words of a normalized text, each with its mark."""
+    return (PIECE_MARK + word for word in text.split())
+
+
+def with_marks(words: Sequence[str]) -> tuple[str, ...]:
+    """The tokens of a vocabulary of the kind `whitespace` with these words, of which the first are the special ones."""
+    special = len(SPECIAL_PIECES)
+    return (*words[:special], *(PIECE_MARK + word for word in words[special:]))
+
+
+def spaced_words(tokens: Sequence[str]) -> tuple[str, ...]:
+    """The words of such a vocabulary, as they are in a text."""
+    return tuple(token.removeprefix(PIECE_MARK) for token in tokens)
+
+
+def word_cutter(language: str) -> Cut:
+    """`cut_words` for a language, or for several joined by +.
+
+    Raises MissingExtraError if one of them is Chinese and rjieba is not installed.
+    """
+    return partial(cut_words, cut_han=han_cutter(language))
 
 
 def cut_words(text: str, cut_han: Callable[[str], Iterable[str]]) -> Iterator[str]:

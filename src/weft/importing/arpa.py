@@ -1,0 +1,58 @@
+"""`weft import FILE.arpa`: the n-grams of another tool become a model folder."""
+
+from pathlib import Path
+
+from weft.config import resolve
+from weft.errors import UsageError
+from weft.files import refuse_existing_folder, sha256
+from weft.folders.model_folder import Learned, check_model, save_model
+from weft.folders.recipes import LanguageModelRecipe
+from weft.importing.conversion import UNKNOWN_DATA
+from weft.models.ngram import NgramConfig, NgramLanguageModel
+from weft.text.arpa import read_arpa
+from weft.text.kinds import read_tokenizer
+from weft.text.vocabulary import Vocabulary
+from weft.text.words import with_marks
+from weft.training.run_folder import commit_folder
+from weft.version import __version__
+
+
+def import_arpa(file: Path, output: Path, language: str | None) -> Learned[LanguageModelRecipe]:
+    """Write the n-grams in an ARPA file as a new model folder, whose words are those between two spaces of a text.
+
+    Raises UsageError without a language or if `output` exists, CorpusError and ModelError for a file that cannot be
+    read or has words that no vocabulary can hold.
+    """
+    refuse_existing_folder(output)
+    if not language:
+        raise UsageError("an ARPA file does not state its language; give --source, such as --source en")
+    ngrams, tokens = read_arpa(file)
+    settings = NgramConfig(order=ngrams.order, counts=tuple(map(len, ngrams.keys)))
+    document = {
+        "task": "language-model",
+        "data": {"language": language, "train": [UNKNOWN_DATA], "valid": [UNKNOWN_DATA]},
+        "tokenizer": {"kind": "whitespace"},
+        "model": settings.model_dump(mode="json"),
+    }
+    resolved = resolve(document, LanguageModelRecipe, "the recipe", origin="import")
+    vocabulary = Vocabulary(with_marks(tokens)).as_file
+    text = read_tokenizer(vocabulary, file, kind="whitespace", language=language)
+    network = NgramLanguageModel(settings, vocab_size=text.vocab_size)
+    network.put(ngrams)
+    model = Learned(resolved, network, {"text": text})
+
+    def write(staged: Path) -> None:
+        save_model(staged, model, card(model, file))
+        check_model(staged)
+
+    commit_folder(output, write)
+    return model
+
+
+def card(model: Learned[LanguageModelRecipe], file: Path) -> str:
+    recipe = model.recipe
+    return (
+        f"---\nlanguage: [{recipe.data.language}]\nlibrary_name: weft\npipeline_tag: text-generation\n"
+        f"license: unknown\n---\n\n# {recipe.data.language}, n-grams, {recipe.model.describe()}\n\n"
+        f"weft {__version__} imported it from an ARPA file with sha256 `{sha256(file)}`.\n"
+    )

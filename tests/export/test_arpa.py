@@ -1,0 +1,76 @@
+"""n-gram models by `weft export --to arpa`, and back by `weft import`."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from weft import load
+from weft.runs.train import train
+
+Weft = Callable[..., tuple[int, str, str]]
+TRAIN = ["Tom reads a book .", "Mary reads two books .", "Tom has a cat ,", "Mary has no cat .", "a cat reads ."]
+RECIPE = """\
+task = "language-model"
+[data]
+language = "en"
+train = ["train.txt"]
+valid = ["valid.txt"]
+[tokenizer]
+kind = "whitespace"
+[model]
+kind = "ngram"
+order = 3
+[training]
+epochs = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ngrams")
+    (folder / "train.txt").write_text("".join(f"{line}\n" for line in TRAIN))
+    (folder / "valid.txt").write_text("Tom has two cats .\nMary reads a book .\n")
+    (folder / "lm.toml").write_text(RECIPE)
+    return train(folder / "lm.toml", run=folder / "run")
+
+
+def test_kenlm_gives_a_text_the_probability_that_the_model_gives(run: Path, tmp_path: Path, weft: Weft) -> None:
+    kenlm = pytest.importorskip("kenlm")
+    code, _, _ = weft("export", "--model", str(run), "--to", "arpa", "--output", str(tmp_path / "lm.arpa"))
+    assert code == 0
+    theirs = kenlm.Model(str(tmp_path / "lm.arpa"))
+    for text, log_prob in zip(TRAIN, load(run).log_probs(TRAIN), strict=True):
+        assert theirs.score(text) == pytest.approx(log_prob / math.log(10), abs=1e-4)
+
+
+def test_an_exported_model_is_imported_as_it_was(run: Path, tmp_path: Path, weft: Weft) -> None:
+    file, folder = str(tmp_path / "lm.arpa.gz"), str(tmp_path / "imported")
+    assert weft("export", "--model", str(run), "--to", "arpa", "--output", file)[0] == 0
+    code, _, said = weft("import", file, "--output", folder, "--source", "en")
+    assert code == 0 and "holds n-grams: order 3" in said
+    texts = [*TRAIN, "Tom knows nobody ."]
+    assert load(folder).log_probs(texts) == pytest.approx(load(run).log_probs(texts), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["export", "--to", "arpa", "--output", "RUN/new", "--precision", "int8"], "--to cannot be combined"),
+        (["export", "--to", "arpa", "--output", "RUN/config.toml"], "exists already"),
+        (["import", "RUN/config.toml", "--output", "RUN/new"], "give --source"),
+        (["import", "RUN/config.toml", "--output", "RUN/new", "--source", "en"], "is not a complete ARPA file"),
+        (["import", "RUN/config.toml", "--output", "RUN/new", "--source", "en", "--target", "en"], "one language"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_words(run: Path, weft: Weft, arguments: list[str], said: str) -> None:
+    model = ["--model", str(run)] if arguments[0] == "export" else []
+    code, _, error = weft(*[argument.replace("RUN", str(run)) for argument in arguments], *model)
+    assert code != 0 and said in error
+    assert not (run / "new").exists()
+
+
+def test_only_an_ngram_model_is_written_as_arpa(tmp_path: Path, weft: Weft) -> None:
+    code, _, error = weft("export", "--model", "zh-en", "--to", "arpa", "--output", str(tmp_path / "lm.arpa"))
+    assert code == 2 and "needs a model for language-model" in error
