@@ -3,7 +3,9 @@
 import codecs
 import gzip
 import hashlib
+import io
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,13 +26,37 @@ def open_bytes(path: Path) -> IO[bytes]:
 @contextmanager
 def open_to_write(path: Path) -> Iterator[BinaryIO]:
     """Open for writing; compress if the name ends with .gz, without name or time, so that equal content gives equal
-    files."""
-    with open(path, "wb") as file:
+    files. A descriptor of this process is written where it stands, without being truncated."""
+    number = own_descriptor(path)
+    with open(path if number is None else os.dup(number), "wb") as file:
         if path.suffix != ".gz":
             yield file
             return
         with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
             yield cast(BinaryIO, zipped)
+
+
+def own_descriptor(path: Path) -> int | None:
+    """The number of the open file of this process that a path names, as /dev/stdout and /dev/fd/3 do; None for other
+    paths. The file behind it must not be replaced: with `>>` it has content already."""
+    folders = {os.path.realpath(folder) for folder in ("/dev/fd", "/proc/self/fd", "/proc/thread-self/fd")}
+    place = os.path.abspath(path)
+    if "\0" in place:
+        return None
+    for _ in range(MOST_LINKS):
+        folder, name = os.path.split(place)
+        if os.path.realpath(folder) in folders and name.isascii() and name.isdecimal():
+            return int(name)
+        if not os.path.islink(place):
+            break
+        place = os.path.join(folder, os.readlink(place))
+    return None
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path is read or written as the content comes: a descriptor of this process, a pipe, a device."""
+    is_other = os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+    return is_other or own_descriptor(path) is not None
 
 
 def read_bytes(path: Path) -> bytes:
@@ -41,6 +67,9 @@ def read_bytes(path: Path) -> bytes:
 
 READ_AT_ONCE = 2**16
 """In bytes."""
+
+MOST_LINKS = 40
+"""Symbolic links from a path to its file, as Linux allows."""
 
 LONGEST_LINE = 2**24
 """In bytes. A longer line means that the file is not text, and it is not read into memory."""
@@ -53,7 +82,7 @@ def lines_of(path: Path) -> Iterator[bytes]:
     Raises CorpusError if the file cannot be read, or cannot be read twice, like a pipe.
     """
     refuse_pipe(path)
-    with reporting_read_errors(path), open_bytes(path) as file:
+    with reporting_read_errors(path), in_utf_8(open_bytes(path)) as file:
         for number in count(1):
             line = file.readline(LONGEST_LINE + 1)
             if not line:
@@ -151,29 +180,106 @@ COMMON_BYTES = {
     "BIG5": range(0xA1, 0xC7),
 }
 """First bytes of an encoding's punctuation and level 1 characters, which make up nearly all of any text."""
+FREQUENT = frozenset(
+    "，。！？、：的一是不了在人有我他这這個个们們来來说說要就会會到大上也那好你她么麼没沒为為去看吗嗎什"
+)
+"""Characters of which a Chinese text has many, and bytes of Korean or Japanese read as Chinese have hardly any."""
 
 
-def chinese_encoding(line: bytes) -> str | None:
-    """The older encoding of Chinese in which at least 90 % of a line's characters are common ones, if any."""
+def chinese_encoding(text: bytes) -> str | None:
+    """The older encoding of Chinese in which at least 90 % of a text's characters are common ones, if any."""
     for encoding, common in COMMON_BYTES.items():
         with suppress(UnicodeDecodeError):
-            wide = [char.encode(encoding) for char in line.decode(encoding) if not char.isascii()]
+            wide = [char for char in text.decode(encoding) if not char.isascii()]
+            encoded = [char.encode(encoding) for char in wide]
             # Second bytes are at least 0xA1 in GB 2312 but not in Big5, which tells the two apart.
-            are_common = [char[0] in common and (encoding == "BIG5" or char[1] >= 0xA1) for char in wide]
-            if len(wide) > 1 and sum(are_common) >= 0.9 * len(wide):
+            are_common = [char[0] in common and (encoding == "BIG5" or char[1] >= 0xA1) for char in encoded]
+            frequent = sum(char in FREQUENT for char in wide)
+            if len(wide) > 1 and sum(are_common) >= 0.9 * len(wide) and frequent >= 0.1 * len(wide):
                 return encoding
     return None
 
 
+EXPECTED_IN_UTF_16 = re.compile(r"[\s -~\u00a0-\u024f\u2010-\u2030\u3000-\u303f\u4e00-\u9fff\uff01-\uff5e]")
+
+
+def encoding_of(head: bytes) -> str | None:
+    """The encoding of a text that begins with these bytes, if it is UTF-16, GB18030 or Big5; None for UTF-8, and for
+    what cannot be told.
+
+    charset-normalizer is not used because it takes half of all single Chinese sentences in GB18030 for Korean or
+    Japanese, where these rules find 99 %.
+    """
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not head.startswith(codecs.BOM_UTF32_LE):
+        return "UTF-16"
+    if b"\0" in head:
+        for encoding in ("UTF-16-LE", "UTF-16-BE"):
+            with suppress(UnicodeDecodeError):
+                text = codecs.getincrementaldecoder(encoding)().decode(head)
+                if len(EXPECTED_IN_UTF_16.findall(text)) >= 0.9 * len(text):
+                    return encoding
+    with suppress(UnicodeDecodeError):
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+        return None
+    return chinese_encoding(head[: head.rfind(b"\n") + 1] or head)
+
+
+codecs.register_error("as 0xff", lambda error: ("\udcff", cast(UnicodeDecodeError, error).end))
+"""Bytes that an encoding does not have become one that UTF-8 does not have, so that their line is reported."""
+
+
+class InUtf8(io.RawIOBase):
+    """The bytes in UTF-8 of a text that a file holds in another encoding; 0xff where it is not of this encoding."""
+
+    def __init__(self, file: Any, encoding: str) -> None:
+        self.file, self.left = file, b""
+        self.decoder = codecs.getincrementaldecoder(encoding)("as 0xff")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = b"."
+        while data and not self.left:
+            data = self.file.read1(READ_AT_ONCE)
+            self.left = self.decoder.decode(data, not data).encode("utf-8", "surrogateescape")
+        size = min(len(buffer), len(self.left))
+        buffer[:size], self.left = self.left[:size], self.left[size:]
+        return size
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
+
+
+def in_utf_8(file: Any) -> Any:
+    """A stream of a text in UTF-8: the given one, or one that converts it. The given one must have `peek`."""
+    encoding = encoding_of(file.peek(READ_AT_ONCE)[:READ_AT_ONCE])
+    return file if encoding is None else io.BufferedReader(InUtf8(file, encoding), READ_AT_ONCE)
+
+
+def as_utf_8(text: bytes) -> bytes:
+    """The text in UTF-8, converted if it is in another encoding that can be told."""
+    encoding = encoding_of(text[:READ_AT_ONCE])
+    return text if encoding is None else text.decode(encoding, "as 0xff").encode("utf-8", "surrogateescape")
+
+
 def refuse_replacing(option: str, path: Path | None, inputs: Iterable[Path | None]) -> None:
-    """Raise UsageError if an option's output would overwrite a folder, a device or one of the inputs (None for an
-    option that was not given), or if its folder does not exist or is not writable.
+    """Raise UsageError if an option's output would overwrite a folder or one of the inputs (None for an option that was
+    not given), or if it cannot be written.
 
     `-` means standard output. Call it before the work, so that none is lost.
     """
     if path is None or path == Path("-"):
         return
     try:
+        if path.is_file() and any(other is not None and other.exists() and other.samefile(path) for other in inputs):
+            raise UsageError(f"{option} {path} would overwrite an input; name another file")
+        if is_stream(path):
+            number = own_descriptor(path)
+            if not os.access(path, os.W_OK) or (number is not None and not is_open_to_write(number)):
+                raise UsageError(f"{option} {path} cannot be written: it is not open for writing")
+            return
         folder = path.resolve().parent
         if not folder.is_dir():
             raise UsageError(f"{option} {path} cannot be written: {folder} is not a folder")
@@ -181,10 +287,17 @@ def refuse_replacing(option: str, path: Path | None, inputs: Iterable[Path | Non
             raise UsageError(f"{option} {path} is not a file that can be replaced; name a file")
         if not os.access(folder, os.W_OK):
             raise UsageError(f"{option} {path} cannot be written: {folder} is not writable")
-        if path.exists() and any(other is not None and other.exists() and other.samefile(path) for other in inputs):
-            raise UsageError(f"{option} {path} would overwrite an input; name another file")
     except OSError as error:
         raise UsageError(f"{option} {path} cannot be written: {error.strerror}") from None
+
+
+def is_open_to_write(number: int) -> bool:
+    """Whether a descriptor is open for writing; True where the system does not say."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
 
 
 def refuse_existing_folder(folder: Path) -> None:
@@ -240,9 +353,13 @@ def remove_staged(staged: Path) -> None:
 @contextmanager
 def staged_file(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` in one step if the block succeeds, and is deleted if it does not.
+    A stream is never replaced: it is yielded itself.
 
     Raises WeftError if the file system refuses.
     """
+    if is_stream(path):
+        yield path
+        return
     path = path.resolve()
     staged = staging_path(path)
     try:

@@ -196,7 +196,6 @@ def test_a_file_keeps_its_old_content_until_all_is_translated(
     ("output", "says"),
     [
         (".", "is not a file that can be replaced"),
-        (os.devnull, "is not a file that can be replaced"),
         ("in.txt", "would overwrite an input"),
     ],
 )
@@ -207,7 +206,19 @@ def test_what_must_not_be_replaced_is_refused_before_anything_is_read(
     Path("in.txt").write_text("一\n", encoding="utf-8")
     exit_code, out, error = weft("translate", "--model", "nowhere", "--input", "in.txt", "--output", output)
     assert (exit_code, out) == (2, "") and says in error
-    assert Path("in.txt").read_text(encoding="utf-8") == "一\n" and not Path(os.devnull).is_file()
+    assert Path("in.txt").read_text(encoding="utf-8") == "一\n"
+
+
+@pytest.mark.parametrize("source", [["--input", "in.txt"], ["一"]])
+@pytest.mark.parametrize("output", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_standard_output_by_name_is_appended_to(tiny_run: Path, tmp_path: Path, source: list[str], output: str) -> None:
+    (tmp_path / "in.txt").write_text("一\n", encoding="utf-8")
+    (tmp_path / "out.txt").write_text("old\n", encoding="utf-8")
+    command = [sys.executable, "-m", "weft", "translate", "--model", str(tiny_run / "run"), "--output", output]
+    with open(tmp_path / "out.txt", "a", encoding="utf-8") as out:
+        subprocess.run([*command, *source], stdout=out, cwd=tmp_path, check=True)
+    kept, *translated = (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()
+    assert kept == "old" and len(translated) == 1 and len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.parametrize("option", ["--glossary", "--memory"])
@@ -227,6 +238,17 @@ def test_a_file_is_zipped_where_its_name_says_so(translate: Translate, expected:
     assert gzip.decompress(Path(name).read_bytes()).decode() == "".join(f"{line}\n" for line in expected)
 
 
+@pytest.mark.parametrize("encoding", ["gb18030", "utf-16", "utf-16-le"])
+def test_a_file_in_an_older_encoding_is_read_and_the_answer_is_utf_8(
+    translate: Translate, expected: list[str], monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    content = ("".join(f"{sentence}\n" for sentence in SENTENCES) + "我有他的\n").encode(encoding)
+    Path("in.txt").write_bytes(content)
+    assert translate("--input", "in.txt")[:-1] == expected
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(content))))
+    assert translate()[:-1] == expected
+
+
 # From file to file
 
 
@@ -244,6 +266,22 @@ def test_a_file_becomes_a_file_and_progress_goes_to_standard_error(
     assert progress[-1].endswith("100.0 %, left unknown") and last == "out.txt: 5 lines"
     assert Path("out.txt").read_text(encoding="utf-8") == "".join(f"{line}\n" for line in expected)
     assert sorted(path.name for path in Path().iterdir()) == ["in.txt", "out.txt"]
+
+
+def test_a_file_in_an_older_encoding_is_continued(
+    weft: Weft, expected: list[str], distinct_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("weft.translating.files.LINES_AT_ONCE", 2)
+    lines = "".join(f"{sentence}\n" for sentence in SENTENCES)
+    command = ["translate", "--model", str(distinct_model), "--input", "in.txt", "--output", "out.txt"]
+    Path("in.txt").write_bytes(lines.encode("utf-16") + b"\x00\xd8\n\x00")
+    exit_code, _, error = weft(*command)
+    assert exit_code == 1 and "line 6" in error
+    Path("in.txt").write_bytes(lines.encode("utf-16"))
+    exit_code, _, error = weft(*command)
+    assert exit_code == 0 and "continuing after line" in error
+    assert Path("out.txt").read_text(encoding="utf-8") == "".join(f"{line}\n" for line in expected)
 
 
 @pytest.mark.parametrize("restart", [False, True])

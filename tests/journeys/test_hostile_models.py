@@ -318,6 +318,13 @@ def test_a_run_that_says_endless_things_of_itself_is_not_read(weft: Weft, model:
 
 
 REFUSED_SETTINGS = {
+    "a language that is a slow expression": ('source = "zh" ', 'source = "(a+)+" '),
+    "a language that is any text": ('target = "en" ', 'target = ".*" '),
+    "a language of a thousand letters": ('source = "zh" ', f'source = "{"zh" * 500}" '),
+    "a language of a thousand parts": ('source = "zh" ', f'source = "zh{"-a" * 1000}" '),
+    "a language that closes a group": ('target = "en" ', 'target = "en)|(" '),
+    "no language": ('target = "en" ', 'target = "" '),
+    "a line end in a language": ('target = "en" ', 'target = "en\\n" '),
     "a class path for a model": ('kind = "transformer"', 'kind = "torch.nn.Transformer"'),
     "a class path for a function": ('activation = "relu"', 'activation = "os.system"'),
     "a module for a task": ('task = "translation"', 'task = "evil.module"'),

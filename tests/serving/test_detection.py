@@ -14,6 +14,12 @@ from weft.serving.detection import Detector
         ("ok", "en"),
         ("The word 你好 is a greeting", "en"),
         ("漢", "zh"),
+        ("请打开 https://example.com/a/b/c?d=e&f=g#h 看看", "zh"),
+        ("有问题请写信给 first.last@mail.example.org。", "zh"),
+        ("欢迎，{user.name}！你有 %(count)d 封新邮件。", "zh"),
+        ("<p class='a b c d'>你好</p>", "zh"),
+        ("www.example.com", "en"),
+        ("我在 GitHub 上看到 C++、Java、Python、Rust 和 Go 的例子", "zh"),
     ],
 )
 def test_between_chinese_and_english_characters_tell(text: str, language: str) -> None:
@@ -27,8 +33,28 @@ def test_of_several_other_languages_the_likeliest_is_chosen() -> None:
     assert detector.detect("The contract will be signed today.").confidence > 50
 
 
-def test_what_is_none_of_its_languages_is_found_unlikely() -> None:
+@pytest.mark.parametrize(
+    ("text", "language", "least"),
+    [
+        ("Bonjour, comment allez-vous ?", "fr", 90),
+        ("Où est la gare ?", "fr", 80),
+        ("Je t'aime", "fr", 50),
+        ("Ich habe zwei Äpfel.", "de", 90),
+        ("Договор будет подписан сегодня.", "ru", 50),
+        ("こんにちは", "ja", 90),
+        ("Hello", "en", 20),  # four letters decide little, but nothing speaks clearly for another language
+        ("Yes", "en", 10),
+        ("hello world", "en", 20),
+        ("Good morning", "en", 50),
+        ("Please open the window", "en", 90),
+    ],
+)
+def test_another_language_is_told_where_it_is_clear(text: str, language: str, least: float) -> None:
+    found = Detector(["en", "zh"]).detect(text)
+    assert found.language == language and least <= found.confidence <= 100
+
+
+def test_a_text_without_letters_is_not_detected() -> None:
     detector = Detector(["en", "zh"])
-    assert detector.detect("Договор будет подписан сегодня.").confidence < 5
     assert detector.detect("12 + 30 = 42").confidence == 0
     assert detector.detect("").confidence == 0

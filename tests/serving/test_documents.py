@@ -381,6 +381,23 @@ def test_a_file_that_is_not_utf_8_is_refused_with_the_place(name: str) -> None:
         read_document(name, b"ab\xff")
 
 
+@pytest.mark.parametrize("encoding", ["gb18030", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.txt", "你好，我的朋友。\n"),
+        ("a.md", "# 你好，我的朋友。\n"),
+        ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\n你好，我的朋友。\n"),
+        ("a.html", "<html><head><meta charset='GBK'></head><p>你好，我的朋友。</p></html>"),
+        ("a.htm", '<meta http-equiv="Content-Type" content="text/html; charset=gb2312"><p>你好，我的朋友。</p>'),
+    ],
+)
+def test_a_file_in_an_older_encoding_is_written_in_utf_8(name: str, text: str, encoding: str) -> None:
+    document = read_document(name, text.encode(encoding))
+    assert "你好，我的朋友。" in "".join(document.texts)
+    assert document.write(document.texts).decode() == re.sub("GBK|gb2312", "utf-8", text)
+
+
 HOSTILE = [
     *("*", "_", "_a ", "~~", "`a", "| ", "> ", "> - ", "- ", "#", "{\\", "\0", "x0 *", "\n```\n", "1. "),
     *("[", "[a", "![", "![a", "![a](", "[a](", "[a]((", "[a](b ", '[a](b "', "[a](b(c)", "[a][", "[![", "[![a](b)"),

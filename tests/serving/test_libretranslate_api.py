@@ -81,6 +81,57 @@ def test_a_form_as_curl_sends_it_is_read_though_nothing_in_it_is_escaped(app: An
     assert answer.json()["translatedText"] == "我有 A"
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"format": None},
+        {"format": ""},
+        {"api_key": None},
+        {"alternatives": None},
+        {"alternatives": "0"},
+        {"beam_size": "2"},
+        {"source": "ZH", "target": "EN"},
+        {"source": "zt"},
+        {"source": "zh-Hant-TW", "target": "en_US"},
+        {"source": "AUTO"},
+    ],
+)
+def test_what_libretranslate_accepts_is_accepted(app: Any, fields: dict[str, Any]) -> None:
+    assert translate(app, **fields)["translatedText"] == HELLO["q"]
+
+
+@pytest.mark.parametrize("text", [" hello", "hello\n", "\n\n  hello\t\r\n", "\u3000hello\u3000", " ", "\n"])
+def test_white_space_around_a_text_stays(app: Any, text: str) -> None:
+    found = translate(app, q=[text], alternatives=1)
+    assert found["translatedText"] == [text.upper()]
+    assert not text.strip() or found["alternatives"] == [[text.upper().replace("HELLO", "HELLO'")]]
+
+
+def test_parameters_in_the_address_are_read(app: Any) -> None:
+    """As deep-translator's client sends them."""
+    fields = {"q": "hello&=+", "source": "zh", "target": "en", "format": "text"}
+    assert ask(app, "POST", "/translate", params=fields).json() == {"translatedText": "HELLO&=+"}
+    del fields["q"]
+    for sent in ({"data": {"q": "hi"}}, {"files": {"q": (None, "hi")}}):
+        assert ask(app, "POST", "/translate", params=fields, **sent).json() == {"translatedText": "HI"}
+    assert ask(app, "POST", "/detect", params={"q": "你好"}).json() == [{"confidence": 100.0, "language": "zh"}]
+    assert ask(app, "POST", "/translate", params=fields, json=HELLO).status_code == 200  # a JSON body has them all
+
+
+@pytest.mark.parametrize("sent", [{}, {"json": {}}, {"data": {"x": ""}}, {"params": {"api_key": ""}}])
+def test_what_is_missing_is_told_as_libretranslate_tells_it(app: Any, sent: dict[str, Any]) -> None:
+    answer = ask(app, "POST", "/detect", **sent)
+    assert (answer.status_code, answer.json()) == (400, {"error": "Invalid request: missing q parameter"})
+
+
+def test_what_is_in_no_language_of_the_server_is_not_translated_silently(app: Any) -> None:
+    french = "Bonjour, comment allez-vous ?"
+    (found,) = ask(app, "POST", "/detect", json={"q": french}).json()
+    assert found["language"] == "fr" and found["confidence"] > 90
+    refused = ask(app, "POST", "/translate", json={"q": french, "source": "auto", "target": "en"})
+    assert (refused.status_code, refused.json()) == (400, {"error": "French is not translated to English here"})
+
+
 def test_the_settings_of_a_request_reach_the_search(make_service: MakeService) -> None:
     service = make_service()
     app = make_app(service)
@@ -101,7 +152,9 @@ def test_the_settings_of_a_request_reach_the_search(make_service: MakeService) -
         ({"source": "de"}, "source: 'de' is not supported; choose from auto, en, zh"),
         ({"target": "zh"}, "target: 'zh' is not supported; choose from en"),
         ({"alternatives": 4}, "alternatives: should be at most 3"),
-        ({"alternatives": "1"}, "alternatives: Input should be a valid integer"),
+        ({"alternatives": "one"}, "alternatives: Input should be a valid integer"),
+        ({"alternatives": "4"}, "alternatives: should be at most 3"),
+        ({"alternatives": True}, "alternatives: Input should be a valid integer"),
         ({"beam_size": 11}, "beam_size"),
         ({"format": "pdf"}, "format"),
         ({"glossary": {"": "x"}}, "glossary"),
@@ -279,6 +332,7 @@ def test_metrics_are_readable_by_prometheus(app: Any) -> None:
 
 def test_the_openapi_document_lists_every_path_with_its_limits_and_refusals(app: Any, tmp_path: Path) -> None:
     description = ask(app, "GET", "/openapi.json").json()
+    assert ask(app, "GET", "/spec").json() == description
     assert json.dumps(description)  # no NaN, nothing but JSON
     assert {"/translate", "/detect", "/languages", "/v1/chat/completions", "/weft/stream"} <= description[
         "paths"

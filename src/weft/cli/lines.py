@@ -3,14 +3,23 @@
 import io
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO
 
 import typer
 
 from weft.errors import CorpusError, Problem, UsageError
-from weft.files import arriving_lines, decode_lines, open_bytes, open_to_write, reporting_read_errors, staged_file
+from weft.files import (
+    arriving_lines,
+    decode_lines,
+    in_utf_8,
+    is_stream,
+    open_bytes,
+    open_to_write,
+    reporting_read_errors,
+    staged_file,
+)
 from weft.training.signals import stopped_by_signal
 
 LINES_AT_ONCE = 1024
@@ -27,10 +36,10 @@ def open_input(texts: list[str] | None, path: Path | None) -> Iterator[Iterable[
             raise UsageError("there is no standard input; give sentences, or a file by --input")
         if sys.stdin.isatty():
             typer.echo("Type a sentence and press Enter; Ctrl-D ends.", err=True)
-        yield sys.stdin.buffer
+        yield in_utf_8(sys.stdin.buffer) if hasattr(sys.stdin.buffer, "peek") else sys.stdin.buffer
     else:
         with reporting_read_errors(path):
-            file = open_bytes(path)
+            file = in_utf_8(open_bytes(path))
         with file:
             yield file
 
@@ -39,15 +48,16 @@ def open_input(texts: list[str] | None, path: Path | None) -> Iterator[Iterable[
 def open_output(path: Path | None) -> Iterator[IO[str]]:
     """Stdout (None or `-`), or a file that appears only when it is complete; gzipped if its name ends with .gz.
 
-    A signal removes an incomplete file.
+    A signal removes an incomplete file. A pipe, a device or /dev/fd/N gets each line at once.
     """
     if path is None or path == Path("-"):
         if sys.stdout is None:  # closed by the parent process
             raise UsageError("there is no standard output; name a file by --output")
         yield sys.stdout
         return
+    what_happened = f"stopped before {path.resolve()} was whole, so nothing was written"
     with (
-        stopped_by_signal(f"stopped before {path.resolve()} was whole, so nothing was written"),
+        nullcontext() if is_stream(path) else stopped_by_signal(what_happened),
         staged_file(path) as staged,
         open_to_write(staged) as file,
         io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text,

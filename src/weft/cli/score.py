@@ -14,7 +14,7 @@ from weft.cli.options import JsonFile, KeyOverrides, OneModel, only_model
 from weft.cli.outputs import give_results, refuse_places
 from weft.cli.rules import Rule, check_options
 from weft.errors import CorpusError, Problem
-from weft.files import decode_lines, read_bytes, split_lines
+from weft.files import as_utf_8, decode_lines, read_bytes, split_lines
 
 Hypotheses = Annotated[Path | None, Option("--hypotheses", help="Text file, one translation per line.")]
 References = Annotated[
@@ -124,7 +124,7 @@ def _read_parallel(paths: list[Path]) -> list[list[str]]:
 
 def _read_lines(path: Path, problems: list[Problem]) -> list[str]:
     try:
-        content = read_bytes(path)
+        content = as_utf_8(read_bytes(path))
     except CorpusError as error:
         problems.extend(Problem(str(path), problem.what) for problem in error.problems)
         return []

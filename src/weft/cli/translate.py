@@ -17,6 +17,7 @@ from weft.cli.options import Engine, Ensemble, InputFile, JsonLines, KeyOverride
 from weft.cli.outputs import STDOUT, refuse_place
 from weft.cli.rules import MODEL_NEEDED, SENTENCES_OR_FILE, Rule, check_options
 from weft.errors import UsageError, shown
+from weft.files import is_stream
 
 if TYPE_CHECKING:
     from weft.translating.alternatives import Alternative
@@ -142,7 +143,7 @@ def translate(
     """
     check_options(context, RULES)
     output_file = None if output_file == STDOUT else output_file
-    is_bulk = input_file is not None and output_file is not None and not is_stream(input_file)
+    is_bulk = input_file is not None and output_file is not None and not any(map(is_stream, (input_file, output_file)))
     if (restart or cluster) and not is_bulk:
         raise UsageError("--restart and --cluster need --input and --output to be files, not pipes")
     if alternatives_after is not None and len(text or ()) != 1:
@@ -214,11 +215,6 @@ def translate_bulk(
 def read_arguments(texts: list[str]) -> list[str]:
     """Arguments as text; raises CorpusError for bytes that are not UTF-8."""
     return read_texts([text.encode("utf-8", "surrogateescape") for text in texts], None)
-
-
-def is_stream(path: Path) -> bool:
-    """Whether the path can be read only once, such as a named pipe."""
-    return os.path.exists(path) and not path.is_file() and not path.is_dir()
 
 
 def is_typed(texts: list[str] | None, path: Path | None) -> bool:

@@ -30,6 +30,7 @@ from weft.data.pair_files import (
 from weft.errors import CorpusError, Problem, UsageError
 from weft.files import decode_lines, lines_of, reporting_read_errors, sha256
 from weft.text.detokenization import detokenize
+from weft.text.language import NOT_A_CODE, is_language_code
 from weft.text.normalization import is_blank
 from weft.text.vocabulary import SPECIAL_PIECES
 
@@ -82,9 +83,9 @@ class TrainingCorpus(CorpusEntry):
 
 
 class DataConfig(Settings):
-    source: str = Field(min_length=1)
+    source: str
     """Code of the language to translate from, such as zh."""
-    target: str = Field(min_length=1)
+    target: str
     """Code of the language to translate into, such as en."""
     train: tuple[str | TrainingCorpus, ...] = Field(min_length=1)
     """Files to train on: TSV or JSONL paths, or { source = "a.zh", target = "a.en" }; .gz too."""
@@ -102,6 +103,13 @@ class DataConfig(Settings):
     """Drop training pairs with more than this many pieces on a side. Dropped pairs are counted and reported."""
     tag: str | None = None
     """Tag of one of the training corpora, put before every sentence that is validated or translated."""
+
+    @field_validator("source", "target")
+    @classmethod
+    def _is_a_language_code(cls, code: str) -> str:
+        if not is_language_code(code):
+            raise ValueError(NOT_A_CODE)
+        return code
 
     @model_validator(mode="after")
     def _two_languages(self) -> "DataConfig":

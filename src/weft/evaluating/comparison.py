@@ -26,7 +26,7 @@ from weft.errors import CorpusError, Problem
 from weft.evaluating.evaluation import SHOWN_SCORES, describe_decoding, describe_intervals, describe_pairs
 from weft.evaluating.faults import Faults, faults_table, find_faults
 from weft.figures.table import Table, signed
-from weft.files import decode_lines, read_bytes, sha256, split_lines
+from weft.files import as_utf_8, decode_lines, read_bytes, sha256, split_lines
 from weft.metrics.comet import comet
 from weft.metrics.references import reference_sets
 from weft.metrics.score import Scores
@@ -86,7 +86,7 @@ def translate_with(translator: Translator, name: str, sources: Sequence[str]) ->
 def read_translations(path: Path, name: str, sentences: int) -> System:
     """Read a system from a file of translations, one per line. Raises CorpusError for another number of lines."""
     problems: list[Problem] = []
-    lines = [text for _, text in decode_lines(split_lines(read_bytes(path)), problems)]
+    lines = [text for _, text in decode_lines(split_lines(as_utf_8(read_bytes(path))), problems)]
     if not problems and len(lines) != sentences:
         counts = (
             f"{len(lines):,} line{'s' * (len(lines) != 1)}; the data has {sentences:,} pair{'s' * (sentences != 1)}"

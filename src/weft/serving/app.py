@@ -101,6 +101,7 @@ async def show_file(file: Path) -> Response:
 
 
 @router.get("/openapi.json", include_in_schema=False)
+@router.get("/spec", include_in_schema=False)  # LibreTranslate's name for it
 async def openapi(request: Request) -> Response:
     return JSONResponse(describe(request.app))
 

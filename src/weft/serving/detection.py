@@ -1,6 +1,7 @@
-"""Detects the language of a text among those of a server.
+"""Detects the language of a text: one of a server's, or another that is far likelier than any of them.
 
-Chinese is told by its characters, each of which counts as much as a word; other languages by py3langid.
+Chinese is told by its characters, each of which counts as much as a word; other languages by py3langid. Addresses, tags
+and placeholders do not count.
 """
 
 import re
@@ -11,8 +12,12 @@ from typing import Any
 
 from weft.errors import MissingExtraError
 from weft.text.chinese import IS_HAN, is_chinese
+from weft.text.markup import MARK
 
 WORD = re.compile(r"[^\W\d_]+")
+CLEARLY = 10.0
+"""How many times as probable as a server's own languages another language is that is reported instead. Of 3,000 English
+sentences of Tatoeba none is taken for another language; at 5 times one is."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,9 @@ class Detector:
         self.others = [language for language in languages if not is_chinese(language)]
 
     def detect(self, text: str) -> Detection:
-        """The likeliest of the languages, with a confidence of 0 if the text has no letter."""
+        """The language of the text, with a confidence of 0 if it has no letter. For languages other than Chinese the
+        confidence is the probability compared with that of the strongest rival."""
+        text = MARK.sub(" ", text)
         han = len(IS_HAN.findall(text))
         words = len(WORD.findall(IS_HAN.sub(" ", text)))
         share = han / max(1, han + words)
@@ -38,9 +45,12 @@ class Detector:
             return Detection(self.chinese, round(100 * share, 1))
         if not words:
             return Detection(self.others[0], 0.0)
-        probabilities = dict(self.identifier.rank(text))
-        likeliest = max(self.others, key=lambda language: probabilities.get(language, 0.0))
-        return Detection(likeliest, round(100 * float(probabilities.get(likeliest, 0.0)), 1))
+        ranked = [(code, float(probability)) for code, probability in self.identifier.rank(text)]
+        found = next((one for one in ranked if one[0] in self.others), (self.others[0], 0.0))
+        if ranked[0][1] >= CLEARLY * found[1]:
+            found = ranked[0]
+        rival = next(probability for code, probability in ranked if code != found[0])
+        return Detection(found[0], round(100 * found[1] / (found[1] + rival), 1))
 
     @cached_property
     def identifier(self) -> Any:

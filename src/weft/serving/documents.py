@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable
 
 from weft.errors import MissingExtraError
+from weft.files import as_utf_8
 from weft.serving.document_parts import (
     MOST_WORD_XML,
     Document,
@@ -23,10 +24,13 @@ from weft.serving.refusals import Refused
 
 
 def read_document(name: str, data: bytes) -> Document:
-    """Read an uploaded file. Raises Refused if its format is unknown or its content is not of that format."""
+    """Read an uploaded file, in UTF-8 or an encoding that `as_utf_8` knows; it is written in UTF-8. Raises Refused if
+    its format is unknown or its content is not of that format."""
     suffix = suffix_of(name)
     if suffix not in READERS:
         raise Refused(400, f"cannot translate {suffix or 'files without a suffix'}; known: {', '.join(FORMATS)}")
+    if suffix != ".docx" and (text := as_utf_8(data)) != data:
+        data = DECLARED_CHARSET.sub(rb"\1utf-8", text, count=1) if suffix in (".html", ".htm") else text
     document = READERS[suffix](data.removeprefix(BYTE_ORDER_MARK))
     if not data.startswith(BYTE_ORDER_MARK):
         return document
@@ -34,6 +38,7 @@ def read_document(name: str, data: bytes) -> Document:
 
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+DECLARED_CHARSET = re.compile(rb"(<meta\s[^<>]{0,200}?charset\s*=\s*[\"']?)[\w-]+", re.IGNORECASE)
 
 
 def unpacked_size(name: str, data: bytes) -> int:

@@ -1,14 +1,14 @@
 """LibreTranslate's API: the paths, fields and response shapes that its existing clients use.
 
 /translate also takes `beam_size`, a `glossary` and the name of a `model`, and reports suspicious translations in
-`flags`. A wrong key is answered by 401, as in weft's other APIs.
+`flags`. White space around a text stays. A wrong key is answered by 401, as in weft's other APIs.
 """
 
 import asyncio
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 from starlette.requests import Request
 
 from weft.serving.detection import Detection
@@ -22,6 +22,7 @@ from weft.serving.requests import (
     Route,
     ShortText,
     TranslationRequest,
+    as_number,
     terms_of,
 )
 from weft.serving.service import AUTO, Service, named
@@ -34,10 +35,12 @@ router = APIRouter(route_class=Route)
 class TranslateRequest(TranslationRequest):
     q: ShortText | Annotated[list[ShortText], Field(min_length=1), AtMost("texts")]
     """A text, or a list of texts."""
-    format: Literal["text", "html"] = "text"
-    alternatives: Annotated[int, Field(ge=0), AtMost("alternatives")] = 0
+    format: Annotated[Literal["text", "html"], BeforeValidator(lambda value: value or "text")] = "text"
+    alternatives: Annotated[
+        int, Field(ge=0), AtMost("alternatives"), BeforeValidator(lambda value: as_number(value) or 0)
+    ] = 0
     """How many other translations of each text to add."""
-    beam_size: Annotated[int, Field(ge=1), AtMost("beam_size")] | None = None
+    beam_size: Annotated[int, Field(ge=1), AtMost("beam_size"), BeforeValidator(as_number)] | None = None
     """Omitted: the model's own."""
     glossary: Glossary | None = None
     """Terms of the source language and the translations that have to appear for them."""

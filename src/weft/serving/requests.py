@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from re import fullmatch
+from re import ASCII, IGNORECASE, escape, fullmatch
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
 
@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
@@ -94,9 +95,14 @@ class AtMost(ServerBound):
         return {keywords[schema["type"]]: self.most}
 
 
+LIBRETRANSLATE_CODES = {"zt": "zh-hant", "pb": "pt-br"}
+"""LibreTranslate's own codes, which no standard knows."""
+
+
 @dataclass(frozen=True)
 class LanguageCode(ServerBound):
-    """The code of a language that the server translates from or to, in any region; a source may also be "auto"."""
+    """The code of a language that the server translates from or to, in any region and case; a source may also be
+    "auto"."""
 
     role: Literal["source", "target"]
 
@@ -109,14 +115,18 @@ class LanguageCode(ServerBound):
 
     @property
     def pattern(self) -> str:
-        codes = "|".join(code for code in self.choices if code != AUTO)
+        codes = "|".join(escape(code) for code in self.choices if code != AUTO)
         pattern = f"({codes})([-_][A-Za-z0-9]{{1,8}}){{0,3}}"
         return f"{AUTO}|{pattern}" if self.role == "source" else pattern
 
     def check(self, value: Any) -> Any:
-        if isinstance(value, str) and fullmatch(self.pattern, value) is None:
+        if not isinstance(value, str):
+            return value
+        code = value.lower()
+        code = LIBRETRANSLATE_CODES.get(code, code)
+        if fullmatch(self.pattern, code, IGNORECASE) is None:
             raise ValueError(f"{value[:20]!r} is not supported; choose from {', '.join(self.choices)}")
-        return value
+        return code
 
     def describe(self, schema: dict[str, Any]) -> dict[str, Any]:
         return {"pattern": f"^({self.pattern})$"}
@@ -135,6 +145,11 @@ class ModelName(ServerBound):
         return {"enum": ["", *serving.get().models.loaded]}
 
 
+def as_number(value: Any) -> Any:
+    """A whole number that is written as a string, as some clients send it."""
+    return int(value) if isinstance(value, str) and fullmatch(r"\s*\d{1,9}\s*", value, ASCII) else value
+
+
 def check_not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("should not be blank")
@@ -143,7 +158,7 @@ def check_not_blank(text: str) -> str:
 
 Text = Annotated[str, StringConstraints(min_length=0)]  # any constraint makes pydantic refuse lone surrogates
 ShortText = Annotated[Text, AtMost("characters")]
-Key = Annotated[str, StringConstraints(max_length=500)]
+Key = Annotated[str, StringConstraints(max_length=500), BeforeValidator(lambda value: "" if value is None else value)]
 Term = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(check_not_blank)]
 Glossary = Annotated[dict[Term, Term], AtMost("terms")]
 
@@ -191,7 +206,10 @@ class Route(APIRoute):
         async def handle_request(request: Request) -> Response:
             serving.set(request.app.state.service)
             if accepted:
-                kind = check_content_type(request, accepted)
+                if JSON in accepted and "content-type" not in request.headers:  # as LibreTranslate reads what has none
+                    kind = URL_ENCODED
+                else:
+                    kind = check_content_type(request, accepted)
                 if kind != JSON and JSON in accepted:
                     request = FormRequest(request, await read_form(request, kind))
             return await handle(request)
@@ -232,18 +250,25 @@ def check_content_type(request: Request, accepted: tuple[str, ...]) -> str:
 
 
 async def read_form(request: Request, kind: str) -> dict[str, Any]:
-    """The fields of a form that are not files; a field that occurs several times is a list."""
-    if kind == URL_ENCODED:  # Starlette reads UTF-8 that is not percent-encoded, as curl sends it, as Latin-1
-        try:
-            text = (await request.body()).decode()
-            values = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS, separator="&")
-        except ValueError:  # UnicodeDecodeError too
-            raise Refused(400, f"Invalid request: a form has at most {MAX_FIELDS} fields, in UTF-8") from None
+    """The fields of the address and of a form that are not files; a field that occurs several times is a list."""
+    values = read_fields(request.scope["query_string"])
+    if kind == URL_ENCODED:
+        values |= read_fields(await request.body())
     else:
         async with request.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=1 << 20) as form:
-            values = {name: [each for each in form.getlist(name) if isinstance(each, str)] for name in form}
+            values |= {name: [each for each in form.getlist(name) if isinstance(each, str)] for name in form}
     fields = {name: texts[0] if len(texts) == 1 else texts for name, texts in values.items() if texts}
     return {name: from_form(name, value) for name, value in fields.items() if value or name not in NOT_TEXT}
+
+
+def read_fields(encoded: bytes) -> dict[str, list[str]]:
+    """URL-encoded fields. Starlette reads UTF-8 that is not percent-encoded, as curl sends it, as Latin-1."""
+    try:
+        return parse_qs(
+            encoded.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS, separator="&"
+        )
+    except ValueError:  # UnicodeDecodeError too
+        raise Refused(400, f"Invalid request: a form has at most {MAX_FIELDS} fields, in UTF-8") from None
 
 
 def from_form(name: str, value: Any) -> Any:

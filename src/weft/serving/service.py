@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from starlette.requests import Request
@@ -86,8 +86,8 @@ class Service:
             raise Refused(
                 400, f"no model {name} translates {named(source)} to {named(target)}; GET /v1/models lists them"
             )
-        into = ", ".join(self.models.targets_of(code_of(source))) or "nothing"
-        raise Refused(400, f"{named(source)} is not translated to {named(target)} here, but to {into}")
+        into = ", ".join(map(named, self.models.targets_of(code_of(source))))
+        raise Refused(400, f"{named(source)} is not translated to {named(target)} here" + (into and f", but to {into}"))
 
     async def translate(
         self,
@@ -103,7 +103,9 @@ class Service:
         async with self._hold(self.texts, sum(map(len, texts))):
             if form == "html":
                 return await self._translate_pages(model, texts, options)
-            return await self._translate(model, texts, options, keeps_markup=False)
+            inner = [text.strip() for text in texts]
+            found = await self._translate(model, inner, options, keeps_markup=False)
+            return [with_outer_spaces(text, translated) for text, translated in zip(texts, found, strict=True)]
 
     async def _translate(
         self, model: ServedModel, texts: Sequence[str], options: TranslationOptions, *, keeps_markup: bool
@@ -195,6 +197,12 @@ class Service:
     def count_flags(self, model: ServedModel, flags: frozenset[str]) -> None:
         for flag in flags:
             self.state.metrics.flagged.labels(model.id, flag).inc()
+
+
+def with_outer_spaces(text: str, translated: TranslatedText) -> TranslatedText:
+    """The translations between the white space that the text begins and ends with."""
+    before, _, after = text.partition(text.strip()) if text.strip() else (text, "", "")
+    return replace(translated, ranked=tuple(f"{before}{one}{after}" for one in translated.ranked))
 
 
 def named(code: str) -> str:

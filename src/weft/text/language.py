@@ -1,5 +1,15 @@
 """Language codes: a language may have several; rules about it use one of them."""
 
+import re
+
+CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8}){0,3}")
+NOT_A_CODE = "is not a language code; write a code of two or three letters, such as en, zh or zh-TW"
+
+
+def is_language_code(code: str) -> bool:
+    """Whether a text has the form of a language code, in any script or region: de, cmn, zh-TW, cmn_Hans."""
+    return CODE.fullmatch(code) is not None
+
 
 def code_of(language: str) -> str:
     """The code of a language without script and region, with two letters if it has such a code: zh for zh-CN and

@@ -30,6 +30,7 @@ from weft.files import (
     READ_AT_ONCE,
     arriving_lines,
     decode_lines,
+    in_utf_8,
     open_to_write,
     reporting_read_errors,
     sha256,
@@ -196,11 +197,13 @@ def put_into_place(file: GrowingFile, output: Path) -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[BufferedReader, BufferedIOBase]]:
-    """Open a file, and yield it as stored on disk and as a stream of its uncompressed bytes (.gz)."""
+    """Open a file, and yield it as stored on disk and as a stream of its text in UTF-8, uncompressed (.gz)."""
     with reporting_read_errors(path):
         raw = open(path, "rb")  # noqa: SIM115 (closed below; later errors are not about this file)
     with raw:
-        yield raw, gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+        with reporting_read_errors(path):
+            lines = in_utf_8(gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw)
+        yield raw, lines
 
 
 def skip_to(file: BufferedIOBase, place: Place, source: Path, output: Path) -> tuple[Place, "hashlib._Hash"]:
