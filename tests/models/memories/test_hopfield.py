@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.models.memories.annealing import anneal, geometric, linear
+from weft.models.memories.annealing import anneal, geometric
 from weft.models.memories.hopfield import Hopfield, energy, sweep
-from weft.models.memories.states import MOST_UNITS, all_states, boltzmann
+from weft.models.memories.states import all_states
 
 
 def random_patterns(patterns: int, units: int) -> Tensor:
@@ -102,7 +102,7 @@ def test_storkeys_rule_is_its_sums_and_stores_more_than_hebbs() -> None:
 
 
 def test_schedules_cool_from_hot_to_cold_1_13() -> None:
-    assert geometric(8.0, 1.0, 4) == pytest.approx([8, 4, 2, 1]) and linear(8.0, 2.0, 4) == pytest.approx([8, 6, 4, 2])
+    assert geometric(8.0, 1.0, 4) == pytest.approx([8, 4, 2, 1])
     assert geometric(3.0, 1.0, 1) == [3.0]
 
 
@@ -110,11 +110,11 @@ def test_annealing_cuts_a_graph_as_well_as_trying_all_cuts_does() -> None:
     edges = (torch.rand(12, 12) < 0.5).double().triu(1)
     weights, thresholds = -(edges + edges.T), torch.zeros(12).double()
     lowest = energy(all_states(12), weights, thresholds).min()
-    annealed = anneal(random_patterns(10, 12), weights, thresholds, [*geometric(3.0, 0.2, 60), 0.0])
-    assert energy(annealed.best, weights, thresholds).min() == lowest and annealed.energies.shape == (61, 10)
-    quenched = anneal(random_patterns(200, 12), weights, thresholds, [0.0] * 5)
-    slow = anneal(random_patterns(200, 12), weights, thresholds, [*geometric(3.0, 0.2, 60), 0.0])
-    assert slow.energies[-1].mean() < quenched.energies[-1].mean()
+    annealed, energies = anneal(random_patterns(50, 12), weights, thresholds, [*geometric(3.0, 0.2, 60), 0.0])
+    torch.testing.assert_close(energies[-1], energy(annealed, weights, thresholds))
+    assert energies.shape == (61, 50) and energies[-1].min() == lowest
+    _, quenched = anneal(random_patterns(50, 12), weights, thresholds, [0.0] * 5)
+    assert energies[-1].mean() < quenched[-1].mean()
 
 
 def test_sweeps_at_a_temperature_sample_boltzmanns_distribution() -> None:
@@ -123,7 +123,7 @@ def test_sweeps_at_a_temperature_sample_boltzmanns_distribution() -> None:
     for _ in range(40):
         states = sweep(states, network.weights, network.thresholds, 3.0)
     counts = torch.bincount(((states + 1) / 2 @ torch.tensor([8.0, 4, 2, 1]).double()).long(), minlength=16)
-    expected = 1e5 * boltzmann(network.energy(all_states(4)), 3.0)
+    expected = 1e5 * torch.softmax(-network.energy(all_states(4)) / 3.0, 0)
     assert float(((counts - expected) ** 2 / expected).sum()) < 37.7  # chi-square, 15 degrees, 1 in 1,000
 
 
@@ -135,5 +135,5 @@ def test_units_that_are_clamped_stay() -> None:
 
 def test_too_many_units_are_not_enumerated() -> None:
     assert torch.equal(all_states(3, 0.0, first=3, count=2), torch.tensor([[0, 1, 1], [1, 0, 0]]).double())
-    with pytest.raises(ValueError, match=f"at most {MOST_UNITS}"):
-        all_states(MOST_UNITS + 1)
+    with pytest.raises(ValueError, match="at most 24"):
+        all_states(25)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from weft.models.memories.ising import (
     CRITICAL,
@@ -13,10 +14,9 @@ from weft.models.memories.ising import (
     exact_energy,
     exact_heat_capacity,
     exact_magnetization,
-    exact_ring_energy,
     heat_capacity,
 )
-from weft.models.memories.states import all_states, boltzmann
+from weft.models.memories.states import all_states
 
 RULES = pytest.mark.parametrize("rule", ["metropolis", "heat-bath"])
 
@@ -56,15 +56,15 @@ def test_metropolis_and_heat_bath_by_hand_1_5_1_6() -> None:
     # Delta E of a spin with all four neighbors against it is -8, with all four of its mind 8, with three of them 4
     assert [float(p[0]) for p in up] == pytest.approx([0, 0, 0, 1 - math.exp(-2), 1 - math.exp(-4)])
     assert [float(p[0]) for p in down] == pytest.approx([math.exp(-4), math.exp(-2), 1, 1, 1])
-    bath, same = chances_of_up(np.array([2.0]), 0.0, 4, "heat-bath")
+    (bath,) = chances_of_up(np.array([2.0]), 0.0, 4, "heat-bath")
     assert [float(p[0]) for p in bath] == pytest.approx([1 / (1 + math.exp(-h)) for h in (-4, -2, 0, 2, 4)])
-    assert same is bath
 
 
 @RULES
 def test_detailed_balance_1_7(rule: str) -> None:
     temperatures, field = np.array([0.8, 2.0, 5.0]), 0.4
-    down, up = chances_of_up(temperatures, field, 4, rule)
+    chances = chances_of_up(temperatures, field, 4, rule)
+    down, up = chances[0], chances[-1]
     for neighbors in range(5):
         local = 2 * neighbors - 4 + field
         p_up, p_down = np.exp(local / temperatures), np.exp(-local / temperatures)  # up to a common factor
@@ -74,7 +74,7 @@ def test_detailed_balance_1_7(rule: str) -> None:
 @RULES
 def test_a_long_run_is_distributed_as_boltzmann_says_1_4(rule: str) -> None:
     states = all_states(4).numpy()
-    p = boltzmann(-(all_states(4) * all_states(4).roll(1, 1)).sum(1) - 0.2 * all_states(4).sum(1), 1.7).numpy()
+    p = torch.softmax(torch.tensor(-energies_of(states, 0.2) / 1.7), 0).numpy()
     ring = Ising((4,), [1.7] * 10_000, field=0.2, rule=rule)  # type: ignore[arg-type]
     ring.sweep(20)
     counts = np.zeros(16)
@@ -106,15 +106,10 @@ def test_a_lattice_of_four_by_four_is_its_65536_states_1_8(rule: str) -> None:
             assert abs(runs.mean() - value) < 4 * runs.std() / 20 + bias
 
 
-def test_a_ring_has_the_energy_of_its_transfer_matrix() -> None:
-    states = all_states(8).numpy()
-    energies = energies_of(states, 0.0)
-    for temperature in (0.5, 1.0, 4.0):
-        p = np.exp(-energies / temperature)
-        assert exact_ring_energy(temperature, 8) == pytest.approx(p @ energies / p.sum() / 8)
+def test_a_long_ring_has_the_energy_of_an_endless_chain() -> None:
     e, _ = Ising((64,), [1.5] * 200, rule="heat-bath").measure(400, discard=100)
     means = e.mean(0)
-    assert abs(means.mean() - exact_ring_energy(1.5, 64)) < 4 * means.std() / math.sqrt(200)
+    assert abs(means.mean() + math.tanh(1 / 1.5)) < 4 * means.std() / math.sqrt(200)
 
 
 def test_the_exact_curves_of_the_square_lattice() -> None:

@@ -28,7 +28,6 @@ def sweep(
     weights: Float[Tensor, "units units"],
     thresholds: Float[Tensor, " units"],
     temperature: float = 0.0,
-    *,
     clamped: int = 0,
 ) -> Float[Tensor, "batch units"]:
     """Update every unit once, one after the other in a random order, by heat bath (1.6) at this temperature.
@@ -67,17 +66,16 @@ class Hopfield:
         """Store the patterns at once.
 
         `hebb` (1.11) recalls 0.138 N random patterns with few errors (Amit, Gutfreund and Sompolinsky 1985).
-        `pseudo-inverse` recalls every set of fewer than N linearly independent patterns exactly (Personnaz, Guyon and
-        Dreyfus 1985). `storkey` needs only the pattern at hand, as Hebb's rule, and stores more (Storkey 1997).
+        `pseudo-inverse` recalls fewer than N independent patterns exactly (Personnaz, Guyon and Dreyfus 1985).
+        `storkey` needs only the pattern at hand, as Hebb's rule, and stores more (Storkey 1997).
         """
-        units = patterns.size(1)
         if rule == "pseudo-inverse":
             weights = torch.linalg.pinv(patterns.double()).to(patterns.dtype) @ patterns
         elif rule == "storkey":
             weights = storkey(patterns)
         else:
-            weights = patterns.T @ patterns / units
-        return cls(weights.fill_diagonal_(0), patterns.new_zeros(units))
+            weights = patterns.T @ patterns / patterns.size(1)
+        return cls(weights.fill_diagonal_(0), patterns.new_zeros(patterns.size(1)))
 
     def energy(self, states: Float[Tensor, "batch units"]) -> Float[Tensor, " batch"]:
         return energy(states, self.weights, self.thresholds)
@@ -95,8 +93,8 @@ class Hopfield:
     ) -> tuple[Float[Tensor, "batch units"], int]:
         """Update all units at once until the states repeat, and return them with the period: 1, or 2.
 
-        Such updates may raise the energy, and may alternate between two states (Goles and Olivos 1981: no longer cycle
-        exists). 0 means that they have not repeated within `steps`.
+        Such updates may raise the energy, and end in cycles of two states at worst (Goles and Olivos 1981). A period of
+        0 means that the states have not repeated within `steps`.
         """
         before = states
         for _ in range(steps):
@@ -109,21 +107,18 @@ class Hopfield:
         return states, 0
 
     def as_binary(self) -> tuple[Float[Tensor, "units units"], Float[Tensor, " units"]]:
-        """Weights and thresholds of the network whose states V = (s + 1) / 2 are 0 and 1 (1.12).
+        """W' = 4 W and theta' = 2 theta + 2 W 1, those of the network whose states V = (s + 1) / 2 are 0 and 1 (1.12).
 
-        W' = 4 W and theta' = 2 theta + 2 W 1. Its energy -1/2 V^T W' V + theta' . V differs from E(s) by a constant.
+        Its energy -1/2 V^T W' V + theta' . V differs from E(s) by a constant.
         """
         return 4 * self.weights, 2 * self.thresholds + 2 * self.weights.sum(1)
 
 
 def storkey(patterns: Float[Tensor, "patterns units"]) -> Float[Tensor, "units units"]:
     """W_ij += (xi_i xi_j - xi_i h_ji - h_ij xi_j) / N for each pattern; h_ij sums W_ik xi_k over k not in {i, j}."""
-    units = patterns.size(1)
-    weights = patterns.new_zeros(units, units)
+    weights = patterns.new_zeros(patterns.size(1), patterns.size(1))
     for xi in patterns:
         own = weights.diagonal() * xi
-        fields = (weights @ xi - own)[:, None] - weights * xi
-        fields += torch.diag(own)  # on the diagonal, i = j is left out once
-        cross = fields * xi
-        weights = weights + (xi[:, None] * xi - cross - cross.T) / units
+        h = (weights @ xi - own)[:, None] - weights * xi + torch.diag(own)  # on the diagonal, i = j is left out once
+        weights = weights + (xi[:, None] * xi - h * xi - (h * xi).T) / len(xi)
     return weights

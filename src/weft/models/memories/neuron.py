@@ -1,8 +1,4 @@
-"""A neuron that fires or does not, what it can learn, and what takes two layers.
-
-McCulloch and Pitts 1943, "A logical calculus of the ideas immanent in nervous activity"; Rosenblatt 1958, "The
-perceptron"; Minsky and Papert 1969 on what it cannot compute.
-"""
+"""A neuron (McCulloch and Pitts 1943), what it can learn (Rosenblatt 1958), and what takes two layers."""
 
 from dataclasses import dataclass
 
@@ -39,14 +35,13 @@ def learn_perceptron(
 ) -> tuple[Neuron, list[int]]:
     """Rosenblatt's rule, w += (y - prediction) x, and the number of mistakes in each epoch.
 
-    Stops after an epoch without a mistake, which comes if a line separates the classes (Novikoff 1962). If none does,
-    as with XOR, every epoch has a mistake.
+    Stops after an epoch without a mistake, which comes if a line separates the classes (Novikoff 1962).
     """
-    weights, threshold, mistakes = torch.zeros(x.size(1)), 0.0, []
+    neuron, mistakes = Neuron(torch.zeros(x.size(1)), 0.0), []
     while len(mistakes) < epochs and (not mistakes or mistakes[-1]):
         mistakes.append(0)
         for example, answer in zip(x, y, strict=True):
-            error = float(answer - Neuron(weights, threshold)(example))
-            weights, threshold = weights + error * example, threshold - error
+            error = float(answer - neuron(example))
+            neuron = Neuron(neuron.weights + error * example, neuron.threshold - error)
             mistakes[-1] += error != 0
-    return Neuron(weights, threshold), mistakes
+    return neuron, mistakes

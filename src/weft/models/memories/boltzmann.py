@@ -1,0 +1,65 @@
+"""The Boltzmann machine: a Hopfield network at temperature 1, with hidden units and a learning rule.
+
+Ackley, Hinton and Sejnowski 1985, "A learning algorithm for Boltzmann machines".
+
+    p(v) = sum over h of exp(-E(v, h)) / Z
+    d log p(v) / d W_ij = <s_i s_j>_clamped - <s_i s_j>_free              (1.14)
+
+The clamped phase holds the visible units at the data, the free phase holds nothing.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from weft.models.memories.annealing import anneal
+from weft.models.memories.hopfield import energy
+from weft.models.memories.states import all_states
+
+TEMPERATURES = (4.0, 2.8, 2.0, 1.4, *(1.0,) * 16)
+"""Sweeps from hot to the temperature of the model, for a phase that is sampled."""
+
+
+class BoltzmannMachine(nn.Module):
+    """Spins -1 and +1, the visible ones first, each coupled to every other."""
+
+    def __init__(self, visible: int, hidden: int = 0) -> None:
+        super().__init__()
+        self.visible, self.hidden = visible, hidden
+        self.couplings = nn.Parameter(0.1 * torch.randn(visible + hidden, visible + hidden))
+        """Only those above the diagonal count."""
+        self.biases = nn.Parameter(torch.zeros(visible + hidden))
+
+    def weights(self) -> Float[Tensor, "units units"]:
+        upper = self.couplings.triu(1)
+        return upper + upper.T
+
+    def energy(self, states: Float[Tensor, "batch units"]) -> Float[Tensor, " batch"]:
+        """E(s) = -1/2 s^T W s - b . s."""
+        return energy(states, self.weights(), -self.biases)
+
+    def log_prob(self, visible: Float[Tensor, "batch visible"]) -> Float[Tensor, " batch"]:
+        """log p(v), by enumeration: a sum over all states of the hidden units, less one over all states."""
+        clamped, free = (-self.energy(states) for states in (self.completed(visible), self.completed()))
+        return clamped.view(len(visible), -1).logsumexp(1) - free.logsumexp(0)
+
+    def completed(self, visible: Float[Tensor, "batch visible"] | None = None) -> Float[Tensor, "completions units"]:
+        """Each row with every state of the hidden units, one after the other; or, without rows, every state."""
+        visible = all_states(self.visible).to(self.biases.dtype) if visible is None else visible
+        hidden = all_states(self.hidden).to(visible.dtype)
+        return torch.cat([visible.repeat_interleave(len(hidden), 0), hidden.repeat(len(visible), 1)], 1)
+
+    def exact_moments(self, visible: Float[Tensor, "batch visible"] | None = None) -> Float[Tensor, "units units"]:
+        """<s_i s_j> of the free phase, or of the clamped phase as the mean over the rows of `visible`."""
+        states, rows = self.completed(visible), 1 if visible is None else len(visible)
+        p = torch.softmax(-self.energy(states).view(rows, -1), 1).flatten() / rows
+        return (states * p[:, None]).T @ states
+
+    def contrast(self, visible: Float[Tensor, "batch visible"]) -> Float[Tensor, " batch"]:
+        """E of an annealed clamped sample less E of an annealed free one; its mean gradient is minus (1.14)."""
+        weights, thresholds = self.weights().detach(), -self.biases.detach()
+        random = torch.randint(0, 2, (len(visible), len(self.biases))).to(visible.dtype) * 2 - 1
+        beginning = torch.cat([visible, random[:, self.visible :]], 1)
+        clamped, _ = anneal(beginning, weights, thresholds, TEMPERATURES, clamped=self.visible)
+        free, _ = anneal(random, weights, thresholds, TEMPERATURES)
+        return self.energy(clamped) - self.energy(free)

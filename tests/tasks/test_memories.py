@@ -1,0 +1,92 @@
+"""Restricted Boltzmann machines and deep belief networks, trained by the ordinary Trainer on small made images."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from weft.errors import Stopped
+from weft.models.memories.rbm import RBM
+from weft.runs.train import Silent
+from weft.tasks.memories import Classification, ContrastiveDivergence, labelled, learn, learn_deep
+
+
+def bars(count: int) -> tuple[Tensor, Tensor]:
+    """4 x 4 images of one bar, upright (class 1) or level (class 0), with noise."""
+    places, upright = torch.randint(0, 4, (count,)), torch.randint(0, 2, (count,))
+    images = torch.zeros(count, 4, 4)
+    for image, place, is_upright in zip(images, places.tolist(), upright.tolist(), strict=True):
+        image[(slice(None), place) if is_upright else place] = 1.0
+    noise = torch.rand_like(images) < 0.02
+    return torch.where(noise, 1 - images, images).flatten(1), upright
+
+
+def measured(run: Path, name: str) -> list[float]:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [row[name] for row in rows if name in row]
+
+
+PLAIN: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 0.2, "schedule": "constant", "batch": 20}
+
+
+@pytest.mark.parametrize("chains", [0, 20])
+def test_a_restricted_machine_learns_bars(chains: int, tmp_path: Path) -> None:
+    (train, _), (valid, _) = bars(400), bars(100)
+    task = ContrastiveDivergence(valid)
+    rbm = RBM(16, 12, chains=chains)
+    learn(rbm, task, train, tmp_path / "run", Silent(), epochs=20, **PLAIN)
+    likelihoods = measured(tmp_path / "run", "valid_pseudo_log_likelihood")
+    assert len(likelihoods) == 20 and likelihoods[-1] > likelihoods[0] + 1
+    sample = rbm.gibbs(torch.zeros(500, 12), 500)
+    random = (torch.rand(500, 16) < 0.25).float()
+    with torch.no_grad():
+        assert rbm.free_energy(sample).mean() < rbm.free_energy(random).mean() - 2
+
+
+class StopAt:
+    """A task that is told to stop before a step."""
+
+    def __init__(self, task: ContrastiveDivergence, step: int) -> None:
+        self.task, self.left, self.metrics, self.counts = task, step, task.metrics, task.counts
+
+    def loss(self, model: RBM, batch: Tensor) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return self.task.loss(model, batch)
+
+    def evaluate(self, model: RBM) -> Any:
+        return self.task.evaluate(model)
+
+
+def test_a_run_that_was_stopped_ends_with_the_weights_and_chains_of_one_that_was_not(tmp_path: Path) -> None:
+    train, _ = bars(200)
+    task, ends = ContrastiveDivergence(train[:50]), []
+    for name, stops in (("whole", False), ("stopped", True)):
+        torch.manual_seed(5)
+        rbm, settings = RBM(16, 8, chains=20), {**PLAIN, "momentum": 0.9, "epochs": 3}
+        if stops:
+            with pytest.raises(Stopped):
+                learn(rbm, StopAt(task, 13), train, tmp_path / name, Silent(), **settings)
+            rbm = RBM(16, 8, chains=20)
+        learn(rbm, task, train, tmp_path / name, Silent(), **settings)
+        ends.append(rbm.state_dict())
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ("weight", "visible_bias", "hidden_bias", "chain"))
+
+
+def test_a_deep_network_is_learned_machine_by_machine_and_fine_tuned(tmp_path: Path) -> None:
+    (train, classes), (valid, valid_classes) = bars(400), bars(200)
+    network = learn_deep([12, 8], train, valid, tmp_path / "machines", Silent(), epochs=10, **PLAIN)
+    assert [machine.weight.shape for machine in network.stack] == [(16, 12), (12, 8)]
+    assert sorted(folder.name for folder in (tmp_path / "machines").iterdir()) == ["1", "2"]
+    classifier = network.classifier(2)
+    task = Classification(labelled(valid, valid_classes))
+    learn(
+        classifier, task, labelled(train, classes), tmp_path / "fine", Silent(), epochs=15, learning_rate=0.02, batch=20
+    )
+    assert measured(tmp_path / "fine", "valid_accuracy")[-1] > 0.8
