@@ -56,12 +56,31 @@ log_every = 1
 precision = "fp32"
 learning_rate = 1e-2
 """
-RECIPES = {"recurrent": RECURRENT, "characters": CHARACTERS}
+KNOWLEDGE = """\
+task = "knowledge"
+[data]
+language = "en"
+train = ["train.txt", "train.tsv"]
+valid = ["valid.tsv"]
+context = 48
+[model]
+model_dim = 16
+num_heads = 2
+num_layers = 1
+ff_dim = 32
+[training]
+batch_sentences = 6
+accumulate = 2
+epochs = 2
+log_every = 1
+precision = "fp32"
+"""
+RECIPES = {"recurrent": RECURRENT, "characters": CHARACTERS, "knowledge": KNOWLEDGE}
 
 
 @pytest.fixture(scope="module")
 def home(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both recipes, their corpora, and a finished run of each."""
+    """A folder with the recipes, their corpora, and a finished run of each."""
     folder = tmp_path_factory.mktemp("kinds")
     for part in ("train", "valid"):
         lines = (tiny_run / f"{part}.tsv").read_text(encoding="utf-8").splitlines()
@@ -87,9 +106,9 @@ def test_a_run_that_was_stopped_takes_the_steps_of_one_that_was_not(home: Path, 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_run_is_planned_reported_shown_and_begun_with(weft: Weft, home: Path, tmp_path: Path, name: str) -> None:
     planned = plan(home / f"{name}.toml", run=tmp_path / "planned", seconds=None)
-    assert planned.steps == len(losses(home / name)) and planned.multiply_adds is None
+    assert planned.steps == len(losses(home / name)) and (planned.multiply_adds is None) == (name != "knowledge")
     code, out, _ = weft("models", "show", str(home / name))
-    assert code == 0 and "kind recurrent" in out
+    assert code == 0 and f"kind {'transformer' if name == 'knowledge' else 'recurrent'}" in out
     code, _, _ = weft("report", str(home / name))
     assert code == 0 and "valid" in (home / name / "report.html").read_text(encoding="utf-8")
     again = train(home / f"{name}.toml", run=tmp_path / "again", overrides=[f"training.init={home / name}"])
@@ -144,6 +163,8 @@ def test_what_a_kind_cannot_do_is_refused_by_name(weft: Weft, home: Path, tmp_pa
         assert code == 2 and "language-model" in error, verb
     with pytest.raises(UsageError, match="an ensemble takes models that translate"):
         load(home / "characters", others=[home / "characters"])
+    with pytest.raises(UsageError, match="takes neither overrides nor other models"):
+        load(home / "knowledge", others=[home / "knowledge"])
 
 
 def test_an_ngram_model_is_counted_validated_scored_and_finished_without_a_step(

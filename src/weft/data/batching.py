@@ -143,6 +143,9 @@ class Buckets(Generic[B]):
     weights: Float[np.ndarray, " rows"] | None = None
     part: tuple[int, int] = (0, 1)
     """The rows of every batch that are this process's: the first, and the distance to the next."""
+    lengths_in: Callable[[int], Int[np.ndarray, " rows"]] | None = None
+    """The length of every row in an epoch, where that is not the one of its columns, which are then those of epoch 0:
+    batches are cut where they are cut in that epoch."""
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -166,7 +169,7 @@ class Buckets(Generic[B]):
         random = np.random.default_rng([self.seed, epoch])
         pairs = self._pairs(random)
         noise = MINGLING * random.random(len(pairs))
-        lengths = self._longest_column[pairs]
+        lengths = (self._longest_column if self.lengths_in is None else self.lengths_in(epoch))[pairs]
         row = np.argsort(lengths, kind="stable")
         # One length after the other, so that little but the row itself is ever in memory.
         for length, some in self._runs(lengths, row):

@@ -12,7 +12,7 @@ from torch import nn
 from weft.config import Settings
 from weft.errors import ModelError, Problem
 from weft.folders.manifest import CONFIG
-from weft.folders.recipes import LanguageModelRecipe, TranslationRecipe
+from weft.folders.recipes import KnowledgeRecipe, LanguageModelRecipe, TranslationRecipe
 from weft.models.kinds import LANGUAGE_MODELS, SEQ2SEQ
 from weft.text.chinese import Script
 from weft.text.kinds import KINDS as TOKENIZERS
@@ -105,7 +105,7 @@ def build_seq2seq(recipe: TranslationRecipe, source_vocab_size: int, target_voca
     )
 
 
-def text_vocabulary(recipe: LanguageModelRecipe) -> dict[str, Vocabulary]:
+def text_vocabulary(recipe: LanguageModelRecipe | KnowledgeRecipe) -> dict[str, Vocabulary]:
     tokenizer = recipe.tokenizer
     file = f"tokenizer{TOKENIZERS[tokenizer.kind].suffix}"
     return {"text": Vocabulary(file, tokenizer.kind, recipe.data.language, {"normalization": tokenizer.normalization})}
@@ -129,6 +129,15 @@ KINDS: dict[str, ModelKind[Any]] = {
         rows="text",
         hub_task="text-generation",
         usage="""python -c 'import weft; print(weft.load("{folder}").log_probs(["a text"]))'""",
+    ),
+    "knowledge": ModelKind(
+        KnowledgeRecipe,
+        text_vocabulary,
+        lambda recipe, sizes: LANGUAGE_MODELS["transformer"](recipe.model, vocab_size=sizes["text"]),
+        languages=lambda recipe: (recipe.data.language,),
+        rows="text",
+        hub_task="question-answering",
+        usage="""python -c 'import weft; print(weft.load("{folder}").answer(["a question"]))'""",
     ),
 }
 """Task name -> its model kind."""

@@ -15,11 +15,13 @@ METRICS: Mapping[str, Sequence[Metric]] = {
         *(Metric(f"bleu_{n}", "max", f"BLEU-{n}", ".4f") for n in range(1, 5)),
     ),
     "language-model": (Metric("loss", "min", "loss", ".4f"), Metric("perplexity", "min", "perplexity", ".2f")),
+    "knowledge": (Metric("exact_match", "max", "exact match", ".4f"), Metric("loss", "min", "loss", ".4f")),
 }
 """Task -> the metrics that validations may measure. The first chooses the best weights by default."""
 
 HEADLINES: Mapping[str, Metric] = {
     "translation": Metric("sacrebleu", "max", "sacreBLEU", ".2f"),
     "language-model": Metric("perplexity", "min", "perplexity", ".2f"),
+    "knowledge": Metric("exact_match", "max", "exact match", ".4f"),
 }
 """Task -> the evaluation score that a report shows first."""

@@ -10,6 +10,7 @@ from weft.data.augmentation import AugmentationConfig
 from weft.data.cleaning import CleaningConfig
 from weft.data.corpus import DataConfig
 from weft.data.lines import LinesConfig
+from weft.data.questions import KnowledgeDataConfig
 from weft.decoding.search import DecodingConfig
 from weft.metrics.requirements import RequirementsConfig
 from weft.models.kinds import LanguageModelSettings, Seq2SeqSettings
@@ -120,5 +121,40 @@ class LanguageModelRecipe(Settings):
     """The optimizer, the schedule and the length of training."""
 
 
-RECIPES: dict[str, type[Settings]] = {"translation": TranslationRecipe, "language-model": LanguageModelRecipe}
+class KnowledgeTrainingConfig(LanguageModelTrainingConfig):
+    """The table [training] of a recipe for answering questions."""
+
+    select_by: Literal["exact_match", "loss"] = "exact_match"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Validation metric for choosing the best weights and for early stopping."""
+
+
+class KnowledgeRecipe(Settings):
+    task: Literal["knowledge"] = "knowledge"
+    """The task that the model is trained for."""
+    seed: int = Field(default=1, ge=0, lt=2**31)
+    """Seed of all random numbers of the run."""
+    data: KnowledgeDataConfig
+    """Training and validation files, their language, and what is hidden of documents."""
+    tokenizer: TextTokenizerConfig = TextTokenizerConfig()
+    """How text is cut into pieces."""
+    model: TransformerLmConfig = TransformerLmConfig()
+    """The architecture and its sizes."""
+    training: KnowledgeTrainingConfig = KnowledgeTrainingConfig()
+    """The optimizer, the schedule and the length of training."""
+
+    @model_validator(mode="after")
+    def _tables_fit_together(self) -> "KnowledgeRecipe":
+        if self.model.longest is not None and self.model.longest < self.data.context:
+            what = f"is less than data.context = {self.data.context}, the most tokens of a row"
+            raise FieldProblems([FieldProblem("model.max_positions", what)])
+        if self.data.salient and self.tokenizer.kind != "characters":
+            raise FieldProblems([FieldProblem("data.salient", 'needs tokenizer.kind = "characters"')])
+        return self
+
+
+RECIPES: dict[str, type[Settings]] = {
+    "translation": TranslationRecipe,
+    "language-model": LanguageModelRecipe,
+    "knowledge": KnowledgeRecipe,
+}
 """Task name -> its recipe."""

@@ -81,6 +81,7 @@ class WindowLanguageModel(nn.Module):
 
     compute_dtype: torch.dtype = torch.float32
     layer_generator: torch.Generator | None = None
+    is_replayable = True
 
     def __init__(self, config: WindowConfig, *, vocab_size: int) -> None:
         super().__init__()
@@ -145,6 +146,7 @@ class RecurrentLanguageModel(nn.Module):
 
     compute_dtype: torch.dtype = torch.float32
     layer_generator: torch.Generator | None = None
+    is_replayable = False  # cuDNN chooses its own kernels and memory
 
     def __init__(self, config: RecurrentLmConfig, *, vocab_size: int) -> None:
         super().__init__()
@@ -216,6 +218,10 @@ class TransformerLanguageModel(nn.Module):
 
     compute_dtype: torch.dtype = torch.float32
     layer_generator: torch.Generator | None = None
+
+    @property
+    def is_replayable(self) -> bool:
+        return not self.config.layer_dropout
 
     def __init__(self, config: TransformerLmConfig, *, vocab_size: int) -> None:
         super().__init__()

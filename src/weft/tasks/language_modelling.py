@@ -22,6 +22,7 @@ from weft.folders.manifest import MANIFEST
 from weft.folders.metrics import METRICS
 from weft.folders.model_folder import Learned, check_model, load_model, load_vocabularies, vocabulary_files
 from weft.folders.recipes import LanguageModelRecipe
+from weft.layers.fast.blocked_loss import IGNORED
 from weft.models.contract import Autoregressive
 from weft.models.ngram import NgramLanguageModel
 from weft.preparing.corpora import refuse_shared_files
@@ -78,23 +79,16 @@ def prepare(
     cluster: bool = False,
 ) -> Prepared[LanguageModelRecipe]:
     """Prepare the texts in one process; `processes` and `cluster` have no effect."""
-    begun_with = None if resolved.recipe.training.init is None else model_to_begin_with(resolved)
-    if begun_with is not None:
-        keys = {
-            f"{table}.{key}": value
-            for table in ("model", "tokenizer")
-            for key, value in getattr(begun_with.recipe, table)
-        }
-        resolved = changed(resolved, keys, "init")
+    resolved, parent = begun_with(resolved)
     depends_on = dependencies(resolved.recipe, files)
     if found := find_prepared(folder, kept_in, depends_on, listener):
         place, store = found
         listener.on_message(f"the prepared corpus in {place} is up to date with these files and this recipe")
         return Prepared(resolved, load_vocabularies(place, resolved.recipe), store, Account.read_from(place))
-    if begun_with is None:
+    if parent is None:
         vocabularies = learn_vocabulary(resolved.recipe, files.lines.texts, listener)
     else:
-        vocabularies = begun_with.vocabularies
+        vocabularies = parent.vocabularies
     return write(resolved, vocabularies, files.lines, folder, depends_on, listener)
 
 
@@ -119,12 +113,17 @@ def dependencies(recipe: LanguageModelRecipe, files: TextFiles) -> dict[str, Any
     return {"weft": code_digest(), "files": files.sha256, **tables}
 
 
-def model_to_begin_with(resolved: Resolved[LanguageModelRecipe]) -> Learned[LanguageModelRecipe]:
-    """The model of training.init. Raises RecipeError if the recipe asks for another shape or vocabulary."""
+def begun_with(resolved: Resolved[Any]) -> tuple[Resolved[Any], Learned[Any] | None]:
+    """The recipe with the [model] and [tokenizer] of the model in training.init, and that model; None without one.
+
+    Raises RecipeError if the recipe asks for another shape or vocabulary. It may ask for other dropout.
+    """
     init = resolved.recipe.training.init
-    model = check_model(find_model(str(init)))
+    if init is None:
+        return resolved, None
+    model = check_model(find_model(init))
     problems = []
-    if model.recipe.task != "language-model":
+    if model.recipe.task != resolved.recipe.task:
         problems.append(Problem(f"training.init = {init}", f'is of the task "{model.recipe.task}"'))
     else:
         for table in ("model", "tokenizer"):
@@ -135,16 +134,20 @@ def model_to_begin_with(resolved: Resolved[LanguageModelRecipe]) -> Learned[Lang
                     problems.append(Problem(f"{table}.{key} = {ours}", what))
     if problems:
         raise RecipeError(f"the recipe with training.init = {init}", problems)
-    return model
+    keys = {f"{table}.{key}": value for table in ("model", "tokenizer") for key, value in getattr(model.recipe, table)}
+    if resolved.origins.get("model.dropout", "default") != "default":
+        keys.pop("model.dropout", None)
+    return changed(resolved, keys, "init"), model
 
 
-def learn_vocabulary(recipe: Any, texts: Sequence[str], listener: Listener) -> dict[str, Tokenizer]:
+def learn_vocabulary(recipe: Any, texts: Sequence[str], listener: Listener, *tags: str) -> dict[str, Tokenizer]:
     """The vocabulary of a recipe with `data.language` and the table [tokenizer] of a task with one vocabulary."""
     tokenizer, message = train_tokenizer(
         texts,
         kind=recipe.tokenizer.kind,
         vocab_size=recipe.tokenizer.size,
         language=recipe.data.language,
+        tags=tags,
         normalization=recipe.tokenizer.normalization,
     )
     if message is not None:
@@ -194,18 +197,24 @@ def loss_of_tokens(
     *,
     smoothing: float = 0.0,
     z_loss: float = 0.0,
+    count: int | None = None,
 ) -> Loss:
     """Cross-entropy of every token but the first of a row, given those before it.
 
-    `counted` is True at the tokens that count, by default at all but padding."""
+    `counted` is True at the tokens that count, by default at all but padding. Where their number `count` is given, the
+    others are ignored and not removed, since removing them would wait for an accelerator.
+    """
     labels = tokens[:, 1:]
     counted = labels != PADDING_ID if counted is None else counted
     if isinstance(model, NgramLanguageModel):
         nll = -model.token_log_probs(tokens)[counted].sum()
         return Loss(nll, int(counted.sum()), {"nll": nll, "correct": torch.zeros_like(nll)})
-    return blocked_cross_entropy(
-        model(tokens[:, :-1])[counted], model.output.weight, labels[counted], smoothing, z_loss
-    )
+    hidden = model(tokens[:, :-1])
+    if count is None:
+        hidden, labels = hidden[counted], labels[counted]
+    else:
+        hidden, labels = hidden.flatten(0, 1), labels.masked_fill(~counted, IGNORED).flatten()
+    return blocked_cross_entropy(hidden, model.output.weight, labels, smoothing, z_loss, tokens=count)
 
 
 class LanguageModelTask:

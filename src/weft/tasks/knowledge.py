@@ -1,0 +1,292 @@
+"""Knowledge: a language model reads documents by span corruption, then learns to answer questions about them.
+
+A run trains on documents (pretraining), on questions with answers (fine-tuning, from the weights of training.init), or
+on both. Answers are scored by exact match.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from weft.config import Resolved
+from weft.data.lines import Lines, read_lines
+from weft.data.questions import Questions, has_questions, read_questions
+from weft.data.sentences import Sentences
+from weft.data.spans import ADDED, SpanBatch, SpanCorruption, salient_places, span_buckets
+from weft.data.store import Store, StoreWriter, open_store
+from weft.decoding.greedy import greedy_search
+from weft.decoding.prompts import Prompted
+from weft.errors import RunError, UsageError
+from weft.files import sha256
+from weft.folders.finding import find_model
+from weft.folders.manifest import MANIFEST
+from weft.folders.metrics import METRICS
+from weft.folders.model_folder import Learned, load_model, load_vocabularies, vocabulary_files
+from weft.folders.recipes import KnowledgeRecipe
+from weft.metrics.answers import score_answers
+from weft.models.contract import Autoregressive
+from weft.preparing.corpora import refuse_shared_files
+from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, find_prepared
+from weft.runtime import choose_device
+from weft.tasks.kind import Lesson, Scored, TaskKind
+from weft.tasks.language_modelling import begun_with, learn_vocabulary, loss_of_tokens
+from weft.text.tokenizer import Tokenizer
+from weft.text.vocabulary import BEGIN_ID, END_ID, MASK
+from weft.training.distributed import ALONE, Ranks
+from weft.training.task import Evaluation, Listener, Loss
+
+SAMPLES_SHOWN = 4
+MOST_ROWS = 512
+"""Questions that are answered at once."""
+LONGEST_ANSWER = 32
+"""Most tokens of an answer."""
+
+
+@dataclass(frozen=True)
+class KnowledgeFiles:
+    """The documents and questions to train on, and the questions to validate on."""
+
+    root: Path
+    documents: Lines
+    questions: Questions
+    valid: Questions
+    init: Mapping[str, str]
+    """Name -> sha256 of the manifest of the model in training.init."""
+
+    @property
+    def train(self) -> Mapping[str, str]:
+        return {**self.documents.sha256, **self.questions.sha256}
+
+    @property
+    def sha256(self) -> dict[str, dict[str, str]]:
+        begun = {"init": dict(self.init)} if self.init else {}
+        return {"train": dict(self.train), "valid": self.valid.sha256, **begun}
+
+
+def read(recipe: KnowledgeRecipe, root: Path, listener: Listener) -> KnowledgeFiles:
+    of_questions = [name for name in recipe.data.train if has_questions(name)]
+    of_documents = [name for name in recipe.data.train if not has_questions(name)]
+    documents = read_lines(of_documents, root) if of_documents else Lines([], [], {})
+    questions = read_questions(of_questions, root) if of_questions else Questions([], [], [], {})
+    valid, init = read_questions(recipe.data.valid, root), recipe.training.init
+    refuse_shared_files({**documents.sha256, **questions.sha256}, valid.sha256, rows="questions")
+    begun = {} if init is None else {init: sha256(find_model(init) / MANIFEST)}
+    return KnowledgeFiles(root, documents, questions, valid, begun)
+
+
+def prepare(
+    resolved: Resolved[KnowledgeRecipe],
+    files: KnowledgeFiles,
+    folder: Path,
+    listener: Listener,
+    *,
+    kept_in: Path | None = None,
+    processes: int | None = None,
+    cluster: bool = False,
+) -> Prepared[KnowledgeRecipe]:
+    """Prepare the texts in one process; `processes` and `cluster` have no effect."""
+    resolved, parent = begun_with(resolved)
+    depends_on = dependencies(resolved.recipe, files)
+    if found := find_prepared(folder, kept_in, depends_on, listener):
+        place, store = found
+        listener.on_message(f"the prepared corpus in {place} is up to date with these files and this recipe")
+        return Prepared(resolved, load_vocabularies(place, resolved.recipe), store, Account.read_from(place))
+    texts = [*files.documents.texts, *files.questions.questions, *files.questions.answers]
+    vocabularies = learn_vocabulary(resolved.recipe, texts, listener, MASK) if parent is None else parent.vocabularies
+    return write(resolved, vocabularies, files, folder, depends_on, listener)
+
+
+def reopen(
+    learned: Learned[KnowledgeRecipe],
+    given: Resolved[KnowledgeRecipe],
+    files: KnowledgeFiles,
+    folder: Path,
+    listener: Listener,
+    *,
+    kept_in: Path | None = None,
+) -> Store:
+    depends_on = dependencies(learned.recipe, files)
+    if found := find_prepared(folder, kept_in, depends_on, listener, ignoring={"weft"}):
+        return found[1]
+    return write(learned.resolved, learned.vocabularies, files, folder, depends_on, listener).store
+
+
+def dependencies(recipe: KnowledgeRecipe, files: KnowledgeFiles) -> dict[str, Any]:
+    """Everything that the ids depend on, as JSON."""
+    tables = {"data": recipe.data.model_dump(mode="json"), "tokenizer": recipe.tokenizer.model_dump(mode="json")}
+    return {"weft": code_digest(), "files": files.sha256, **tables}
+
+
+def write(
+    resolved: Resolved[KnowledgeRecipe],
+    vocabularies: Mapping[str, Tokenizer],
+    files: KnowledgeFiles,
+    folder: Path,
+    depends_on: Mapping[str, Any],
+    listener: Listener,
+) -> Prepared[KnowledgeRecipe]:
+    """Write the documents and the questions to the folder as ids, except questions that are too long."""
+    tokenizer, data = vocabularies["text"], resolved.recipe.data
+    questions, answers = (tokenizer.encode(side) for side in (files.questions.questions, files.questions.answers))
+    documents = tokenizer.encode(files.documents.texts)
+    spans = salient_places(files.documents.texts, tokenizer) if data.salient else [[] for _ in documents]
+    rows = [*zip(files.documents.places, documents, spans, strict=True)]
+    pairs = zip(files.questions.places, questions, answers, strict=True)
+    rows += [(place, [*question, *answer], [len(question)]) for place, question, answer in pairs]
+    kept = [row for row in rows if len(row[2]) != 1 or len(row[1]) + ADDED <= data.context]
+    if not kept:
+        raise RunError(f"every question is longer than data.context = {data.context} tokens")
+    too_long = len(rows) - len(kept)
+    messages = [f"{too_long:,} questions over data.context = {data.context} tokens dropped"] if too_long else []
+    account = Account(len(rows), 0, {}, {}, len(rows), too_long, 0, len(kept), {}, messages, {})
+    largest = max(tokenizer.vocab_size, *(len(text) for _, text, _ in kept))
+    with StoreWriter(folder, ("text", "places"), largest_id=largest, depends_on=depends_on) as writer:
+        for file in files.train:
+            of_file = [row for row in kept if row[0][0] == file]
+            writer.begin_part(file)
+            columns = (Sentences([text for _, text, _ in of_file]), Sentences([places for _, _, places in of_file]))
+            writer.append(columns, [line for (_, line), _, _ in of_file])
+        writer.add(ACCOUNT, account.as_json())
+        for name, content in vocabulary_files(resolved.recipe, vocabularies).items():
+            writer.add(name, content)
+    for message in messages:
+        listener.on_message(message)
+    return Prepared(resolved, vocabularies, open_store(folder), account)
+
+
+class KnowledgeTask:
+    """The loss of a batch of rows; and on held-out questions the loss per token of the answers, and exact match."""
+
+    metrics = METRICS["knowledge"]
+    counts = "target_tokens"
+
+    def __init__(self, learned: Learned[KnowledgeRecipe], valid: Questions, ranks: Ranks = ALONE) -> None:
+        self.ranks, self.valid, self.training = ranks, valid, learned.recipe.training
+        self.network, self.tokenizer = learned.network, learned.vocabularies["text"]
+        questions, answers = self.tokenizer.encode(valid.questions), self.tokenizer.encode(valid.answers)
+        corruption = corruption_of(
+            learned,
+            Sentences([[*question, *answer] for question, answer in zip(questions, answers, strict=True)]),
+            Sentences([[len(question)] for question in questions]),
+        )
+        self.valid_batches = span_buckets(corruption, seed=learned.recipe.seed, batch_tokens=4096, part=ranks.part)
+
+    @property
+    def can_be_recorded(self) -> bool:
+        return self.network.is_replayable
+
+    def filled_up(self, batch: SpanBatch) -> SpanBatch:
+        return batch.filled_up()
+
+    def loss(self, model: Autoregressive, batch: SpanBatch) -> Loss:
+        """Cross-entropy of every token that is predicted, given those before it."""
+        return loss_of_tokens(
+            model,
+            batch.ids,
+            batch.is_predicted(),
+            smoothing=self.training.label_smoothing,
+            z_loss=self.training.z_loss,
+            count=batch.tokens,
+        )
+
+    def evaluate(self, model: Autoregressive) -> Evaluation:
+        """valid_loss in nats per token of an answer, </s> included; valid_exact_match of greedy answers, 0..1."""
+        device = next(self.network.parameters()).device
+        batches = [batch.to(device) for batch in self.valid_batches.in_order()]
+        losses = [loss_of_tokens(model, batch.ids, batch.is_predicted()) for batch in batches]
+        sums, counts = self.ranks.add_up(
+            [[loss.sums["nll"]] for loss in losses], [loss.count for loss in losses], patiently=True
+        )
+        loss = sum(float(nll) for (nll,) in sums) / sum(counts)
+        questions = self.ranks.dealt_out(self.valid.questions)
+        answers = self.ranks.together(answer(model, self.tokenizer, questions, device))
+        matches = score_answers(answers, self.valid.answers)["exact_match"].value
+        shown = [
+            {"source": question, "reference": reference, "hypothesis": given}
+            for question, reference, given in zip(self.valid.questions, self.valid.answers, answers, strict=True)
+        ]
+        return Evaluation({"valid_loss": loss, "valid_exact_match": matches}, shown[:SAMPLES_SHOWN])
+
+
+def answer(network: Autoregressive, tokenizer: Tokenizer, questions: Sequence[str], device: torch.device) -> list[str]:
+    """The most probable continuation of each question, token by token."""
+    mask = tokenizer.tag_id(MASK)
+    prompts = [[*ids, mask, mask] for ids in tokenizer.encode(questions)]
+    answers = list[list[int]]()
+    for begin in range(0, len(prompts), MOST_ROWS):
+        some = prompts[begin : begin + MOST_ROWS]
+        steps = Prompted(network.start(len(some)), some, device)
+        found = greedy_search(steps, steps.lengths + LONGEST_ANSWER, begin_id=BEGIN_ID, end_id=END_ID)
+        answers += [[*one.tokens[len(prompt) :]] for one, prompt in zip(found, some, strict=True)]
+    return tokenizer.decode(answers)
+
+
+def corruption_of(learned: Learned[KnowledgeRecipe], texts: Sentences, places: Sentences) -> SpanCorruption:
+    data, mask_id = learned.recipe.data, learned.vocabularies["text"].tag_id(MASK)
+    assert mask_id is not None  # the vocabulary was made with it
+    return SpanCorruption(texts, places, learned.recipe.seed, mask_id, data.context, data.salient)
+
+
+def learn(
+    learned: Learned[KnowledgeRecipe], store: Store, files: KnowledgeFiles, listener: Listener, ranks: Ranks
+) -> Lesson:
+    recipe, texts = learned.recipe, store.columns["text"]
+    batches = span_buckets(
+        corruption_of(learned, texts, store.columns["places"]),
+        seed=recipe.seed,
+        batch_tokens=recipe.training.batch_tokens,
+        batch_sentences=recipe.training.batch_sentences,
+        part=ranks.part,
+    )
+
+    def describe(batch: SpanBatch) -> dict[str, list[Any]]:
+        rows = [] if batch.rows is None else batch.rows.tolist()
+        decoded = learned.vocabularies["text"].decode([texts[row].tolist() for row in rows])
+        places = [store.origin(row) for row in rows]
+        return {
+            "texts": [
+                {"file": file, "line": line, "text": text} for (file, line), text in zip(places, decoded, strict=True)
+            ]
+        }
+
+    return Lesson(KnowledgeTask(learned, files.valid, ranks), batches, describe)
+
+
+class Knowledge:
+    """A trained model that answers questions."""
+
+    def __init__(self, learned: Learned[KnowledgeRecipe], device: torch.device | None = None) -> None:
+        self.learned = learned
+        self.device = device or choose_device()
+        self.network = learned.network.to(self.device).eval()
+
+    @torch.inference_mode()
+    def answer(self, questions: Sequence[str]) -> list[str]:
+        """The answer to each question."""
+        return answer(self.network, self.learned.vocabularies["text"], questions, self.device)
+
+
+def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence[str | Path] = ()) -> Knowledge:
+    if others or overrides:
+        raise UsageError(f"{name} answers questions; it takes neither overrides nor other models beside it")
+    return Knowledge(load_model(find_model(name)))
+
+
+def score(learned: Learned[KnowledgeRecipe], valid: Questions) -> Scored:
+    """Exact match of greedy answers, next to that of always the same answer."""
+    scores = score_answers(Knowledge(learned).answer(valid.questions), valid.answers)
+    return Scored([{"data": valid.sha256, **scores.as_dict()}], scores.table())
+
+
+KNOWLEDGE: TaskKind[KnowledgeRecipe] = TaskKind(
+    read=read,
+    prepare=prepare,
+    reopen=reopen,
+    learn=learn,
+    measure=KnowledgeTask,
+    score=score,
+    open=open_model,
+)
