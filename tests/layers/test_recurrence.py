@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from weft.layers.fast.deferred_product import Deferred
 from weft.layers.fast.recurrence import recur
-from weft.layers.recurrence import CELLS, Recurrence, drawn_weight_mask, recur_explicit
+from weft.layers.recurrence import CELLS, Recurrence, Stepper, drawn_weight_mask, recur_explicit
 
 TORCHS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 TORCHS_GATES = {"rnn": [0], "lstm": [0, 1, 3, 2], "gru": [0, 1, 2]}
@@ -151,3 +152,33 @@ def test_weight_drop_uses_one_mask_for_all_steps() -> None:
     dropped, _ = layer(x, kept=kept)
     layer.recurrent_weight.data *= kept
     torch.testing.assert_close(layer(x)[0], dropped)
+
+
+@pytest.mark.parametrize("known", [0, 2, 3])
+@pytest.mark.parametrize("cell", CELLS)
+def test_step_by_step_a_layer_is_itself_in_values_and_gradients(cell: str, known: int) -> None:
+    layer, x = random_layer(cell, False, torch.float64), torch.randn(2, 6, 3).double().requires_grad_()
+    weighting = torch.randn(2, 6, 4).double()
+    (layer(x)[0] * weighting).sum().backward()
+    expected = [each.grad for each in (x, *layer.parameters())]
+    layer.zero_grad()
+    x.grad = None
+    stepper, state, outputs = Stepper(layer, torch.float64, known=known), layer.zero_state(2, x), []
+    projected = stepper.project(x[..., :known])
+    for step in range(6):
+        out, state = stepper(x[:, step], state, projected[:, step] if known and step != 3 else None)
+        outputs.append(out)
+    (torch.stack(outputs, 1) * weighting).sum().backward()
+    torch.testing.assert_close([each.grad for each in (x, *layer.parameters())], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_deferred_product_may_have_a_matrix_for_each_sentence() -> None:
+    matrices, x = torch.randn(3, 5, 4).double().requires_grad_(), torch.randn(3, 2, 4).double().requires_grad_()
+
+    def chained(product: Callable[[Tensor], Tensor]) -> Tensor:
+        y = product(x)
+        return (product(y[..., :4].tanh()) * y).sum()
+
+    deferred = torch.autograd.grad(chained(Deferred(matrices)), (matrices, x))
+    plain = torch.autograd.grad(chained(lambda rows: rows @ matrices.mT), (matrices, x))
+    torch.testing.assert_close(deferred, plain, rtol=1e-12, atol=1e-12)

@@ -9,7 +9,7 @@ from weft.models.transformer import TransformerConfig
 
 SETTINGS = {
     "transformer": TransformerConfig(model_dim=8, num_heads=2, encoder_layers=1, decoder_layers=3, ff_dim=8),
-    "recurrent": RecurrentConfig(model_dim=8),
+    "recurrent": RecurrentConfig(embedding_dim=8, hidden_dim=8),
 }
 
 

@@ -1,59 +1,217 @@
-"""The LSTM with attention: what its parts compute, and that search sees what training sees."""
+"""The recurrent model: what its parts compute, and that search sees what training sees, whatever is switched on."""
 
+import math
+from typing import Any
+
+import pytest
 import torch
+from torch import Tensor
 
+from weft.errors import UsageError
+from weft.layers.source_attention import SourceAttention
 from weft.models.recurrent import RecurrentConfig, RecurrentSeq2Seq
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 
-CONFIG = RecurrentConfig(model_dim=16, encoder_layers=2, decoder_layers=2, dropout=0.0)
 SOURCE = torch.tensor([[5, 6, 7, 8, END_ID], [9, 5, END_ID, PADDING_ID, PADDING_ID]])
 TARGET = torch.tensor([[BEGIN_ID, 4, 5, 6], [BEGIN_ID, 7, 4, PADDING_ID]])
+CHOICES: list[dict[str, Any]] = [
+    {},
+    {"input_feeding": False},
+    {"cell": "gru", "attention": "additive", "convolution": 2},
+    {"cell": "rnn", "input_feeding": False, "attention": "additive", "convolution": 3},
+    {"attention": "dot", "connections": "dense"},
+    {"attention": "scaled", "connections": "residual"},
+    {"connections": "highway", "coverage": 1.0},
+    {"attention": "none"},
+    {"attention": "none", "input_feeding": False},
+    {"copying": True},
+    {"copying": True, "input_feeding": False, "attention": "additive"},
+    {"copying": True, "coverage": 1.0, "input_feeding": False, "tie": "none"},
+    {"tie": "none", "weight_drop": 0.5, "scheduled_sampling": 0.5, "initialization": 0.1},
+]
 
 
-def network() -> RecurrentSeq2Seq:
-    torch.manual_seed(1)
-    return RecurrentSeq2Seq(CONFIG, source_vocab_size=12, target_vocab_size=10, padding_id=PADDING_ID).eval()
+def network(**settings: Any) -> RecurrentSeq2Seq:
+    sizes = {"embedding_dim": 8, "hidden_dim": 12, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
+    config = RecurrentConfig(**{**sizes, **settings})
+    model = RecurrentSeq2Seq(config, source_vocab_size=12, target_vocab_size=10, padding_id=PADDING_ID).double()
+    model.compute_dtype = torch.float64
+    if config.copying:
+        model.copy_between([f"piece {number}" for number in range(12)], [f"piece {number}" for number in range(10)])
+    return model.eval()
 
 
-def test_attention_is_luongs_general_score_and_padding_gets_none() -> None:
-    model = network()
-    memory, mask = model.encode(SOURCE)
-    hidden = torch.randn(2, 3, 16)
-    combined, attention = model.attend(hidden, memory, mask)
-    for row, length in enumerate((5, 3)):
-        scores = hidden[row] @ model.score.weight.T @ memory[row, :length].T  # (target, source)
-        expected = scores.exp() / scores.exp().sum(-1, keepdim=True)
-        torch.testing.assert_close(attention[row, :, :length], expected)
-        assert (attention[row, :, length:] == 0).all()
-        context = expected @ memory[row, :length]
-        both = torch.cat([context, hidden[row]], -1)
-        torch.testing.assert_close(combined[row], torch.tanh(both @ model.combine.weight.T))
-
-
-def test_a_sentence_alone_is_a_sentence_in_a_batch() -> None:
-    model = network()
+@pytest.mark.parametrize("settings", CHOICES, ids=str)
+def test_a_sentence_alone_is_one_in_a_batch_and_steps_are_teacher_forcing_also_after_rows_were_reordered(
+    settings: dict[str, Any],
+) -> None:
+    model = network(**settings)
     together = model(SOURCE, TARGET)
-    torch.testing.assert_close(model(SOURCE[1:, :3], TARGET[1:]), together[1:], rtol=1e-5, atol=1e-6)
-
-
-def test_steps_are_teacher_forcing_also_after_rows_were_reordered() -> None:
-    model = network()
-    expected = model(SOURCE, TARGET).log_softmax(-1)
-    state = model.start(SOURCE, 2)
-    rows = TARGET.repeat_interleave(2, 0)
+    torch.testing.assert_close(together.exp().sum(-1), torch.ones(2, 4).double())
+    torch.testing.assert_close(model(SOURCE[1:, :3], TARGET[1:]), together[1:])
+    state, rows = model.start(SOURCE, 2), TARGET.repeat_interleave(2, 0)
     for place in range(3):
-        found = state.step(rows[:, place])
-        torch.testing.assert_close(found[::2], expected[:, place])
-        torch.testing.assert_close(state.head_attention()[0, :, 0], state.source_attention())
+        torch.testing.assert_close(state.step(rows[:, place])[::2], together[:, place])
         state.reorder(torch.tensor([1, 0, 3, 2]))
-    assert state.source_mask().tolist() == [[True] * 5, [True] * 3 + [False] * 2]
+    state.reorder(torch.tensor([3, 2]))
+    torch.testing.assert_close(state.step(rows[2:, 3])[1], together[1, 3])
+    assert state.source_mask().tolist() == [[True] * 3 + [False] * 2]
 
 
-def test_no_output_depends_on_later_target_tokens() -> None:
-    model = network()
-    embedded = model.target_embedding(TARGET).detach().requires_grad_()
-    memory, mask = model.encode(SOURCE)
-    hidden, _ = model.decoder(embedded, model.first_state(memory, mask))
-    model.attend(hidden, memory, mask)[0][:, 1].sum().backward()
-    assert embedded.grad is not None
-    assert (embedded.grad[:, 2:] == 0).all() and (embedded.grad[:, :2] != 0).any()
+@pytest.mark.parametrize("settings", CHOICES, ids=str)
+def test_every_weight_learns_and_no_output_depends_on_later_target_tokens(settings: dict[str, Any]) -> None:
+    model = network(**settings).train()
+    decoded = model.states(SOURCE, TARGET)
+    total = decoded.log_probs(model.output).square().sum()
+    (total if decoded.penalty is None else total + decoded.penalty.sum()).backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    changed = TARGET.clone()
+    changed[:, 2:] = 9
+    model.eval()
+    torch.testing.assert_close(model(SOURCE, changed)[:, :2], model(SOURCE, TARGET)[:, :2])
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [
+        ("dot", [1.0, 4.0]),
+        ("scaled", [1 / math.sqrt(2), 4 / math.sqrt(2)]),
+        ("multiplicative", [2.0, 10.0]),
+        ("additive", [math.tanh(1 + 2) - math.tanh(1 + 0), math.tanh(1 + 4) - math.tanh(1 + 6)]),
+    ],
+)
+def test_attention_is_its_formula_on_a_case_worked_out_by_hand_and_padding_gets_none(
+    score: str, expected: list[float]
+) -> None:
+    """The query is (1, 1), the memory (1, 0), (2, 2) and padding; W_m is diagonal (2, 3), W_q is 1, v is (1, -1)."""
+    attention = SourceAttention(score, 2, 2).double()
+    if attention.key is not None:
+        attention.key.weight.data = torch.tensor([[2.0, 0.0], [0.0, 3.0]]).double()
+    if attention.query is not None and attention.weight is not None:
+        attention.query.weight.data = torch.eye(2).double()
+        attention.weight.weight.data = torch.tensor([[1.0, -1.0]]).double()
+    memory = torch.tensor([[[1.0, 0.0], [2.0, 2.0], [0.0, 0.0]]]).double()
+    source = attention.prepare(memory, torch.tensor([[True, True, False]]))
+    context, weights = attention(torch.ones(1, 1, 2).double(), source)
+    odds = [math.exp(number) for number in expected]
+    assert weights[0, 0].tolist() == pytest.approx([odds[0] / sum(odds), odds[1] / sum(odds), 0.0], rel=1e-12)
+    assert weights[0, 0, 2] == 0
+    torch.testing.assert_close(context, weights @ memory)
+
+
+def test_the_combined_output_is_luongs_and_coverage_counts_what_was_attended_to_before() -> None:
+    model = network(coverage=2.0)
+    assert model.attention is not None and model.attention.coverage is not None
+    model.attention.coverage.data.fill_(-0.5)
+    state = model.start(SOURCE)
+    covered, x = torch.zeros(2, 5).double(), state.embedded(TARGET)
+    for place in range(3):
+        decoded = state.advance(x[:, place])
+        assert decoded.penalty is not None and state.source is not None
+        torch.testing.assert_close(decoded.penalty[:, 0], 2 * torch.minimum(covered, state.source_attention()).sum(-1))
+        hidden = state.state[-1][0]
+        scores = (state.source.keys @ hidden[..., None]).squeeze(-1) - 0.5 * covered
+        weights = scores.masked_fill(~state.mask, -torch.inf).softmax(-1)
+        torch.testing.assert_close(state.source_attention(), weights)
+        context = (weights[:, None] @ state.source.values).squeeze(1)
+        combined = torch.tanh(torch.cat([context, hidden], -1) @ model.combine.weight.T)
+        torch.testing.assert_close(decoded.hidden[:, 0], combined)
+        covered += weights
+
+
+def test_copied_probability_goes_to_the_pieces_of_the_source_and_none_beyond_the_vocabulary() -> None:
+    model = network(copying=True)
+    decoded = model.states(torch.tensor([[5, 11, 5, END_ID]]), TARGET[:1])
+    assert decoded.copied is not None
+    shares = decoded.copied.shares[0]
+    assert (shares[:, 1] == 0).all() and (shares[:, 3] == 0).all()  # in no target vocabulary; no piece
+    generated = torch.log_softmax(model.output(decoded.hidden), -1).exp()[0] * (1 - shares.sum(-1, keepdim=True))
+    generated[:, 5] += shares[:, 0] + shares[:, 2]
+    torch.testing.assert_close(decoded.log_probs(model.output)[0].exp(), generated)
+
+
+def names_task(generator: torch.Generator, names: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Sentences of three words translated one by one, 4 to 6 in the source and 8 to 10 in the target; somewhere among
+    them stands "called", 7 and 11, and a name, which stays what it is."""
+    words = torch.randint(4, 7, (32, 5), generator=generator)
+    place = torch.randint(0, 4, (32, 1), generator=generator)
+    name = torch.randint(*names, (32, 1), generator=generator)
+    source = words.scatter(1, place, torch.full_like(place, 7))
+    target = (source + 4).scatter(1, place + 1, name)
+    end, begin = torch.full((32, 1), END_ID), torch.full((32, 1), BEGIN_ID)
+    return torch.cat([source.scatter(1, place + 1, name), end], 1), torch.cat([begin, target, end], 1)
+
+
+@pytest.mark.parametrize(("copying", "least", "most"), [(True, 0.99, 1.0), (False, 0.0, 0.0)])
+def test_names_never_seen_in_training_are_copied_and_without_copying_never_written(
+    copying: bool, least: float, most: float
+) -> None:
+    config = RecurrentConfig(embedding_dim=24, hidden_dim=32, dropout=0.1, copying=copying, tie="none")
+    model = RecurrentSeq2Seq(config, source_vocab_size=112, target_vocab_size=112, padding_id=PADDING_ID)
+    pieces = [f"piece {number}" for number in range(112)]
+    if copying:
+        model.copy_between(pieces, pieces)
+    generator, optimizer = torch.Generator().manual_seed(1), torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(80):
+        source, target = names_task(generator, (12, 62))
+        log_probs = model.states(source, target[:, :-1]).log_probs(model.output)
+        optimizer.zero_grad()
+        torch.nn.functional.nll_loss(log_probs.flatten(0, 1), target[:, 1:].flatten()).backward()
+        optimizer.step()
+    source, target = (
+        torch.cat(parts) for parts in zip(*(names_task(generator, (62, 112)) for _ in range(8)), strict=True)
+    )
+    with torch.no_grad():
+        best = model.eval()(source, target[:, :-1]).argmax(-1)
+    is_name = target[:, 1:] >= 62
+    right = (best == target[:, 1:])[is_name].float().mean()
+    assert least <= right <= most
+
+
+def test_training_reads_its_own_predictions_as_often_as_the_recipe_says() -> None:
+    model = network(scheduled_sampling=1.0)
+    own = model.train().states(SOURCE, TARGET)
+    written, state = TARGET[:, :1], model.eval().start(SOURCE)
+    for place in range(4):
+        found = state.step(written[:, -1])
+        torch.testing.assert_close(own.log_probs(model.output)[:, place], found)
+        written = torch.cat([written, found.argmax(-1, keepdim=True)], 1)
+
+
+def test_processes_that_train_together_drop_the_same_weights() -> None:
+    model = network(weight_drop=0.5, input_feeding=False).train()
+    found = []
+    for seed in (1, 1, 2):
+        model.layer_generator = torch.Generator().manual_seed(seed)
+        found.append(model.states(SOURCE, TARGET).hidden)
+    torch.testing.assert_close(found[0], found[1])
+    assert not torch.allclose(found[0], found[2])
+
+
+def test_all_new_weights_are_drawn_from_the_range_that_is_asked_for() -> None:
+    model = network(initialization=0.1)
+    for name, parameter in model.named_parameters():
+        assert parameter.abs().max() <= 0.1, name
+    assert model.source_embedding(SOURCE).abs().max() <= 0.1
+
+
+def test_without_attention_there_is_none_to_show() -> None:
+    model = network(attention="none")
+    state = model.start(SOURCE)
+    state.step(TARGET[:, 0])
+    with pytest.raises(UsageError, match="has no attention"):
+        state.source_attention()
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"hidden_dim": 9}, "hidden_dim"),
+        ({"attention": "dot", "encoder_dim": 5}, "attention"),
+        ({"attention": "none", "copying": True}, "copying"),
+        ({"attention": "none", "coverage": 1.0}, "coverage"),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_refused_by_their_key(settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(Exception, match=key):
+        RecurrentConfig(**settings)

@@ -16,7 +16,7 @@ from weft.folders.recipes import TranslationTrainingConfig
 from weft.layers.dropout import Dropout
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.tasks import translation
-from weft.tasks.translation import TranslationTask, output_matrix, states_and_labels
+from weft.tasks.translation import TranslationTask, output_matrix, rows_and_labels
 from weft.translating import translator
 
 
@@ -52,7 +52,8 @@ def test_states_times_the_output_matrix_are_the_logits(output_bias: bool) -> Non
     if output_bias:
         torch.nn.init.normal_(model.output.bias)
     batch = Batch(torch.tensor([[5, 6, 3], [7, 3, 0]]), torch.tensor([[2, 8, 9, 3], [2, 4, 3, 0]]))
-    states, labels = states_and_labels(model, batch)
+    given, expected = batch.target[:, :-1], batch.target[:, 1:]
+    states, labels = rows_and_labels(model.states(batch.source, given).hidden, expected, model, batch.tokens)
     is_token = batch.target[:, 1:] != 0
     torch.testing.assert_close(states @ output_matrix(model).T, model(batch.source, batch.target[:, :-1])[is_token])
     assert torch.equal(labels, torch.tensor([8, 9, 3, 4, 3]))

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
 from weft.data.corpus import ParallelText
 from weft.data.sentences import Sentences
@@ -187,8 +186,8 @@ def target_log_probs(
     model: Seq2Seq, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
 ) -> Float[Tensor, "batch target-1"]:
     """The log-probability of every token but <s>; after </s> it has no meaning."""
-    logits = model.output(model.decode(target[:, :-1], *model.encode(source)))
-    return F.log_softmax(logits.float(), -1).gather(2, target[:, 1:, None]).squeeze(2)
+    log_probs = model.states(source, target[:, :-1]).log_probs(model.output)
+    return log_probs.gather(2, target[:, 1:, None]).squeeze(2)
 
 
 def refuse_without_positions(translator: Translator, encoded: Sequence[Sequence[int]]) -> None:

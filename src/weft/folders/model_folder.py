@@ -51,6 +51,11 @@ class Learned(Generic[R]):
     vocabularies: Mapping[str, Tokenizer]
     """Vocabularies by their names in the task's `ModelKind`, such as source and target."""
 
+    def __post_init__(self) -> None:
+        if isinstance(self.recipe, TranslationRecipe) and self.recipe.model.copies:
+            kind = self.recipe.tokenizer.kind
+            self.network.copy_between(*(pieces_of(self.vocabularies[side], kind) for side in ("source", "target")))
+
     @property
     def recipe(self) -> R:
         return self.resolved.recipe

@@ -76,6 +76,9 @@ class TranslationRecipe(Settings):
         if longest is not None and self.data.max_length > longest - 2:  # a tag and </s>, or <s>
             what = f"does not fit into model.max_positions = {longest}; try {longest - 2}, or more positions"
             yield FieldProblem("data.max_length", what)
+        for key in ("r_drop", "teachers", "z_loss"):
+            if self.model.copies and getattr(self.training, key):
+                yield FieldProblem(f"training.{key}", "needs the logits of a soft-max, which model.copying mixes")
         if self.training.r_drop and not any(self.model.dropouts):
             yield FieldProblem("training.r_drop", "compares passes with different dropout, and model.dropout is 0")
 

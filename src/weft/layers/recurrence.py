@@ -24,8 +24,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
+from torch.nn import functional as F
 
-from weft.layers.fast.recurrence import recur
+from weft.layers.fast.deferred_product import Deferred
+from weft.layers.fast.recurrence import KERNELS, RecurrentStep, recur
 
 State = tuple[Float[Tensor, "batch state"], ...]
 """(h,) of an RNN or a GRU, (h, c) of an LSTM; both directions side by side, forward first."""
@@ -159,14 +161,54 @@ class Recurrence(nn.Module):
     ) -> tuple[Float[Tensor, "directions batch width"], ...]:
         """The states before the first step, by direction; zero if there are none."""
         wide = torch.promote_types(x.dtype, torch.float32)
-        if state is None:
-            return (x.new_zeros(self.directions, x.size(0), self.width, dtype=wide),) * CELLS[self.cell].states
-        return tuple(each.to(wide).unflatten(1, (self.directions, -1)).transpose(0, 1) for each in state)
+        given = self.zero_state(len(x), x) if state is None else state
+        return tuple(each.to(wide).unflatten(1, (self.directions, -1)).transpose(0, 1) for each in given)
+
+    def zero_state(self, batch: int, like: Tensor) -> State:
+        """The state of zeros, on the device of `like`."""
+        wide = torch.promote_types(like.dtype, torch.float32)
+        return (like.new_zeros(batch, self.directions * self.width, dtype=wide),) * CELLS[self.cell].states
 
     def step(self, x: Float[Tensor, "batch inputs"], state: State) -> tuple[Float[Tensor, "batch outputs"], State]:
         """One step of a layer in one direction."""
         out, state = self(x[:, None], state)
         return out[:, 0], state
+
+
+class Stepper:
+    """A layer in one direction, step by step, where an input depends on the step before.
+
+    Of the first `known` inputs `project` makes what they give to the gates, for all steps at once.
+    """
+
+    def __init__(
+        self, layer: Recurrence, dtype: torch.dtype, kept: Float[Tensor, "rows width"] | None = None, known: int = 0
+    ) -> None:
+        self.cell, self.known = layer.cell, known
+        weight, self.bias = layer.weight.to(dtype), layer.bias.to(dtype)
+        recurrent, bias = layer.recurrent(dtype, kept)
+        self.of_known = weight[:, :known]
+        self.weight = Deferred(weight[:, known:]) if known < weight.size(1) else None
+        self.recurrent, self.recurrent_bias = Deferred(recurrent[0]), None if bias is None else bias[0]
+
+    def project(self, known: Float[Tensor, "*steps known"]) -> Float[Tensor, "*steps gates"]:
+        return F.linear(known, self.of_known, self.bias)
+
+    def __call__(
+        self, x: Float[Tensor, "rows inputs"], state: State, projected: Float[Tensor, "rows gates"] | None = None
+    ) -> tuple[Float[Tensor, "rows width"], State]:
+        """The hidden vectors and the state; `projected` is what `project` made of the known part of x."""
+        if projected is None:
+            projected = self.project(x[:, : self.known]) if self.known else self.bias
+        if self.weight is not None:
+            projected = projected + self.weight(x[:, self.known :])
+        product = self.recurrent(state[0].to(x.dtype))
+        if self.recurrent_bias is not None:
+            product = product + F.pad(self.recurrent_bias, (product.size(1) - len(self.recurrent_bias), 0))
+        if KERNELS[self.cell].adds:
+            projected = product = projected + product
+        after = RecurrentStep.apply(self.cell, projected, product, *state)
+        return after[0].to(x.dtype), after
 
 
 def at_the_end(

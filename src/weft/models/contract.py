@@ -1,18 +1,21 @@
 """What the rest of weft asks of a model.
 
 ModelSettings   the [model] table of a recipe, whatever the architecture
+Decoded         what a network predicts from, of all target places at once
 Seq2Seq         the network that a translation loss trains and a search steps through
 Autoregressive  the network that gives the next token's probability: a language model
 """
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from weft.config import Settings
 
@@ -63,6 +66,11 @@ class ModelSettings(Settings):
         `Autoregressive.extend`), which then is of one size whatever came before."""
         return False
 
+    @property
+    def copies(self) -> bool:
+        """Whether the network copies source tokens, so that probabilities are more than a soft-max of its output."""
+        return False
+
     def multiply_adds(self, vocab_size: int, *lengths: Int[np.ndarray, " rows"]) -> dict[str, int] | None:
         """Multiply-adds of a forward pass, by part of the network (cost.py); None where they are not counted.
 
@@ -70,6 +78,38 @@ class ModelSettings(Settings):
         </s>, and the target tokens to predict. `vocab_size` is the number of pieces that the output ranks.
         """
         return None
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Probabilities with which source tokens are copied; what they leave to 1 is that of the output's soft-max."""
+
+    shares: Float[Tensor, "batch target source"]
+    ids: Int[Tensor, "batch source"]
+    """The target ids of the source tokens; of one that is in no target vocabulary any, since its share is 0."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What a decoder knows at each target place."""
+
+    hidden: Float[Tensor, "batch target model"]
+    """What `output` turns into logits of the next token."""
+    copied: Copied | None = None
+    penalty: Float[Tensor, "batch target"] | None = None
+    """What the network adds to the loss of each place."""
+
+    def log_probs(self, output: nn.Linear) -> Float[Tensor, "batch target vocab"]:
+        """Log-probabilities of the next token, in fp32."""
+        logits = output(self.hidden)
+        generated = F.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), -1)
+        if self.copied is None:
+            return generated
+        shares = self.copied.shares.to(generated.dtype)
+        left = (1 - shares.sum(-1, keepdim=True)).clamp(min=0)
+        ids = self.copied.ids[:, None].expand_as(shares)
+        mixed = (left * generated.exp()).scatter_add(-1, ids, shares)
+        return mixed.clamp(min=torch.finfo(mixed.dtype).tiny).log()
 
 
 @runtime_checkable
@@ -116,7 +156,7 @@ class Seq2Seq(Protocol):
 
     @property
     def output(self) -> nn.Linear:
-        """Turns the vectors of `decode` into logits; the loss reads its weight and bias."""
+        """Turns `Decoded.hidden` into logits; the loss reads its weight and bias."""
         ...
 
     @property
@@ -124,19 +164,9 @@ class Seq2Seq(Protocol):
         """Whether passes over batches of one shape are the same operations, so that a GPU can replay a recorded one."""
         ...
 
-    def encode(
-        self, source: Int[Tensor, "batch source"]
-    ) -> tuple[Float[Tensor, "batch source model"], Bool[Tensor, "batch 1 1 source"]]:
-        """The vectors of the source tokens, and the mask that is True at tokens and False at padding."""
-        ...
-
-    def decode(
-        self,
-        target: Int[Tensor, "batch target"],
-        memory: Float[Tensor, "batch source model"],
-        source_mask: Bool[Tensor, "batch 1 1 source"],
-    ) -> Float[Tensor, "batch target model"]:
-        """The vectors that `output` turns into logits of the next token, given the tokens up to each place."""
+    def states(self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]) -> "Decoded":
+        """What the decoder knows at each target place, given the source and the target tokens up to it (teacher
+        forcing). This is what losses and forced scores ask for."""
         ...
 
     def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> Steps:

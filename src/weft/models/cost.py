@@ -18,6 +18,11 @@ PARTS = {
     "norm": "layers",
     "encoder_norm": "encoder",
     "decoder_norm": "decoder",
+    "convolution": "encoder",
+    "begin": "decoder",
+    "attention": "decoder",
+    "combine": "decoder",
+    "gate": "decoder",
 }
 """Submodule -> the part in which its parameters are counted, where that has another name."""
 

@@ -1,64 +1,232 @@
-"""An LSTM that reads, an LSTM that writes, and attention between them.
+"""Recurrent translation with attention: a network that reads, a network that writes, and attention between them.
 
-Luong, Pham and Manning 2015, "Effective Approaches to Attention-based Neural Machine Translation":
+With x_t the embedding of target token t-1, m_s the encoder's vector of source token s and d the decoder's layers:
 
-    score(t, s)  = h_t^T W h_s                    general score (equation 8) of target place t and source place s
-    a_t          = softmax over the source tokens of score(t, .)
-    c_t          = sum over s of a_t(s) h_s       context
-    h~_t         = tanh(W_c [c_t; h_t])           equation 5; the output layer turns it into logits
+    h_t       = d([x_t; o_{t-1}], h_{t-1})      o_{t-1} with `input_feeding` alone (Luong et al. 2015, section 3.3)
+    a_t       = softmax over s of score(h_t, m_s)       layers/source_attention.py has the scores
+    c_t       = sum over s of a_t(s) m_s        context
+    o_t       = tanh(W_c [c_t; h_t])            Luong's equation 5; the output layer turns it into logits
 
-The encoder reads in both directions, each half as wide. The decoder begins with tanh(W_0 m), where m is the mean of the
-encoder's vectors (Sennrich et al. 2017, "Nematus", section 3.1). It is not fed its last h~, so the whole target is
-computed at once in training. The two LSTMs compute in fp32, whatever the precision of the rest.
+The encoder reads in both directions, after a convolution over the embeddings if there is one. The decoder begins with
+its last states, projected. Each of these is a key of its own:
+
+    coverage             what a token was attended to before counts in its score, and attending to it again costs
+                         sum over s of min(a_t(s), what it had before) (See et al. 2017, equations 10 to 13)
+    copying              a gate s(w^T [c_t; h_t; x_t] + b) shares the probability between the soft-max and a_t, which
+                         copies source tokens (See et al. 2017, equations 8 and 9; Gu et al. 2016)
+    scheduled_sampling   in training a token is sometimes the model's own (Bengio et al. 2015); this loss is biased
+    weight_drop          dropout of recurrent matrices, one mask a batch (Merity et al. 2018)
+
+Without input feeding, coverage and sampling the whole target is one call. Otherwise `Writing.advance` computes a step,
+in training as in a search.
 """
 
 import threading
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from weft.config import FieldProblem, FieldProblems
+from weft.errors import UsageError
 from weft.layers.dropout import Dropout
 from weft.layers.embedding import TokenEmbedding
 from weft.layers.linear import Linear
 from weft.layers.masks import padding_mask
-from weft.models.contract import ModelSettings
+from weft.layers.recurrence import CELLS, Recurrence, State, Stepper, drawn_weight_mask
+from weft.layers.source_attention import SourceAttention
+from weft.models.contract import Copied, Decoded, ModelSettings
+
+SPECIAL_IDS = 4
+"""Ids that are no pieces of a text: padding, unknown, <s> and </s>."""
 
 
 class RecurrentConfig(ModelSettings):
+    RETIRED: ClassVar = {"model_dim": "set embedding_dim and hidden_dim"}
+
     kind: Literal["recurrent"] = "recurrent"
-    """The architecture: an LSTM encoder and decoder with attention."""
-    model_dim: int = Field(default=256, ge=8, le=8192, multiple_of=2)
-    """Width of the embeddings, of the LSTMs and of everything between them."""
+    """The architecture: a recurrent encoder and decoder with attention."""
+    cell: Literal["lstm", "gru", "rnn"] = "lstm"
+    """The recurrent cell of all layers; rnn is the plain one."""
+    embedding_dim: int = Field(default=256, ge=8, le=8192)
+    """Width of the embeddings."""
+    hidden_dim: int = Field(default=512, ge=8, le=8192)
+    """Width of the decoder's layers."""
+    encoder_dim: int | None = Field(default=None, ge=4, le=8192)
+    """Width of the encoder's layers in each direction. If not set: half of hidden_dim."""
     encoder_layers: int = Field(default=1, ge=1, le=16)
-    """LSTM layers that read the source."""
+    """Layers that read the source, in both directions."""
     decoder_layers: int = Field(default=1, ge=1, le=16)
-    """LSTM layers that write the target."""
-    dropout: float = Field(default=0.2, ge=0, lt=1)
-    """Probability of dropping an activation, after embeddings, between LSTM layers and before the output."""
+    """Layers that write the target."""
+    connections: Literal["none", "residual", "dense", "highway"] = "none"
+    """What a layer adds to its output: nothing, its input (residual), its input through a gate (highway), or the next
+    layer reads both (dense). Residual and highway apply where both are equally wide."""
+    convolution: int = Field(default=0, ge=0, le=16)
+    """Window of a convolution over the source embeddings, in tokens. 0: none."""
+    attention: Literal["none", "dot", "multiplicative", "additive", "scaled"] = "multiplicative"
+    """Score of the attention to the source; dot and scaled need hidden_dim = 2 * encoder_dim."""
+    input_feeding: bool = True
+    """Whether the decoder reads its last output vector; without it the whole target is computed at once in training."""
+    coverage: float = Field(default=0.0, ge=0, le=100)
+    """Weight of the loss for attending to a token again; above 0, attention also knows what it attended to. 0: off."""
+    copying: bool = False
+    """Whether source tokens that are pieces of the target vocabulary can be copied by their attention."""
+    scheduled_sampling: float = Field(default=0.0, ge=0, le=1)
+    """Probability in training that the decoder reads its own prediction instead of the target token."""
+    dropout: float = Field(default=0.3, ge=0, lt=1)
+    """Probability of dropping an activation, after embeddings, between layers, and before the output."""
+    weight_drop: float = Field(default=0.0, ge=0, lt=1)
+    """Probability of dropping an entry of a recurrent matrix, drawn once a batch."""
+    tie: Literal["none", "decoder", "all"] = "decoder"
+    """Share one matrix: none; decoder embedding and output (decoder); or also the encoder embedding (all)."""
+    initialization: float | None = Field(default=None, gt=0, le=1)
+    """Draw all new weights evenly from -initialization to it. If not set: Xavier's distribution, and a forget bias of
+    1."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "RecurrentConfig":
+        if problems := [*self._misfits()]:
+            raise FieldProblems(problems)
+        return self
+
+    def _misfits(self) -> Iterator[FieldProblem]:
+        if self.encoder_dim is None and self.hidden_dim % 2:
+            yield FieldProblem("hidden_dim", "must be even, or set encoder_dim as well")
+        if self.attention in ("dot", "scaled") and self.hidden_dim != self.memory_width:
+            what = f"multiplies vectors of equal width; set encoder_dim = {self.hidden_dim // 2}, or multiplicative"
+            yield FieldProblem("attention", what)
+        for key in ("coverage", "copying"):
+            if self.attention == "none" and getattr(self, key):
+                yield FieldProblem(key, 'needs attention; it is "none"')
+
+    @property
+    def memory_width(self) -> int:
+        """Width of the encoder's vectors, both directions together."""
+        return 2 * (self.encoder_dim or self.hidden_dim // 2)
+
+    @property
+    def output_width(self) -> int:
+        """Width of o, which a tied output needs to be that of the embeddings."""
+        return self.hidden_dim if self.tie == "none" else self.embedding_dim
+
+    @property
+    def goes_step_by_step(self) -> bool:
+        """Whether a step of the decoder depends on the attention of the last one."""
+        return self.input_feeding or self.coverage > 0
 
     @property
     def width(self) -> int:
-        return self.model_dim
+        return self.hidden_dim
 
     @property
     def dropouts(self) -> tuple[float, ...]:
-        return (self.dropout,)
+        return self.dropout, self.weight_drop
+
+    @property
+    def needs_one_vocabulary(self) -> bool:
+        return self.tie == "all"
 
     @property
     def attending_layers(self) -> int:
-        return 1
+        return int(self.attention != "none")
+
+    @property
+    def copies(self) -> bool:
+        return self.copying
 
     def describe(self) -> str:
-        return f"{self.encoder_layers}+{self.decoder_layers} LSTM layers, {self.model_dim} wide"
+        return f"{self.encoder_layers}+{self.decoder_layers} {self.cell.upper()} layers, {self.hidden_dim} wide"
+
+    def multiply_adds(self, vocab_size: int, *lengths: Int[np.ndarray, " pairs"]) -> dict[str, int]:
+        """As of the Transformer (cost.py): matrix products alone, padding not counted."""
+        sources, targets = lengths
+        source, target, both = int(sources.sum()), int(targets.sum()), int((sources * targets).sum())
+        with torch.device("meta"):
+            network = RecurrentSeq2Seq(self, source_vocab_size=8, target_vocab_size=8, padding_id=0)
+        in_layers = {name: matrices_of(getattr(network, name)) for name in ("encoder", "decoder", "begin", "combine")}
+        key = 0 if self.attention in ("none", "dot", "scaled") else self.memory_width * self.hidden_dim
+        seen = 0 if self.attention == "none" else self.hidden_dim + self.memory_width
+        query = self.hidden_dim**2 if self.attention == "additive" else 0
+        return {
+            "embeddings": 0,
+            "encoder": source * (in_layers["encoder"] + self.convolution * self.embedding_dim**2),
+            "decoder": target * (in_layers["decoder"] + in_layers["combine"] + query)
+            + len(sources) * in_layers["begin"]
+            + source * key
+            + both * seen,
+            "output": target * vocab_size * self.output_width,
+        }
 
 
-State = tuple[Float[Tensor, "layers rows model"], Float[Tensor, "layers rows model"]]
-"""The hidden vectors and the cells of every layer of the decoder."""
+def matrices_of(module: nn.Module) -> int:
+    """Entries of the matrices of a module."""
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.dim() > 1)
+
+
+class Stack(nn.Module):
+    """Recurrent layers on top of each other, with the connections of the recipe."""
+
+    def __init__(
+        self, inputs: int, width: int, layers: int, config: RecurrentConfig, *, bidirectional: bool = False
+    ) -> None:
+        super().__init__()
+        self.connections, self.weight_drop = config.connections, config.weight_drop
+        self.dropout = Dropout(config.dropout)
+        outputs = width * (1 + bidirectional)
+        self.layers, self.gates = nn.ModuleList(), nn.ModuleList()
+        for _ in range(layers):
+            self.layers.append(Recurrence(inputs, width, cell=config.cell, bidirectional=bidirectional))
+            is_gated = config.connections == "highway" and inputs == outputs
+            self.gates.append(Linear(inputs, outputs) if is_gated else nn.Identity())
+            inputs = inputs + outputs if config.connections == "dense" else outputs
+
+    def forward(
+        self, x: Float[Tensor, "*batch inputs"], layer: Callable[[int, Tensor], Tensor]
+    ) -> Float[Tensor, "*batch outputs"]:
+        """The output of the last layer; `layer` computes a layer by its number, over a sequence or a step of it."""
+        for number, gate in enumerate(self.gates):
+            is_last = number + 1 == len(self.gates)
+            y = layer(number, x)
+            y = y if is_last else self.dropout(y)
+            if self.connections == "dense" and not is_last:
+                x = torch.cat([x, y], dim=-1)
+            elif self.connections == "residual" and x.size(-1) == y.size(-1):
+                x = x + y
+            elif isinstance(gate, Linear):
+                x = torch.lerp(x, y, torch.sigmoid(gate(x)))
+            else:
+                x = y
+        return x
+
+    def weight_masks(self, generator: torch.Generator | None) -> list[Tensor | None]:
+        """What this batch keeps of the recurrent matrix of each layer; None where it keeps all."""
+        drop = self.weight_drop if self.training else 0.0
+        layers = [layer for layer in self.layers if isinstance(layer, Recurrence)]
+        return [drawn_weight_mask(layer, drop, generator) if drop else None for layer in layers]
+
+    def over_sequences(
+        self,
+        x: Float[Tensor, "batch time inputs"],
+        begin: Sequence[State | None],
+        mask: Bool[Tensor, "batch time"] | None,
+        kept: Sequence[Tensor | None],
+    ) -> tuple[Float[Tensor, "batch time outputs"], list[State]]:
+        """The outputs, and the last states of all layers."""
+        ends: list[State] = []
+
+        def layer(number: int, below: Tensor) -> Tensor:
+            out, end = self.layers[number](below, begin[number], mask, kept[number])
+            ends.append(end)
+            return out
+
+        return self(x, layer), ends
 
 
 class RecurrentSeq2Seq(nn.Module):
@@ -66,76 +234,90 @@ class RecurrentSeq2Seq(nn.Module):
 
     compute_dtype: torch.dtype = torch.float32
     layer_generator: torch.Generator | None = None
-    is_replayable = False  # packing a batch reads its lengths
+    """Draws what all rows of a batch have in common: the masks of weight drop."""
+    is_replayable = False  # untested
 
     def __init__(
         self, config: RecurrentConfig, *, source_vocab_size: int, target_vocab_size: int, padding_id: int
     ) -> None:
         super().__init__()
         self.config, self.padding_id = config, padding_id
-        width = config.model_dim
-        self.source_embedding = TokenEmbedding(source_vocab_size, width)
-        self.target_embedding = TokenEmbedding(target_vocab_size, width)
+        embedding, hidden, memory = config.embedding_dim, config.hidden_dim, config.memory_width
+        context = memory if config.attention != "none" else 0
+        fed = config.output_width if config.input_feeding else 0
+        self.source_embedding = TokenEmbedding(source_vocab_size, embedding)
+        self.target_embedding = TokenEmbedding(target_vocab_size, embedding)
         self.dropout = Dropout(config.dropout)
-        self.encoder = lstm(width, width // 2, config.encoder_layers, config.dropout, bidirectional=True)
-        self.decoder = lstm(width, width, config.decoder_layers, config.dropout)
-        self.begin = Linear(width, width * config.decoder_layers * 2)
-        self.score = Linear(width, width, bias=False)
-        self.combine = Linear(2 * width, width, bias=False)
-        self.output = Linear(width, target_vocab_size)
+        self.convolution = Linear(config.convolution * embedding, embedding) if config.convolution else None
+        self.encoder = Stack(embedding, memory // 2, config.encoder_layers, config, bidirectional=True)
+        self.decoder = Stack(embedding + fed, hidden, config.decoder_layers, config)
+        begun = config.decoder_layers * CELLS[config.cell].states
+        self.begin = nn.ModuleList(Linear(memory, hidden, bias=False) for _ in range(begun))
+        self.attention = (
+            SourceAttention(config.attention, hidden, memory, coverage=config.coverage > 0) if context else None
+        )
+        self.combine = Linear(context + hidden, config.output_width, bias=False)
+        self.gate = Linear(context + hidden + embedding, 1) if config.copying else None
+        if config.copying:
+            self.register_buffer("target_ids", torch.full((source_vocab_size,), -1), persistent=False)
+        self.output = Linear(config.output_width, target_vocab_size, bias=config.tie == "none")
+        if config.tie != "none":
+            self.output.weight = self.target_embedding.weight
+        if config.tie == "all":
+            self.source_embedding.weight = self.target_embedding.weight
+        if config.initialization is not None:
+            self._draw_evenly(config.initialization)
         self.computing = threading.RLock()
+
+    def _draw_evenly(self, most: float) -> None:
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -most, most)
+        for embedding in {self.source_embedding, self.target_embedding}:
+            embedding.weight.data /= embedding.scale  # so that its vectors are in this range
+
+    def copy_between(self, source_pieces: Sequence[str], target_pieces: Sequence[str]) -> None:
+        """Let source pieces be copied to the target pieces of the same text."""
+        ids = {piece: number for number, piece in enumerate(target_pieces) if number >= SPECIAL_IDS}
+        found = [ids.get(piece, -1) if number >= SPECIAL_IDS else -1 for number, piece in enumerate(source_pieces)]
+        self.target_ids = torch.tensor(found)
 
     def forward(
         self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
     ) -> Float[Tensor, "batch target vocab"]:
-        """Logits of the token after each target position (teacher forcing); `target` begins with <s>."""
-        return self.output(self.decode(target, *self.encode(source)))
+        """Log-probabilities of the token after each target position (teacher forcing); `target` begins with <s>."""
+        return self.states(source, target).log_probs(self.output)
 
     def encode(
         self, source: Int[Tensor, "batch source"]
-    ) -> tuple[Float[Tensor, "batch source model"], Bool[Tensor, "batch 1 1 source"]]:
-        """The encoder's vectors, zero at padding, and the mask that is True at tokens."""
-        mask = padding_mask(source, self.padding_id)
-        lengths = mask[:, 0, 0].sum(1).clamp(min=1).cpu()  # a row of padding alone keeps one place
-        x = self.dropout(self.source_embedding(source))
-        read, _ = self.encoder(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
-        memory, _ = pad_packed_sequence(read, batch_first=True, total_length=source.size(1))
-        return self.dropout(memory).to(self.compute_dtype), mask
+    ) -> tuple[Float[Tensor, "batch source memory"], Bool[Tensor, "batch source"], list[State]]:
+        """The encoder's vectors, zero at padding, the mask that is True at tokens, and the decoder's first states."""
+        mask = padding_mask(source, self.padding_id)[:, 0, 0]
+        x = self.dropout(self.source_embedding(source).to(self.compute_dtype))
+        if self.convolution is not None:
+            window = self.config.convolution
+            before = (window - 1) // 2  # "same" padding, as torch has it: the odd one comes after
+            padded = F.pad(x * mask[..., None], (0, 0, before, window - 1 - before))
+            x = self.convolution(padded.unfold(1, window, 1).flatten(2))
+        layers = self.config.encoder_layers
+        kept = self.encoder.weight_masks(self.layer_generator)
+        memory, ends = self.encoder.over_sequences(x, [None] * layers, mask, kept)
+        first = []
+        for number in range(self.config.decoder_layers):
+            end = ends[min(number, layers - 1)]
+            projections = self.begin[number * len(end) : (number + 1) * len(end)]
+            first.append(tuple(project(each) for project, each in zip(projections, end, strict=True)))
+        return self.dropout(memory), mask, first
 
-    def decode(
-        self,
-        target: Int[Tensor, "batch target"],
-        memory: Float[Tensor, "batch source model"],
-        source_mask: Bool[Tensor, "batch 1 1 source"],
-    ) -> Float[Tensor, "batch target model"]:
-        """The vectors h~ at every target position; each depends on the tokens up to its own alone."""
-        hidden, _ = self.decoder(self.dropout(self.target_embedding(target)), self.first_state(memory, source_mask))
-        return self.attend(hidden.to(self.compute_dtype), memory, source_mask)[0]
+    def states(self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]) -> Decoded:
+        writing = Writing(self, source, 1)
+        samples = self.config.scheduled_sampling if self.training else 0.0
+        if self.config.goes_step_by_step or samples:
+            return writing.step_by_step(target, samples)
+        return writing.at_once(target)
 
-    def first_state(
-        self, memory: Float[Tensor, "rows source model"], source_mask: Bool[Tensor, "rows 1 1 source"]
-    ) -> State:
-        tokens = source_mask[:, 0, 0, :, None]
-        mean = (memory.float() * tokens).sum(1) / tokens.sum(1).clamp(min=1)
-        begun = torch.tanh(self.begin(mean)).view(len(memory), 2, self.config.decoder_layers, -1)
-        hidden, cell = begun.permute(1, 2, 0, 3).contiguous()
-        return hidden, cell
-
-    def attend(
-        self,
-        hidden: Float[Tensor, "rows target model"],
-        memory: Float[Tensor, "rows source model"],
-        source_mask: Bool[Tensor, "rows 1 1 source"],
-    ) -> tuple[Float[Tensor, "rows target model"], Float[Tensor, "rows target source"]]:
-        """h~ and the attention a; padding gets exactly none."""
-        scores = self.score(hidden) @ memory.mT
-        attention = scores.float().masked_fill(~source_mask[:, 0], -torch.inf).softmax(-1)
-        context = attention.to(memory.dtype) @ memory
-        return self.dropout(torch.tanh(self.combine(torch.cat([context, hidden], -1)))), attention
-
-    def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> "RecurrentState":
+    def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> "Writing":
         """Encode the source and be ready to write `rows_per_sentence` hypotheses for each sentence."""
-        return RecurrentState(self, source, rows_per_sentence)
+        return Writing(self, source, rows_per_sentence)
 
     start_plain = start
 
@@ -151,43 +333,142 @@ class RecurrentSeq2Seq(nn.Module):
         self.computing = threading.RLock()
 
 
-def lstm(inputs: int, width: int, layers: int, dropout: float, *, bidirectional: bool = False) -> nn.LSTM:
-    """An LSTM with dropout between its layers; torch warns of a dropout that a single layer has no place for."""
-    between = dropout if layers > 1 else 0.0
-    return nn.LSTM(inputs, width, layers, batch_first=True, dropout=between, bidirectional=bidirectional)
+class Writing:
+    """The decoder over one batch: row r writes a target of sentence r // rows_per_sentence. In training it reads whole
+    targets, in a search it is a step function."""
 
-
-class RecurrentState:
-    """A step function over one batch: row r writes a hypothesis for sentence r // rows_per_sentence."""
+    weights: Float[Tensor, "rows source"] | None = None
+    """The attention of the last step."""
 
     def __init__(self, network: RecurrentSeq2Seq, source: Int[Tensor, "batch source"], rows_per_sentence: int) -> None:
         self.network, self.rows_per_sentence = network, rows_per_sentence
-        memory, mask = network.encode(source)
-        self.memory, self.mask = (each.repeat_interleave(rows_per_sentence, 0) for each in (memory, mask))
-        self.state = network.first_state(self.memory, self.mask)
+        memory, self.mask, first = network.encode(source)
+        self.source = None if network.attention is None else network.attention.prepare(memory, self.mask)
+        self.state = [tuple(each.repeat_interleave(rows_per_sentence, 0) for each in state) for state in first]
+        rows = len(source) * rows_per_sentence
+        self.fed = memory.new_zeros(rows, network.config.output_width)
+        self.covered = self.state[0][0].new_zeros(rows, source.size(1))
+        self.copied_ids = network.target_ids[source] if network.config.copying else None
+        self.kept = network.decoder.weight_masks(network.layer_generator)
+
+    @cached_property
+    def steppers(self) -> list[Stepper]:
+        layers = [layer for layer in self.network.decoder.layers if isinstance(layer, Recurrence)]
+        known = [self.network.config.embedding_dim] + [0] * (len(layers) - 1)
+        return [
+            Stepper(layer, self.network.compute_dtype, kept, first)
+            for layer, kept, first in zip(layers, self.kept, known, strict=True)
+        ]
+
+    def embedded(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time embedding"]:
+        return self.network.dropout(self.network.target_embedding(tokens).to(self.network.compute_dtype))
+
+    def at_once(self, target: Int[Tensor, "batch target"]) -> Decoded:
+        """Whole targets, in one call of every layer."""
+        x = self.embedded(target)
+        hidden, _ = self.network.decoder.over_sequences(x, self.state, None, self.kept)
+        combined, _, shares = self.attend(hidden, x)
+        return self.decoded(combined, shares)
+
+    def step_by_step(self, target: Int[Tensor, "batch target"], samples: float) -> Decoded:
+        """Whole targets, a token at a time; with probability `samples` one is what the model wrote before it."""
+        network, x = self.network, self.embedded(target)
+        projected = self.steppers[0].project(x)
+        written: list[Decoded] = []
+        for place, (newest, known) in enumerate(zip(x.unbind(1), projected.unbind(1), strict=True)):
+            if samples and place:
+                with torch.no_grad():
+                    own = written[-1].log_probs(network.output).argmax(-1)
+                draws = torch.rand(len(target), 1, device=target.device) < samples
+                newest, known = self.embedded(torch.where(draws, own, target[:, place : place + 1]))[:, 0], None
+            written.append(self.advance(newest, known))
+        return Decoded(
+            torch.cat([each.hidden for each in written], 1),
+            None
+            if written[0].copied is None
+            else replace(
+                written[0].copied, shares=torch.cat([each.copied.shares for each in written if each.copied], 1)
+            ),
+            None
+            if written[0].penalty is None
+            else torch.cat([each.penalty for each in written if each.penalty is not None], 1),
+        )
+
+    def advance(
+        self, x: Float[Tensor, "rows embedding"], projected: Float[Tensor, "rows gates"] | None = None
+    ) -> Decoded:
+        """Read one token a row; the target dimension of what is returned holds the rows of a sentence."""
+
+        def layer(number: int, below: Tensor) -> Tensor:
+            given = projected if number == 0 else None
+            out, self.state[number] = self.steppers[number](below, self.state[number], given)
+            return out
+
+        config = self.network.config
+        below = torch.cat([x, self.fed], dim=-1) if config.input_feeding else x
+        by_sentence = (len(self.mask), self.rows_per_sentence)
+        hidden = self.network.decoder(below, layer).unflatten(0, by_sentence)
+        covered = self.covered.unflatten(0, by_sentence) if config.coverage else None
+        combined, weights, shares = self.attend(hidden, x.unflatten(0, by_sentence), covered)
+        self.fed = combined.flatten(0, 1)
+        penalty = None
+        if weights is not None:
+            self.weights = weights.flatten(0, 1)
+            if covered is not None:
+                penalty = config.coverage * torch.minimum(weights, covered).sum(-1)
+                self.covered = self.covered + self.weights
+        return self.decoded(combined, shares, penalty)
+
+    def attend(
+        self,
+        hidden: Float[Tensor, "sentences rows hidden"],
+        x: Float[Tensor, "sentences rows embedding"],
+        covered: Float[Tensor, "sentences rows source"] | None = None,
+    ) -> tuple[
+        Float[Tensor, "sentences rows output"],
+        Float[Tensor, "sentences rows source"] | None,
+        Float[Tensor, "sentences rows source"] | None,
+    ]:
+        """The vectors o, the attention, and the probabilities with which source tokens are copied."""
+        network, weights, shares = self.network, None, None
+        if network.attention is not None and self.source is not None:
+            context, weights = network.attention(hidden, self.source, covered)
+            hidden = torch.cat([context, hidden], dim=-1)
+        if network.gate is not None and weights is not None and self.copied_ids is not None:
+            gate = torch.sigmoid(network.gate(torch.cat([hidden, x], dim=-1)).to(weights.dtype))
+            shares = (1 - gate) * weights * (self.copied_ids >= 0)[:, None]
+        return network.dropout(torch.tanh(network.combine(hidden))), weights, shares
+
+    def decoded(self, combined: Tensor, shares: Tensor | None, penalty: Tensor | None = None) -> Decoded:
+        if shares is None or self.copied_ids is None:
+            return Decoded(combined, None, penalty)
+        return Decoded(combined, Copied(shares, self.copied_ids.clamp(min=0)), penalty)
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         """Take the newest token of every row, return log-probabilities (fp32) of the one that follows."""
-        network = self.network
-        hidden, self.state = network.decoder(network.target_embedding(tokens[:, None]), self.state)
-        combined, self.attention = network.attend(hidden.to(network.compute_dtype), self.memory, self.mask)
-        return F.log_softmax(network.output(combined[:, 0]).float(), dim=-1)
+        return self.advance(self.embedded(tokens[:, None])[:, 0]).log_probs(self.network.output).flatten(0, 1)
 
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
-        """Let row i continue what row rows[i] was."""
-        self.memory, self.mask = self.memory.index_select(0, rows), self.mask.index_select(0, rows)
-        hidden, cell = self.state
-        self.state = hidden.index_select(1, rows), cell.index_select(1, rows)
-        self.attention = self.attention.index_select(0, rows)
+        """Let row i continue what row rows[i] was. Rows stay with their sentence; sentences may be left out."""
+        self.state = [tuple(each.index_select(0, rows) for each in state) for state in self.state]
+        self.fed, self.covered = self.fed.index_select(0, rows), self.covered.index_select(0, rows)
+        self.weights = None if self.weights is None else self.weights.index_select(0, rows)
+        sentences = rows[:: self.rows_per_sentence] // self.rows_per_sentence
+        if len(sentences) < len(self.mask):
+            self.mask = self.mask.index_select(0, sentences)
+            self.source = None if self.source is None else self.source.of_sentences(sentences)
+            self.copied_ids = None if self.copied_ids is None else self.copied_ids.index_select(0, sentences)
 
     def source_mask(self) -> Bool[Tensor, "sentences source"]:
         """True at the source tokens of each sentence, </s> included, False at padding."""
-        return self.mask[:: self.rows_per_sentence, 0, 0]
+        return self.mask
 
     def source_attention(self) -> Float[Tensor, "rows source"]:
-        """Attention of each row to the source in the last step."""
-        return self.attention[:, 0]
+        """Attention of each row to the source in the last step. Raises UsageError if the model has none."""
+        if self.weights is None:
+            raise UsageError('this model has no attention (model.attention = "none")')
+        return self.weights
 
     def head_attention(self) -> Float[Tensor, "1 rows 1 source"]:
         """`source_attention` as that of the only head of the only layer."""
-        return self.attention[None, :, None, 0]
+        return self.source_attention()[None, :, None]

@@ -33,7 +33,7 @@ from weft.layers.masks import causal_mask, padding_mask
 from weft.layers.norm import NORMS, LayerNorm, RMSNorm
 from weft.layers.positions import LearnedPositions, SinusoidalPositions
 from weft.layers.residual import Residual
-from weft.models.contract import ModelSettings
+from weft.models.contract import Decoded, ModelSettings
 from weft.models.cost import multiply_adds
 from weft.models.stepping import LayerState, TransformerState
 from weft.models.transformer_session import PackedTransformer, TransformerSession
@@ -336,6 +336,9 @@ class Transformer(nn.Module):
         for layer in active_layers(self, self.decoder):
             x = layer(x, memory, target_mask, source_mask)
         return self.decoder_norm(x)
+
+    def states(self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]) -> Decoded:
+        return Decoded(self.decode(target, *self.encode(source)))
 
     def logits(self, x: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch vocab"]:
         """Logits over the target vocabulary."""

@@ -26,7 +26,7 @@ from weft.folders.model_folder import TranslationModel
 from weft.folders.recipes import TranslationRecipe
 from weft.layers.fast.blocked_loss import IGNORED, Teaching
 from weft.metrics.references import reference_sets
-from weft.models.contract import Seq2Seq
+from weft.models.contract import Decoded, Seq2Seq
 from weft.preparing.corpora import Corpora, read_all
 from weft.preparing.defaults import choose_smaller, describe_smaller, usual_epochs
 from weft.preparing.parents import parents_of
@@ -38,7 +38,7 @@ from weft.tasks.kind import Lesson, Scored, TaskKind
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import PADDING_ID
 from weft.training.distributed import ALONE, Ranks
-from weft.training.losses import blocked_cross_entropy, blocked_guided_cross_entropy
+from weft.training.losses import blocked_cross_entropy, blocked_guided_cross_entropy, copying_cross_entropy
 from weft.training.task import Evaluation, Listener, Loss
 from weft.translating.batches import LONGEST_SOURCE, computing_in
 from weft.translating.translator import Translator, load_translator
@@ -104,16 +104,23 @@ class TranslationTask:
         return replace(loss, sums={"nll": loss.sums["nll"]})  # accuracy is reported only on held-out pairs
 
     def _loss(self, model: Seq2Seq, batch: Batch, smoothing: float, z_loss: float = 0.0) -> Loss:
-        hidden, labels = states_and_labels(model, batch)
-        return blocked_cross_entropy(hidden, output_matrix(model), labels, smoothing, z_loss, tokens=batch.tokens)
+        decoded, expected = model.states(batch.source, batch.target[:, :-1]), batch.target[:, 1:]
+        if decoded.copied is not None:
+            is_token = expected != PADDING_ID
+            loss = copying_cross_entropy(decoded.log_probs(model.output)[is_token], expected[is_token], smoothing)
+        else:
+            hidden, labels = rows_and_labels(decoded.hidden, expected, model, batch.tokens)
+            loss = blocked_cross_entropy(hidden, output_matrix(model), labels, smoothing, z_loss, tokens=batch.tokens)
+        return with_penalty(loss, decoded, expected)
 
     def _guided_loss(self, model: Seq2Seq, batch: Batch) -> Loss:
         training, passes = self.training, self.training.passes
         # One forward pass over the repeated batch; each copy gets its own dropout mask.
-        repeated = Batch(batch.source.repeat(passes, 1), batch.target.repeat(passes, 1), tokens=batch.tokens)
-        hidden, labels = states_and_labels(model, repeated)
+        source, target = batch.source.repeat(passes, 1), batch.target.repeat(passes, 1)
+        decoded, expected = model.states(source, target[:, :-1]), target[:, 1:]
+        hidden, labels = rows_and_labels(decoded.hidden, expected, model, batch.tokens)
         rows = len(labels) // passes
-        return blocked_guided_cross_entropy(
+        loss = blocked_guided_cross_entropy(
             hidden.unflatten(0, (passes, rows)),
             output_matrix(model),
             labels[:rows],
@@ -123,10 +130,16 @@ class TranslationTask:
             teaching=self._teaching(batch) if self.teachers else None,
             tokens=batch.tokens,
         )
+        return with_penalty(loss, decoded, expected, passes)
 
     def _teaching(self, batch: Batch) -> Teaching:
+        given, expected = batch.target[:, :-1], batch.target[:, 1:]
         with torch.inference_mode():
-            hidden = tuple(states_and_labels(teacher, batch)[0] for teacher in self.teachers)
+            decoded = [teacher.states(batch.source, given) for teacher in self.teachers]
+            hidden = tuple(
+                rows_and_labels(each.hidden, expected, teacher, batch.tokens)[0]
+                for each, teacher in zip(decoded, self.teachers, strict=True)
+            )
         weights = tuple(output_matrix(teacher).detach() for teacher in self.teachers)
         return Teaching(hidden, weights, self.training.distill_weight, self.training.distill_temperature)
 
@@ -177,26 +190,35 @@ class TranslationTask:
         return self.ranks.together([translation.text for translation in share])
 
 
-def states_and_labels(model: Seq2Seq, batch: Batch) -> tuple[Float[Tensor, "tokens model"], Int[Tensor, " tokens"]]:
+def rows_and_labels(
+    hidden: Float[Tensor, "batch target model"],
+    expected: Int[Tensor, "batch target"],
+    model: Seq2Seq,
+    tokens: int | None,
+) -> tuple[Float[Tensor, "tokens state"], Int[Tensor, " tokens"]]:
     """The decoder's hidden state before each target token, and that token.
 
-    Padding is removed, so that no logits are computed for it. A batch that knows its number of tokens keeps it, with
+    Padding is removed, so that no logits are computed for it. A batch that knows its number of `tokens` keeps it, with
     the label IGNORED, because removing it would wait for the accelerator. If the output has a bias, each state ends in
     a 1 for it (see `output_matrix`).
     """
-    given, expected = batch.target[:, :-1], batch.target[:, 1:]
-    memory, source_mask = model.encode(batch.source)
-    hidden = model.decode(given, memory, source_mask)
     if model.output.bias is not None:
         hidden = torch.nn.functional.pad(hidden, (0, 1), value=1.0)
     is_token = expected != PADDING_ID
-    if batch.tokens is not None:
+    if tokens is not None:
         return hidden.flatten(0, 1), expected.masked_fill(~is_token, IGNORED).flatten()
     return hidden[is_token], expected[is_token]
 
 
+def with_penalty(loss: Loss, decoded: Decoded, expected: Int[Tensor, "batch target"], passes: int = 1) -> Loss:
+    """The loss with what the network itself adds at the target tokens; a mean over the passes, as the rest is."""
+    if decoded.penalty is None:
+        return loss
+    return replace(loss, total=loss.total + (decoded.penalty * (expected != PADDING_ID)).sum() / passes)
+
+
 def output_matrix(model: Seq2Seq) -> Float[Tensor, "vocab model"]:
-    """The matrix that maps the states of `states_and_labels` to logits: the output weights, with any bias as the last
+    """The matrix that maps the states of `rows_and_labels` to logits: the output weights, with any bias as the last
     column."""
     output = model.output
     return output.weight if output.bias is None else torch.cat([output.weight, output.bias[:, None]], dim=1)

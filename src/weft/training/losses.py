@@ -39,6 +39,21 @@ def cross_entropy(
     return Loss(total, len(labels), {"nll": nll.detach(), "correct": correct})
 
 
+def copying_cross_entropy(
+    log_probs: Float[Tensor, "tokens vocab"], labels: Int[Tensor, " tokens"], smoothing: float
+) -> Loss:
+    """`cross_entropy` of log-probabilities that are no soft-max alone, since source tokens are copied; what smoothing
+    spreads is bounded below, as what can only be copied has next to no probability where it is not in the source."""
+    nll = F.nll_loss(log_probs, labels, reduction="sum")
+    total = (1 - smoothing) * nll - smoothing * log_probs.clamp(min=LEAST_SMOOTHED).mean(-1).sum()
+    correct = (log_probs.gather(1, labels[:, None]) == log_probs.amax(1, keepdim=True)).sum().float()
+    return Loss(total, len(labels), {"nll": nll.detach(), "correct": correct})
+
+
+LEAST_SMOOTHED = -30.0
+"""The log-probability below which smoothing no longer pulls at a piece."""
+
+
 def guided_cross_entropy(
     logits: Float[Tensor, "passes tokens vocab"],
     labels: Int[Tensor, " tokens"],

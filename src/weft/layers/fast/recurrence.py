@@ -32,11 +32,14 @@ class StepKernel(Protocol):
 
     keeps: bool
     """Whether a step keeps one more vector, as wide as the state, for the way back."""
+    adds: bool
+    """Whether what the input gives and the product of the state are only added to each other."""
 
     def forward(
         self, gates: Tensor, product: Tensor, kept: Tensor, before: Sequence[Tensor], after: Sequence[Tensor]
     ) -> None:
-        """Turn `gates`, which hold what the input gives, and the product of the state into gates, `kept`, `after`."""
+        """Turn `gates`, which hold what the input gives, and the product of the state into gates, `kept`, `after`;
+        where these two are added, `gates` hold the sum already."""
         ...
 
     def backward(
@@ -49,13 +52,12 @@ class StepKernel(Protocol):
 
 
 class RnnKernel:
-    keeps = False
+    keeps, adds = False, True
 
     def forward(
         self, gates: Tensor, product: Tensor, kept: Tensor, before: Sequence[Tensor], after: Sequence[Tensor]
     ) -> None:
-        torch.tanh(gates.add_(product), out=after[0])
-        gates.copy_(after[0])
+        after[0].copy_(gates.tanh_())
 
     def backward(
         self, gates: Tensor, kept: Tensor, before: Sequence[Tensor], grads: list[Tensor], d_gates: Tensor
@@ -68,13 +70,12 @@ class RnnKernel:
 class LstmKernel:
     """Gates are i, f, o, g; `kept` is tanh(c)."""
 
-    keeps = True
+    keeps, adds = True, True
 
     def forward(
         self, gates: Tensor, product: Tensor, kept: Tensor, before: Sequence[Tensor], after: Sequence[Tensor]
     ) -> None:
         width = kept.size(-1)
-        gates.add_(product)
         gates[..., : 3 * width].sigmoid_()
         gates[..., 3 * width :].tanh_()
         i, f, o, g = gates.unflatten(-1, (4, width)).unbind(-2)
@@ -103,7 +104,7 @@ class LstmKernel:
 class GruKernel:
     """Gates are r, z, n; `kept` is m, the part of the product that r is multiplied by."""
 
-    keeps = True
+    keeps, adds = True, False
 
     def forward(
         self, gates: Tensor, product: Tensor, kept: Tensor, before: Sequence[Tensor], after: Sequence[Tensor]
@@ -143,7 +144,7 @@ class RecurrentSequence(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         kernel, (directions, time, batch, _), width = KERNELS[cell], projected.shape, weight.size(-1)
         wide = begin[0].dtype
-        gates = projected.to(wide) if projected.dtype != wide else projected.clone()
+        gates = torch.empty_like(projected, dtype=wide)
         states = [first.new_empty(directions, time + 1, batch, width) for first in begin]
         for state, first in zip(states, begin, strict=True):
             state[:, 0] = first
@@ -151,9 +152,14 @@ class RecurrentSequence(torch.autograd.Function):
         kept = gates.new_empty(directions, time, batch, width) if kernel.keeps else states[0]
         matrix, before = weight.mT, [state[:, 0] for state in states]
         for step in range(time):
-            product = torch.bmm(hidden[:, step], matrix)
-            if bias is not None:
-                product[..., -width:] += bias[:, None]
+            if kernel.adds:
+                product = torch.baddbmm(projected[:, step], hidden[:, step], matrix)
+                gates[:, step] = product
+            else:
+                product = torch.bmm(hidden[:, step], matrix)
+                gates[:, step] = projected[:, step]
+                if bias is not None:
+                    product[..., -width:] += bias[:, None]
             after = [state[:, step + 1] for state in states]
             kernel.forward(gates[:, step], product, kept[:, step], before, after)
             if hidden is not states[0]:
@@ -184,6 +190,30 @@ class RecurrentSequence(torch.autograd.Function):
         d_weight = torch.bmm(flat.mT, read)
         d_bias = flat[..., -weight.size(-1) :].sum(1) if ctx.has_bias else None  # type: ignore[attr-defined]
         return None, d_projected.to(hidden.dtype), d_weight, d_bias, *grads
+
+
+class RecurrentStep(torch.autograd.Function):
+    """One step alone, of tensors (rows, ...): the product with the state is made by the caller, and where a cell adds
+    it to what the input gives, `projected` has it in it."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, cell: str, projected: Tensor, product: Tensor, *before: Tensor) -> tuple[Tensor, ...]:
+        kernel, gates = KERNELS[cell], projected.to(before[0].dtype, copy=True)
+        after = tuple(torch.empty_like(state) for state in before)
+        kept = torch.empty_like(before[0]) if kernel.keeps else before[0]
+        kernel.forward(gates, product, kept, before, after)
+        ctx.save_for_backward(gates, kept, *before)
+        ctx.kernel, ctx.dtype = kernel, projected.dtype  # type: ignore[attr-defined]
+        return after
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, *above: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        gates, kept, *before = ctx.saved_tensors  # type: ignore[attr-defined]
+        grads, d_gates = [each.clone() for each in above], torch.empty_like(gates)
+        own = ctx.kernel.backward(gates, kept, before, grads, d_gates)  # type: ignore[attr-defined]
+        d_projected = d_gates.to(ctx.dtype)  # type: ignore[attr-defined]
+        return None, d_projected, None if own is None else own.to(d_projected.dtype), *grads
 
 
 def recur(

@@ -1,0 +1,68 @@
+"""A product with one matrix at many steps, whose gradient is one product over all of them at the end.
+
+Autograd would make the gradient of the matrix at each step, as large as the matrix, and add it to a sum: in a decoder
+that feeds back what it found, where only a batch of rows is known at a step, this takes longer than the products. Here
+a step notes its rows, and one product makes the gradient when the last step is through
+(tests/layers/test_recurrence.py proves it equal).
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
+
+
+@dataclass
+class Rows:
+    """The inputs of the steps and the gradients of their outputs, as far as the way back has come."""
+
+    inputs: list[Tensor] = field(default_factory=list)
+    gradients: list[Tensor] = field(default_factory=list)
+
+
+class Deferred:
+    """x W^T, to be called at every step; W may differ between the sentences of a batch."""
+
+    def __init__(self, weight: Float[Tensor, "*batch outputs inputs"]) -> None:
+        self.weight, self.rows, self.whole = weight.detach(), Rows(), None
+        if torch.is_grad_enabled() and weight.requires_grad:
+            self.whole = Whole.apply(weight, self.rows)
+
+    def __call__(self, x: Float[Tensor, "*batch rows inputs"]) -> Float[Tensor, "*batch rows outputs"]:
+        return x @ self.weight.mT if self.whole is None else Step.apply(x, self.whole, self.weight, self.rows)
+
+
+class Whole(torch.autograd.Function):
+    """The matrix as the steps see it: a number on which all depend, so that its gradient comes last."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, weight: Tensor, rows: Rows) -> Tensor:
+        ctx.rows = rows  # type: ignore[attr-defined]
+        return weight.new_zeros(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        rows: Rows = ctx.rows  # type: ignore[attr-defined]
+        of_outputs, inputs = torch.cat(rows.gradients, -2), torch.cat(rows.inputs, -2)
+        rows.inputs.clear()
+        rows.gradients.clear()
+        return of_outputs.mT @ inputs, None
+
+
+class Step(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, whole: Tensor, weight: Tensor, rows: Rows) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.rows = rows  # type: ignore[attr-defined]
+        return x @ weight.mT
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
+        x, weight = ctx.saved_tensors  # type: ignore[attr-defined]
+        ctx.rows.inputs.append(x.detach())  # type: ignore[attr-defined]
+        ctx.rows.gradients.append(gradients[0])  # type: ignore[attr-defined]
+        return gradients[0] @ weight, gradients[0].new_zeros(()), None, None

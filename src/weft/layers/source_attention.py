@@ -1,0 +1,83 @@
+"""Attention of a recurrent decoder to the source, by one of four scores of a query q and a vector of the source m:
+
+    dot             q^T m                           (Luong et al. 2015, equation 8)
+    scaled          q^T m / sqrt(width)             (Vaswani et al. 2017)
+    multiplicative  q^T W m                         (Luong's general score)
+    additive        v^T tanh(W_q q + W_m m)         (Bahdanau et al. 2015)
+
+The weights are the soft-max of the scores over the tokens of the source, in fp32; padding gets exactly none. With
+`coverage` a learned share of the attention that a token has had before is added to its score (See et al. 2017,
+equation 11, with one number for their vector).
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from weft.layers.fast.deferred_product import Deferred
+from weft.layers.linear import Linear
+
+
+@dataclass(frozen=True)
+class Attended:
+    """The vectors of the source as queries meet them: projected once."""
+
+    keys: Float[Tensor, "sentences source width"]
+    values: Float[Tensor, "sentences source memory"]
+    mask: Bool[Tensor, "sentences source"]
+    score: Deferred
+    """Products with the keys."""
+    mix: Deferred
+    """Products with the values."""
+
+    @staticmethod
+    def of(keys: Tensor, values: Tensor, mask: Tensor) -> "Attended":
+        return Attended(keys, values, mask, Deferred(keys), Deferred(values.mT))
+
+    def of_sentences(self, sentences: Int[Tensor, " kept"]) -> "Attended":
+        """What remains where some sentences are left out."""
+        return Attended.of(*(each.index_select(0, sentences) for each in (self.keys, self.values, self.mask)))
+
+
+class SourceAttention(nn.Module):
+    def __init__(self, score: str, width: int, memory_width: int, *, coverage: bool = False) -> None:
+        super().__init__()
+        if score in ("dot", "scaled") and width != memory_width:
+            raise ValueError(f"{score} attention needs queries as wide as the memory; {width} is not {memory_width}")
+        self.score, self.scale = score, 1 / math.sqrt(width) if score == "scaled" else 1.0
+        self.key = Linear(memory_width, width, bias=False) if score in ("multiplicative", "additive") else None
+        self.query = Linear(width, width) if score == "additive" else None
+        self.weight = Linear(width, 1, bias=False) if score == "additive" else None
+        self.coverage = nn.Parameter(torch.zeros(1)) if coverage else None
+
+    def prepare(
+        self, memory: Float[Tensor, "sentences source memory"], mask: Bool[Tensor, "sentences source"]
+    ) -> Attended:
+        return Attended.of(memory if self.key is None else self.key(memory), memory, mask)
+
+    def forward(
+        self,
+        query: Float[Tensor, "sentences rows width"],
+        source: Attended,
+        covered: Float[Tensor, "sentences rows source"] | None = None,
+    ) -> tuple[Float[Tensor, "sentences rows memory"], Float[Tensor, "sentences rows source"]]:
+        """What is attended to, and the weights; `covered` is the attention that the tokens had before."""
+        if self.query is not None and self.weight is not None:
+            together = torch.tanh(self.query(query)[:, :, None] + source.keys[:, None])
+            scores = wide(self.weight(together).squeeze(-1))
+        else:
+            scores = self.scale * wide(source.score(query))
+        if self.coverage is not None and covered is not None:
+            scores = scores + self.coverage * covered
+        # The lowest finite number, so that a row without a token is not NaN.
+        lowest = torch.finfo(scores.dtype).min
+        weights = scores.masked_fill(~source.mask[:, None], lowest).softmax(-1)
+        return source.mix(weights.to(query.dtype)), weights
+
+
+def wide(scores: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """In fp32, or in float64 as they are."""
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
