@@ -60,28 +60,32 @@ COURSE = (
 LEARNED = ("model.positions=learned", "model.max_positions=128")
 
 VARIANTS = {
+    "course, rotary": Variant(COURSE),
+    "course, learned": Variant((*COURSE, *LEARNED)),
     "rotary": Variant(seeds=(1, 2, 3)),
     "learned": Variant(LEARNED, seeds=(1, 2, 3)),
     "without pretraining": Variant(None, ("training.epochs=75", "training.validate_every=75 epochs"), (1, 2, 3)),
-    "course, rotary": Variant(COURSE),
-    "course, learned": Variant((*COURSE, *LEARNED)),
-    "no salient spans": Variant(("data.salient=0",)),
-    "no questions in pretraining": Variant((f'data.train=["{WIKI}"]',)),
-    "batches of 128": Variant(("training.accumulate=4",)),
     "muon": Variant(("training.optimizer=muon",)),
+    "random spans": Variant(("data.salient=0",)),
+    "salient spans alone": Variant(("data.salient=1",)),
+    "no questions in pretraining": Variant((f'data.train=["{WIKI}"]', "training.epochs=150")),  # as many positions
+    "batches of 128": Variant(("training.accumulate=4", "training.learning_rate=6e-3")),
     "dropout 0.1": Variant(("model.dropout=0.1",)),
     "no moving average": Variant(("training.ema_decay=0",)),
 }
-"""By what they are called, in the order in which they are run."""
 
 
 def main() -> None:
     options = parse_options()
     if options.job:
-        run_job(*options.job, options)
+        name, seed = options.job
+        run_job(name, seed, options)
     elif not options.table:
-        run_missing(options)
-    print(table(read_lines(options.results)))
+        failed = run_missing(options)
+        print(table(read_lines(options.results)))
+        sys.exit(1 if failed else 0)
+    else:
+        print(table(read_lines(options.results)))
 
 
 def parse_options() -> argparse.Namespace:
@@ -102,21 +106,22 @@ def parse_options() -> argparse.Namespace:
     return options
 
 
-def run_missing(options: argparse.Namespace) -> None:
-    """Run the jobs that have no line yet; first the first seed of every variant that has several."""
+def run_missing(options: argparse.Namespace) -> int:
+    """Run the jobs that have no line yet, the first seed of every variant first; returns how many have failed."""
     end = time.monotonic() + options.seconds
     done = {(line["variant"], line["seed"]) for line in read_lines(options.results)}
     wanted = [(name, seed) for name in options.only for seed in options.seeds or VARIANTS[name].seeds]
-    missing = [job for job in wanted if job not in done]
+    missing = sorted((job for job in wanted if job not in done), key=lambda job: job[1])
     threads = max(1, len(os.sched_getaffinity(0)) // options.jobs)
     settings = environment(threads, options.data) | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     settings["PYTHONPATH"] += os.pathsep + os.environ.get("PYTHONPATH", "")
     changes = [f"--set={change}" for change in options.set]
 
-    def run(name: str, seed: int) -> None:
+    def run(name: str, seed: int) -> bool:
         left = end - time.monotonic()
         if left < 0:
-            return say(f"{name}, seed {seed}: no time is left")
+            say(f"{name}, seed {seed}: no time is left")
+            return False
         command = [sys.executable, "-m", "bench.birthplace", "--job", name, str(seed), "--runs", str(options.runs)]
         command += ["--results", str(options.results), *changes]
         try:
@@ -124,10 +129,13 @@ def run_missing(options: argparse.Namespace) -> None:
             subprocess.run(command, env=settings, cwd=ROOT, timeout=timeout, check=True, stdout=subprocess.DEVNULL)
         except subprocess.SubprocessError as error:  # the others go on
             say(f"{name}, seed {seed}: {error}")
+            return False
+        return True
 
     with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(lambda job: run(*job), missing))
+        succeeded = list(pool.map(lambda job: run(*job), missing))
     vote(options)
+    return succeeded.count(False)
 
 
 def run_job(name: str, seed: str, options: argparse.Namespace) -> None:

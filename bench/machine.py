@@ -49,7 +49,12 @@ def commit() -> str:
     def git(*words: str) -> str:
         return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True).stdout
 
-    return git("rev-parse", "--short", "HEAD").strip() + ("+" if git("status", "--porcelain", "src").strip() else "")
+    try:
+        return git("rev-parse", "--short", "HEAD").strip() + (
+            "+" if git("status", "--porcelain", "src").strip() else ""
+        )
+    except (OSError, subprocess.CalledProcessError):  # a copy without its history
+        return "unknown"
 
 
 def environment(threads: int, data_root: Path) -> dict[str, str]:

@@ -18,7 +18,11 @@ from weft.preparing.defaults import OWN_RATES, TABLE, Size, choose_open_settings
 from weft.runs.train import train
 
 ROOT = Path(__file__).parents[2]
-RECIPES = sorted(path.name for path in (ROOT / "recipes").glob("*.toml"))
+RECIPES = [
+    path.name
+    for path in sorted((ROOT / "recipes").glob("*.toml"))
+    if 'task = "translation"' in path.read_text(encoding="utf-8")
+]
 DATA = {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]}
 
 
