@@ -106,6 +106,9 @@ GRIDS: dict[str, dict[str, Any]] = {
             "silu": ["model.activation=silu"],
             "swiglu": ["model.activation=swiglu", "model.ff_dim=680"],  # as many parameters as the base
             "geglu": ["model.activation=geglu", "model.ff_dim=680"],
+            "attention in 2 steps": ["model.attention_steps=2"],
+            "learned beta": ["model.attention_beta=learned"],
+            "2 steps, learned beta": ["model.attention_steps=2", "model.attention_beta=learned"],
             "untied": ["model.tie=none"],
             "r-drop 1": ["training.r_drop=1"],
             "smoothing 0": ["training.label_smoothing=0"],

@@ -487,6 +487,18 @@ def test_alternatives_are_found_by_onnx_and_refused_by_ctranslate2(
 
 
 @pytest.mark.parametrize("engine", ENGINE_FILES)
+@pytest.mark.parametrize(("key", "value"), [("attention_steps", 2), ("attention_beta", "learned")])
+def test_attention_that_settles_or_learns_its_beta_is_refused_by_name(
+    tiny_run: Path, tmp_path: Path, engine: Any, key: str, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load_translator(tiny_run / "run", [FIRST_K])
+    object.__setattr__(loaded.model.recipe.model, key, value)
+    monkeypatch.setattr(exporting, "load_translator", lambda name, overrides: loaded)
+    with pytest.raises(RecipeError, match=rf"model\.{key} = .*exports only know"):
+        export_model(tiny_run / "run", tmp_path / "out", engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINE_FILES)
 def test_a_model_of_another_kind_is_refused_by_name(
     tiny_run: Path, tmp_path: Path, engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ SHAPES: list[dict[str, Any]] = [
     {"encoder_layers": 3, "decoder_layers": 1, "activation": "swiglu"},
     {"positions": "rotary", "norm_layer": "rms"},
     {"positions": "learned", "max_positions": 32},
+    {"attention_steps": 3, "attention_beta": "learned"},
 ]
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import combinations, product
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import torch
@@ -143,10 +143,10 @@ def test_every_cached_step_is_uncached_with_a_bias_and_another_epsilon_too():
 @NORMS
 @POSITIONS
 @pytest.mark.parametrize("rows_per_sentence", [1, 3])
-def test_every_cached_step_is_uncached_teacher_forcing(norm, positions, rows_per_sentence):
+def test_every_cached_step_is_uncached_teacher_forcing(norm, positions, rows_per_sentence, **choices):
     """Also after rows were swapped and repeated within their sentences, and after sentences have left: whatever the
     steps said of a beginning, one pass over the longest row that begins with it says too."""
-    model, dice = make(norm=norm, positions=positions).eval(), random.Random(1)
+    model, dice = make(norm=norm, positions=positions, **choices).eval(), random.Random(1)
     state = model.start(SOURCE, rows_per_sentence)
     rows = [(sentence, [BEGIN_ID]) for sentence in range(3) for _ in range(rows_per_sentence)]
     leaving = {4: 1, 20: 0}  # after which step which sentence leaves; the cache grows at step 16
@@ -182,6 +182,29 @@ COMBINATIONS = [
     }
     for place, activation in product(range(4), range(8))
 ]
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_cached_steps_of_attention_that_settles_are_uncached_too(positions):
+    test_every_cached_step_is_uncached_teacher_forcing("pre", positions, 2, attention_steps=3, attention_beta="learned")
+
+
+def test_steps_and_beta_of_attention_change_nothing_by_default_and_something_if_set():
+    torch.manual_seed(3)
+    default = make()
+    choices: list[dict[str, Any]] = [{"attention_steps": 2}, {"attention_beta": "learned"}]
+    for changes in choices:
+        torch.manual_seed(3)
+        changed = make(**changes)
+        changed.load_state_dict(default.state_dict(), strict=False)
+        betas = [parameter for name, parameter in changed.named_parameters() if name.endswith("log_beta")]
+        assert len(betas) == (6 if "attention_beta" in changes else 0)
+        for beta in betas:
+            torch.nn.init.zeros_(beta)
+        logits = changed(SOURCE, TARGET)
+        assert torch.equal(logits, default(SOURCE, TARGET)) == (changes == {"attention_beta": "learned"})
+        logits.square().sum().backward()
+        assert all(beta.grad is not None and beta.grad.abs().min() > 0 for beta in betas)
 
 
 def test_the_combinations_hold_every_pair_of_choices():
@@ -573,8 +596,12 @@ def test_settings_beyond_all_bounds_are_refused(setting):
 
 @pytest.mark.parametrize(
     "choices",
-    [{}, {"positions": "rotary", "norm_layer": "rms", "activation": "swiglu"}],
-    ids=["default", "rotary, rms, swiglu"],
+    [
+        {},
+        {"positions": "rotary", "norm_layer": "rms", "activation": "swiglu"},
+        {"attention_steps": 2, "attention_beta": "learned"},
+    ],
+    ids=["default", "rotary, rms, swiglu", "two steps, learned beta"],
 )
 def test_a_toy_task_is_learned(choices):
     """To reverse one to five symbols out of five; those that add up to a multiple of four are never trained on."""

@@ -8,7 +8,7 @@ from torch import nn
 
 from weft.layers.norm import LayerNorm
 from weft.models.transformer import Transformer, TransformerConfig
-from weft.models.transformer_session import KEPT_SHARE, PackedTransformer
+from weft.models.transformer_session import KEPT_SHARE, PackedTransformer, TransformerSession
 
 BEGIN_ID = 1
 SENTENCES, VOCAB = 9, 30
@@ -37,6 +37,7 @@ def packed(model: Transformer) -> PackedTransformer:
 def test_it_is_the_plain_form_however_parents_change_and_sentences_leave(beam: int, settings: dict) -> None:
     model, source, dice = make(**settings), sources(), random.Random(beam)
     plain, fast = model.start_plain(source, beam), model.start(source, beam)
+    assert isinstance(fast, TransformerSession)
     tokens = torch.full((SENTENCES * beam,), BEGIN_ID)
     left, was_compact = SENTENCES, []
     for step in range(40):

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from weft.config import render
+from weft.config.toml import write_value
 from weft.data import starter
 from weft.data.corpus import read_corpora
 from weft.errors import Problem, RecipeError, UsageError, WeftError
@@ -96,6 +97,9 @@ def check_kind(kind: str, engine: Engine) -> None:
 
 def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> Iterator[Problem]:
     """Yield what the engine cannot do, of the model and of its decoding settings."""
+    for key, usual in (("attention_steps", 1), ("attention_beta", "fixed")):
+        if (value := getattr(model.recipe.model, key)) != usual:
+            yield Problem(f"model.{key} = {write_value(value)}", f"exports only know {write_value(usual)}")
     if engine == "ctranslate2":
         yield from ctranslate2.refusals(model.network.config)
     else:

@@ -85,10 +85,20 @@ class MultiHeadAttention(nn.Module):
     It has three parts, so that a decoder can keep what does not change: `project_memory` makes keys and values,
     `project_query` makes queries, `combine` attends and mixes the heads.
 
-    With `rotary`, queries and keys carry their positions, which makes sense in self-attention only.
+    With `rotary`, queries and keys carry their positions, which makes sense in self-attention only. `steps` and
+    `learns_beta` make it a modern Hopfield network, which settles before it reads (`settle`).
     """
 
-    def __init__(self, model_dim: int, num_heads: int, *, dropout: float = 0.0, rotary: bool = False) -> None:
+    def __init__(
+        self,
+        model_dim: int,
+        num_heads: int,
+        *,
+        dropout: float = 0.0,
+        rotary: bool = False,
+        steps: int = 1,
+        learns_beta: bool = False,
+    ) -> None:
         super().__init__()
         if model_dim % num_heads:
             raise ValueError(f"num_heads = {num_heads} must divide model_dim = {model_dim}")
@@ -98,6 +108,9 @@ class MultiHeadAttention(nn.Module):
         self.output = Linear(model_dim, model_dim)
         self.dropout = Dropout(dropout)
         self.rotary = RotaryPositions(model_dim // num_heads) if rotary else None
+        self.steps = steps
+        self.log_beta = nn.Parameter(torch.zeros(num_heads)) if learns_beta else None
+        """log(beta sqrt(head_dim)) of each head, so that beta starts at 1/sqrt(head_dim)."""
 
     def forward(
         self,
@@ -105,7 +118,8 @@ class MultiHeadAttention(nn.Module):
         memory: Float[Tensor, "batch key model"],
         allowed_mask: Bool[Tensor, "#batch 1 #query key"] | None = None,
     ) -> Float[Tensor, "batch query model"]:
-        return self.combine(self.project_query(x), *self.project_memory(memory), allowed_mask)
+        query, (key, value) = self.project_query(x), self.project_memory(memory)
+        return self.combine(self.settle(query, key, allowed_mask), key, value, allowed_mask)
 
     def project_query(
         self, x: Float[Tensor, "batch query model"], offset: int = 0
@@ -120,6 +134,22 @@ class MultiHeadAttention(nn.Module):
         both = self.key_value(memory).chunk(2, dim=-1)
         key, value = (each.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for each in both)
         return (key if self.rotary is None else self.rotary(key, offset)), value
+
+    def settle(
+        self,
+        query: Float[Tensor, "batch heads query head_dim"],
+        key: Float[Tensor, "batch heads key head_dim"],
+        allowed_mask: Bool[Tensor, "#batch 1 #query key"] | None = None,
+    ) -> Float[Tensor, "batch heads query head_dim"]:
+        """The queries that read the values: after `steps` - 1 updates softmax(beta Q K^T) K, times beta sqrt(head_dim).
+
+        These are updates of the modern Hopfield network whose patterns are the keys (Ramsauer et al. 2021).
+        """
+        for step in range(self.steps):
+            query = query if step == 0 else self.attend(query, key, key, allowed_mask)
+            if self.log_beta is not None:
+                query = query * self.log_beta.exp().to(query.dtype)[:, None, None]
+        return query
 
     def combine(
         self,
@@ -148,4 +178,5 @@ class MultiHeadAttention(nn.Module):
         before, new = cache.length, x.size(1)
         query = self.project_query(x, before)
         allowed_mask = None if new == 1 else causal_mask(before + new, x.device)[:, :, before:]
-        return self.combine(query, *cache.append(*self.project_memory(x, before)), allowed_mask)
+        key, value = cache.append(*self.project_memory(x, before))
+        return self.combine(self.settle(query, key, allowed_mask), key, value, allowed_mask)

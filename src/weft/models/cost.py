@@ -50,17 +50,18 @@ def multiply_adds(
     width: int,
     feed_forward: int,
     layers: tuple[int, int],
+    attention_steps: int = 1,
     vocab_size: int,
     sources: Int[np.ndarray, " pairs"],
     targets: Int[np.ndarray, " pairs"],
 ) -> dict[str, int]:
     """Multiply-adds of a Transformer over pairs of these lengths: source tokens with </s>, target tokens to predict.
 
-    With d the width, F the entries of the matrices of a feed-forward network, V the target vocabulary and L layers, a
-    pair of S source and T target tokens takes
+    With d the width, F the entries of the matrices of a feed-forward network, V the target vocabulary, n steps of
+    attention and L layers, a pair of S source and T target tokens takes
 
-        encoder   L_enc (S (4 d^2 + F) + 2 S^2 d)
-        decoder   L_dec (T (6 d^2 + F) + S 2 d^2 + 2 T^2 d + 2 T S d)
+        encoder   L_enc (S (4 d^2 + F) + 2 n S^2 d)
+        decoder   L_dec (T (6 d^2 + F) + S 2 d^2 + 2 n T^2 d + 2 n T S d)
         output    T V d
 
     One multiply-add is one product and its sum (two floating-point operations). Only matrix products count: looking up
@@ -69,8 +70,8 @@ def multiply_adds(
     does.
     """
     source, target, square = int(sources.sum()), int(targets.sum()), width**2
-    seen_by_source = int((sources * sources).sum())
-    seen_by_target = int((targets * targets).sum()) + int((targets * sources).sum())
+    seen_by_source = attention_steps * int((sources * sources).sum())
+    seen_by_target = attention_steps * (int((targets * targets).sum()) + int((targets * sources).sum()))
     of_encoder = source * (4 * square + feed_forward) + 2 * seen_by_source * width
     of_decoder = target * (6 * square + feed_forward) + 2 * source * square + 2 * seen_by_target * width
     return {

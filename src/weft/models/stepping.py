@@ -94,7 +94,8 @@ class LayerState:
     ) -> Float[Tensor, "rows 1 model"]:
         """Cross-attention, with the hypotheses of a sentence as its queries."""
         of_sentences = x.view(-1, self.rows_per_sentence, x.size(-1))  # (sentences, rows_per_sentence, model)
-        self.query = query = attention.project_query(of_sentences)
+        projected = attention.project_query(of_sentences)
+        self.query = query = attention.settle(projected, self.source_key, self.source_mask)
         return attention.combine(query, self.source_key, self.source_value, self.source_mask).view_as(x)
 
     @property

@@ -76,6 +76,11 @@ class LayerSettings(ModelSettings):
     max_positions: int | None = Field(default=None, ge=8, le=1_048_576)
     """Longest sentence in tokens (learned; 1024 if not set) or longest wave in tokens (scaled-sinusoidal; 128)."""
 
+    attention_steps: int = Field(default=1, ge=1, le=16)
+    """Times that attention updates a query: all but the last over the keys, as in a modern Hopfield network."""
+    attention_beta: Literal["fixed", "learned"] = "fixed"
+    """Factor of the scores in attention: 1/sqrt(head_dim), or one that each head learns from there on."""
+
     @model_validator(mode="before")
     @classmethod
     def _heads_for_the_width(cls, values: Any) -> Any:
@@ -168,6 +173,7 @@ class TransformerConfig(LayerSettings):
             width=self.model_dim,
             feed_forward=self.feed_forward_entries,
             layers=(self.encoder_layers, self.decoder_layers),
+            attention_steps=self.attention_steps,
             vocab_size=vocab_size,
             sources=sources,
             targets=targets,
@@ -234,7 +240,14 @@ class DecoderLayer(nn.Module):
 
 def attention(config: LayerSettings, *, rotary: bool) -> MultiHeadAttention:
     dropout = config.dropout_unless(config.attention_dropout)
-    return MultiHeadAttention(config.model_dim, config.num_heads, dropout=dropout, rotary=rotary)
+    return MultiHeadAttention(
+        config.model_dim,
+        config.num_heads,
+        dropout=dropout,
+        rotary=rotary,
+        steps=config.attention_steps,
+        learns_beta=config.attention_beta == "learned",
+    )
 
 
 def feed_forward(config: LayerSettings) -> FeedForward:
@@ -348,8 +361,12 @@ class Transformer(nn.Module):
     def is_replayable(self) -> bool:
         return not self.config.layer_dropout
 
-    def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> TransformerSession:
+    def start(
+        self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1
+    ) -> TransformerSession | TransformerState:
         """Encode the source once and be ready to write `rows_per_sentence` hypotheses for each sentence."""
+        if self.config.attention_steps > 1 or self.config.attention_beta == "learned":
+            return self.start_plain(source, rows_per_sentence)  # the session knows neither
         packed = self.packed  # read once: another thread may replace it
         if packed is None or packed.dtype != self.compute_dtype:
             self.packed = packed = PackedTransformer.of(self, self.compute_dtype)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.layers.attention import attend_explicit, attend_fused
+from weft.layers.attention import MultiHeadAttention, attend_explicit, attend_fused
 from weft.layers.fast.short_attention import attend_short
 from weft.models.memories.dense import DenseMemory
 from weft.models.memories.hopfield import Hopfield
@@ -58,6 +58,18 @@ def test_an_update_is_attention_1_19(attend) -> None:
         for head in range(3):
             memory = ModernHopfield(key[row, head], beta=1 / math.sqrt(16))
             torch.testing.assert_close(memory.update(query[row, head]), attended[row, head], rtol=0, atol=1e-6)
+
+
+def test_attention_that_settles_is_a_modern_hopfield_network_with_the_beta_of_each_head() -> None:
+    attention = MultiHeadAttention(12, 3, steps=3, learns_beta=True).eval()
+    assert attention.log_beta is not None
+    attention.log_beta.data = torch.tensor([0.0, 0.7, -0.5])
+    query, key = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 6, 4)
+    with torch.no_grad():
+        settled = attend_explicit(attention.settle(query, key), key, key)
+    for head, beta in enumerate((0.5, 0.5 * math.exp(0.7), 0.5 * math.exp(-0.5))):
+        expected = ModernHopfield(key[0, head], beta).update(query[0, head], steps=3)
+        torch.testing.assert_close(settled[0, head], expected, rtol=0, atol=1e-6)
 
 
 def test_no_update_raises_the_energy_and_its_gradient_is_the_step_1_19() -> None:
