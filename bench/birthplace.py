@@ -48,8 +48,6 @@ COURSE = (
     f'data.train=["{WIKI}"]',
     "data.salient=0",
     "model.dropout=0.1",
-    "training.batch_sentences=32",
-    "training.accumulate=4",
     "training.optimizer=adamw",
     "training.learning_rate=6e-3",
     "training.final_share=0.1",
@@ -65,11 +63,10 @@ VARIANTS = {
     "rotary": Variant(seeds=(1, 2, 3)),
     "learned": Variant(LEARNED, seeds=(1, 2, 3)),
     "without pretraining": Variant(None, ("training.epochs=75", "training.validate_every=75 epochs"), (1, 2, 3)),
-    "muon": Variant(("training.optimizer=muon",)),
+    "adamw": Variant(("training.optimizer=adamw", "training.learning_rate=6e-3")),
     "random spans": Variant(("data.salient=0",)),
-    "salient spans alone": Variant(("data.salient=1",)),
-    "no questions in pretraining": Variant((f'data.train=["{WIKI}"]', "training.epochs=150")),  # as many positions
-    "batches of 128": Variant(("training.accumulate=4", "training.learning_rate=6e-3")),
+    "no questions in pretraining": Variant((f'data.train=["{WIKI}"]', "training.epochs=182")),  # as many positions
+    "batches of 512": Variant(("training.batch_sentences=512",)),
     "dropout 0.1": Variant(("model.dropout=0.1",)),
     "no moving average": Variant(("training.ema_decay=0",)),
 }
