@@ -14,6 +14,8 @@
 #              whether results are what they were before a change (bench/golden.py): a minute
 # make bench-shipped
 #              trains the models that come with weft: hours for each (bench/shipped.py)
+# make birthplace
+#              pretrains a small model on biographies, fine-tunes it and scores its answers: an hour (docs/en/language-models.md)
 # make bench-reports ARGS=course-onecycle
 #              trains a recipe to its end and scores it: hours for each (docs/en/reports.md)
 # make bench-reliability
@@ -29,7 +31,7 @@ export PYTHON TORCH_INDEX
 
 .PHONY: demo test test-slow check audit lock install clean bench-training bench-parts bench-choices bench-precision bench-sizes \
 	bench-pieces bench-pieces-in-full bench-augmentation bench-large bench-decoding bench-menu bench-invariance bench-bulk bench-streaming \
-	bench-memory bench-cold bench-golden bench-shipped bench-reports bench-reliability bench-serving
+	bench-memory bench-cold bench-golden bench-shipped bench-reports bench-reliability bench-serving birthplace
 
 demo: .venv/installed
 	scripts/demo
@@ -68,6 +70,10 @@ bench-pieces bench-pieces-in-full: .venv/installed-dev  # with the libraries tha
 
 bench-shipped: .venv/installed
 	.venv/bin/python -m bench.shipped $(ARGS)
+
+birthplace: .venv/installed
+	.venv/bin/weft train recipes/birthplace-pretrain.toml --budget 50m
+	.venv/bin/weft train recipes/birthplace-finetune.toml
 
 bench-reports: .venv/installed-dev  # with the library that cuts word pieces
 	.venv/bin/python -m bench.reports $(ARGS)

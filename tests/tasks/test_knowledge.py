@@ -160,3 +160,19 @@ def test_lines_without_answer_are_named_and_questions_that_are_too_long_are_coun
     run = train(home / "pretrain.toml", run=tmp_path / "run", overrides=overrides)
     account = json.loads((run / "corpus" / "account.json").read_text(encoding="utf-8"))
     assert account["messages"] == ["6 questions over data.context = 24 tokens dropped"]
+
+
+def test_evaluate_scores_the_answers_of_a_file_and_writes_those_to_questions_without_any(
+    weft: Weft, home: Path, tmp_path: Path
+) -> None:
+    command = ("evaluate", "--model", str(home / "tuned"), "--data")
+    code, out, _ = weft(*command, str(home / "held-out.tsv"), "--json", str(tmp_path / "scores.json"))
+    assert code == 0 and "exact_match      1.0000" in out
+    content = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert content["answers"][0] == {"question": "Where was Finn Ray born?", "answer": "Rome", "reference": "Rome"}
+    code, out, _ = weft(*command, str(home / "unanswered.tsv"), "--output", str(tmp_path / "answers.tsv"))
+    assert code == 0 and "2 questions answered" in out
+    written = "Where was Ann Ray born?\tRome\nWhere was Dan Ray born?\tLima\n"
+    assert (tmp_path / "answers.tsv").read_text(encoding="utf-8") == written
+    code, _, error = weft(*command, str(home / "held-out.tsv"), "--methods", "greedy")
+    assert code == 2 and "--methods: the model answers questions" in error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Context, Exit, Option, echo
 
-from weft.cli.loading import require_task
+from weft.cli.loading import has_task, require_task
 from weft.cli.options import Comet, Confidence, Engine, Ensemble, Html, JsonFile, KeyOverrides, Latex, Markdown, Pairs
 from weft.cli.outputs import STDOUT, give_results, refuse_places
 from weft.cli.rules import MODEL_NEEDED, Rule, check_options
@@ -32,6 +32,7 @@ Methods = Annotated[
 ]
 Noise = Annotated[bool, Option("--noise", help="Also translate the sources with noise added, and show what it costs.")]
 
+OF_ANSWERS = Rule(("--model",), only_with=("--data", "--json", "--output"), why="the model answers questions")
 RULES = [MODEL_NEEDED, Rule(("--methods",), without=("--noise",), why="noise is measured for one decoding")]
 
 
@@ -62,7 +63,7 @@ def evaluate(
     engine: Engine = None,
     overrides: KeyOverrides = None,
 ) -> None:
-    """Translate held-out sentences and score the result.
+    """Translate held-out sentences, or answer questions, and score the result.
 
     Exits with 1 if a requirement of the recipe's table `require` is not met. --methods checks no requirements.
     """
@@ -73,6 +74,10 @@ def evaluate(
     outputs = {"--json": json, "--output": output, "--markdown": markdown, "--latex": latex, "--html": html}
     refuse_places(outputs, [data])
     first, *others = models or []
+    if not others and has_task(first, "knowledge"):
+        check_options(context, [OF_ANSWERS])
+        evaluate_answers(first, data, json, output)
+        return
     require_task([first, *others], "evaluate")
 
     from weft.analysis.page import page_of_tables
@@ -109,6 +114,24 @@ def evaluate(
         echo(requirement.text, err=json == STDOUT)
     if not all(requirement.passed for requirement in found.requirements):
         raise Exit(1)
+
+
+def evaluate_answers(model: str, data: Path, json: Path | None, output: Path | None) -> None:
+    """Answer the questions of a file, and score the answers if the file has its own beside them."""
+    from weft import load
+    from weft.data.questions import read_questions
+    from weft.metrics.answers import score_answers
+
+    given = read_questions([str(data)], Path(), answered=False)
+    answers = load(model).answer(given.questions)
+    names = ("question", "answer", "reference") if all(given.answers) else ("question", "answer")
+    rows = [row[: len(names)] for row in zip(given.questions, answers, given.answers, strict=True)]
+    text, content = f"{len(rows):,} questions answered; {data} has no answers to compare them with", dict[str, Any]()
+    if len(names) == 3:
+        scores = score_answers(answers, given.answers)
+        text, content = scores.table(), scores.as_dict()
+    content |= {"data": given.sha256, "answers": [dict(zip(names, row, strict=True)) for row in rows]}
+    give_results(text, content, json, [(output, lambda: "".join("\t".join(row) + "\n" for row in rows))])
 
 
 def evaluate_once(

@@ -23,6 +23,13 @@ def without_collections() -> Iterator[None]:
         gc.enable()
 
 
+def has_task(name: str, task: str) -> bool:
+    """Whether a model was trained for this task."""
+    from weft.folders.finding import find_model, task_of
+
+    return task_of(find_model(name)) == task
+
+
 def require_task(models: Iterable[str], verb: str, task: str = "translation") -> None:
     """Raise UsageError for a model that was trained for another task than the one that `verb` is for."""
     from weft.folders.finding import find_model, task_of
