@@ -77,6 +77,20 @@ log_every = 1
 precision = "fp32"
 """
 RECIPES = {"recurrent": RECURRENT, "characters": CHARACTERS, "knowledge": KNOWLEDGE}
+RUNNING = ["data.running=true", "data.context=8", "data.overlap=3", "training.batch_sentences=3", "training.steps=9"]
+LANGUAGE_MODELS = {
+    "window": ["model.kind=window"],
+    "rnn": [
+        "model.kind=recurrent",
+        "model.cell=rnn",
+        "model.num_layers=2",
+        "model.variational=true",
+        "model.weight_drop=0.3",
+    ],
+    "lstm": ["model.kind=recurrent", "model.cell=lstm", "model.tie=false"],
+    "transformer": ["model.kind=transformer", "model.num_heads=2", "model.num_layers=1", "model.layer_dropout=0.3"],
+}
+"""Overrides of the recipe `characters` without its cell."""
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +118,27 @@ def test_a_run_that_was_stopped_takes_the_steps_of_one_that_was_not(home: Path, 
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == (home / name / "model.safetensors").read_bytes()
 
 
+@pytest.mark.parametrize("kind", LANGUAGE_MODELS)
+@pytest.mark.parametrize("running", [True, False])
+def test_every_language_model_that_was_stopped_takes_the_steps_of_one_that_was_not(
+    home: Path, tmp_path: Path, kind: str, running: bool
+) -> None:
+    recipe, overrides = tmp_path / "recipe.toml", LANGUAGE_MODELS[kind] + (RUNNING if running else [])
+    recipe.write_text(CHARACTERS.replace('cell = "gru"\n', ""), encoding="utf-8")
+    train(recipe, run=tmp_path / "whole", data=home, overrides=overrides)
+    with pytest.raises(Stopped):
+        train(recipe, run=tmp_path / "run", data=home, overrides=overrides, listener=Watcher(signal_at=4))
+    train(recipe, run=tmp_path / "run", data=home, overrides=overrides)
+    assert losses(tmp_path / "run") == losses(tmp_path / "whole")
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("run", "whole")]
+    assert weights[0] == weights[1]
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_run_is_planned_reported_shown_and_begun_with(weft: Weft, home: Path, tmp_path: Path, name: str) -> None:
     planned = plan(home / f"{name}.toml", run=tmp_path / "planned", seconds=None)
     assert planned.steps == len(losses(home / name))
-    assert (planned.multiply_adds is None) == (name == "characters")
+    assert planned.multiply_adds is not None
     code, out, _ = weft("models", "show", str(home / name))
     assert code == 0 and f"kind {'transformer' if name == 'knowledge' else 'recurrent'}" in out
     code, _, _ = weft("report", str(home / name))

@@ -1,17 +1,17 @@
 """Text files to read, one text a line: what language models learn from."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Int
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
-from weft.config import Settings
+from weft.config import FieldProblem, Settings
 from weft.data.batching import Buckets
 from weft.data.sentences import Sentences
 from weft.errors import CorpusError, Problem
@@ -24,10 +24,38 @@ class LinesConfig(Settings):
     """Code of the texts' language, such as en."""
     train: tuple[str, ...] = Field(min_length=1)
     """Text files to train on, one text per line; .gz too."""
-    valid: tuple[str, ...] = Field(min_length=1)
+    valid: tuple[str, ...] = ()
     """Text files to validate on, which select the best checkpoint; never trained on."""
+    valid_share: float | None = Field(default=None, gt=0, lt=1)
+    """Instead of `valid`: hold out this share of the characters of `train`, the last lines, for validation."""
+    running: bool = False
+    """Read the lines as one running text, in which a line goes on from the lines before it. Blank lines stay."""
     max_length: int = Field(default=512, ge=1)
-    """Drop training texts with more than this many pieces. Dropped texts are counted and reported."""
+    """Drop training texts with more than this many pieces (not in a running text). They are counted and reported."""
+    context: int | None = Field(default=None, ge=1, le=1_048_576)
+    """Pieces that a Transformer sees at once, and the length of the rows in the batches of a running text, after which
+    the gradient through time is cut off. If not set: 256, or max_length + 1 for a text per line."""
+    overlap: int | None = Field(default=None, ge=0)
+    """Pieces by which the windows of an evaluation overlap: each piece is predicted once, from at least this many
+    before it (fewer at the beginning of a text). If not set: half of context."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "LinesConfig":
+        if bool(self.valid) == (self.valid_share is not None):
+            raise FieldProblem("valid", "is missing; name files, or set valid_share (one of the two)")
+        if self.overlap is not None and self.overlap >= self.seen_at_once:
+            raise FieldProblem("overlap", f"must be below context = {self.seen_at_once}")
+        return self
+
+    @property
+    def seen_at_once(self) -> int:
+        """`context` or its default."""
+        return self.context or (256 if self.running else self.max_length + 1)
+
+    @property
+    def seen_at_least(self) -> int:
+        """`overlap` or its default."""
+        return self.seen_at_once // 2 if self.overlap is None else self.overlap
 
 
 @dataclass(frozen=True)
@@ -51,15 +79,15 @@ class Lines:
         return {"file": file, "line": line, "text": self.texts[index]}
 
 
-def read_lines(names: Sequence[str], root: Path) -> Lines:
-    """The lines of these files that are not blank; raises CorpusError with the problems of all of them."""
+def read_lines(names: Sequence[str], root: Path, *, keeps_blank: bool = False) -> Lines:
+    """The lines of these files, without blank ones by default; raises CorpusError with the problems of all of them."""
     texts, places, digests = list[str](), list[tuple[str, int]](), dict[str, str]()
     problems: list[Problem] = []
     for name in names:
         try:
             found: list[Problem] = []
             for number, text in decode_lines(lines_of(root / name), found):
-                if text.strip():
+                if keeps_blank or text.strip():
                     texts.append(text)
                     places.append((name, number))
             problems += [Problem(f"{name}: {problem.where}", problem.what) for problem in found]
@@ -73,26 +101,45 @@ def read_lines(names: Sequence[str], root: Path) -> Lines:
     return Lines(texts, places, digests)
 
 
+def without_end(lines: Lines, share: float) -> tuple[Lines, Lines]:
+    """The lines without the last ones, and the last ones, which hold this share of the characters (line ends count)."""
+    ends = np.cumsum([len(text) + 1 for text in lines.texts])
+    first = int(np.searchsorted(ends, (1 - share) * ends[-1], side="right"))
+    if not 0 < first < len(lines):
+        what = f"{share} leaves no line to train or to validate on"
+        raise CorpusError("the corpus", [Problem("data.valid_share", what)])
+    train, valid = (
+        Lines(lines.texts[part], lines.places[part], lines.sha256) for part in (slice(first), slice(first, None))
+    )
+    return train, valid
+
+
 @dataclass(frozen=True)
 class LineBatch:
-    """Texts padded to a rectangle, each between <s> and </s>."""
+    """Texts padded to a rectangle, each between <s> and </s>, or pieces of a running text."""
 
     tokens: Int[Tensor, "batch time"]
     rows: Int[np.ndarray, " batch"] | None = None
     """The row of the corpus that each one is."""
+    place: tuple[int, int] | None = None
+    """The epoch and the number of the batch in it, if each row goes on where it ended in the batch before."""
+    first: int = 0
+    """The number of its first row, in a part of a batch."""
 
     def to(self, device: torch.device) -> "LineBatch":
-        return LineBatch(self.tokens.to(device), self.rows)
+        return replace(self, tokens=self.tokens.to(device))
 
     def chunk(self, parts: int) -> list["LineBatch"]:
         """Its rows in at most `parts` batches."""
-        return [LineBatch(tokens) for tokens in self.tokens.chunk(parts)]
+        chunks = self.tokens.chunk(parts)
+        firsts = np.cumsum([0, *map(len, chunks)]).tolist()
+        return [LineBatch(tokens, None, self.place, first) for tokens, first in zip(chunks, firsts, strict=False)]
 
     def without_predictions(self) -> "LineBatch":
         """Return these rows without a token to predict."""
         tokens = self.tokens.clone()
         tokens[:, 1:] = PADDING_ID
-        return LineBatch(tokens)
+        return LineBatch(tokens, None, self.place)
 
 
 def line_buckets(texts: Sentences, **settings: Any) -> Buckets[LineBatch]:

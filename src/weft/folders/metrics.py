@@ -14,7 +14,12 @@ METRICS: Mapping[str, Sequence[Metric]] = {
         Metric("exact_match", "max", "exact match", ".4f"),
         *(Metric(f"bleu_{n}", "max", f"BLEU-{n}", ".4f") for n in range(1, 5)),
     ),
-    "language-model": (Metric("loss", "min", "loss", ".4f"), Metric("perplexity", "min", "perplexity", ".2f")),
+    "language-model": (
+        Metric("loss", "min", "loss", ".4f"),
+        Metric("perplexity", "min", "perplexity", ".2f"),
+        Metric("bits_per_character", "min", "bits a character", ".4f"),
+        Metric("word_perplexity", "min", "perplexity a word", ".2f"),
+    ),
     "knowledge": (Metric("exact_match", "max", "exact match", ".4f"), Metric("loss", "min", "loss", ".4f")),
 }
 """Task -> the metrics that validations may measure. The first chooses the best weights by default."""

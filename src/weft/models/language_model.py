@@ -26,6 +26,7 @@ from weft.layers.embedding import TokenEmbedding
 from weft.layers.initialization import draw_normal
 from weft.layers.linear import Linear
 from weft.layers.masks import causal_mask
+from weft.layers.recurrence import CELLS, Recurrence, drawn_weight_mask
 from weft.models.contract import Autoregressive, ModelSettings, State
 from weft.models.cost import multiply_adds
 from weft.models.transformer import EncoderLayer, LayerSettings, active_layers, added_positions, last_norm
@@ -51,6 +52,10 @@ class WindowConfig(ModelSettings):
     @property
     def dropouts(self) -> tuple[float, ...]:
         return (self.dropout,)
+
+    @property
+    def carries_state(self) -> bool:
+        return True
 
     def describe(self) -> str:
         return f"{self.window} tokens of {self.embedding_dim}, {self.model_dim} wide"
@@ -122,7 +127,11 @@ class RecurrentLmConfig(ModelSettings):
     num_layers: int = Field(default=1, ge=1, le=16)
     """Number of recurrent layers; each reads the vectors of the one below."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
-    """Probability of dropping an activation, after the embeddings, between layers and before the output."""
+    """Probability of dropping an activation, after the embeddings and after every layer."""
+    variational: bool = False
+    """Drop the same activations at all places of a row, instead of others at each (Gal and Ghahramani 2016)."""
+    weight_drop: float = Field(default=0.0, ge=0, lt=1)
+    """Probability of dropping an entry of the recurrent matrices, drawn for each batch (Merity et al. 2018)."""
     tie: bool = True
     """Share one matrix between the embeddings and the output."""
 
@@ -134,15 +143,21 @@ class RecurrentLmConfig(ModelSettings):
     def dropouts(self) -> tuple[float, ...]:
         return (self.dropout,)
 
+    @property
+    def carries_state(self) -> bool:
+        return True
+
     def describe(self) -> str:
         return f"{self.num_layers} {self.cell.upper()} layer{'s' * (self.num_layers > 1)}, {self.model_dim} wide"
 
-
-CELLS: dict[str, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+    def multiply_adds(self, vocab_size: int, *lengths: Int[np.ndarray, " rows"]) -> dict[str, int]:
+        tokens, gates = int(lengths[-1].sum()), CELLS[self.cell].gates
+        layers = self.num_layers * gates * 2 * self.model_dim**2
+        return {"embeddings": 0, "layers": tokens * layers, "output": tokens * self.model_dim * vocab_size}
 
 
 class RecurrentLanguageModel(nn.Module):
-    """h_t = cell(w_t, h_{t-1}) in every layer; the last layer's h_t is turned into the logits of w_{t+1}."""
+    """h_t = cell(w_t, h_{t-1}), layer upon layer (layers/recurrence.py); the last h_t gives the logits of w_{t+1}."""
 
     compute_dtype: torch.dtype = torch.float32
     layer_generator: torch.Generator | None = None
@@ -151,10 +166,10 @@ class RecurrentLanguageModel(nn.Module):
     def __init__(self, config: RecurrentLmConfig, *, vocab_size: int) -> None:
         super().__init__()
         self.config = config
-        width, between = config.model_dim, config.dropout if config.num_layers > 1 else 0.0
+        width = config.model_dim
         self.embedding = TokenEmbedding(vocab_size, width)
-        self.layers = CELLS[config.cell](width, width, config.num_layers, batch_first=True, dropout=between)
         self.dropout = Dropout(config.dropout)
+        self.layers = nn.ModuleList(Recurrence(width, width, cell=config.cell) for _ in range(config.num_layers))
         self.output = Linear(width, vocab_size, bias=False)
         tie_output(self.output, self.embedding if config.tie else None)
 
@@ -164,15 +179,23 @@ class RecurrentLanguageModel(nn.Module):
     def extend(
         self, tokens: Int[Tensor, "rows time"], state: Carried | None = None
     ) -> tuple[Float[Tensor, "rows time model"], Carried]:
-        """The state is what every layer's unit holds: h, and of an LSTM also its cell."""
-        held = None
-        if state is not None:
-            parts = tuple(tensor.transpose(0, 1).contiguous() for tensor in state.tensors)  # (layers, rows, model)
-            held = parts if self.config.cell == "lstm" else parts[0]
-        hidden, held = self.layers(self.dropout(self.embedding(tokens)), held)
-        tensors = held if isinstance(held, tuple) else (held,)
-        carried = Carried(tuple(tensor.transpose(0, 1) for tensor in tensors))
-        return self.dropout(hidden).to(self.compute_dtype), carried
+        """The state is what the units hold, layer after layer: h, and of an LSTM also its cell."""
+        x, after = self.drop(self.embedding(tokens).to(self.compute_dtype)), list[Tensor]()
+        size = CELLS[self.config.cell].states
+        for number, layer in enumerate(self.layers):
+            before = None if state is None else state.tensors[number * size : (number + 1) * size]
+            kept = None
+            if self.training and self.config.weight_drop:
+                kept = drawn_weight_mask(layer, self.config.weight_drop, self.layer_generator)  # type: ignore[arg-type]
+            x, held = layer(x, before, None, kept)
+            x = self.drop(x)
+            after += held
+        return x, Carried(tuple(after))
+
+    def drop(self, x: Float[Tensor, "rows time model"]) -> Float[Tensor, "rows time model"]:
+        if not self.config.variational:
+            return self.dropout(x)
+        return x * self.dropout(torch.ones_like(x[:, :1])) if self.training else x
 
     def start(
         self, rows: int, prompt: Int[Tensor, " time"] | None = None, context: int | None = None

@@ -1,18 +1,19 @@
 """Language modelling: the loss of a batch of texts, and the perplexity of held-out texts."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from weft.config import Resolved, changed, override
-from weft.data.lines import LineBatch, Lines, line_buckets, read_lines
+from weft.data.lines import LineBatch, Lines, line_buckets, read_lines, without_end
+from weft.data.running import running_batches
 from weft.data.sentences import Sentences
 from weft.data.store import Store, StoreWriter, open_store
 from weft.errors import Problem, RecipeError, RunError, UsageError
@@ -24,21 +25,22 @@ from weft.folders.model_folder import Learned, check_model, load_model, load_voc
 from weft.folders.recipes import LanguageModelRecipe
 from weft.layers.fast.blocked_loss import IGNORED
 from weft.models.contract import Autoregressive
-from weft.models.ngram import NgramLanguageModel
 from weft.preparing.corpora import refuse_shared_files
 from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, find_prepared
 from weft.runtime import choose_device
+from weft.tasks.carrying import StreamStates
 from weft.tasks.kind import Lesson, Scored, TaskKind
+from weft.tasks.perplexity import LanguageNetwork, as_one, encode, log_probs_of, perplexities, signature_of, window_of
 from weft.text.kinds import train_tokenizer
 from weft.text.tokenizer import Tokenizer
-from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.text.vocabulary import PADDING_ID
 from weft.training.distributed import ALONE, Ranks
 from weft.training.losses import blocked_cross_entropy
 from weft.training.task import Evaluation, Listener, Loss
-from weft.version import __version__
 
-CHANGEABLE = ("data.max_length",)
+CHANGEABLE = ("data.max_length", "data.context", "data.overlap")
 """Keys that may be overridden for a trained model."""
+LOGGED_AS = {"nats": "loss"}
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,13 @@ class TextFiles:
 
 
 def read(recipe: LanguageModelRecipe, root: Path, listener: Listener) -> TextFiles:
-    train, valid = read_lines(recipe.data.train, root), read_lines(recipe.data.valid, root)
-    refuse_shared_files(train.sha256, valid.sha256, rows="texts")
+    data = recipe.data
+    train = read_lines(data.train, root, keeps_blank=data.running)
+    if data.valid_share is None:
+        valid = read_lines(data.valid, root, keeps_blank=data.running)
+        refuse_shared_files(train.sha256, valid.sha256, rows="texts")
+    else:
+        train, valid = without_end(train, data.valid_share)
     init = recipe.training.init
     return TextFiles(root, train, valid, {} if init is None else {init: sha256(find_model(init) / MANIFEST)})
 
@@ -163,8 +170,10 @@ def write(
     depends_on: Mapping[str, Any],
     listener: Listener,
 ) -> Prepared[Any]:
-    """Write the texts to the folder as ids, except those that are too long."""
-    encoded, most = encode(vocabularies["text"], lines.texts), resolved.recipe.data.max_length
+    """Write the texts to the folder as ids, except those that are too long; of a running text every line."""
+    data = resolved.recipe.data
+    encoded = encode(vocabularies["text"], lines.texts, running=data.running)
+    most = math.inf if data.running else data.max_length
     kept = [n for n, length in enumerate((encoded.lengths - 2).tolist()) if length <= most]  # without <s> and </s>
     if not kept:
         raise RunError(f"every training text is longer than data.max_length = {most} pieces")
@@ -185,16 +194,12 @@ def write(
     return Prepared(resolved, vocabularies, open_store(folder), account)
 
 
-def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Sentences:
-    """The ids of each text between <s> and </s>."""
-    return Sentences([[BEGIN_ID, *ids, END_ID] for ids in tokenizer.encode(texts)])
-
-
 def loss_of_tokens(
-    model: Autoregressive | NgramLanguageModel,
+    model: Autoregressive,
     tokens: Int[Tensor, "batch time"],
     counted: Bool[Tensor, "batch time-1"] | None = None,
     *,
+    vectors: Float[Tensor, "batch time-1 model"] | None = None,
     smoothing: float = 0.0,
     z_loss: float = 0.0,
     count: int | None = None,
@@ -202,14 +207,12 @@ def loss_of_tokens(
     """Cross-entropy of every token but the first of a row, given those before it.
 
     `counted` is True at the tokens that count, by default at all but padding. Where their number `count` is given, the
-    others are ignored and not removed, since removing them would wait for an accelerator.
+    others are ignored and not removed, since removing them would wait for an accelerator. `vectors` are those of all
+    tokens but the last of a row, if they are known.
     """
     labels = tokens[:, 1:]
     counted = labels != PADDING_ID if counted is None else counted
-    if isinstance(model, NgramLanguageModel):
-        nll = -model.token_log_probs(tokens)[counted].sum()
-        return Loss(nll, int(counted.sum()), {"nll": nll, "correct": torch.zeros_like(nll)})
-    hidden = model(tokens[:, :-1])
+    hidden = model(tokens[:, :-1]) if vectors is None else vectors
     if count is None:
         hidden, labels = hidden[counted], labels[counted]
     else:
@@ -218,48 +221,81 @@ def loss_of_tokens(
 
 
 class LanguageModelTask:
-    """The loss of a batch of texts, and the loss per token and perplexity of held-out texts."""
+    """The loss of a batch of texts, and the perplexity of held-out texts."""
 
     metrics = METRICS["language-model"]
     counts = "target_tokens"
 
     def __init__(self, learned: Learned[LanguageModelRecipe], valid: Lines, ranks: Ranks = ALONE) -> None:
-        self.ranks, self.valid, self.training = ranks, valid, learned.recipe.training
-        encoded = encode(learned.vocabularies["text"], valid.texts)
-        self.valid_batches = line_buckets(encoded, seed=learned.recipe.seed, batch_tokens=4096, part=ranks.part)
+        self.ranks, self.training, self.states = ranks, learned.recipe.training, StreamStates(ranks)
+        self.valid = HeldOutText(learned, valid.texts)
 
     def loss(self, model: Autoregressive, batch: LineBatch) -> Loss:
-        """Cross-entropy of every token given those before it."""
-        settings = self.training
-        return loss_of_tokens(model, batch.tokens, smoothing=settings.label_smoothing, z_loss=settings.z_loss)
+        """Cross-entropy of every token given those before it, also those of the batches before, if the text runs on."""
+        vectors = None
+        if batch.place is not None:
+            vectors, state = model.extend(batch.tokens[:, :-1], self.states.of(batch))
+            self.states.keep(state)
+        smoothing, z_loss = self.training.label_smoothing, self.training.z_loss
+        return loss_of_tokens(model, batch.tokens, vectors=vectors, smoothing=smoothing, z_loss=z_loss)
 
-    def evaluate(self, model: Autoregressive | NgramLanguageModel) -> Evaluation:
-        """valid_loss in nats per token, </s> included, and valid_perplexity, its exponential."""
-        device = next(model.parameters()).device
-        losses = [loss_of_tokens(model, batch.tokens.to(device)) for batch in self.valid_batches.in_order()]
-        sums, counts = self.ranks.add_up(
-            [tuple(loss.sums.values()) for loss in losses], [loss.count for loss in losses], patiently=True
-        )
-        loss = sum(float(nll) for nll, _ in sums) / sum(counts)
-        return Evaluation({"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 700.0))})
+    def evaluate(self, model: LanguageNetwork) -> Evaluation:
+        """valid_loss in nats per piece, and the other figures of perplexity.py."""
+        nats = [float(-found.sum()) for _, found in self.valid.log_probs(model, self.ranks.part)]
+        (((total,),), _) = self.ranks.add_up([[sum(nats)]], [0], patiently=True)
+        scores = self.valid.scores(float(total))
+        return Evaluation({f"valid_{LOGGED_AS.get(name, name)}": each["value"] for name, each in scores.items()})
+
+    def carried(self) -> dict[str, Tensor]:
+        return self.states.tensors()
+
+    def restore(self, tensors: dict[str, Tensor], device: torch.device) -> None:
+        self.states.restore(tensors, device)
+
+
+class HeldOutText:
+    """Texts, encoded and cut into windows as a model reads them."""
+
+    def __init__(self, learned: Learned[LanguageModelRecipe], texts: Sequence[str]) -> None:
+        recipe, tokenizer = learned.recipe, learned.vocabularies["text"]
+        self.normalized = [tokenizer.normalize(text) for text in texts]
+        encoded = encode(tokenizer, texts, running=recipe.data.running)
+        self.ids = as_one(encoded) if recipe.data.running else encoded
+        self.pieces = int((self.ids.lengths - 1).sum())
+        self.window = window_of(recipe.model, recipe.data)
+        self.signature = signature_of(recipe, self.window, int(self.ids.lengths.max(initial=0)))
+
+    def log_probs(
+        self, network: LanguageNetwork, part: tuple[int, int] = (0, 1)
+    ) -> Iterator[tuple[int, Float[np.ndarray, " tokens"]]]:
+        """As `log_probs_of`."""
+        return log_probs_of(network, self.ids, self.window, part)
+
+    def scores(self, nats: float) -> dict[str, dict[str, Any]]:
+        return perplexities(nats, self.pieces, self.normalized, self.signature)
 
 
 def learn(
     learned: Learned[LanguageModelRecipe], store: Store, files: TextFiles, listener: Listener, ranks: Ranks
 ) -> Lesson:
-    recipe = learned.recipe
-    batches = line_buckets(
-        store.columns["text"],
-        seed=recipe.seed,
-        batch_tokens=recipe.training.batch_tokens,
-        batch_sentences=recipe.training.batch_sentences,
-        part=ranks.part,
-    )
+    recipe, text = learned.recipe, store.columns["text"]
+    settings: dict[str, Any] = {
+        "seed": recipe.seed,
+        "batch_tokens": recipe.training.batch_tokens,
+        "batch_sentences": recipe.training.batch_sentences,
+        "part": ranks.part,
+    }
+    if recipe.data.running:
+        carries = recipe.model.carries_state
+        batches = running_batches(text, context=recipe.data.seen_at_once, in_order=carries, **settings)
+    else:
+        batches = line_buckets(text, **settings)
 
     def describe(batch: LineBatch) -> dict[str, list[Any]]:
-        rows = [] if batch.rows is None else batch.rows.tolist()
-        texts = learned.vocabularies["text"].decode([store.columns["text"][row].tolist() for row in rows])
-        places = [store.origin(row) for row in rows]
+        texts = learned.vocabularies["text"].decode(batch.tokens.tolist())
+        if recipe.data.running or batch.rows is None:
+            return {"texts": texts}
+        places = [store.origin(row) for row in batch.rows.tolist()]
         return {
             "lines": [
                 {"file": file, "line": line, "text": text} for (file, line), text in zip(places, texts, strict=True)
@@ -277,14 +313,12 @@ class LanguageModel:
         self.device = device or choose_device()
         self.network = learned.network.to(self.device).eval()
 
-    @torch.inference_mode()
     def log_probs(self, texts: Sequence[str]) -> list[float]:
         """The log-probability of each text in nats, </s> included."""
-        return [-self._nats(text) for text in texts]
-
-    def _nats(self, text: str) -> float:
-        tokens = torch.tensor(encode(self.learned.vocabularies["text"], [text])[0].astype(np.int64))[None]
-        return float(loss_of_tokens(self.network, tokens.to(self.device)).sums["nll"])
+        totals = [0.0] * len(texts)
+        for number, found in HeldOutText(self.learned, texts).log_probs(self.network):
+            totals[number] += float(found.sum())
+        return totals
 
 
 def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence[str | Path] = ()) -> LanguageModel:
@@ -296,14 +330,11 @@ def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence
 
 
 def score(learned: Learned[LanguageModelRecipe], valid: Lines) -> Scored:
-    """Perplexity per token; </s> counts as a token, <s> does not."""
-    measured = LanguageModelTask(learned, valid).evaluate(learned.network.to(choose_device()).eval()).metrics
-    signature = f"token:{learned.recipe.tokenizer.kind}|eos:yes|base:e|weft:{__version__}"
-    scores = {
-        "perplexity": {"value": measured["valid_perplexity"], "signature": signature},
-        "nats": {"value": measured["valid_loss"], "signature": signature},
-    }
-    table = "\n".join(f"{name:<12} {each['value']:.4f}  {signature}" for name, each in scores.items())
+    """The figures of perplexity.py."""
+    text = HeldOutText(learned, valid.texts)
+    network = learned.network.to(choose_device()).eval()
+    scores = text.scores(sum(float(-found.sum()) for _, found in text.log_probs(network)))
+    table = "\n".join(f"{name:<18} {each['value']:>10.4f}  {each['signature']}" for name, each in scores.items())
     return Scored([{"data": valid.sha256, "sentences": len(valid), "scores": scores}], table)
 
 

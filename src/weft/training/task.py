@@ -74,6 +74,19 @@ class RecordableTask(Task[Model, GivenBatch], Protocol[Model, GivenBatch]):
 
 
 @runtime_checkable
+class CarryingTask(Protocol):
+    """A task that carries something from batch to batch, which a resumed run needs as it was."""
+
+    def carried(self) -> dict[str, Tensor]:
+        """What is carried, named carried.NAME, from all ranks."""
+        ...
+
+    def restore(self, tensors: dict[str, Tensor], device: torch.device) -> None:
+        """Continue from the tensors of a checkpoint."""
+        ...
+
+
+@runtime_checkable
 class Batches(Protocol[MadeBatch]):
     def epoch(self, epoch: int, start: int = 0) -> Iterator[MadeBatch]:
         """The batches of an epoch from number `start` on; always the same for the same epoch."""

@@ -1,9 +1,9 @@
 """The training loop. It improves any task on any batches and knows neither text nor translation.
 
 `Trainer.train` says when things happen, `Trainer.update` what a step does. Everything that the future of a run depends
-on is the model, the optimizer and `Progress`: the learning rate, the dropout and the order of the data are functions of
-the step, the seed and the epoch, and of what validations found. So a checkpoint is small, and a resumed run takes the
-very steps that an uninterrupted one would.
+on is the model, the optimizer, `Progress`, and what a task carries from batch to batch (CarryingTask): the learning
+rate, the dropout and the order of the data are functions of the step, the seed and the epoch, and of what validations
+found. So a checkpoint is small, and a resumed run takes the very steps that an uninterrupted one would.
 
     selection.py   which weights are the best, and when to stop looking for better ones
     rescue.py      steps that are not finite, memory that runs out, runs that diverge
@@ -40,7 +40,7 @@ from weft.training.run_folder import RunFolder, optimizer_tensors, weight_tensor
 from weft.training.schedules import SCHEDULES
 from weft.training.selection import Selection
 from weft.training.signals import StopRequest
-from weft.training.task import Batches, BatchOfRows, Evaluation, Listener, Task
+from weft.training.task import Batches, BatchOfRows, CarryingTask, Evaluation, Listener, Task
 
 Model = TypeVar("Model", bound=nn.Module)
 Batch = TypeVar("Batch", bound=BatchOfRows)
@@ -380,11 +380,12 @@ class Trainer(Generic[Model, Batch]):
         progress.window.read()
         progress.level.read()
         self.check_weights_are_finite()
+        carried = self.task.carried() if isinstance(self.task, CarryingTask) else {}
         with holding(self.average, self.model) as own:
             self.run.save(
                 progress.step,
                 lambda folder: self.write_model(folder, progress),
-                {**optimizer_tensors(self.optimizer), **weight_tensors(own)},
+                {**optimizer_tensors(self.optimizer), **weight_tensors(own), **carried},
                 {**self.identity, "progress": asdict(progress)},
                 best=progress.best_step,
                 keep=[step for step, _ in progress.kept],
@@ -417,6 +418,8 @@ class Trainer(Generic[Model, Batch]):
         try:
             put(saved if as_validated else weights_in(tensors) or saved, self.model)
             self.replica.restore_optimizer(self.optimizer, tensors)
+            if isinstance(self.task, CarryingTask):
+                self.task.restore(tensors, self.device)
         except (KeyError, TypeError, ValueError) as error:
             raise self.misfit(step, error) from None
         self.average = {name: t.to(self.device) for name, t in saved.items()} if self.config.ema_decay else None

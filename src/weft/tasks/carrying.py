@@ -1,0 +1,65 @@
+"""Truncated back-propagation through time: what a network remembers goes on from batch to batch, the gradient does not.
+
+batch n - 1            batch n                batch n + 1
+[h0 -> ... -> h1]  ->  [h1 -> ... -> h2]  ->  [h2 -> ... -> h3]
+     gradient               gradient               gradient
+"""
+
+import torch
+from torch import Tensor
+
+from weft.data.lines import LineBatch
+from weft.models.language_model import Carried
+from weft.training.distributed import Ranks
+
+
+class StreamStates:
+    """The state of each stream after the last batch.
+
+    A batch may come in parts, and again if memory ran out; the state before it is kept until the next one comes. A
+    batch that does not follow the last one begins anew. All of it is in every checkpoint, for the streams of all ranks.
+    """
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.ranks = ranks
+        self.place: tuple[int, int] | None = None
+        self.before: tuple[Tensor, ...] = ()
+        self.after: list[tuple[Tensor, ...]] = []
+
+    def of(self, batch: LineBatch) -> Carried | None:
+        """The state before a batch or a part of it; None if the batch begins anew."""
+        assert batch.place is not None
+        if batch.place != self.place:
+            epoch, number = batch.place
+            follows = number > 0 and self.place == (epoch, number - 1)
+            self.place, self.before, self.after = batch.place, self.joined() if follows else (), []
+        if batch.first == 0:
+            self.after = []
+        rows = slice(batch.first, batch.first + len(batch.tokens))
+        return Carried(tuple(tensor[rows] for tensor in self.before)) if self.before else None
+
+    def keep(self, state: Carried) -> None:
+        """The state after a part. Numbers that are not finite, after a step that is skipped, become zero."""
+        self.after.append(tuple(tensor.detach().nan_to_num(0.0, 0.0, 0.0) for tensor in state.tensors))
+
+    def joined(self) -> tuple[Tensor, ...]:
+        return tuple(torch.cat(parts) for parts in zip(*self.after, strict=True))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The states of all ranks, stream by stream, for a checkpoint; empty before the first batch."""
+        own = self.joined()
+        if self.place is None or not own:
+            return {}
+        streams = self.ranks.together([[tensor[row].cpu() for tensor in own] for row in range(len(own[0]))])
+        states = {f"carried.{n}": torch.stack(list(rows)) for n, rows in enumerate(zip(*streams, strict=True))}
+        return {**states, "carried.place": torch.tensor(self.place)}
+
+    def restore(self, tensors: dict[str, Tensor], device: torch.device) -> None:
+        """Continue from what `tensors` returned."""
+        self.place, self.after = None, []
+        if "carried.place" in tensors:
+            states = sum(name.startswith("carried.") for name in tensors) - 1
+            first, every = self.ranks.part
+            epoch, number = tensors["carried.place"].tolist()
+            self.place = epoch, number
+            self.after = [tuple(tensors[f"carried.{n}"][first::every].to(device) for n in range(states))]

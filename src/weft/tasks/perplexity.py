@@ -1,0 +1,118 @@
+"""Perplexity: the negative log-likelihood of texts in nats, of which every other figure is a rescaling.
+
+    nats                the mean over the pieces, -1/N log p(w_1 ... w_N)
+    perplexity          exp(nats), a piece
+    bits_per_character  the same sum in bits, divided by the characters
+    word_perplexity     exp of the same sum, divided by the words
+
+Each piece is predicted once. The end of a text (of a line in a running text) counts as one piece, one character and one
+word. A network that cannot see a whole text at once reads it in windows that overlap (data/running.py). The signature
+says all of this.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from weft.data.lines import LinesConfig
+from weft.data.running import windows_of
+from weft.data.sentences import Sentences
+from weft.models.contract import Autoregressive, ModelSettings
+from weft.models.ngram import NgramLanguageModel
+from weft.text.tokenizer import Tokenizer
+from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.version import __version__
+
+LanguageNetwork = Autoregressive | NgramLanguageModel
+
+TOKENS_AT_ONCE = 8192
+LOGITS_AT_ONCE = 1024
+"""Places whose logits exist at the same time."""
+LONGEST_WINDOW = 1024
+"""Tokens after which a network that carries its state begins anew, so that a text is read in parallel."""
+
+
+def encode(tokenizer: Tokenizer, texts: Sequence[str], *, running: bool = False) -> Sentences:
+    """The ids of each text between <s> and </s>; in a running text </s> is the end of a line, and there is no <s>."""
+    begin = [] if running else [BEGIN_ID]
+    return Sentences([[*begin, *ids, END_ID] for ids in tokenizer.encode(texts)])
+
+
+def as_one(lines: Sentences) -> Sentences:
+    """The lines of a running text as one text, which begins after the end of a line."""
+    return Sentences([[END_ID, *lines.ids.tolist()]])
+
+
+def window_of(model: ModelSettings, data: LinesConfig) -> tuple[int, int]:
+    """The length of the windows in which a text is read, and their overlap."""
+    overlap = data.seen_at_least
+    return (overlap + LONGEST_WINDOW if model.carries_state else data.seen_at_once), overlap
+
+
+def token_log_probs(network: LanguageNetwork, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time-1"]:
+    """The log-probability of every token but the first of each row, given those before it."""
+    if isinstance(network, NgramLanguageModel):
+        return network.token_log_probs(tokens)
+    hidden, labels = network(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()
+    found = [
+        network.output(some).float().log_softmax(-1).gather(1, label[:, None]).squeeze(1)
+        for some, label in zip(hidden.split(LOGITS_AT_ONCE), labels.split(LOGITS_AT_ONCE), strict=True)
+    ]
+    return torch.cat(found).view(len(tokens), -1)
+
+
+def log_probs_of(
+    network: LanguageNetwork, texts: Sentences, window: tuple[int, int], part: tuple[int, int] = (0, 1)
+) -> Iterator[tuple[int, Float[np.ndarray, " tokens"]]]:
+    """The number of a text, and the log-probabilities of some tokens of it, until each token has come once. `part` is a
+    rank's share of the batches: the first, and the distance to the next."""
+    device = next(network.parameters()).device
+    windows, of_text, new = windows_of(texts, *window)
+    longest_first = np.argsort(-windows.lengths, kind="stable")
+    batches, begin = list[np.ndarray](), 0
+    while begin < len(longest_first):
+        end = begin + max(1, TOKENS_AT_ONCE // int(windows.lengths[longest_first[begin]]))
+        batches.append(longest_first[begin:end])
+        begin = end
+    for rows in batches[part[0] :: part[1]]:
+        tokens = torch.from_numpy(windows.padded(rows, PADDING_ID)).to(device)
+        with torch.inference_mode():
+            log_probs = token_log_probs(network, tokens).cpu().numpy()
+        for row, found in zip(rows.tolist(), log_probs, strict=True):
+            yield int(of_text[row]), found[new[row] - 1 : windows.lengths[row] - 1]
+
+
+def perplexities(nats: float, pieces: int, texts: Sequence[str], signature: str) -> dict[str, dict[str, Any]]:
+    """The four figures by name, each with its signature, from the sum over `pieces`; texts are as the tokenizer
+    normalizes them."""
+    characters = sum(len(text) + 1 for text in texts)
+    words = sum(len(text.split()) + 1 for text in texts)
+    values = {
+        "nats": (nats / pieces, "piece"),
+        "perplexity": (exponential(nats / pieces), "piece"),
+        "bits_per_character": (nats / characters / math.log(2), "character"),
+        "word_perplexity": (exponential(nats / words), "word"),
+    }
+    counts = {"piece": pieces, "character": characters, "word": words}
+    return {
+        name: {"value": value, "signature": f"per:{unit}|n:{counts[unit]}|{signature}"}
+        for name, (value, unit) in values.items()
+    }
+
+
+def exponential(nats: float) -> float:
+    return math.exp(min(nats, 700.0))
+
+
+def signature_of(recipe: Any, window: tuple[int, int], longest: int) -> str:
+    """How the texts were cut and read: the tokenizer, whether ends count, and the fewest and the most tokens that a
+    prediction saw, but for those at the beginning of a text. `longest` is the longest text."""
+    length, overlap = window
+    seen = f"{overlap + 1}-{length}" if longest > length + 1 else "whole"
+    text = "running" if recipe.data.running else "lines"
+    return f"token:{recipe.tokenizer.kind}|text:{text}|eos:yes|context:{seen}|base:e|weft:{__version__}"

@@ -1,0 +1,126 @@
+"""The loss of language models: carried states, masks, and figures that are rescalings of one sum."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from weft.config import Resolved
+from weft.data.lines import LineBatch, Lines, LinesConfig
+from weft.data.running import running_batches
+from weft.data.sentences import Sentences
+from weft.folders.model_folder import Learned
+from weft.folders.recipes import LanguageModelRecipe
+from weft.models.kinds import LANGUAGE_MODELS
+from weft.models.language_model import RecurrentLmConfig, TransformerLmConfig, WindowConfig
+from weft.tasks.language_modelling import HeldOutText, LanguageModelTask, loss_of_tokens
+from weft.tasks.perplexity import perplexities
+from weft.text.kinds import train_tokenizer
+from weft.text.vocabulary import PADDING_ID
+
+TEXTS = ["the cat sat", "", "on the mat and slept until the evening came", "a dog"]
+KINDS = {
+    "window": WindowConfig(window=3, embedding_dim=4, model_dim=8),
+    "rnn": RecurrentLmConfig(cell="rnn", model_dim=8, dropout=0.0),
+    "lstm": RecurrentLmConfig(cell="lstm", model_dim=8, num_layers=2, dropout=0.0),
+    "transformer": TransformerLmConfig(model_dim=8, num_heads=2, num_layers=1, ff_dim=8, dropout=0.0),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def learned(kind: str, **data: Any) -> Learned[LanguageModelRecipe]:
+    texts = LinesConfig(language="en", train=("t",), valid=("v",), **data)
+    recipe = LanguageModelRecipe(data=texts, model=KINDS[kind])
+    tokenizer, _ = train_tokenizer(TEXTS, kind="characters", vocab_size=300, language="en")
+    torch.manual_seed(1)
+    network = LANGUAGE_MODELS[KINDS[kind].kind](recipe.model, vocab_size=tokenizer.vocab_size).eval()
+    return Learned(Resolved(recipe, {}), network, {"text": tokenizer})
+
+
+def lines(texts: list[str]) -> Lines:
+    return Lines(texts, [("v", n) for n in range(1, len(texts) + 1)], {})
+
+
+@pytest.mark.parametrize("kind", ["window", "rnn", "lstm"])
+def test_states_carried_over_batches_and_checkpoints_are_one_long_pass(kind: str) -> None:
+    model = learned(kind, running=True)
+    text = Sentences([np.random.default_rng(1).integers(4, 270, 400).tolist()])
+    batches = list(running_batches(text, context=7, in_order=True, seed=1, batch_sentences=3).epoch(0))
+    task = LanguageModelTask(model, lines(TEXTS))
+    found = []
+    for number, batch in enumerate(batches):
+        if number == 3:
+            saved, task = task.carried(), LanguageModelTask(model, lines(TEXTS))
+            task.restore(saved, torch.device("cpu"))
+        if number == 5:  # an attempt that ran out of memory after a part of the batch
+            task.loss(model.network, batch.chunk(2)[0])
+        parts = batch.chunk(2) if number >= 4 else [batch]
+        found.append(sum(float(task.loss(model.network, part).sums["nll"]) for part in parts))
+    whole = torch.cat([batches[0].tokens, *(batch.tokens[:, 1:] for batch in batches[1:])], 1)
+    logits = model.network.output(model.network(whole[:, :-1]))
+    nats = F.cross_entropy(logits.flatten(0, 1), whole[:, 1:].flatten(), reduction="none").view(3, -1)
+    torch.testing.assert_close(torch.tensor(found), nats.unflatten(1, (-1, 7)).sum((0, 2)), rtol=1e-5, atol=1e-5)
+
+
+def test_a_batch_that_does_not_follow_the_last_one_begins_anew_and_nothing_infinite_is_carried() -> None:
+    model = learned("lstm", running=True)
+    task, alone = (LanguageModelTask(model, lines(TEXTS)) for _ in range(2))
+    batch = LineBatch(torch.randint(4, 200, (2, 6)), None, (0, 0))
+    first = float(task.loss(model.network, batch).sums["nll"])
+    for place in ((0, 2), (1, 0)):
+        assert float(task.loss(model.network, replace(batch, place=place)).sums["nll"]) == first
+    carried = task.carried()
+    task.restore({**carried, "carried.0": torch.full_like(carried["carried.0"], math.nan)}, torch.device("cpu"))
+    task.loss(model.network, replace(batch, place=(1, 1)))
+    assert all(tensor.isfinite().all() for tensor in task.carried().values())
+    assert alone.carried() == {}
+
+
+@every_kind
+def test_the_loss_counts_the_masked_places_alone(kind: str) -> None:
+    network = learned(kind).network
+    tokens = torch.tensor([[2, 5, 6, 7, 3], [2, 8, 3, PADDING_ID, PADDING_ID]])
+    nats = F.cross_entropy(network.output(network(tokens[:, :-1])).mT, tokens[:, 1:], reduction="none")
+    mask = torch.tensor([[False, True, True, False], [False, True, False, False]])
+    for counted, expected in ((None, tokens[:, 1:] != PADDING_ID), (mask, mask)):
+        loss = loss_of_tokens(network, tokens, counted)
+        assert loss.count == int(expected.sum())
+        torch.testing.assert_close(loss.total, (nats * expected).sum())
+
+
+@every_kind
+@torch.inference_mode()
+def test_a_running_text_and_lines_are_measured_token_by_token(kind: str) -> None:
+    for running in (True, False):
+        model = learned(kind, running=running, context=16, overlap=5)
+        text = HeldOutText(model, TEXTS)
+        total = sum(float(-found.sum()) for _, found in text.log_probs(model.network))
+        expected, counted = 0.0, 0
+        for row in range(len(text.ids)):
+            ids = torch.from_numpy(text.ids[row].astype(np.int64))
+            counted += len(ids) - 1
+            for place in range(1, len(ids)):
+                first = place - 16 if kind == "transformer" else 0
+                if kind == "transformer" and place > 16:
+                    first = (place - 17) // 11 * 11 + 11  # windows of 16 that advance by 11
+                scores = model.network.output(model.network(ids[None, max(0, first) : place]))[0, -1]
+                expected -= float(scores.log_softmax(-1)[ids[place]])
+        assert counted == text.pieces == sum(len(each) + 1 for each in TEXTS)
+        assert total == pytest.approx(expected, rel=1e-5)
+        split = [sum(float(-found.sum()) for _, found in text.log_probs(model.network, (rank, 2))) for rank in (0, 1)]
+        assert sum(split) == pytest.approx(total, rel=1e-6)
+        seen = "6-16" if kind == "transformer" else "whole"
+        assert f"context:{seen}" in text.signature and f"text:{'running' if running else 'lines'}" in text.signature
+
+
+def test_the_figures_are_rescalings_of_one_sum() -> None:
+    found = perplexities(100.0, 10, ["two words", "one"], "x")
+    values = {name: each["value"] for name, each in found.items()}
+    assert values["nats"] == 10 and values["perplexity"] == pytest.approx(math.exp(10))
+    assert values["bits_per_character"] == pytest.approx(100 / 14 / math.log(2))
+    assert values["word_perplexity"] == pytest.approx(math.exp(100 / 5))
+    assert found["word_perplexity"]["signature"] == "per:word|n:5|x"
