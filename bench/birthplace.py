@@ -63,7 +63,8 @@ VARIANTS = {
     "rotary": Variant(seeds=(1, 2, 3)),
     "learned": Variant(LEARNED, seeds=(1, 2, 3)),
     "without pretraining": Variant(None, ("training.epochs=75", "training.validate_every=75 epochs"), (1, 2, 3)),
-    "adamw": Variant(("training.optimizer=adamw", "training.learning_rate=6e-3")),
+    "adamw": Variant(("training.optimizer=adamw",)),
+    "rate 1.2e-2": Variant(("training.learning_rate=1.2e-2",)),
     "random spans": Variant(("data.salient=0",)),
     "no questions in pretraining": Variant((f'data.train=["{WIKI}"]', "training.epochs=182")),  # as many positions
     "batches of 512": Variant(("training.batch_sentences=512",)),
