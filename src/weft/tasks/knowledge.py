@@ -11,28 +11,27 @@ from typing import Any
 
 import torch
 
-from weft.config import Resolved
 from weft.data.lines import Lines, read_lines
 from weft.data.questions import Questions, has_questions, read_questions
 from weft.data.sentences import Sentences
 from weft.data.spans import ADDED, SpanBatch, SpanCorruption, salient_places, span_buckets
-from weft.data.store import Store, StoreWriter, open_store
+from weft.data.store import Store
 from weft.decoding.greedy import greedy_search
 from weft.decoding.prompts import Prompted
-from weft.errors import RunError, UsageError
+from weft.errors import UsageError
 from weft.files import sha256
 from weft.folders.finding import find_model
 from weft.folders.manifest import MANIFEST
 from weft.folders.metrics import METRICS
-from weft.folders.model_folder import Learned, load_model, load_vocabularies, vocabulary_files
+from weft.folders.model_folder import Learned, load_model
 from weft.folders.recipes import KnowledgeRecipe
 from weft.metrics.answers import score_answers
 from weft.models.contract import Autoregressive
 from weft.preparing.corpora import refuse_shared_files
-from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, find_prepared
+from weft.preparing.texts import Rows, TextPreparation
 from weft.runtime import choose_device
 from weft.tasks.kind import Lesson, Scored, TaskKind
-from weft.tasks.language_modelling import begun_with, learn_vocabulary, loss_of_tokens
+from weft.tasks.language_modelling import loss_of_tokens
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, MASK
 from weft.training.distributed import ALONE, Ranks
@@ -77,84 +76,31 @@ def read(recipe: KnowledgeRecipe, root: Path, listener: Listener) -> KnowledgeFi
     return KnowledgeFiles(root, documents, questions, valid, begun)
 
 
-def prepare(
-    resolved: Resolved[KnowledgeRecipe],
-    files: KnowledgeFiles,
-    folder: Path,
-    listener: Listener,
-    *,
-    kept_in: Path | None = None,
-    processes: int | None = None,
-    cluster: bool = False,
-) -> Prepared[KnowledgeRecipe]:
-    """Prepare the texts in one process; `processes` and `cluster` have no effect."""
-    resolved, parent = begun_with(resolved)
-    depends_on = dependencies(resolved.recipe, files)
-    if found := find_prepared(folder, kept_in, depends_on, listener):
-        place, store = found
-        listener.on_message(f"the prepared corpus in {place} is up to date with these files and this recipe")
-        return Prepared(resolved, load_vocabularies(place, resolved.recipe), store, Account.read_from(place))
-    texts = [*files.documents.texts, *files.questions.questions, *files.questions.answers]
-    vocabularies = learn_vocabulary(resolved.recipe, texts, listener, MASK) if parent is None else parent.vocabularies
-    return write(resolved, vocabularies, files, folder, depends_on, listener)
+def texts_of(files: KnowledgeFiles) -> list[str]:
+    return [*files.documents.texts, *files.questions.questions, *files.questions.answers]
 
 
-def reopen(
-    learned: Learned[KnowledgeRecipe],
-    given: Resolved[KnowledgeRecipe],
-    files: KnowledgeFiles,
-    folder: Path,
-    listener: Listener,
-    *,
-    kept_in: Path | None = None,
-) -> Store:
-    depends_on = dependencies(learned.recipe, files)
-    if found := find_prepared(folder, kept_in, depends_on, listener, ignoring={"weft"}):
-        return found[1]
-    return write(learned.resolved, learned.vocabularies, files, folder, depends_on, listener).store
-
-
-def dependencies(recipe: KnowledgeRecipe, files: KnowledgeFiles) -> dict[str, Any]:
-    """Everything that the ids depend on, as JSON."""
-    tables = {"data": recipe.data.model_dump(mode="json"), "tokenizer": recipe.tokenizer.model_dump(mode="json")}
-    return {"weft": code_digest(), "files": files.sha256, **tables}
-
-
-def write(
-    resolved: Resolved[KnowledgeRecipe],
-    vocabularies: Mapping[str, Tokenizer],
-    files: KnowledgeFiles,
-    folder: Path,
-    depends_on: Mapping[str, Any],
-    listener: Listener,
-) -> Prepared[KnowledgeRecipe]:
-    """Write the documents and the questions to the folder as ids, except questions that are too long."""
-    tokenizer, data = vocabularies["text"], resolved.recipe.data
-    questions, answers = (tokenizer.encode(side) for side in (files.questions.questions, files.questions.answers))
-    documents = tokenizer.encode(files.documents.texts)
-    spans = salient_places(files.documents.texts, tokenizer) if data.salient else [[] for _ in documents]
-    rows = [*zip(files.documents.places, documents, spans, strict=True)]
-    pairs = zip(files.questions.places, questions, answers, strict=True)
-    rows += [(place, [*question, *answer], [len(question)]) for place, question, answer in pairs]
-    kept = [row for row in rows if len(row[2]) != 1 or len(row[1]) + ADDED <= data.context]
-    if not kept:
-        raise RunError(f"every question is longer than data.context = {data.context} tokens")
-    too_long = len(rows) - len(kept)
-    messages = [f"{too_long:,} questions over data.context = {data.context} tokens dropped"] if too_long else []
-    account = Account(len(rows), 0, {}, {}, len(rows), too_long, 0, len(kept), {}, messages, {})
-    largest = max(tokenizer.vocab_size, *(len(text) for _, text, _ in kept))
-    with StoreWriter(folder, ("text", "places"), largest_id=largest, depends_on=depends_on) as writer:
-        for file in files.train:
-            of_file = [row for row in kept if row[0][0] == file]
-            writer.begin_part(file)
-            columns = (Sentences([text for _, text, _ in of_file]), Sentences([places for _, _, places in of_file]))
-            writer.append(columns, [line for (_, line), _, _ in of_file])
-        writer.add(ACCOUNT, account.as_json())
-        for name, content in vocabulary_files(resolved.recipe, vocabularies).items():
-            writer.add(name, content)
-    for message in messages:
-        listener.on_message(message)
-    return Prepared(resolved, vocabularies, open_store(folder), account)
+def rows_of(recipe: KnowledgeRecipe, tokenizer: Tokenizer, files: KnowledgeFiles) -> Rows:
+    """The documents and the questions, without questions that are too long."""
+    documents, questions, answers = map(
+        tokenizer.encode, (files.documents.texts, files.questions.questions, files.questions.answers)
+    )
+    salient = recipe.data.salient > 0
+    spans = salient_places(files.documents.texts, tokenizer) if salient else [[] for _ in documents]
+    pairs = [
+        (question, answer, len(question) + len(answer) + ADDED)
+        for question, answer in zip(questions, answers, strict=True)
+    ]
+    fitting = [row for row, (_, _, length) in enumerate(pairs) if length <= recipe.data.context]
+    return Rows(
+        {
+            "text": [*documents, *([*pairs[row][0], *pairs[row][1]] for row in fitting)],
+            "places": [*spans, *([len(pairs[row][0])] for row in fitting)],
+        },
+        [*files.documents.places, *(files.questions.places[row] for row in fitting)],
+        len(pairs) - len(fitting),
+        f"questions over data.context = {recipe.data.context} tokens",
+    )
 
 
 class KnowledgeTask:
@@ -281,10 +227,12 @@ def score(learned: Learned[KnowledgeRecipe], valid: Questions) -> Scored:
     return Scored([{"data": valid.sha256, **scores.as_dict()}], scores.table())
 
 
+PREPARATION = TextPreparation(texts_of, rows_of, tags=(MASK,))
+
 KNOWLEDGE: TaskKind[KnowledgeRecipe] = TaskKind(
     read=read,
-    prepare=prepare,
-    reopen=reopen,
+    prepare=PREPARATION.prepare,
+    reopen=PREPARATION.reopen,
     learn=learn,
     measure=KnowledgeTask,
     score=score,

@@ -11,27 +11,25 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from weft.config import Resolved, changed, override
+from weft.config import changed, override
 from weft.data.lines import LineBatch, Lines, line_buckets, read_lines, without_end
 from weft.data.running import running_batches
-from weft.data.sentences import Sentences
-from weft.data.store import Store, StoreWriter, open_store
-from weft.errors import Problem, RecipeError, RunError, UsageError
+from weft.data.store import Store
+from weft.errors import UsageError
 from weft.files import sha256
 from weft.folders.finding import find_model
 from weft.folders.manifest import MANIFEST
 from weft.folders.metrics import METRICS
-from weft.folders.model_folder import Learned, check_model, load_model, load_vocabularies, vocabulary_files
+from weft.folders.model_folder import Learned, load_model
 from weft.folders.recipes import LanguageModelRecipe
 from weft.layers.fast.blocked_loss import IGNORED
 from weft.models.contract import Autoregressive
 from weft.preparing.corpora import refuse_shared_files
-from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, find_prepared
+from weft.preparing.texts import Rows, TextPreparation
 from weft.runtime import choose_device
 from weft.tasks.carrying import StreamStates
 from weft.tasks.kind import Lesson, Scored, TaskKind
 from weft.tasks.perplexity import LanguageNetwork, as_one, encode, log_probs_of, perplexities, signature_of, window_of
-from weft.text.kinds import train_tokenizer
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import PADDING_ID
 from weft.training.distributed import ALONE, Ranks
@@ -75,123 +73,17 @@ def read(recipe: LanguageModelRecipe, root: Path, listener: Listener) -> TextFil
     return TextFiles(root, train, valid, {} if init is None else {init: sha256(find_model(init) / MANIFEST)})
 
 
-def prepare(
-    resolved: Resolved[LanguageModelRecipe],
-    files: TextFiles,
-    folder: Path,
-    listener: Listener,
-    *,
-    kept_in: Path | None = None,
-    processes: int | None = None,
-    cluster: bool = False,
-) -> Prepared[LanguageModelRecipe]:
-    """Prepare the texts in one process; `processes` and `cluster` have no effect."""
-    resolved, parent = begun_with(resolved)
-    depends_on = dependencies(resolved.recipe, files)
-    if found := find_prepared(folder, kept_in, depends_on, listener):
-        place, store = found
-        listener.on_message(f"the prepared corpus in {place} is up to date with these files and this recipe")
-        return Prepared(resolved, load_vocabularies(place, resolved.recipe), store, Account.read_from(place))
-    if parent is None:
-        vocabularies = learn_vocabulary(resolved.recipe, files.lines.texts, listener)
-    else:
-        vocabularies = parent.vocabularies
-    return write(resolved, vocabularies, files.lines, folder, depends_on, listener)
-
-
-def reopen(
-    learned: Learned[LanguageModelRecipe],
-    given: Resolved[LanguageModelRecipe],
-    files: TextFiles,
-    folder: Path,
-    listener: Listener,
-    *,
-    kept_in: Path | None = None,
-) -> Store:
-    depends_on = dependencies(learned.recipe, files)
-    if found := find_prepared(folder, kept_in, depends_on, listener, ignoring={"weft"}):
-        return found[1]
-    return write(learned.resolved, learned.vocabularies, files.lines, folder, depends_on, listener).store
-
-
-def dependencies(recipe: LanguageModelRecipe, files: TextFiles) -> dict[str, Any]:
-    """Everything that the ids depend on, as JSON."""
-    tables = {"data": recipe.data.model_dump(mode="json"), "tokenizer": recipe.tokenizer.model_dump(mode="json")}
-    return {"weft": code_digest(), "files": files.sha256, **tables}
-
-
-def begun_with(resolved: Resolved[Any]) -> tuple[Resolved[Any], Learned[Any] | None]:
-    """The recipe with the [model] and [tokenizer] of the model in training.init, and that model; None without one.
-
-    Raises RecipeError if the recipe asks for another shape or vocabulary. It may ask for other dropout.
-    """
-    init = resolved.recipe.training.init
-    if init is None:
-        return resolved, None
-    model = check_model(find_model(init))
-    problems = []
-    if model.recipe.task != resolved.recipe.task:
-        problems.append(Problem(f"training.init = {init}", f'is of the task "{model.recipe.task}"'))
-    else:
-        for table in ("model", "tokenizer"):
-            theirs = dict(getattr(model.recipe, table))
-            for key, ours in getattr(resolved.recipe, table):
-                if resolved.origins[f"{table}.{key}"] != "default" and ours != theirs.get(key) and key != "dropout":
-                    what = f"the model {init} has {theirs.get(key)}; leave the key out"
-                    problems.append(Problem(f"{table}.{key} = {ours}", what))
-    if problems:
-        raise RecipeError(f"the recipe with training.init = {init}", problems)
-    keys = {f"{table}.{key}": value for table in ("model", "tokenizer") for key, value in getattr(model.recipe, table)}
-    if resolved.origins.get("model.dropout", "default") != "default":
-        keys.pop("model.dropout", None)
-    return changed(resolved, keys, "init"), model
-
-
-def learn_vocabulary(recipe: Any, texts: Sequence[str], listener: Listener, *tags: str) -> dict[str, Tokenizer]:
-    """The vocabulary of a recipe with `data.language` and the table [tokenizer] of a task with one vocabulary."""
-    tokenizer, message = train_tokenizer(
-        texts,
-        kind=recipe.tokenizer.kind,
-        vocab_size=recipe.tokenizer.size,
-        language=recipe.data.language,
-        tags=tags,
-        normalization=recipe.tokenizer.normalization,
+def rows_of(recipe: LanguageModelRecipe, tokenizer: Tokenizer, files: TextFiles) -> Rows:
+    """The texts without those that are too long; of a running text every line."""
+    encoded = encode(tokenizer, files.lines.texts, running=recipe.data.running)
+    most = math.inf if recipe.data.running else recipe.data.max_length
+    kept = np.flatnonzero(encoded.lengths - 2 <= most).tolist()  # without <s> and </s>
+    return Rows(
+        {"text": [encoded[row].tolist() for row in kept]},
+        [files.lines.places[row] for row in kept],
+        len(encoded) - len(kept),
+        f"texts over data.max_length = {most} pieces",
     )
-    if message is not None:
-        listener.on_message(message)
-    return {"text": tokenizer}
-
-
-def write(
-    resolved: Resolved[Any],
-    vocabularies: Mapping[str, Tokenizer],
-    lines: Lines,
-    folder: Path,
-    depends_on: Mapping[str, Any],
-    listener: Listener,
-) -> Prepared[Any]:
-    """Write the texts to the folder as ids, except those that are too long; of a running text every line."""
-    data = resolved.recipe.data
-    encoded = encode(vocabularies["text"], lines.texts, running=data.running)
-    most = math.inf if data.running else data.max_length
-    kept = [n for n, length in enumerate((encoded.lengths - 2).tolist()) if length <= most]  # without <s> and </s>
-    if not kept:
-        raise RunError(f"every training text is longer than data.max_length = {most} pieces")
-    too_long = len(encoded) - len(kept)
-    messages = [f"{too_long:,} training texts over data.max_length = {most} pieces dropped"] if too_long else []
-    account = Account(len(encoded), 0, {}, {}, len(encoded), too_long, 0, len(kept), {}, messages, {})
-    largest_id = vocabularies["text"].vocab_size - 1
-    with StoreWriter(folder, ("text",), largest_id=largest_id, depends_on=depends_on) as writer:
-        for file in lines.sha256:
-            rows = [n for n in kept if lines.places[n][0] == file]
-            writer.begin_part(file)
-            writer.append((Sentences([encoded[n].tolist() for n in rows]),), [lines.places[n][1] for n in rows])
-        writer.add(ACCOUNT, account.as_json())
-        for name, content in vocabulary_files(resolved.recipe, vocabularies).items():
-            writer.add(name, content)
-    for message in messages:
-        listener.on_message(message)
-    return Prepared(resolved, vocabularies, open_store(folder), account)
 
 
 def loss_of_tokens(
@@ -345,10 +237,12 @@ def fit(learned: Learned[LanguageModelRecipe], store: Store) -> list[str]:
     return messages
 
 
+PREPARATION = TextPreparation(lambda files: files.lines.texts, rows_of)
+
 LANGUAGE_MODEL: TaskKind[LanguageModelRecipe] = TaskKind(
     read=read,
-    prepare=prepare,
-    reopen=reopen,
+    prepare=PREPARATION.prepare,
+    reopen=PREPARATION.reopen,
     learn=learn,
     measure=LanguageModelTask,
     score=score,

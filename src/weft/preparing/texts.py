@@ -1,0 +1,158 @@
+"""Preparing the files of a task with one vocabulary: texts become ids on disk, in one process."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weft.config import Resolved, changed
+from weft.data.sentences import Sentences
+from weft.data.store import Store, StoreWriter, open_store
+from weft.errors import Problem, RecipeError, RunError
+from weft.folders.finding import find_model
+from weft.folders.model_folder import Learned, check_model, load_vocabularies, vocabulary_files
+from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, find_prepared
+from weft.text.kinds import train_tokenizer
+from weft.text.tokenizer import Tokenizer
+from weft.training.task import Listener
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of all files as ids, but for those that are too long."""
+
+    columns: Mapping[str, Sequence[Sequence[int]]]
+    places: Sequence[tuple[str, int]]
+    """The file and the line that each row comes from."""
+    too_long: int
+    limit: str
+    """What makes a row too long, such as "texts over data.max_length = 512 pieces"."""
+
+
+@dataclass(frozen=True)
+class TextPreparation:
+    """The functions `prepare` and `reopen` of a `TaskKind` whose files have one vocabulary, called text."""
+
+    texts: Callable[[Any], Sequence[str]]
+    """All texts of the task's `Files`, from which the vocabulary is learned."""
+    encode: Callable[[Any, Tokenizer, Any], Rows]
+    """`encode(recipe, tokenizer, files)` returns the rows to store."""
+    tags: tuple[str, ...] = ()
+    """Tokens of the vocabulary that no text becomes."""
+
+    def prepare(
+        self,
+        resolved: Resolved[Any],
+        files: Any,
+        folder: Path,
+        listener: Listener,
+        *,
+        kept_in: Path | None = None,
+        processes: int | None = None,
+        cluster: bool = False,
+    ) -> Prepared[Any]:
+        """`processes` and `cluster` have no effect."""
+        resolved, parent = begun_with(resolved)
+        if found := find_prepared(folder, kept_in, dependencies(resolved.recipe, files), listener):
+            place, store = found
+            listener.on_message(f"the prepared corpus in {place} is up to date with these files and this recipe")
+            return Prepared(resolved, load_vocabularies(place, resolved.recipe), store, Account.read_from(place))
+        if parent is None:
+            vocabularies = learn_vocabulary(resolved.recipe, self.texts(files), listener, *self.tags)
+        else:
+            vocabularies = parent.vocabularies
+        return self._write(resolved, vocabularies, files, folder, listener)
+
+    def reopen(
+        self,
+        learned: Learned[Any],
+        given: Resolved[Any],
+        files: Any,
+        folder: Path,
+        listener: Listener,
+        *,
+        kept_in: Path | None = None,
+    ) -> Store:
+        depends_on = dependencies(learned.recipe, files)
+        if found := find_prepared(folder, kept_in, depends_on, listener, ignoring={"weft"}):
+            return found[1]
+        return self._write(learned.resolved, learned.vocabularies, files, folder, listener).store
+
+    def _write(
+        self,
+        resolved: Resolved[Any],
+        vocabularies: Mapping[str, Tokenizer],
+        files: Any,
+        folder: Path,
+        listener: Listener,
+    ) -> Prepared[Any]:
+        recipe, tokenizer = resolved.recipe, vocabularies["text"]
+        rows = self.encode(recipe, tokenizer, files)
+        if not rows.places:
+            raise RunError(f"there are only {rows.limit}")
+        messages = [f"{rows.too_long:,} training {rows.limit} dropped"] if rows.too_long else []
+        read = len(rows.places) + rows.too_long
+        account = Account(read, 0, {}, {}, read, rows.too_long, 0, len(rows.places), {}, messages, {})
+        columns = {name: Sentences(ids) for name, ids in rows.columns.items()}
+        largest_id = max(tokenizer.vocab_size - 1, *(int(column.ids.max(initial=0)) for column in columns.values()))
+        depends_on = dependencies(recipe, files)
+        with StoreWriter(folder, tuple(columns), largest_id=largest_id, depends_on=depends_on) as writer:
+            for file in files.train:
+                of_file = [row for row, (name, _) in enumerate(rows.places) if name == file]
+                writer.begin_part(file)
+                some = tuple(Sentences([ids[row] for row in of_file]) for ids in rows.columns.values())
+                writer.append(some, [rows.places[row][1] for row in of_file])
+            writer.add(ACCOUNT, account.as_json())
+            for name, content in vocabulary_files(recipe, vocabularies).items():
+                writer.add(name, content)
+        for message in messages:
+            listener.on_message(message)
+        return Prepared(resolved, vocabularies, open_store(folder), account)
+
+
+def dependencies(recipe: Any, files: Any) -> dict[str, Any]:
+    """Everything that the ids depend on, as JSON."""
+    tables = {"data": recipe.data.model_dump(mode="json"), "tokenizer": recipe.tokenizer.model_dump(mode="json")}
+    return {"weft": code_digest(), "files": files.sha256, **tables}
+
+
+def begun_with(resolved: Resolved[Any]) -> tuple[Resolved[Any], Learned[Any] | None]:
+    """The recipe with the [model] and [tokenizer] of the model in training.init, and that model; None without one.
+
+    Raises RecipeError if the recipe asks for another shape or vocabulary. It may ask for other dropout.
+    """
+    init = resolved.recipe.training.init
+    if init is None:
+        return resolved, None
+    model = check_model(find_model(init))
+    problems = []
+    if model.recipe.task != resolved.recipe.task:
+        problems.append(Problem(f"training.init = {init}", f'is of the task "{model.recipe.task}"'))
+    else:
+        for table in ("model", "tokenizer"):
+            theirs = dict(getattr(model.recipe, table))
+            for key, ours in getattr(resolved.recipe, table):
+                if resolved.origins[f"{table}.{key}"] != "default" and ours != theirs.get(key) and key != "dropout":
+                    what = f"the model {init} has {theirs.get(key)}; leave the key out"
+                    problems.append(Problem(f"{table}.{key} = {ours}", what))
+    if problems:
+        raise RecipeError(f"the recipe with training.init = {init}", problems)
+    keys = {f"{table}.{key}": value for table in ("model", "tokenizer") for key, value in getattr(model.recipe, table)}
+    if resolved.origins.get("model.dropout", "default") != "default":
+        keys.pop("model.dropout", None)
+    return changed(resolved, keys, "init"), model
+
+
+def learn_vocabulary(recipe: Any, texts: Sequence[str], listener: Listener, *tags: str) -> dict[str, Tokenizer]:
+    """The vocabulary of a recipe with `data.language` and the table [tokenizer] of a task with one vocabulary."""
+    tokenizer, message = train_tokenizer(
+        texts,
+        kind=recipe.tokenizer.kind,
+        vocab_size=recipe.tokenizer.size,
+        language=recipe.data.language,
+        tags=tags,
+        normalization=recipe.tokenizer.normalization,
+    )
+    if message is not None:
+        listener.on_message(message)
+    return {"text": tokenizer}
