@@ -5,7 +5,8 @@ turn with the others, round after round. After a warm-up the target tokens that 
 counted (peers/meter.py). A figure is the median over the rounds with the least and the most beside it; a ratio is taken
 within each round first. Beside them, in every round: the fastest product of two large matrices that torch manages here,
 and the share of it that weft turns into training. With `--ahead N` so many more processes start and warm up while one
-counts, and wait for their turn: for a GPU that is there for minutes, with many cores beside it.
+counts, and wait for their turn: for a GPU that is there for minutes, with many cores beside it. `--model recurrent`
+compares an LSTM with attention and input feeding with JoeyNMT's of the same size; eole has none.
 
 Each measurement is a line of bench/results/training.jsonl; `--table` prints the last one's table for each kind of
 machine from there, and `--docs` also puts them into docs/*/benchmarks.md.
@@ -61,6 +62,8 @@ TURN = "turn"
 """The file that a process locks while it counts."""
 
 SYSTEMS = ("weft", "eole", "joeynmt")
+MODELS = {"transformer": SYSTEMS, "recurrent": ("weft", "joeynmt")}
+"""Model -> the systems that have it."""
 
 System = tuple[str, str]  # name, precision
 
@@ -77,18 +80,27 @@ def main() -> None:
 
 
 def last_sessions(lines: list[Line]) -> list[list[Line]]:
-    """The last ones on a CPU with bf16 units and on one without, and that on each kind of GPU."""
-    by_device: dict[tuple[str, str], list[Line]] = {}
+    """Of each model the last ones on a CPU with bf16 units and on one without, and that on each kind of GPU."""
+    by_device: dict[tuple[str, str, str], list[Line]] = {}
     for line in sorted(lines, key=lambda line: line["device"] != "cpu"):
-        by_device.setdefault((line["device"], line["native bf16"]), []).append(line)
+        by_device.setdefault((model_of(line), line["device"], line["native bf16"]), []).append(line)
     if not by_device:
         raise SystemExit("no measurement yet")
-    return [last_session(of_device) for of_device in by_device.values()]
+    return [
+        last_session(of_device)
+        for _, of_device in sorted(by_device.items(), key=lambda item: item[0][0] != "transformer")
+    ]
+
+
+def model_of(line: Line) -> str:
+    """The model of a line; older lines do not name it."""
+    return line.get("model", "transformer")
 
 
 def parse_options() -> argparse.Namespace:
     parser = parser_of("training", "Training speed beside the peers.")
     parser.add_argument("--peers", type=Path, default=Path(".peers"), help="where bench/peers/install put the others")
+    parser.add_argument("--model", default="transformer", choices=MODELS)
     parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=SYSTEMS, help="left out: all of them")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60, help="measured in each round, of each system")
@@ -109,12 +121,13 @@ def choose_systems() -> list[System]:
 
 def measure(options: argparse.Namespace) -> None:
     """All rounds of one session, each figure written as soon as it is there."""
-    systems = [system for system in choose_systems() if system[0] in options.systems]
-    session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
+    has_it = MODELS[options.model]
+    systems = [system for system in choose_systems() if system[0] in options.systems and system[0] in has_it]
+    session = {"model": options.model, "session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         say("cutting zh-en-50k into pieces")
-        work_a_token = multiply_adds_a_target_token(*prepare(options.data, work))
+        work_a_token = multiply_adds_a_target_token(*prepare(options.data, work, recipe_of("weft", options.model)))
         tasks: list[Callable[[], Line]] = []
         for number in range(1, options.rounds + 1):
             for precision in dict.fromkeys(precision for _, precision in systems if precision in PRECISIONS):
@@ -140,7 +153,7 @@ def measure_system(number: int, system: str, precision: str, work: Path, options
     figures = train_for_a_while(
         system,
         Path(sys.executable) if is_weft else options.peers.absolute() / system / "bin" / "python",
-        PEERS / f"{system}.{'toml' if is_weft else 'yaml'}",
+        recipe_of(system, options.model),
         precision=precision,
         warmup=options.warmup,
         seconds=options.seconds,
@@ -150,6 +163,11 @@ def measure_system(number: int, system: str, precision: str, work: Path, options
     )
     say(f"round {number}: {system} {precision}: {figures['target_tokens_per_second']:,.0f} tokens a second")
     return {"round": number, "system": system, "precision": precision, "warmup": options.warmup, **figures}
+
+
+def recipe_of(system: str, model: str) -> Path:
+    which = "" if model == "transformer" else f"-{model}"
+    return PEERS / f"{system}{which}.{'toml' if system == 'weft' else 'yaml'}"
 
 
 def multiply_adds_a_target_token(model: TranslationModel, pairs: Store) -> int:
@@ -214,6 +232,10 @@ ROUNDS = {
     "zh": "{rounds} 轮、每轮 {seconds:.0f} 秒的中位数，方括号内是最小值和最大值。",
 }
 ONE_ROUND = {"en": "One round of {seconds:.0f} s. ", "zh": "一轮，{seconds:.0f} 秒。"}
+RECURRENT = {
+    "en": "An LSTM with attention and input feeding instead of the Transformer. ",
+    "zh": "带注意力和输入馈送的 LSTM，而不是 Transformer。",
+}
 OTHERS = {
     "en": " Other programs took at most {share:.0%} of the processor.",
     "zh": "其他程序最多占用处理器的 {share:.0%}。",
@@ -240,6 +262,7 @@ def table(session: list[Line], language: str) -> str:
     trained = [line for line in session if "system" in line]
     others = [line["others_cpu"] for line in trained if line["others_cpu"] is not None]
     rounds = max(line["round"] for line in trained)
+    what = RECURRENT[language] if model_of(session[0]) == "recurrent" else ""
     how_long = (ONE_ROUND if rounds == 1 else ROUNDS)[language]
     caption = CAPTIONS[language].format(
         **{key: trained[0][key] for key in ("threads", "commit", "date")},
@@ -251,7 +274,7 @@ def table(session: list[Line], language: str) -> str:
         ),
         others=OTHERS[language].format(share=max(others)) if others else "",
     )
-    return f"{markdown_table(HEADERS[language], rows, text_columns=2)}\n\n{caption}"
+    return f"{markdown_table(HEADERS[language], rows, text_columns=2)}\n\n{what}{caption}"
 
 
 def by_round(session: list[Line], figure: str) -> dict[System, dict[int, float]]:

@@ -3,7 +3,7 @@
     eole/      train.zh train.en valid.zh valid.en as pieces with spaces between them; vocab.zh vocab.en
     joeynmt/   the same files as text, which JoeyNMT cuts itself with pieces.zh.model and pieces.en.model; vocab.*
 
-Reads the train and the valid file of weft.toml and no other.
+Reads the train and the valid file of weft's recipe and no other.
 """
 
 from pathlib import Path
@@ -25,9 +25,9 @@ from weft.text.vocabulary import SPECIAL_PIECES
 RECIPE = Path(__file__).with_name("weft.toml")
 
 
-def prepare(data_root: Path, folder: Path) -> tuple[TranslationModel, Store]:
+def prepare(data_root: Path, folder: Path, recipe: Path = RECIPE) -> tuple[TranslationModel, Store]:
     """Fill `folder` with eole/ and joeynmt/; return weft's model before its first step and its training pairs."""
-    resolved = cast(Resolved[TranslationRecipe], read_recipe(RECIPE, TranslationRecipe, ()))
+    resolved = cast(Resolved[TranslationRecipe], read_recipe(recipe, TranslationRecipe, ()))
     corpora = read_all(resolved.recipe, data_root, Silent())
     prepared = preparation.prepare(resolved, corpora, folder / "corpus", Silent())
     model, train = first_model(prepared), read_corpora(resolved.recipe.data.train, resolved.recipe.data, data_root)

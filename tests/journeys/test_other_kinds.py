@@ -30,6 +30,11 @@ target_size = 300
 kind = "recurrent"
 embedding_dim = 16
 hidden_dim = 16
+convolution = 2
+coverage = 1.0
+copying = true
+scheduled_sampling = 0.3
+weight_drop = 0.2
 [training]
 batch_sentences = 12
 epochs = 3
@@ -188,8 +193,11 @@ def test_a_wrong_kind_a_key_of_another_and_a_wrong_task_are_named(home: Path, ov
 
 
 def test_what_a_kind_cannot_do_is_refused_by_name(weft: Weft, home: Path, tmp_path: Path) -> None:
-    code, _, error = weft("export", "--model", str(home / "recurrent"), "--to", "onnx", "--output", str(tmp_path / "x"))
+    export = ("export", "--model", str(home / "recurrent"), "--output", str(tmp_path / "x"), "--to")
+    code, _, error = weft(*export, "ctranslate2")
     assert code == 2 and 'writes models of kind "transformer"; this one is "recurrent"' in error
+    code, _, error = weft(*export, "onnx")
+    assert code == 2 and "model.coverage  is not written to ONNX" in error
     for verb in (["translate", "x"], ["analyze", "x"], ["evaluate", "--data", str(home / "valid.tsv")]):
         code, _, error = weft(*verb, "--model", str(home / "characters"))
         assert code == 2 and "language-model" in error, verb

@@ -6,6 +6,7 @@ r9_lost_process.py take longer.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,10 +94,41 @@ def rows(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def test_two_processes_are_one_run(tiny_run: Path, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    train(tiny_run / "tiny.toml", run=one, overrides=PLAIN)
-    with torchrun(tiny_run / "tiny.toml", two, *PLAIN) as process:
+RECURRENT = """\
+[data]
+source = "zh"
+target = "en"
+train = ["train.tsv"]
+valid = ["valid.tsv"]
+[tokenizer]
+source_size = 300
+target_size = 300
+[model]
+kind = "recurrent"
+embedding_dim = 16
+hidden_dim = 16
+encoder_layers = 2
+copying = true
+coverage = 1.0
+weight_drop = 0.5
+[training]
+batch_sentences = 30
+epochs = 1
+precision = "fp32"
+"""
+OF_A_TRANSFORMER = {"model.layer_dropout=0.3"}
+
+
+@pytest.mark.parametrize("kind", ["transformer", "recurrent"])
+def test_two_processes_are_one_run(tiny_run: Path, tmp_path: Path, kind: str) -> None:
+    one, two, recipe = tmp_path / "one", tmp_path / "two", tmp_path / "recipe.toml"
+    for name in ("train.tsv", "valid.tsv"):
+        shutil.copy(tiny_run / name, tmp_path)
+    content = (tiny_run / "tiny.toml").read_text(encoding="utf-8") if kind == "transformer" else RECURRENT
+    recipe.write_text(content, encoding="utf-8")
+    settings = [setting for setting in PLAIN if kind == "transformer" or setting not in OF_A_TRANSFORMER]
+    train(recipe, run=one, overrides=settings)
+    with torchrun(recipe, two, *settings) as process:
         out, said = process.communicate(timeout=100)
     assert process.returncode == 0, said
     assert out == "" and said.count("fp32 on cpu, 2 processes") == 1 and said.count("try it: weft translate") == 1

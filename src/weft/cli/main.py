@@ -14,6 +14,7 @@ import typer
 
 from weft.cli import augment, config, corpus, models
 from weft.cli.analyze import analyze
+from weft.cli.check_gradients import check_gradients
 from weft.cli.compare import compare
 from weft.cli.doctor import doctor
 from weft.cli.evaluate import evaluate
@@ -38,6 +39,7 @@ app = typer.Typer(
 for verb in (plan, prepare, train, translate, evaluate, compare, analyze, score, report, export, serve):
     app.command()(verb)
 app.command("import")(import_)
+app.command()(check_gradients)
 for verb in (tokenize, detokenize, doctor):
     app.command()(verb)
 app.add_typer(augment.app, name="augment")

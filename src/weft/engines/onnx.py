@@ -10,6 +10,9 @@ log-probabilities of the one that follows; l counts the decoder's layers from 0.
                   key_l (rows, heads, head_dim, time), value_l (rows, heads, time, head_dim), at first with time 0
                -> log_probs (rows, vocab), new_key_l and new_value_l of one more time step
 
+A recurrent model has source_key and source_value (sentences, source, width) and begin_n (sentences, width) in place of
+the former, and state_n (rows, time, width) in place of the latter, of which new_state_n is one time step.
+
 Each names in its metadata, as vocab_size, how many tokens it knows. Knows no text and no search.
 """
 
@@ -30,6 +33,9 @@ ENCODER, STEP = "encoder.onnx", "step.onnx"
 FILES = (ENCODER, STEP)
 
 
+CACHES = ("key_", "value_", "state_")
+"""How the names begin of what a step hands to the next."""
+
 LARGEST_DIMENSION = 1 << 16
 """Bound of the fixed dimensions of the keys and values of one step."""
 
@@ -42,7 +48,7 @@ class OnnxEngine:
         self.encoder = open_session(folder, ENCODER, threads)
         self.decoder = open_session(folder, STEP, threads)
         shapes = {tensor.name: tensor.shape for tensor in self.decoder.get_inputs()}
-        caches = {name: shape for name, shape in shapes.items() if name.startswith(("key_", "value_"))}
+        caches = {name: shape for name, shape in shapes.items() if name.startswith(CACHES)}
         if any(isinstance(dim, int) and dim > LARGEST_DIMENSION for shape in caches.values() for dim in shape):
             raise ModelError(folder, [Problem(STEP, "has keys and values larger than those of any model of weft")])
         self.no_caches = {

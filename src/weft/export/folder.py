@@ -12,7 +12,7 @@ from weft.config.toml import write_value
 from weft.data import starter
 from weft.data.corpus import read_corpora
 from weft.errors import Problem, RecipeError, UsageError, WeftError
-from weft.export import ctranslate2, onnx
+from weft.export import ctranslate2, onnx, onnx_recurrent
 from weft.export.parity import Agreement, compare
 from weft.files import refuse_existing_folder
 from weft.folders.export import ENGINE_FILES, Engine, Export, Precision
@@ -33,6 +33,11 @@ POSITIONS = 2048
 LEAST_AGREEMENT = 0.99
 """Least share of identical texts in fp32. Rounding may decide ties differently."""
 DIFFERENCES_SHOWN = 10
+GRAPHS = {
+    "transformer": (onnx.encoder_graph, onnx.step_graph),
+    "recurrent": (onnx_recurrent.encoder_graph, onnx_recurrent.step_graph),
+}
+"""Kind of network -> what writes its graphs for ONNX."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,10 @@ def export_model(
 
 def check_kind(kind: str, engine: Engine) -> None:
     """Raise UsageError for a kind of network that the exporters do not write."""
-    if kind != "transformer":
-        raise UsageError(f'weft export --to {engine} writes models of kind "transformer"; this one is "{kind}"')
+    written = GRAPHS if engine == "onnx" else ("transformer",)
+    if kind not in written:
+        kinds = " and ".join(f'"{name}"' for name in written)
+        raise UsageError(f'weft export --to {engine} writes models of kind {kinds}; this one is "{kind}"')
 
 
 def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> Iterator[Problem]:
@@ -102,6 +109,8 @@ def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> I
             yield Problem(f"model.{key} = {write_value(value)}", f"exports only know {write_value(usual)}")
     if engine == "ctranslate2":
         yield from ctranslate2.refusals(model.network.config)
+    elif model.recipe.model.kind == "recurrent":
+        yield from onnx_recurrent.refusals(model.network, precision)
     else:
         yield from onnx.refusals(model.network, precision, longest(model))
     yield from unsupported_settings(engine, model.recipe.decoding)
@@ -119,7 +128,8 @@ def write_export(folder: Path, model: TranslationModel, export: Export) -> None:
         pieces = pieces_of(model.vocabularies["source"], kind), pieces_of(model.vocabularies["target"], kind)
         ctranslate2.write_ctranslate2(model.network, folder, pieces, export.precision, export.longest)
     else:
-        onnx.write_onnx(model.network, folder, export.precision, export.longest)
+        graphs = GRAPHS[model.recipe.model.kind]
+        onnx.write_onnx(model.network, folder, export.precision, export.longest, graphs)
     (folder / CONFIG).write_text(render(model.resolved), encoding="utf-8")
     (folder / EXPORT).write_text(json.dumps(export.model_dump(), indent=1) + "\n", encoding="utf-8")
     files = vocabulary_files(model.recipe, model.vocabularies)

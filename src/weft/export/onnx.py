@@ -62,8 +62,15 @@ def weight_bytes(model: Transformer, precision: str, longest: int) -> dict[str, 
     return {name: positions + sum(map(stored, weights)) for name, weights in files.items()}
 
 
-def write_onnx(model: Transformer, folder: Path, precision: str, longest: int) -> None:
-    """Write encoder.onnx and step.onnx into an existing folder, with room for `longest` positions.
+def write_onnx(
+    model: Any,
+    folder: Path,
+    precision: str,
+    longest: int,
+    graphs: tuple[Callable[..., None], Callable[..., None]] | None = None,
+) -> None:
+    """Write encoder.onnx and step.onnx into an existing folder, with room for `longest` positions. `graphs` are the
+    functions that write the two, if not those of a Transformer.
 
     `int8` stores matrices in 8 bits, a scale for each row, and multiplies them by activations that are rounded to 8
     bits as they come. Raises MissingExtraError without the library.
@@ -72,10 +79,11 @@ def write_onnx(model: Transformer, folder: Path, precision: str, longest: int) -
         import onnx  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise MissingExtraError("ONNX", "export") from None
+    graphs = graphs or (encoder_graph, step_graph)
     with torch.no_grad():
         for name, write, embedding in (
-            (ENCODER, encoder_graph, model.source_embedding),
-            (STEP, step_graph, model.target_embedding),
+            (ENCODER, graphs[0], model.source_embedding),
+            (STEP, graphs[1], model.target_embedding),
         ):
             graph = Graph(onnx, is_int8=precision == "int8")
             write(graph, model, longest)

@@ -179,7 +179,7 @@ class Stack(nn.Module):
         super().__init__()
         self.connections, self.weight_drop = config.connections, config.weight_drop
         self.dropout = Dropout(config.dropout)
-        outputs = width * (1 + bidirectional)
+        self.width = outputs = width * (1 + bidirectional)
         self.layers, self.gates = nn.ModuleList(), nn.ModuleList()
         for _ in range(layers):
             self.layers.append(Recurrence(inputs, width, cell=config.cell, bidirectional=bidirectional))

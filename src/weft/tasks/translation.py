@@ -100,18 +100,8 @@ class TranslationTask:
         if self.training.r_drop or self.teachers:
             loss = self._guided_loss(model, batch)
         else:
-            loss = self._loss(model, batch, self.training.label_smoothing, self.training.z_loss)
+            loss = loss_of(model, batch, self.training.label_smoothing, self.training.z_loss)
         return replace(loss, sums={"nll": loss.sums["nll"]})  # accuracy is reported only on held-out pairs
-
-    def _loss(self, model: Seq2Seq, batch: Batch, smoothing: float, z_loss: float = 0.0) -> Loss:
-        decoded, expected = model.states(batch.source, batch.target[:, :-1]), batch.target[:, 1:]
-        if decoded.copied is not None:
-            is_token = expected != PADDING_ID
-            loss = copying_cross_entropy(decoded.log_probs(model.output)[is_token], expected[is_token], smoothing)
-        else:
-            hidden, labels = rows_and_labels(decoded.hidden, expected, model, batch.tokens)
-            loss = blocked_cross_entropy(hidden, output_matrix(model), labels, smoothing, z_loss, tokens=batch.tokens)
-        return with_penalty(loss, decoded, expected)
 
     def _guided_loss(self, model: Seq2Seq, batch: Batch) -> Loss:
         training, passes = self.training, self.training.passes
@@ -157,9 +147,7 @@ class TranslationTask:
 
         self.translator.repack()
         with computing_in(model, torch.float32):
-            losses = [
-                self._loss(model, batch.to(self.translator.device), 0.0) for batch in self.valid_batches.in_order()
-            ]
+            losses = [loss_of(model, batch.to(self.translator.device), 0.0) for batch in self.valid_batches.in_order()]
         rows = [[loss.sums["nll"], loss.sums["correct"]] for loss in losses]
         sums, counts = self.ranks.add_up(rows, [loss.count for loss in losses], patiently=True)
         loss = sum(float(nll) for nll, _ in sums) / sum(counts)
@@ -188,6 +176,18 @@ class TranslationTask:
     def _hypotheses(self) -> list[str]:
         share = self.translator.translate(self.ranks.dealt_out(self.valid.sources), method="greedy", precision="fp32")
         return self.ranks.together([translation.text for translation in share])
+
+
+def loss_of(model: Seq2Seq, batch: Batch, smoothing: float, z_loss: float = 0.0) -> Loss:
+    """Cross-entropy of every target token given those before it, with what the network itself adds."""
+    decoded, expected = model.states(batch.source, batch.target[:, :-1]), batch.target[:, 1:]
+    if decoded.copied is not None:
+        is_token = expected != PADDING_ID
+        loss = copying_cross_entropy(decoded.log_probs(model.output)[is_token], expected[is_token], smoothing)
+    else:
+        hidden, labels = rows_and_labels(decoded.hidden, expected, model, batch.tokens)
+        loss = blocked_cross_entropy(hidden, output_matrix(model), labels, smoothing, z_loss, tokens=batch.tokens)
+    return with_penalty(loss, decoded, expected)
 
 
 def rows_and_labels(

@@ -59,18 +59,16 @@ class BlockedCrossEntropy(torch.autograd.Function):
             stretch = block
         low = weight.to(hidden.dtype)
         mask, labels = RowMask.of(labels, ignores)
-        hidden_sum, mean_row = (
-            mask.zero_ignored(hidden).sum(0, dtype=torch.float32),
-            weight.mean(0, dtype=torch.float32),
-        )
+        wide = torch.promote_types(hidden.dtype, torch.float32)
+        hidden_sum, mean_row = mask.zero_ignored(hidden).sum(0, dtype=wide), weight.mean(0, dtype=wide)
         total = -smoothing * (hidden_sum @ mean_row)
         nll, correct = torch.zeros_like(total), torch.zeros_like(total)
         hidden_gradient = torch.empty_like(hidden)
-        weight_gradient = torch.zeros_like(low, dtype=torch.float32) if wants_gradient else None
+        weight_gradient = torch.zeros_like(low, dtype=wide) if wants_gradient else None
         logits_of = output_product(low, min(block, tokens))
-        is_rounded = hidden.dtype != torch.float32
+        is_rounded = hidden.dtype != wide
         differences = hidden.new_empty(min(stretch, tokens) if wants_gradient or not is_rounded else 0, vocab_size)
-        probabilities = hidden.new_empty(min(block, tokens) if is_rounded else 0, vocab_size, dtype=torch.float32)
+        probabilities = hidden.new_empty(min(block, tokens) if is_rounded else 0, vocab_size, dtype=wide)
         for begin, end in parts(0, tokens, stretch):
             for first, last in parts(begin, end, block):
                 rows, label = slice(first, last), labels[first:last, None]
@@ -161,12 +159,12 @@ class BlockedGuidedCrossEntropy(torch.autograd.Function):
         from_labels = 1.0 if teaching is None else 1 - teaching.share
         low = weight.to(hidden.dtype)
         mask, labels = RowMask.of(labels, ignores)
-        hidden_sum = mask.zero_ignored(hidden).sum((0, 1), dtype=torch.float32)
-        mean_row = weight.mean(0, dtype=torch.float32)
+        wide = torch.promote_types(hidden.dtype, torch.float32)
+        hidden_sum, mean_row = mask.zero_ignored(hidden).sum((0, 1), dtype=wide), weight.mean(0, dtype=wide)
         total = -from_labels * smoothing * (hidden_sum @ mean_row)
         nll, correct = torch.zeros_like(total), torch.zeros_like(total)
         hidden_gradient = torch.empty_like(hidden)
-        weight_gradient = torch.zeros_like(low, dtype=torch.float32)
+        weight_gradient = torch.zeros_like(low, dtype=wide)
         logits_of = output_product(low, passes * min(block, tokens))
         for begin, end in parts(0, tokens, stretch):
             differences = hidden.new_empty(passes, end - begin, vocab_size)
@@ -242,8 +240,8 @@ class RowMask:
 def output_product(
     matrix: Float[Tensor, "vocab model"], rows: int
 ) -> Callable[[Float[Tensor, "rows model"]], Float[Tensor, "rows vocab"]]:
-    """A function from up to `rows` vectors to their logits in fp32, computed in the precision of the output matrix. It
-    may write each result over the last one.
+    """A function from up to `rows` vectors to their logits in fp32 (of float64 in float64), computed in the precision
+    of the output matrix. It may write each result over the last one.
 
     A block of logits is larger than the processor's nearest caches. In fp32 oneDNN, having laid the matrix out,
     then takes two fifths to two thirds of MKL's time on AMD's (bench/results/tried.jsonl); bf16 is oneDNN's anyway.
@@ -251,7 +249,8 @@ def output_product(
     if matrix.dtype == torch.float32 and matrix.device.type == "cpu":
         return PackedLinear(matrix)
     room = matrix.new_empty(rows, matrix.size(0))
-    in_fp32 = room if matrix.dtype == torch.float32 else torch.empty_like(room, dtype=torch.float32)
+    wide = torch.promote_types(matrix.dtype, torch.float32)
+    in_fp32 = room if matrix.dtype == wide else torch.empty_like(room, dtype=wide)
 
     def logits(vectors: Tensor) -> Tensor:
         product = torch.mm(vectors, matrix.T, out=room[: len(vectors)])

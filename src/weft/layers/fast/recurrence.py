@@ -15,8 +15,8 @@ and then dh- += da' U for h- U^T in a'. Products are taken in the precision of `
 tests/layers/test_recurrence.py proves both forms equal in values and gradients.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -27,112 +27,93 @@ sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
-class StepKernel(Protocol):
-    """One step on buffers. All tensors are (directions, batch, ...); gates lie side by side in the last dimension."""
+@dataclass(frozen=True)
+class Step:
+    """The buffers of one step, (..., width) or all gates side by side; `before` and `after` are the states."""
 
-    keeps: bool
-    """Whether a step keeps one more vector, as wide as the state, for the way back."""
-    adds: bool
-    """Whether what the input gives and the product of the state are only added to each other."""
+    gates: Tensor
+    """What the input gives to the gates, then the gates themselves."""
+    product: Tensor
+    """What the state before gives to the gates."""
+    kept: Tensor
+    """One more vector for the way back, if the cell keeps one."""
+    before: Sequence[Tensor]
+    after: Sequence[Tensor] = ()
 
-    def forward(
-        self, gates: Tensor, product: Tensor, kept: Tensor, before: Sequence[Tensor], after: Sequence[Tensor]
-    ) -> None:
-        """Turn `gates`, which hold what the input gives, and the product of the state into gates, `kept`, `after`;
-        where these two are added, `gates` hold the sum already."""
-        ...
-
-    def backward(
-        self, gates: Tensor, kept: Tensor, before: Sequence[Tensor], grads: list[Tensor], d_gates: Tensor
-    ) -> Tensor | None:
-        """From the gradients of the states after the step, write those of the gates' inputs to `d_gates`, and those of
-        the states before it to `grads`, but for what went through the product. Where the product has a gradient of its
-        own, return it."""
-        ...
+    def by_gate(self, gates: Tensor) -> tuple[Tensor, ...]:
+        return gates.unflatten(-1, (-1, self.before[0].size(-1))).unbind(-2)
 
 
-class RnnKernel:
-    keeps, adds = False, True
-
-    def forward(
-        self, gates: Tensor, product: Tensor, kept: Tensor, before: Sequence[Tensor], after: Sequence[Tensor]
-    ) -> None:
-        after[0].copy_(gates.tanh_())
-
-    def backward(
-        self, gates: Tensor, kept: Tensor, before: Sequence[Tensor], grads: list[Tensor], d_gates: Tensor
-    ) -> Tensor | None:
-        tanh_backward(grads[0], gates, grad_input=d_gates)
-        grads[0].zero_()
-        return None
+@dataclass(frozen=True)
+class Kernel:
+    forward: Callable[[Step], None]
+    """Turns what a step is given into gates, `kept` and `after`."""
+    backward: Callable[[Step, list[Tensor], Tensor], Tensor | None]
+    """From the gradients of the states after the step, writes those of the gates' inputs to the last argument, and over
+    the former those of the states before it, but for what went through the product. Where the product has a gradient of
+    its own, returns it."""
+    keeps: bool = True
+    adds: bool = True
+    """Whether input and product are only added to each other; then `gates` are given with the sum."""
 
 
-class LstmKernel:
-    """Gates are i, f, o, g; `kept` is tanh(c)."""
-
-    keeps, adds = True, True
-
-    def forward(
-        self, gates: Tensor, product: Tensor, kept: Tensor, before: Sequence[Tensor], after: Sequence[Tensor]
-    ) -> None:
-        width = kept.size(-1)
-        gates[..., : 3 * width].sigmoid_()
-        gates[..., 3 * width :].tanh_()
-        i, f, o, g = gates.unflatten(-1, (4, width)).unbind(-2)
-        torch.mul(f, before[1], out=after[1]).addcmul_(i, g)
-        torch.tanh(after[1], out=kept)
-        torch.mul(o, kept, out=after[0])
-
-    def backward(
-        self, gates: Tensor, kept: Tensor, before: Sequence[Tensor], grads: list[Tensor], d_gates: Tensor
-    ) -> Tensor | None:
-        width = kept.size(-1)
-        i, f, o, g = gates.unflatten(-1, (4, width)).unbind(-2)
-        d_i, d_f, d_o, d_g = d_gates.unflatten(-1, (4, width)).unbind(-2)
-        d_h, d_c = grads
-        sigmoid_backward(d_h * kept, o, grad_input=d_o)
-        through = d_h.mul_(o)
-        d_c += tanh_backward(through, kept, grad_input=through)
-        sigmoid_backward(d_c * g, i, grad_input=d_i)
-        sigmoid_backward(d_c * before[1], f, grad_input=d_f)
-        tanh_backward(d_c * i, g, grad_input=d_g)
-        d_c *= f
-        d_h.zero_()
-        return None
+def rnn_forward(step: Step) -> None:
+    step.after[0].copy_(step.gates.tanh_())
 
 
-class GruKernel:
-    """Gates are r, z, n; `kept` is m, the part of the product that r is multiplied by."""
-
-    keeps, adds = True, False
-
-    def forward(
-        self, gates: Tensor, product: Tensor, kept: Tensor, before: Sequence[Tensor], after: Sequence[Tensor]
-    ) -> None:
-        width = kept.size(-1)
-        kept.copy_(product[..., 2 * width :])
-        gates[..., : 2 * width].add_(product[..., : 2 * width]).sigmoid_()
-        r, z, n = gates.unflatten(-1, (3, width)).unbind(-2)
-        n.addcmul_(r, kept).tanh_()
-        torch.lerp(n, before[0], z, out=after[0])
-
-    def backward(
-        self, gates: Tensor, kept: Tensor, before: Sequence[Tensor], grads: list[Tensor], d_gates: Tensor
-    ) -> Tensor | None:
-        width = kept.size(-1)
-        r, z, n = gates.unflatten(-1, (3, width)).unbind(-2)
-        d_r, d_z, d_n = d_gates.unflatten(-1, (3, width)).unbind(-2)
-        (d_h,) = grads
-        tanh_backward(d_h - d_h * z, n, grad_input=d_n)
-        sigmoid_backward(d_h * (before[0] - n), z, grad_input=d_z)
-        sigmoid_backward(d_n * kept, r, grad_input=d_r)
-        d_h *= z
-        d_product = d_gates.clone()
-        d_product[..., 2 * width :] *= r
-        return d_product
+def rnn_backward(step: Step, grads: list[Tensor], d_gates: Tensor) -> None:
+    tanh_backward(grads[0], step.gates, grad_input=d_gates)
+    grads[0].zero_()
 
 
-KERNELS: dict[str, StepKernel] = {"rnn": RnnKernel(), "lstm": LstmKernel(), "gru": GruKernel()}
+def lstm_forward(step: Step) -> None:
+    i, f, o, g = step.by_gate(step.gates)  # `kept` is tanh(c)
+    step.gates[..., : -g.size(-1)].sigmoid_()
+    g.tanh_()
+    torch.mul(f, step.before[1], out=step.after[1]).addcmul_(i, g)
+    torch.tanh(step.after[1], out=step.kept)
+    torch.mul(o, step.kept, out=step.after[0])
+
+
+def lstm_backward(step: Step, grads: list[Tensor], d_gates: Tensor) -> None:
+    (i, f, o, g), (d_i, d_f, d_o, d_g) = step.by_gate(step.gates), step.by_gate(d_gates)
+    d_h, d_c = grads
+    sigmoid_backward(d_h * step.kept, o, grad_input=d_o)
+    through = d_h.mul_(o)
+    d_c += tanh_backward(through, step.kept, grad_input=through)
+    sigmoid_backward(d_c * g, i, grad_input=d_i)
+    sigmoid_backward(d_c * step.before[1], f, grad_input=d_f)
+    tanh_backward(d_c * i, g, grad_input=d_g)
+    d_c *= f
+    d_h.zero_()
+
+
+def gru_forward(step: Step) -> None:
+    (r, z, n), of_state = step.by_gate(step.gates), step.by_gate(step.product)
+    r.add_(of_state[0]).sigmoid_()
+    z.add_(of_state[1]).sigmoid_()
+    step.kept.copy_(of_state[2])  # m
+    n.addcmul_(r, step.kept).tanh_()
+    torch.lerp(n, step.before[0], z, out=step.after[0])
+
+
+def gru_backward(step: Step, grads: list[Tensor], d_gates: Tensor) -> Tensor:
+    (r, z, n), (d_r, d_z, d_n) = step.by_gate(step.gates), step.by_gate(d_gates)
+    (d_h,) = grads
+    tanh_backward(d_h - d_h * z, n, grad_input=d_n)
+    sigmoid_backward(d_h * (step.before[0] - n), z, grad_input=d_z)
+    sigmoid_backward(d_n * step.kept, r, grad_input=d_r)
+    d_h *= z
+    d_product = d_gates.clone()
+    step.by_gate(d_product)[2].mul_(r)
+    return d_product
+
+
+KERNELS = {
+    "rnn": Kernel(rnn_forward, rnn_backward, keeps=False),
+    "lstm": Kernel(lstm_forward, lstm_backward),
+    "gru": Kernel(gru_forward, gru_backward, adds=False),
+}
 
 
 class RecurrentSequence(torch.autograd.Function):
@@ -161,7 +142,7 @@ class RecurrentSequence(torch.autograd.Function):
                 if bias is not None:
                     product[..., -width:] += bias[:, None]
             after = [state[:, step + 1] for state in states]
-            kernel.forward(gates[:, step], product, kept[:, step], before, after)
+            kernel.forward(Step(gates[:, step], product, kept[:, step], before, after))
             if hidden is not states[0]:
                 hidden[:, step + 1] = after[0]
             before = after
@@ -174,7 +155,7 @@ class RecurrentSequence(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, *above: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         weight, gates, kept, hidden, *states = ctx.saved_tensors  # type: ignore[attr-defined]
-        kernel: StepKernel = ctx.kernel  # type: ignore[attr-defined]
+        kernel: Kernel = ctx.kernel  # type: ignore[attr-defined]
         grads = [torch.zeros_like(state[:, 0]) for state in states]
         d_projected = torch.empty_like(gates)
         d_products = torch.empty_like(gates, dtype=hidden.dtype)
@@ -183,7 +164,8 @@ class RecurrentSequence(torch.autograd.Function):
                 if given is not None:
                     grad += given[:, step]
             d_gates = d_projected[:, step]
-            own = kernel.backward(gates[:, step], kept[:, step], [state[:, step] for state in states], grads, d_gates)
+            before = [state[:, step] for state in states]
+            own = kernel.backward(Step(gates[:, step], gates[:, step], kept[:, step], before), grads, d_gates)
             d_products[:, step] = d_gates if own is None else own
             grads[0] += torch.bmm(d_products[:, step], weight)
         flat, read = d_products.flatten(1, 2), hidden[:, :-1].flatten(1, 2)
@@ -201,7 +183,7 @@ class RecurrentStep(torch.autograd.Function):
         kernel, gates = KERNELS[cell], projected.to(before[0].dtype, copy=True)
         after = tuple(torch.empty_like(state) for state in before)
         kept = torch.empty_like(before[0]) if kernel.keeps else before[0]
-        kernel.forward(gates, product, kept, before, after)
+        kernel.forward(Step(gates, product, kept, before, after))
         ctx.save_for_backward(gates, kept, *before)
         ctx.kernel, ctx.dtype = kernel, projected.dtype  # type: ignore[attr-defined]
         return after
@@ -211,7 +193,7 @@ class RecurrentStep(torch.autograd.Function):
     def backward(ctx: FunctionCtx, *above: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         gates, kept, *before = ctx.saved_tensors  # type: ignore[attr-defined]
         grads, d_gates = [each.clone() for each in above], torch.empty_like(gates)
-        own = ctx.kernel.backward(gates, kept, before, grads, d_gates)  # type: ignore[attr-defined]
+        own = ctx.kernel.backward(Step(gates, gates, kept, before), grads, d_gates)  # type: ignore[attr-defined]
         d_projected = d_gates.to(ctx.dtype)  # type: ignore[attr-defined]
         return None, d_projected, None if own is None else own.to(d_projected.dtype), *grads
 

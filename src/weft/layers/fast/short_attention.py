@@ -74,8 +74,8 @@ class ShortAttention(torch.autograd.Function):
         q = pad_time(query, query.size(2)).mul_(query.size(-1) ** -0.5)
         room = round_up(key.size(2))
         k, v = pad_time(key, room), pad_time(value, room)
-        scores = torch.bmm(q.flatten(0, 1), k.flatten(0, 1).mT).float().view(*q.shape[:3], room)
-        p = scores.add_(mask_bias(allowed_mask, room)).softmax(-1)
+        scores = torch.bmm(q.flatten(0, 1), k.flatten(0, 1).mT).to(torch.promote_types(q.dtype, torch.float32))
+        p = scores.view(*q.shape[:3], room).add_(mask_bias(allowed_mask, room)).softmax(-1)
         sees_any = allowed_mask.any(-1, keepdim=True)
         if not sees_any.all():
             p.masked_fill_(~sees_any, 0.0)
@@ -97,7 +97,7 @@ class ShortAttention(torch.autograd.Function):
         d_w = torch.bmm(d_out, v.flatten(0, 1).mT).view_as(p)
         if kept is not None:
             d_w = scale_kept(d_w, kept, ctx.dropped)  # type: ignore[attr-defined]
-        d_scores = torch.ops.aten._softmax_backward_data(d_w.float(), p, -1, torch.float32).to(q.dtype).flatten(0, 1)
+        d_scores = torch.ops.aten._softmax_backward_data(d_w.to(p.dtype), p, -1, p.dtype).to(q.dtype).flatten(0, 1)
         d_q = torch.bmm(d_scores, k.flatten(0, 1)).view_as(q).mul_(q.size(-1) ** -0.5)
         d_k = torch.bmm(d_scores.mT, q.flatten(0, 1)).view_as(k)  # q already holds 1 / sqrt(head_dim)
         return heads_inside(d_q), heads_inside(d_k[:, :, :keys]), heads_inside(d_v[:, :, :keys]), None, None
