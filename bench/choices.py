@@ -54,7 +54,7 @@ def main() -> None:
             texts = {
                 language: f"{text}\n\n{draw_curves(options.grid, lines, language)}" for language, text in texts.items()
             }
-        fill_page("benchmarks.md", options.grid, texts)
+        fill_page(grid.get("page", "benchmarks.md"), options.grid, texts)
     sys.exit(1 if failed else 0)
 
 

@@ -7,6 +7,7 @@
     seeds         of the runs, unless --seeds names others
     validations   in the course of a run, where a variant says no other; the best one counts
     curves        whether lines keep the training loss over the steps, to be drawn
+    page          of the docs, if not benchmarks.md
 
 Rates and factors are those that a person who makes the choice would take with it: an optimizer is not tried at the
 rate of another one, and post-norm gets the longer warm-up that it needs.
@@ -113,6 +114,37 @@ GRIDS: dict[str, dict[str, Any]] = {
             "r-drop 1": ["training.r_drop=1"],
             "smoothing 0": ["training.label_smoothing=0"],
             "dropout 0.1": ["model.dropout=0.1"],
+        },
+    },
+    "recurrent": {
+        "base": "bench/recurrent.toml",
+        "budget": {"target_tokens": TARGET_TOKENS},
+        "pairs": [None],
+        "seeds": [1],
+        "validations": 1,
+        "curves": False,
+        "page": "recurrent.md",
+        "variants": {
+            "base": [],
+            "no attention": ["model.attention=none"],
+            "dot": ["model.attention=dot"],
+            "scaled": ["model.attention=scaled"],
+            "additive": ["model.attention=additive"],
+            "no input feeding": ["model.input_feeding=false"],
+            "convolution of 2": ["model.convolution=2"],
+            "coverage 0.5": ["model.coverage=0.5"],
+            "copying": ["model.copying=true"],
+            "scheduled sampling 0.1": ["model.scheduled_sampling=0.1"],
+            "no weight drop": ["model.weight_drop=0"],
+            "one layer": ["model.encoder_layers=1", "model.decoder_layers=1"],
+            "no connections": ["model.connections=none"],
+            "highway": ["model.connections=highway"],
+            "dense": ["model.connections=dense"],
+            "gru": ["model.cell=gru"],
+            "rnn": ["model.cell=rnn"],
+            "muon": ["training.optimizer=muon"],
+            "rate 1e-3": ["training.learning_rate=1e-3"],
+            "rate 4e-3": ["training.learning_rate=4e-3"],
         },
     },
     "precision": {

@@ -184,11 +184,12 @@ class Stepper:
     def __init__(
         self, layer: Recurrence, dtype: torch.dtype, kept: Float[Tensor, "rows width"] | None = None, known: int = 0
     ) -> None:
-        self.cell, self.known = layer.cell, known
+        self.cell, self.known, self.adds = layer.cell, known, KERNELS[layer.cell].adds
         weight, self.bias = layer.weight.to(dtype), layer.bias.to(dtype)
         recurrent, bias = layer.recurrent(dtype, kept)
-        self.of_known = weight[:, :known]
-        self.weight = Deferred(weight[:, known:]) if known < weight.size(1) else None
+        self.of_known, fed = weight[:, :known], weight[:, known:]
+        # One product of x and h where the two are only added to each other, else one of each.
+        self.weight = Deferred(torch.cat([fed, recurrent[0]], dim=1) if self.adds else fed)
         self.recurrent, self.recurrent_bias = Deferred(recurrent[0]), None if bias is None else bias[0]
 
     def project(self, known: Float[Tensor, "*steps known"]) -> Float[Tensor, "*steps gates"]:
@@ -200,13 +201,14 @@ class Stepper:
         """The hidden vectors and the state; `projected` is what `project` made of the known part of x."""
         if projected is None:
             projected = self.project(x[:, : self.known]) if self.known else self.bias
-        if self.weight is not None:
-            projected = projected + self.weight(x[:, self.known :])
-        product = self.recurrent(state[0].to(x.dtype))
+        fed, hidden = x[:, self.known :], state[0].to(x.dtype)
+        if self.adds:
+            projected = product = projected + self.weight(torch.cat([fed, hidden], dim=1))
+        else:
+            projected = projected + self.weight(fed)
+            product = self.recurrent(hidden)
         if self.recurrent_bias is not None:
             product = product + F.pad(self.recurrent_bias, (product.size(1) - len(self.recurrent_bias), 0))
-        if KERNELS[self.cell].adds:
-            projected = product = projected + product
         after = RecurrentStep.apply(self.cell, projected, product, *state)
         return after[0].to(x.dtype), after
 
