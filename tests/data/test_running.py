@@ -1,6 +1,7 @@
 """Running text as batches: an epoch has each token once, streams go on, and windows count each token once."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.data.batching import Buckets
-from weft.data.lines import LineBatch, Lines, without_end
+from weft.data.lines import LineBatch, Lines, read_lines, without_end
 from weft.data.running import running_batches, windows_of
 from weft.data.sentences import Sentences
 from weft.errors import CorpusError, RunError
@@ -85,3 +86,18 @@ def test_the_end_that_is_held_out_has_its_share_of_the_characters() -> None:
         assert valid.places[0] == ("f", first + 1)
     with pytest.raises(CorpusError, match=r"0.9 leaves no line"):
         without_end(lines, 0.9)
+
+
+def test_a_column_of_a_table_is_read_and_other_files_are_lines(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("zh\ten\n一\tone\n二\ttwo\n", encoding="utf-8")
+    (tmp_path / "more.txt").write_text("three\n\n", encoding="utf-8")
+    found = read_lines(["pairs.tsv", "more.txt"], tmp_path, column="en")
+    assert (found.texts, found.places) == (
+        ["one", "two", "three"],
+        [("pairs.tsv", 2), ("pairs.tsv", 3), ("more.txt", 1)],
+    )
+    (tmp_path / "bad.tsv").write_text("zh\ten\n一\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"line 2  has 1 columns, the header 2"):
+        read_lines(["bad.tsv"], tmp_path, column="en")
+    with pytest.raises(CorpusError, match=r"has no column de; there are zh, en"):
+        read_lines(["pairs.tsv"], tmp_path, column="de")

@@ -13,7 +13,7 @@ from weft import load
 from weft.errors import RecipeError, Stopped, UsageError
 from weft.runs.plan import plan
 from weft.runs.train import train
-from weft.tasks.language_modelling import LanguageModel
+from weft.tasks.generating import LanguageModel, settings_of
 
 Weft = Callable[..., tuple[int, str, str]]
 
@@ -172,6 +172,21 @@ def test_a_language_model_loads_as_the_object_of_its_task_and_its_perplexity_is_
     assert scores["scores"]["perplexity"]["value"] == pytest.approx(perplexity, rel=1e-5)
 
 
+def test_a_language_model_writes_scores_lines_and_is_evaluated_by_the_verbs(weft: Weft, home: Path) -> None:
+    model, folder = load(home / "characters"), str(home / "characters")
+    code, out, _ = weft("generate", "--model", folder, "I have", "--length", "9", "--method", "greedy")
+    assert code == 0 and out == f"I have{model.generate('I have', settings_of(9, method='greedy'))[0]}\n"
+    code, out, _ = weft("score", "--model", folder, "--input", str(home / "valid.txt"))
+    texts = (home / "valid.txt").read_text(encoding="utf-8").splitlines()
+    scored = [f"{log_prob:10.4f}  {text}" for log_prob, text in zip(model.log_probs(texts), texts, strict=True)]
+    assert code == 0 and out.splitlines() == scored
+    code, out, _ = weft("evaluate", "--model", folder, "--data", str(home / "valid.txt"), "--json", "-")
+    (scores,) = json.loads((home / "characters" / "scores.json").read_text(encoding="utf-8"))
+    assert code == 0 and json.loads(out)["scores"] == scores["scores"]
+    code, _, error = weft("generate", "--model", str(home / "recurrent"))
+    assert code == 2 and "needs a model for language-model" in error
+
+
 def test_the_probabilities_of_all_next_characters_add_up_to_one(home: Path) -> None:
     network = load(home / "characters").network
     with torch.inference_mode():
@@ -198,7 +213,7 @@ def test_what_a_kind_cannot_do_is_refused_by_name(weft: Weft, home: Path, tmp_pa
     assert code == 2 and 'writes models of kind "transformer"; this one is "recurrent"' in error
     code, _, error = weft(*export, "onnx")
     assert code == 2 and "model.coverage  is not written to ONNX" in error
-    for verb in (["translate", "x"], ["analyze", "x"], ["evaluate", "--data", str(home / "valid.tsv")]):
+    for verb in (["translate", "x"], ["analyze", "x"]):
         code, _, error = weft(*verb, "--model", str(home / "characters"))
         assert code == 2 and "language-model" in error, verb
     with pytest.raises(UsageError, match="an ensemble takes models that translate"):

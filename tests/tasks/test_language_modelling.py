@@ -2,43 +2,21 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.tasks.language_models import KINDS, TEXTS, learned
 from torch.nn import functional as F
 
-from weft.config import Resolved
-from weft.data.lines import LineBatch, Lines, LinesConfig
+from weft.data.lines import LineBatch, Lines
 from weft.data.running import running_batches
 from weft.data.sentences import Sentences
-from weft.folders.model_folder import Learned
-from weft.folders.recipes import LanguageModelRecipe
-from weft.models.kinds import LANGUAGE_MODELS
-from weft.models.language_model import RecurrentLmConfig, TransformerLmConfig, WindowConfig
-from weft.tasks.language_modelling import HeldOutText, LanguageModelTask, loss_of_tokens
-from weft.tasks.perplexity import perplexities
-from weft.text.kinds import train_tokenizer
+from weft.tasks.language_modelling import LanguageModelTask, loss_of_tokens
+from weft.tasks.perplexity import HeldOutText, perplexities
 from weft.text.vocabulary import PADDING_ID
 
-TEXTS = ["the cat sat", "", "on the mat and slept until the evening came", "a dog"]
-KINDS = {
-    "window": WindowConfig(window=3, embedding_dim=4, model_dim=8),
-    "rnn": RecurrentLmConfig(cell="rnn", model_dim=8, dropout=0.0),
-    "lstm": RecurrentLmConfig(cell="lstm", model_dim=8, num_layers=2, dropout=0.0),
-    "transformer": TransformerLmConfig(model_dim=8, num_heads=2, num_layers=1, ff_dim=8, dropout=0.0),
-}
 every_kind = pytest.mark.parametrize("kind", KINDS)
-
-
-def learned(kind: str, **data: Any) -> Learned[LanguageModelRecipe]:
-    texts = LinesConfig(language="en", train=("t",), valid=("v",), **data)
-    recipe = LanguageModelRecipe(data=texts, model=KINDS[kind])
-    tokenizer, _ = train_tokenizer(TEXTS, kind="characters", vocab_size=300, language="en")
-    torch.manual_seed(1)
-    network = LANGUAGE_MODELS[KINDS[kind].kind](recipe.model, vocab_size=tokenizer.vocab_size).eval()
-    return Learned(Resolved(recipe, {}), network, {"text": tokenizer})
 
 
 def lines(texts: list[str]) -> Lines:

@@ -33,6 +33,7 @@ Methods = Annotated[
 Noise = Annotated[bool, Option("--noise", help="Also translate the sources with noise added, and show what it costs.")]
 
 OF_ANSWERS = Rule(("--model",), only_with=("--data", "--json", "--output"), why="the model answers questions")
+OF_TEXT = Rule(("--model",), only_with=("--data", "--json", "--set"), why="the model is one of language")
 RULES = [MODEL_NEEDED, Rule(("--methods",), without=("--noise",), why="noise is measured for one decoding")]
 
 
@@ -63,7 +64,7 @@ def evaluate(
     engine: Engine = None,
     overrides: KeyOverrides = None,
 ) -> None:
-    """Translate held-out sentences, or answer questions, and score the result.
+    """Translate held-out sentences, or answer questions, and score the result; of a language model the perplexity.
 
     Exits with 1 if a requirement of the recipe's table `require` is not met. --methods checks no requirements.
     """
@@ -77,6 +78,10 @@ def evaluate(
     if not others and has_task(first, "knowledge"):
         check_options(context, [OF_ANSWERS])
         evaluate_answers(first, data, json, output)
+        return
+    if not others and has_task(first, "language-model"):
+        check_options(context, [OF_TEXT])
+        evaluate_text(first, data, json, overrides or ())
         return
     require_task([first, *others], "evaluate")
 
@@ -132,6 +137,18 @@ def evaluate_answers(model: str, data: Path, json: Path | None, output: Path | N
         text, content = scores.table(), scores.as_dict()
     content |= {"data": given.sha256, "answers": [dict(zip(names, row, strict=True)) for row in rows]}
     give_results(text, content, json, [(output, lambda: "".join("\t".join(row) + "\n" for row in rows))])
+
+
+def evaluate_text(model: str, data: Path, json: Path | None, overrides: Sequence[str]) -> None:
+    """The perplexity of a text file, read as the recipe of a language model reads its own."""
+    from weft import load
+    from weft.data.lines import read_lines
+    from weft.tasks.language_modelling import score
+
+    learned = load(model, overrides).learned
+    given = learned.recipe.data
+    scored = score(learned, read_lines([str(data)], Path(), keeps_blank=given.running, column=given.column))
+    give_results(scored.table, scored.sets[0], json)
 
 
 def evaluate_once(

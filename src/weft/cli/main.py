@@ -19,6 +19,7 @@ from weft.cli.compare import compare
 from weft.cli.doctor import doctor
 from weft.cli.evaluate import evaluate
 from weft.cli.export import export
+from weft.cli.generate import generate
 from weft.cli.import_ import import_
 from weft.cli.plan import plan
 from weft.cli.prepare import prepare
@@ -36,7 +37,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for verb in (plan, prepare, train, translate, evaluate, compare, analyze, score, report, export, serve):
+for verb in (plan, prepare, train, translate, generate, evaluate, compare, analyze, score, report, export, serve):
     app.command()(verb)
 app.command("import")(import_)
 app.command()(check_gradients)

@@ -13,7 +13,7 @@ from weft.cli.loading import require_task
 from weft.cli.options import JsonFile, KeyOverrides, OneModel, only_model
 from weft.cli.outputs import give_results, refuse_places
 from weft.cli.rules import Rule, check_options
-from weft.errors import CorpusError, Problem
+from weft.errors import CorpusError, Problem, UsageError
 from weft.files import as_utf_8, decode_lines, read_bytes, split_lines
 
 Hypotheses = Annotated[Path | None, Option("--hypotheses", help="Text file, one translation per line.")]
@@ -27,8 +27,9 @@ References = Annotated[
 ]
 Language = Annotated[str | None, Option("--language", help="Code of the target language, such as en or zh.")]
 Data = Annotated[Path | None, Option("--data", help="With --model: the pairs to score, TSV or JSONL; .gz too.")]
+Input = Annotated[Path | None, Option("--input", help="With --model: the lines to score by a language model; .gz too.")]
 Output = Annotated[
-    Path | None, Option("--output", help="With --model: write each pair and its log-probability to this TSV.")
+    Path | None, Option("--output", help="With --model: write each pair or line and its log-probability to this TSV.")
 ]
 IgnorePunctuation = Annotated[bool, Option("--ignore-punctuation", help="Leave punctuation out of BLEU-1 to BLEU-4.")]
 BleuTokenizer = Annotated[
@@ -36,12 +37,11 @@ BleuTokenizer = Annotated[
 ]
 
 REFERENCES = ("--hypotheses", "--references", "--language")
-MODEL = ("--model", "--data")
-HOW = "give --hypotheses, --references and --language, or --model and --data"
+HOW = "give --hypotheses, --references and --language, or --model and --data, or --model and --input"
 RULES = [
-    Rule(MODEL, without=(*REFERENCES, "--ignore-punctuation", "--tokenizer"), why=HOW),
-    Rule(MODEL, needs=MODEL, why=HOW),
-    Rule(("--output", "--set"), needs=MODEL),
+    Rule(("--model", "--data", "--input"), without=(*REFERENCES, "--ignore-punctuation", "--tokenizer"), why=HOW),
+    Rule(("--input",), without=("--data",), needs=("--model",), why=HOW),
+    Rule(("--data", "--output", "--set"), needs=("--model",), why=HOW),
 ]
 
 
@@ -52,6 +52,7 @@ def score(
     language: Language = None,
     models: OneModel = None,
     data: Data = None,
+    lines: Input = None,
     output: Output = None,
     overrides: KeyOverrides = None,
     ignore_punctuation: IgnorePunctuation = False,
@@ -61,9 +62,15 @@ def score(
     """Score translations against references, or by a model.
 
     With --hypotheses and --references: the courses' BLEU-1 to BLEU-4 and exact match, sacreBLEU, chrF, TER. With
-    --model and --data: the log-probability that the model gives to each pair, and the perplexity of all.
+    --model and --data: the log-probability that the model gives to each pair, and the perplexity of all. With a
+    language model and --input: the log-probability of each line.
     """
     check_options(context, RULES)
+    if models and lines is not None:
+        score_lines(only_model(models, "score"), lines, json_file, output, overrides or ())
+        return
+    if models and data is None:
+        raise UsageError("--model needs --data, or --input for a language model")
     if models and data is not None:
         score_by_model(only_model(models, "score"), data, json_file, output, overrides or ())
         return
@@ -101,6 +108,21 @@ def score_by_model(
     found = score_pairs(translator, read_corpora([str(data)], translator.model.recipe.data, Path()))
     rows = (output, lambda: "".join("\t".join(row) + "\n" for row in found.rows()))
     give_results(found.table(), found.as_dict(), json_file, [rows])
+
+
+def score_lines(model: str, lines: Path, json_file: Path | None, output: Path | None, overrides: Sequence[str]) -> None:
+    """Print the log-probability of each line in nats, and the line; with a tab between them in --output."""
+    refuse_places({"--json": json_file, "--output": output}, [lines])
+    require_task([model], "score", "language-model")
+    from weft import load
+
+    texts = _read_parallel([lines])[0]
+    found = load(model, overrides).log_probs(texts)
+    scored = list(zip(found, texts, strict=True))
+    table = "\n".join(f"{log_prob:10.4f}  {text}" for log_prob, text in scored)
+    content = [{"text": text, "log_prob": log_prob} for log_prob, text in scored]
+    rows = (output, lambda: "".join(f"{log_prob}\t{text}\n" for log_prob, text in scored))
+    give_results(table, content, json_file, [rows])
 
 
 def _read_parallel(paths: list[Path]) -> list[list[str]]:

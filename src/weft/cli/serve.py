@@ -11,7 +11,7 @@ from typing import Annotated
 
 from typer import BadParameter, Context, Option, echo
 
-from weft.cli.loading import require_task, without_collections
+from weft.cli.loading import has_task, require_task, without_collections
 from weft.cli.options import A_MODEL, Engine, KeyOverrides, finite
 from weft.cli.rules import Rule, check_options
 from weft.errors import MissingExtraError, UsageError
@@ -201,7 +201,7 @@ def serve(
     names = frozenset(name.lower() for name in allow_host or ())
     hosts = (names | LOOPBACK_NAMES) if names or not is_public else None
     keys = Keys() if api_keys is None else read_keys(api_keys)
-    require_task(models or (), "serve")
+    require_task([model for model in models or () if not has_task(model, "language-model")], "serve")
     state = ServerState(limits, Metrics(), keys, hosts)
     sources = [Source(folder, engine, tuple(overrides or ())) for folder in models or ()]
     served = Models(sources, state.metrics.observe_batch)

@@ -1,6 +1,6 @@
 """Text files to read, one text a line: what language models learn from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ class LinesConfig(Settings):
     """Text files to validate on, which select the best checkpoint; never trained on."""
     valid_share: float | None = Field(default=None, gt=0, lt=1)
     """Instead of `valid`: hold out this share of the characters of `train`, the last lines, for validation."""
+    column: str | None = Field(default=None, min_length=1)
+    """Read this column of the files whose names end with .tsv or .tsv.gz, in place of whole lines."""
     running: bool = False
     """Read the lines as one running text, in which a line goes on from the lines before it. Blank lines stay."""
     max_length: int = Field(default=512, ge=1)
@@ -79,14 +81,15 @@ class Lines:
         return {"file": file, "line": line, "text": self.texts[index]}
 
 
-def read_lines(names: Sequence[str], root: Path, *, keeps_blank: bool = False) -> Lines:
-    """The lines of these files, without blank ones by default; raises CorpusError with the problems of all of them."""
+def read_lines(names: Sequence[str], root: Path, *, keeps_blank: bool = False, column: str | None = None) -> Lines:
+    """The lines of these files, without blank ones by default; of tables the column. Raises CorpusError with the
+    problems of all files."""
     texts, places, digests = list[str](), list[tuple[str, int]](), dict[str, str]()
     problems: list[Problem] = []
     for name in names:
         try:
             found: list[Problem] = []
-            for number, text in decode_lines(lines_of(root / name), found):
+            for number, text in column_of(name, column, decode_lines(lines_of(root / name), found), found):
                 if keeps_blank or text.strip():
                     texts.append(text)
                     places.append((name, number))
@@ -99,6 +102,26 @@ def read_lines(names: Sequence[str], root: Path, *, keeps_blank: bool = False) -
     if problems:
         raise CorpusError("the corpus", problems)
     return Lines(texts, places, digests)
+
+
+def column_of(
+    name: str, column: str | None, lines: Iterator[tuple[int, str]], problems: list[Problem]
+) -> Iterator[tuple[int, str]]:
+    """The cells of a column of a table with a header, with their lines; the lines themselves for other files."""
+    if column is None or not name.removesuffix(".gz").endswith(".tsv"):
+        yield from lines
+        return
+    header = next(lines, (1, ""))[1].split("\t")
+    if column not in header:
+        problems.append(Problem("line 1", f"has no column {column}; there are {', '.join(header)}"))
+        return
+    place = header.index(column)
+    for number, line in lines:
+        cells = line.split("\t")
+        if len(cells) == len(header):
+            yield number, cells[place]
+        else:
+            problems.append(Problem(f"line {number}", f"has {len(cells)} columns, the header {len(header)}"))
 
 
 def without_end(lines: Lines, share: float) -> tuple[Lines, Lines]:

@@ -11,7 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
-from weft.serving import files_api, libretranslate_api, openai_api, weft_api
+from weft.serving import completions_api, files_api, libretranslate_api, openai_api, weft_api
 from weft.serving.admission import Admission, RoutePolicy
 from weft.serving.files_api import FileStore
 from weft.serving.openapi import DESCRIPTION, WITHOUT_BODY, describe, refusals
@@ -33,6 +33,7 @@ POLICIES = {
     "/weft/alternatives": TRANSLATION,
     "/weft/reload": RoutePolicy(key="header", is_document=True),
     "/v1/models": RoutePolicy(key="header"),
+    "/v1/completions": RoutePolicy(key="header", takes_body=True, uses_model=True),
     "/v1/chat/completions": RoutePolicy(key="header", takes_body=True, uses_model=True),
     "/metrics": RoutePolicy(key="header"),
 }
@@ -56,7 +57,7 @@ def make_app(service: Service, origins: Sequence[str] = ()) -> Application:
         redirect_slashes=False,
     )
     app.state.service, app.state.files = service, FileStore()
-    for api in (libretranslate_api, files_api, openai_api, weft_api):
+    for api in (libretranslate_api, files_api, openai_api, completions_api, weft_api):
         app.include_router(api.router)
     app.include_router(router)
     app.add_exception_handler(HTTPException, refuse)
@@ -65,7 +66,7 @@ def make_app(service: Service, origins: Sequence[str] = ()) -> Application:
     for file in sorted(PAGE.iterdir()):  # these files by name, and no other path
         for path in {f"/{file.name}", "/" if file.name == "index.html" else f"/{file.name}"}:
             app.add_api_route(path, partial(show_file, file), include_in_schema=False)
-    for model in service.models:
+    for model in service.models.all.values():
         service.state.metrics.watch_waiting(model.id, lambda name=model.id: service.models.backlog[name])
     admission = Admission(app, service.state, POLICIES, origins)
     if not origins:

@@ -32,7 +32,7 @@ class Detector:
 
     def __init__(self, languages: Sequence[str]) -> None:
         self.chinese = next((language for language in languages if is_chinese(language)), None)
-        self.others = [language for language in languages if not is_chinese(language)]
+        self.others = [language for language in languages or ["en"] if not is_chinese(language)]
 
     def detect(self, text: str) -> Detection:
         """The language of the text, with a confidence of 0 if it has no letter. For languages other than Chinese the

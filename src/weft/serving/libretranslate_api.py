@@ -153,7 +153,7 @@ async def languages(service: Current) -> list[Language]:
 
 @router.get("/frontend/settings", summary="Settings and limits of this server", responses=WITHOUT_BODY)
 async def settings(service: Current) -> Settings:
-    source, target = next(iter(service.models.directions))
+    source, target = next(iter(service.models.directions), ("", ""))
     return Settings(
         apiKeys=bool(service.state.keys),
         charLimit=service.state.limits.characters,

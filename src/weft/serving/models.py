@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Literal
 
 from weft.errors import UsageError
+from weft.folders.finding import find_model, task_of
 from weft.serving.batching import Worker
+from weft.tasks.generating import LanguageModel, open_model
 from weft.text.language import code_of
 from weft.translating.exported import load_for
 from weft.translating.passages import PassageTranslator
@@ -64,6 +66,18 @@ class ServedModel:
         return self.source, self.target
 
 
+@dataclass(frozen=True)
+class ServedWriter:
+    """A loaded language model and its thread."""
+
+    id: str
+    model: LanguageModel
+    worker: Worker
+
+
+Served = ServedModel | ServedWriter
+
+
 class Models:
     """All models by id; a direction is translated by the first of its models."""
 
@@ -75,14 +89,24 @@ class Models:
             )
         self.sources = dict(zip(ids_of(sources), sources, strict=True))
         self.observe = observe
-        self.loaded = load(self.sources, observe)
+        self.all = load(self.sources, observe)
         self.directions = {model.direction: model.id for model in reversed(self.loaded.values())}
-        self._workers = weakref.WeakSet(model.worker for model in self.loaded.values())
+        self._workers = weakref.WeakSet(model.worker for model in self.all.values())
         self._reloading = asyncio.Lock()
         self._loader = ThreadPoolExecutor(1, "weft loads")  # requests share the other threads
 
     def __iter__(self) -> Iterator[ServedModel]:
         return iter(self.loaded.values())
+
+    @property
+    def loaded(self) -> dict[str, ServedModel]:
+        """The translators by id."""
+        return {name: model for name, model in self.all.items() if isinstance(model, ServedModel)}
+
+    @property
+    def writers(self) -> dict[str, ServedWriter]:
+        """The language models by id."""
+        return {name: model for name, model in self.all.items() if isinstance(model, ServedWriter)}
 
     def between(self, source: str, target: str) -> ServedModel | None:
         """The model of a direction; languages are codes such as zh, zh-CN or zh-Hans."""
@@ -100,7 +124,7 @@ class Models:
     @property
     def backlog(self) -> dict[str, int]:
         """Waiting sentences by model."""
-        return {model.id: model.worker.backlog for model in self}
+        return {name: model.worker.backlog for name, model in self.all.items()}
 
     async def reload(self, report: Callable[[BaseException | None], None] = lambda error: None) -> None:
         """Load all models again from their folders; if any of them fails, the old ones stay.
@@ -123,12 +147,12 @@ class Models:
     async def _load_anew(self) -> None:
         loop = asyncio.get_running_loop()
         new = await loop.run_in_executor(self._loader, load, self.sources, self.observe)
-        moved = [name for name, model in new.items() if model.direction != self.loaded[name].direction]
+        moved = [name for name, model in new.items() if direction_of(model) != direction_of(self.all[name])]
         if moved:
             close(new)
             what = "translates between other languages than before; restart weft serve"
             raise UsageError(f"{', '.join(moved)}: {what}")
-        self.loaded = new
+        self.all = new
         self._workers.update(model.worker for model in new.values())
 
     def close(self, seconds: float) -> None:
@@ -141,12 +165,21 @@ class Models:
             worker.thread.join(max(0.0, ends - time.monotonic()))
 
 
-def load(sources: dict[str, Source], observe: Observe) -> dict[str, ServedModel]:
-    models = {}
+def direction_of(model: Served) -> tuple[str, str] | None:
+    """None for a language model."""
+    return model.direction if isinstance(model, ServedModel) else None
+
+
+def load(sources: dict[str, Source], observe: Observe) -> dict[str, Served]:
+    models = dict[str, Served]()
     try:
         for name, source in sources.items():
-            translator = load_for(source.folder, source.overrides, source.engine)
-            models[name] = ServedModel(name, translator, Worker(name, partial(observe, name)))
+            if task_of(find_model(source.folder)) == "language-model":
+                writer = open_model(source.folder, source.overrides)
+                models[name] = ServedWriter(name, writer, Worker(name, partial(observe, name)))
+            else:
+                translator = load_for(source.folder, source.overrides, source.engine)
+                models[name] = ServedModel(name, translator, Worker(name, partial(observe, name)))
             weakref.finalize(models[name], models[name].worker.close)  # when no request holds the model
     except BaseException:
         close(models)
@@ -154,7 +187,7 @@ def load(sources: dict[str, Source], observe: Observe) -> dict[str, ServedModel]
     return models
 
 
-def close(models: dict[str, ServedModel]) -> None:
+def close(models: dict[str, Served]) -> None:
     """Free models that are not served after all, since a stored error would keep what its frames hold."""
     for model in models.values():
         model.worker.close()

@@ -102,12 +102,12 @@ class ChatCompletion(BaseModel):
 
 @router.get("/models", summary="List the models", responses=refusals(401, 421, problem=OpenAIProblem))
 async def list_models(service: Current) -> ModelList:
-    return ModelList(data=[Model(id=model.id, created=STARTED) for model in service.models])
+    return ModelList(data=[Model(id=model.id, created=STARTED) for model in service.models.all.values()])
 
 
 @router.get("/models/{name}", summary="Show a model", responses=refusals(401, 404, 421, problem=OpenAIProblem))
 async def show_model(name: str, service: Current) -> Model:
-    return Model(id=model_named(name, service).id, created=STARTED)
+    return Model(id=name if name in service.models.writers else model_named(name, service).id, created=STARTED)
 
 
 @router.post(

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from weft.decoding.search import DecodingConfig
 from weft.serving.batching import Abandoned, Job
-from weft.serving.models import ServedModel
+from weft.serving.models import ServedModel, ServedWriter
 from weft.translating.arguments import changed_decoding
 from weft.translating.exported import ExportedTranslator
 from weft.translating.glossary import Glossary
@@ -150,7 +150,7 @@ async def off_loop(texts: Sequence[str], work: Callable[[], Value]) -> Value:
     return await asyncio.to_thread(work)
 
 
-async def call(model: ServedModel, function: Callable[[Callable[[], None]], Value]) -> Value:
+async def call(model: ServedModel | ServedWriter, function: Callable[[Callable[[], None]], Value]) -> Value:
     """The result of a function that has the model to itself. It is given a callback to call after each step of the
     model, which raises Abandoned if the client has left."""
 
@@ -168,7 +168,7 @@ def search_job(
     return submitted(model, Job(sentences, partial(search, model.translator, options), kind=options, grows=grows))
 
 
-def submitted(model: ServedModel, job: Job[Value]) -> Job[Value]:
+def submitted(model: ServedModel | ServedWriter, job: Job[Value]) -> Job[Value]:
     if job.sentences:
         model.worker.submit(job)
     return job

@@ -182,7 +182,7 @@ async def reload_models(service: Service) -> None:
     def report(error: BaseException | None) -> None:
         reloads.labels("refused" if error else "done").inc()
         if error is None:
-            log.info("models reloaded: %s", ", ".join(model.id for model in service.models))
+            log.info("models reloaded: %s", ", ".join(service.models.all))
         else:
             reason = error if isinstance(error, WeftError) else type(error).__name__
             log.error("reload refused, the models stay as they are: %s", reason)

@@ -1,7 +1,7 @@
 """Language modelling: the loss of a batch of texts, and the perplexity of held-out texts."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,33 +11,33 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from weft.config import changed, override
+from weft.config import changed
 from weft.data.lines import LineBatch, Lines, line_buckets, read_lines, without_end
 from weft.data.running import running_batches
 from weft.data.store import Store
-from weft.errors import UsageError
 from weft.files import sha256
 from weft.folders.finding import find_model
 from weft.folders.manifest import MANIFEST
 from weft.folders.metrics import METRICS
-from weft.folders.model_folder import Learned, load_model
+from weft.folders.model_folder import Learned
 from weft.folders.recipes import LanguageModelRecipe
 from weft.layers.fast.blocked_loss import IGNORED
 from weft.models.contract import Autoregressive
+from weft.models.ngram import NgramLanguageModel
 from weft.preparing.corpora import refuse_shared_files
 from weft.preparing.texts import Rows, TextPreparation
 from weft.runtime import choose_device
 from weft.tasks.carrying import StreamStates
+from weft.tasks.generating import open_model
 from weft.tasks.kind import Lesson, Scored, TaskKind
-from weft.tasks.perplexity import LanguageNetwork, as_one, encode, log_probs_of, perplexities, signature_of, window_of
+from weft.tasks.perplexity import HeldOutText, LanguageNetwork, encode, table_of
+from weft.tasks.suspicion import suspicion
 from weft.text.tokenizer import Tokenizer
-from weft.text.vocabulary import PADDING_ID
+from weft.text.vocabulary import BEGIN_ID, PADDING_ID
 from weft.training.distributed import ALONE, Ranks
 from weft.training.losses import blocked_cross_entropy
 from weft.training.task import Evaluation, Listener, Loss
 
-CHANGEABLE = ("data.max_length", "data.context", "data.overlap")
-"""Keys that may be overridden for a trained model."""
 LOGGED_AS = {"nats": "loss"}
 
 
@@ -63,9 +63,9 @@ class TextFiles:
 
 def read(recipe: LanguageModelRecipe, root: Path, listener: Listener) -> TextFiles:
     data = recipe.data
-    train = read_lines(data.train, root, keeps_blank=data.running)
+    train = read_lines(data.train, root, keeps_blank=data.running, column=data.column)
     if data.valid_share is None:
-        valid = read_lines(data.valid, root, keeps_blank=data.running)
+        valid = read_lines(data.valid, root, keeps_blank=data.running, column=data.column)
         refuse_shared_files(train.sha256, valid.sha256, rows="texts")
     else:
         train, valid = without_end(train, data.valid_share)
@@ -75,7 +75,7 @@ def read(recipe: LanguageModelRecipe, root: Path, listener: Listener) -> TextFil
 
 def rows_of(recipe: LanguageModelRecipe, tokenizer: Tokenizer, files: TextFiles) -> Rows:
     """The texts without those that are too long; of a running text every line."""
-    encoded = encode(tokenizer, files.lines.texts, running=recipe.data.running)
+    encoded = encode(tokenizer, files.lines.texts, begin=None if recipe.data.running else BEGIN_ID)
     most = math.inf if recipe.data.running else recipe.data.max_length
     kept = np.flatnonzero(encoded.lengths - 2 <= most).tolist()  # without <s> and </s>
     return Rows(
@@ -118,9 +118,20 @@ class LanguageModelTask:
     metrics = METRICS["language-model"]
     counts = "target_tokens"
 
-    def __init__(self, learned: Learned[LanguageModelRecipe], valid: Lines, ranks: Ranks = ALONE) -> None:
+    def __init__(
+        self,
+        learned: Learned[LanguageModelRecipe],
+        valid: Lines,
+        ranks: Ranks = ALONE,
+        *,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        """`say` is told of a training loss that is too low to be true, once."""
         self.ranks, self.training, self.states = ranks, learned.recipe.training, StreamStates(ranks)
-        self.valid = HeldOutText(learned, valid.texts)
+        self.valid, self.say = HeldOutText(learned, valid.texts), say
+        self.nats: Tensor | float = 0.0
+        """The sum over the `count` tokens that were trained on since the last validation."""
+        self.count = 0
 
     def loss(self, model: Autoregressive, batch: LineBatch) -> Loss:
         """Cross-entropy of every token given those before it, also those of the batches before, if the text runs on."""
@@ -129,42 +140,32 @@ class LanguageModelTask:
             vectors, state = model.extend(batch.tokens[:, :-1], self.states.of(batch))
             self.states.keep(state)
         smoothing, z_loss = self.training.label_smoothing, self.training.z_loss
-        return loss_of_tokens(model, batch.tokens, vectors=vectors, smoothing=smoothing, z_loss=z_loss)
+        loss = loss_of_tokens(model, batch.tokens, vectors=vectors, smoothing=smoothing, z_loss=z_loss)
+        self.nats, self.count = self.nats + loss.sums["nll"], self.count + loss.count
+        return loss
 
     def evaluate(self, model: LanguageNetwork) -> Evaluation:
         """valid_loss in nats per piece, and the other figures of perplexity.py."""
         nats = [float(-found.sum()) for _, found in self.valid.log_probs(model, self.ranks.part)]
         (((total,),), _) = self.ranks.add_up([[sum(nats)]], [0], patiently=True)
         scores = self.valid.scores(float(total))
+        self.look_for_a_leak(model, scores["nats"]["value"])
         return Evaluation({f"valid_{LOGGED_AS.get(name, name)}": each["value"] for name, each in scores.items()})
+
+    def look_for_a_leak(self, model: LanguageNetwork, validation: float) -> None:
+        if self.say is None or not self.count or isinstance(model, NgramLanguageModel):
+            return
+        training, self.nats, self.count = float(self.nats) / self.count, 0.0, 0
+        tokens = torch.from_numpy(self.valid.ids[0][:64].astype(np.int64))[None].to(model.output.weight.device)
+        if (what := suspicion(model, tokens, training, validation)) is not None:
+            self.say(what)
+            self.say = None
 
     def carried(self) -> dict[str, Tensor]:
         return self.states.tensors()
 
     def restore(self, tensors: dict[str, Tensor], device: torch.device) -> None:
         self.states.restore(tensors, device)
-
-
-class HeldOutText:
-    """Texts, encoded and cut into windows as a model reads them."""
-
-    def __init__(self, learned: Learned[LanguageModelRecipe], texts: Sequence[str]) -> None:
-        recipe, tokenizer = learned.recipe, learned.vocabularies["text"]
-        self.normalized = [tokenizer.normalize(text) for text in texts]
-        encoded = encode(tokenizer, texts, running=recipe.data.running)
-        self.ids = as_one(encoded) if recipe.data.running else encoded
-        self.pieces = int((self.ids.lengths - 1).sum())
-        self.window = window_of(recipe.model, recipe.data)
-        self.signature = signature_of(recipe, self.window, int(self.ids.lengths.max(initial=0)))
-
-    def log_probs(
-        self, network: LanguageNetwork, part: tuple[int, int] = (0, 1)
-    ) -> Iterator[tuple[int, Float[np.ndarray, " tokens"]]]:
-        """As `log_probs_of`."""
-        return log_probs_of(network, self.ids, self.window, part)
-
-    def scores(self, nats: float) -> dict[str, dict[str, Any]]:
-        return perplexities(nats, self.pieces, self.normalized, self.signature)
 
 
 def learn(
@@ -194,31 +195,7 @@ def learn(
             ]
         }
 
-    return Lesson(LanguageModelTask(learned, files.valid, ranks), batches, describe)
-
-
-class LanguageModel:
-    """A trained language model: the log-probabilities of texts."""
-
-    def __init__(self, learned: Learned[LanguageModelRecipe], device: torch.device | None = None) -> None:
-        self.learned = learned
-        self.device = device or choose_device()
-        self.network = learned.network.to(self.device).eval()
-
-    def log_probs(self, texts: Sequence[str]) -> list[float]:
-        """The log-probability of each text in nats, </s> included."""
-        totals = [0.0] * len(texts)
-        for number, found in HeldOutText(self.learned, texts).log_probs(self.network):
-            totals[number] += float(found.sum())
-        return totals
-
-
-def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence[str | Path] = ()) -> LanguageModel:
-    if others:
-        raise UsageError(f"an ensemble takes models that translate; {name} is a language model")
-    learned = load_model(find_model(name))
-    learned.resolved = override(learned.resolved, list(overrides), f"the recipe of {name}", CHANGEABLE)
-    return LanguageModel(learned)
+    return Lesson(LanguageModelTask(learned, files.valid, ranks, say=listener.on_message), batches, describe)
 
 
 def score(learned: Learned[LanguageModelRecipe], valid: Lines) -> Scored:
@@ -226,8 +203,7 @@ def score(learned: Learned[LanguageModelRecipe], valid: Lines) -> Scored:
     text = HeldOutText(learned, valid.texts)
     network = learned.network.to(choose_device()).eval()
     scores = text.scores(sum(float(-found.sum()) for _, found in text.log_probs(network)))
-    table = "\n".join(f"{name:<18} {each['value']:>10.4f}  {each['signature']}" for name, each in scores.items())
-    return Scored([{"data": valid.sha256, "sentences": len(valid), "scores": scores}], table)
+    return Scored([{"data": valid.sha256, "sentences": len(valid), "scores": scores}], table_of(scores))
 
 
 def fit(learned: Learned[LanguageModelRecipe], store: Store) -> list[str]:

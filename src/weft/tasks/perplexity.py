@@ -11,7 +11,7 @@ says all of this.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from torch import Tensor
 from weft.data.lines import LinesConfig
 from weft.data.running import windows_of
 from weft.data.sentences import Sentences
+from weft.folders.model_folder import Learned
+from weft.folders.recipes import LanguageModelRecipe
 from weft.models.contract import Autoregressive, ModelSettings
 from weft.models.ngram import NgramLanguageModel
 from weft.text.tokenizer import Tokenizer
@@ -37,10 +39,11 @@ LONGEST_WINDOW = 1024
 """Tokens after which a network that carries its state begins anew, so that a text is read in parallel."""
 
 
-def encode(tokenizer: Tokenizer, texts: Sequence[str], *, running: bool = False) -> Sentences:
-    """The ids of each text between <s> and </s>; in a running text </s> is the end of a line, and there is no <s>."""
-    begin = [] if running else [BEGIN_ID]
-    return Sentences([[*begin, *ids, END_ID] for ids in tokenizer.encode(texts)])
+def encode(tokenizer: Tokenizer, texts: Sequence[str], *, begin: int | None = BEGIN_ID) -> Sentences:
+    """The ids of each text between <s>, or what it begins with, and </s>. In a running text, where a line begins after
+    the one before it, </s> is the end of a line."""
+    first = [] if begin is None else [begin]
+    return Sentences([[*first, *ids, END_ID] for ids in tokenizer.encode(texts)])
 
 
 def as_one(lines: Sentences) -> Sentences:
@@ -116,3 +119,31 @@ def signature_of(recipe: Any, window: tuple[int, int], longest: int) -> str:
     seen = f"{overlap + 1}-{length}" if longest > length + 1 else "whole"
     text = "running" if recipe.data.running else "lines"
     return f"token:{recipe.tokenizer.kind}|text:{text}|eos:yes|context:{seen}|base:e|weft:{__version__}"
+
+
+def table_of(scores: Mapping[str, Mapping[str, Any]]) -> str:
+    return "\n".join(f"{name:<18} {each['value']:>10.4f}  {each['signature']}" for name, each in scores.items())
+
+
+class HeldOutText:
+    """Texts, encoded and cut into windows as a model reads them."""
+
+    def __init__(self, learned: Learned[LanguageModelRecipe], texts: Sequence[str], *, apart: bool = False) -> None:
+        """The lines of a running text are one text, unless they are to stand `apart`."""
+        recipe, tokenizer = learned.recipe, learned.vocabularies["text"]
+        self.normalized = [tokenizer.normalize(text) for text in texts]
+        begin = END_ID if recipe.data.running else BEGIN_ID
+        encoded = encode(tokenizer, texts, begin=None if recipe.data.running and not apart else begin)
+        self.ids = as_one(encoded) if recipe.data.running and not apart else encoded
+        self.pieces = int((self.ids.lengths - 1).sum())
+        self.window = window_of(recipe.model, recipe.data)
+        self.signature = signature_of(recipe, self.window, int(self.ids.lengths.max(initial=0)))
+
+    def log_probs(
+        self, network: LanguageNetwork, part: tuple[int, int] = (0, 1)
+    ) -> Iterator[tuple[int, Float[np.ndarray, " tokens"]]]:
+        """As `log_probs_of`."""
+        return log_probs_of(network, self.ids, self.window, part)
+
+    def scores(self, nats: float) -> dict[str, dict[str, Any]]:
+        return perplexities(nats, self.pieces, self.normalized, self.signature)

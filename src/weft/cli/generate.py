@@ -1,0 +1,51 @@
+"""`weft generate`: what a language model writes after a prompt."""
+
+import sys
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+from weft.cli.loading import require_task, without_collections
+from weft.cli.options import OneModel, only_model
+from weft.errors import shown
+
+Prompt = Annotated[str, Argument(help="The text to continue; by default a new text is begun.")]
+Length = Annotated[int, Option("--length", min=1, max=10_000, help="Most pieces to write.")]
+Method = Annotated[
+    Literal["sample", "greedy", "beam"],
+    Option(
+        "--method", help="Draw each piece (sample), take the best one (greedy), or search for the best text (beam)."
+    ),
+]
+Temperature = Annotated[float, Option("--temperature", help="Below 1 sharpens the distribution, above 1 flattens it.")]
+TopK = Annotated[int | None, Option("--top-k", min=1, help="Draw from this many of the most probable pieces.")]
+TopP = Annotated[float, Option("--top-p", help="Draw from the smallest set of pieces with this probability.")]
+BeamSize = Annotated[int, Option("--beam-size", help="Texts that beam search keeps open.")]
+Seed = Annotated[int, Option("--seed", min=0, help="Seed of the random numbers; the same one gives the same text.")]
+
+
+def generate(
+    prompt: Prompt = "",
+    models: OneModel = None,
+    length: Length = 256,
+    method: Method = "sample",
+    temperature: Temperature = 1.0,
+    top_k: TopK = None,
+    top_p: TopP = 1.0,
+    beam_size: BeamSize = 3,
+    seed: Seed = 1,
+) -> None:
+    """Continue a text with a language model, and print it while it is written."""
+    model = only_model(models, "generate")
+    require_task([model], "generate", "language-model")
+    with without_collections():
+        from weft.tasks.generating import open_model, settings_of
+
+    settings = settings_of(
+        length, method=method, temperature=temperature, top_k=top_k, top_p=top_p, beam_size=beam_size, seed=seed
+    )
+    sys.stdout.write(prompt)
+    for part in open_model(model).stream(prompt, settings):
+        sys.stdout.write(shown(part, len(part)))
+        sys.stdout.flush()
+    sys.stdout.write("\n")

@@ -1,0 +1,146 @@
+"""Using a language model: how probable a text is, and what could follow a prompt."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from weft.config import override
+from weft.decoding.search import DecodingConfig, search_steps
+from weft.decoding.step import Hypothesis, Searching, to_the_end
+from weft.errors import UsageError
+from weft.folders.finding import find_model
+from weft.folders.model_folder import Learned, load_model
+from weft.folders.recipes import LanguageModelRecipe
+from weft.runtime import choose_device, derive_seed
+from weft.tasks.perplexity import HeldOutText
+from weft.text.growing import REPLACEMENT
+from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+
+CHANGEABLE = ("data.max_length", "data.context", "data.overlap")
+"""Keys that may be overridden for a trained model."""
+MOST_PIECES = 10_000
+"""Longest continuation of a prompt."""
+
+
+class LanguageModel:
+    """A trained language model."""
+
+    def __init__(self, learned: Learned[LanguageModelRecipe], device: torch.device | None = None) -> None:
+        self.learned = learned
+        self.device = device or choose_device()
+        self.network = learned.network.to(self.device).eval()
+        self.tokenizer = learned.vocabularies["text"]
+        self.is_running = learned.recipe.data.running
+
+    def log_probs(self, texts: Sequence[str]) -> list[float]:
+        """The log-probability of each text in nats, its end included; in a model of running text each text stands at
+        the beginning of a line."""
+        totals = [0.0] * len(texts)
+        held_out = HeldOutText(self.learned, texts, apart=True)
+        for number, found in held_out.log_probs(self.network):
+            totals[number] += float(found.sum())
+        return totals
+
+    def generate(
+        self,
+        prompt: str = "",
+        config: DecodingConfig | None = None,
+        *,
+        samples: int = 1,
+        after_step: Callable[[], None] = lambda: None,
+    ) -> list[str]:
+        """What could follow the prompt, which is not repeated: `samples` texts if the method of the settings draws,
+        else the best it finds, at most `samples`. By default 256 pieces are drawn.
+
+        `after_step` is called after every piece; an exception that it raises ends the search.
+        """
+        search = to_the_end(self._search, after_step)
+        found = search(prompt, config or settings_of(256), samples)
+        return [self.continuation(prompt, hypothesis.tokens) for hypothesis in found]
+
+    def stream(
+        self, prompt: str = "", config: DecodingConfig | None = None, *, after_step: Callable[[], None] = lambda: None
+    ) -> Iterator[str]:
+        """The first text of `generate` in parts, as soon as they are certain."""
+        searching, written = self._search(prompt, config or settings_of(256), 1), ""
+        while True:
+            try:
+                certain = next(searching)
+                after_step()
+                text = "" if certain is None else self.continuation(prompt, certain.beginning(0)).rstrip(REPLACEMENT)
+            except StopIteration as end:
+                yield self.continuation(prompt, end.value[0].tokens)[len(written) :]
+                return
+            if len(text) > len(written):
+                yield text[len(written) :]
+                written = text
+
+    def _search(self, prompt: str, config: DecodingConfig, samples: int) -> Searching[list[Hypothesis]]:
+        ids = self.encode(prompt)
+        rows = samples if config.draws else config.rows(samples)
+        if self.is_running:  # the end of a line is no end of the text
+            config = config.model_copy(update={"min_length": config.max_length or config.max_length_extra})
+        with torch.inference_mode():
+            before = torch.tensor(ids[:-1], dtype=torch.long, device=self.device)
+            steps = self.network.start(rows, before, self.learned.recipe.data.seen_at_once)
+        searching = search_steps(
+            steps,
+            torch.zeros(1, dtype=torch.long, device=self.device),
+            config,
+            begin_id=ids[-1],
+            end_id=PADDING_ID if self.is_running else END_ID,
+            best=samples,
+            seeds=[derive_seed(config.sampling_seed, "sample", number) for number in range(samples)],
+        )
+        while True:
+            try:
+                with torch.inference_mode():
+                    certain = next(searching)
+            except StopIteration as end:
+                return end.value[0]
+            yield certain
+
+    def encode(self, prompt: str) -> list[int]:
+        """The ids of a prompt; of a running text from the end of a line on."""
+        if not self.is_running:
+            return [BEGIN_ID, *self.tokenizer.encode([prompt])[0]]
+        return [id for line in self.tokenizer.encode(prompt.split("\n")) for id in (END_ID, *line)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        lines: list[list[int]] = [[]]
+        for id in ids:
+            if id == END_ID:
+                lines.append([])
+            else:
+                lines[-1].append(id)
+        return "\n".join(self.tokenizer.decode(lines))
+
+    def continuation(self, prompt: str, tokens: Sequence[int]) -> str:
+        """The text of these tokens after the prompt: with a space before it if it begins with a word."""
+        before = self.encode(prompt)[1:]
+        return self.decode([*before, *tokens])[len(self.decode(before)) :]
+
+
+def settings_of(
+    length: int,
+    *,
+    method: str = "sample",
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    beam_size: int = 3,
+    seed: int = 1,
+) -> DecodingConfig:
+    """Settings of a search for at most `length` pieces, which is not tied to the length of a source."""
+    values = {"method": method, "temperature": temperature, "top_k": top_k, "top_p": top_p, "beam_size": beam_size}
+    fixed = {"max_length_ratio": 0.0, "length_penalty": "none", "sampling_seed": seed, "max_length_extra": length}
+    return DecodingConfig.model_validate({**values, **fixed})
+
+
+def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence[str | Path] = ()) -> LanguageModel:
+    if others:
+        raise UsageError(f"an ensemble takes models that translate; {name} is a language model")
+    learned = load_model(find_model(name))
+    learned.resolved = override(learned.resolved, list(overrides), f"the recipe of {name}", CHANGEABLE)
+    return LanguageModel(learned)
