@@ -3,9 +3,11 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from weft.errors import UsageError
 from weft.layers.source_attention import SourceAttention
@@ -215,3 +217,13 @@ def test_without_attention_there_is_none_to_show() -> None:
 def test_settings_that_do_not_fit_together_are_refused_by_their_key(settings: dict[str, Any], key: str) -> None:
     with pytest.raises(Exception, match=key):
         RecurrentConfig(**settings)
+
+
+@pytest.mark.parametrize("settings", [choice for choice in CHOICES if not choice.get("scheduled_sampling")], ids=str)
+def test_torch_counts_two_operations_for_each_multiply_add_that_a_plan_counts(settings: dict[str, Any]) -> None:
+    model = network(**settings)
+    source, target = torch.randint(4, 10, (3, 16)), torch.randint(4, 10, (3, 8))
+    counted = model.config.multiply_adds(10, np.full(3, 16), np.full(3, 8))
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model.output(model.states(source, target).hidden)
+    assert counter.get_total_flops() == 2 * sum(counted.values())

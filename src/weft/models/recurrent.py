@@ -25,7 +25,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -49,8 +49,6 @@ SPECIAL_IDS = 4
 
 
 class RecurrentConfig(ModelSettings):
-    RETIRED: ClassVar = {"model_dim": "set embedding_dim and hidden_dim"}
-
     kind: Literal["recurrent"] = "recurrent"
     """The architecture: a recurrent encoder and decoder with attention."""
     cell: Literal["lstm", "gru", "rnn"] = "lstm"
@@ -150,14 +148,16 @@ class RecurrentConfig(ModelSettings):
         source, target, both = int(sources.sum()), int(targets.sum()), int((sources * targets).sum())
         with torch.device("meta"):
             network = RecurrentSeq2Seq(self, source_vocab_size=8, target_vocab_size=8, padding_id=0)
-        in_layers = {name: matrices_of(getattr(network, name)) for name in ("encoder", "decoder", "begin", "combine")}
+        children = dict(network.named_children())
+        parts = ("encoder", "decoder", "begin", "combine", "gate")
+        in_layers = {name: matrices_of(children[name]) if name in children else 0 for name in parts}
         key = 0 if self.attention in ("none", "dot", "scaled") else self.memory_width * self.hidden_dim
         seen = 0 if self.attention == "none" else self.hidden_dim + self.memory_width
         query = self.hidden_dim**2 if self.attention == "additive" else 0
         return {
             "embeddings": 0,
             "encoder": source * (in_layers["encoder"] + self.convolution * self.embedding_dim**2),
-            "decoder": target * (in_layers["decoder"] + in_layers["combine"] + query)
+            "decoder": target * (in_layers["decoder"] + in_layers["combine"] + in_layers["gate"] + query)
             + len(sources) * in_layers["begin"]
             + source * key
             + both * seen,

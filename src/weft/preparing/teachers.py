@@ -70,6 +70,8 @@ def misfits(
                 f"has another {side} vocabulary than the model that is trained, which has that of "
                 f"{'training.init' if student.training.init is not None else 'the first teacher'}; leave it out"
             )
+    if teacher.model.copies:
+        yield "copies source pieces (model.copying), and a student learns from a soft-max over the vocabulary alone"
     longest, max_length = teacher.model.longest, student.data.max_length
     if longest is not None and max_length > longest - 2:  # a tag and </s>, or <s>
         yield f"reads no more than {longest} pieces; set data.max_length = {longest - 2}"
