@@ -123,5 +123,6 @@ def test_without_attention_and_copying_it_translates_also_when_exported(
     assert code == 0, error
     expected = [found.text for found in load(tmp_path / "run").translate(TEXTS)]
     assert [found.text for found in load_for(str(exported)).translate(TEXTS)] == expected
+    assert list(attention_between(load(tmp_path / "run"), [(TEXTS[0], "I")])) == [None]
     code, _, error = weft("analyze", "--model", str(tmp_path / "run"), TEXTS[0])
     assert code == 2 and "this model has no attention" in error

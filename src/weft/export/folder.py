@@ -105,7 +105,7 @@ def check_kind(kind: str, engine: Engine) -> None:
 def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> Iterator[Problem]:
     """Yield what the engine cannot do, of the model and of its decoding settings."""
     for key, usual in (("attention_steps", 1), ("attention_beta", "fixed")):
-        if (value := getattr(model.recipe.model, key)) != usual:
+        if (value := getattr(model.recipe.model, key, usual)) != usual:
             yield Problem(f"model.{key} = {write_value(value)}", f"exports only know {write_value(usual)}")
     if engine == "ctranslate2":
         yield from ctranslate2.refusals(model.network.config)

@@ -35,7 +35,8 @@ def attention_between(
     translator: Translator, pairs: Sequence[tuple[str, str]], after_step: Callable[[], None] = lambda: None
 ) -> Iterator[CharacterAttention | None]:
     """Yield the attention between each text and its translation, from the first model of an ensemble; None for an
-    exported model and for texts longer than its positions. `after_step` is called after each of its steps."""
+    exported model, for one without attention, and for texts longer than its positions. `after_step` is called after
+    each of its steps."""
     model, kind = translator.model, translator.model.recipe.tokenizer.kind
     source_vocabulary, target_vocabulary = (
         pieces_of(tokenizer, kind) for tokenizer in (model.vocabularies["source"], model.vocabularies["target"])
@@ -45,7 +46,8 @@ def attention_between(
         some = pairs[first : first + TEXTS_AT_ONCE]
         read = encode_sources(model, [source for source, _ in some])
         written = model.vocabularies["target"].encode([translation for _, translation in some])
-        found = piece_attention(translator, read, written, after_step) if translator.has_attention else {}
+        attends = translator.has_attention and model.recipe.model.attending_layers > 0
+        found = piece_attention(translator, read, written, after_step) if attends else {}
         for number, (source, translation) in enumerate(some):
             if number not in found:
                 yield None
