@@ -272,8 +272,8 @@ class RecurrentSeq2Seq(nn.Module):
     def _draw_evenly(self, most: float) -> None:
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -most, most)
-        for embedding in {self.source_embedding, self.target_embedding}:
-            embedding.weight.data /= embedding.scale  # so that its vectors are in this range
+        for weight in {self.source_embedding.weight, self.target_embedding.weight}:
+            weight.data /= self.source_embedding.scale  # so that the vectors are in this range
 
     def copy_between(self, source_pieces: Sequence[str], target_pieces: Sequence[str]) -> None:
         """Let source pieces be copied to the target pieces of the same text."""
@@ -290,7 +290,7 @@ class RecurrentSeq2Seq(nn.Module):
     def encode(
         self, source: Int[Tensor, "batch source"]
     ) -> tuple[Float[Tensor, "batch source memory"], Bool[Tensor, "batch source"], list[State]]:
-        """The encoder's vectors, zero at padding, the mask that is True at tokens, and the decoder's first states."""
+        """The encoder's vectors, the mask that is True at tokens, and the decoder's first states."""
         mask = padding_mask(source, self.padding_id)[:, 0, 0]
         x = self.dropout(self.source_embedding(source).to(self.compute_dtype))
         if self.convolution is not None:
