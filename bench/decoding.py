@@ -5,8 +5,8 @@ and one sentence alone. Every system runs in a process of its own with as many t
 after round; the process has translated other sentences before, so that what is made at first use is there, and keeps no
 answer (peers/stopwatch.py). weft and CTranslate2 have the same weights, from text to text, and their sacreBLEU stands
 beside their speed. The others have a model of the same size that knows nothing and write 12 tokens a sentence, JoeyNMT
-for 200 of the sentences. A figure is the median over the rounds with the least and the most beside it; a ratio is taken
-within each round first.
+for 200 of the sentences. A run of an LSTM is measured beside JoeyNMT's LSTM alone. A figure is the median over the
+rounds with the least and the most beside it; a ratio is taken within each round first.
 
 Each measurement is a line of bench/results/decoding.jsonl; `--table` prints the last session's tables from there, and
 `--docs` also puts them into docs/*/benchmarks.md.
@@ -31,6 +31,7 @@ from bench.machine import (
     circumstances,
     environment,
     markdown_table,
+    read_lines,
     say,
     show_last_session,
     spread,
@@ -83,7 +84,9 @@ def main() -> None:
     options = parse_options()
     if not options.table:
         measure(options)
-    show_last_session(LINES, page, "benchmarks.md", "decoding", docs=options.docs)
+    is_recurrent = [line.get("model") == "recurrent" for line in read_lines(LINES)][-1:] == [True]
+    name = "recurrent.md" if is_recurrent else "benchmarks.md"
+    show_last_session(LINES, page, name, "decoding", docs=options.docs)
 
 
 def parse_options() -> argparse.Namespace:
@@ -97,14 +100,20 @@ def parse_options() -> argparse.Namespace:
 
 def measure(options: argparse.Namespace) -> None:
     """All rounds of one session, each figure written as soon as it is there."""
-    session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
-    chosen = [system for system in systems() if options.systems is None or system.name in options.systems]
     options.model = find_model(options.model)
     model = load_model(options.model)
+    kind = model.recipe.model.kind
+    session = {"model": kind, "session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
+    chosen = [
+        system
+        for system in systems()
+        if (options.systems is None or system.name in options.systems)
+        and (kind == "transformer" or system.name in ("weft", "joeynmt"))
+    ]
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         references = write_sentences(model, options.data, work / "sentences.jsonl")
-        places = prepare_models(options, chosen, work)
+        places = prepare_models(options, chosen, work, kind)
         for number in range(1, options.rounds + 1):
             for system in chosen:
                 figures = translate_for_a_while(system, places, options, work)
@@ -135,7 +144,9 @@ def write_sentences(model: TranslationModel, data: Path, path: Path) -> list[str
     return list(pairs.targets[:SENTENCES])
 
 
-def prepare_models(options: argparse.Namespace, chosen: list[System], work: Path) -> dict[tuple[str, str], Path]:
+def prepare_models(
+    options: argparse.Namespace, chosen: list[System], work: Path, kind: str
+) -> dict[tuple[str, str], Path]:
     """Where each system finds its model."""
     places = {system.key: options.model for system in chosen}
     for system in chosen:
@@ -155,7 +166,7 @@ def prepare_models(options: argparse.Namespace, chosen: list[System], work: Path
             places[system.key] = folder
     if others := {system.name for system in chosen} & {"eole", "joeynmt"}:
         say("making models of the same size for eole and JoeyNMT")
-        made = untrained_models(others, options.peers.absolute(), options.data, work, options.threads)
+        made = untrained_models(others, options.peers.absolute(), options.data, work, options.threads, kind)
         places |= {system.key: made[system.name] for system in chosen if system.name in others}
     return places
 

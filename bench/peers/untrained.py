@@ -11,13 +11,15 @@ from bench.peers.prepare import prepare
 PEERS = Path(__file__).parent
 
 
-def untrained_models(names: Collection[str], peers: Path, data: Path, work: Path, threads: int) -> dict[str, Path]:
+def untrained_models(
+    names: Collection[str], peers: Path, data: Path, work: Path, threads: int, kind: str = "transformer"
+) -> dict[str, Path]:
     """Where each of "eole" and "joeynmt" finds what it needs; JoeyNMT's is its recipe, and the driver builds the model.
 
     `peers` is where bench/peers/install put them, and `work` an empty folder.
     """
     prepare(data, work)
-    places = {"joeynmt": PEERS / "joeynmt.yaml"}
+    places = {"joeynmt": PEERS / ("joeynmt.yaml" if kind == "transformer" else f"joeynmt-{kind}.yaml")}
     if "eole" in names:
         recipe = work / "eole-once.yaml"
         once = (PEERS / "eole.yaml").read_text(encoding="utf-8")
