@@ -7,7 +7,7 @@ Autoregressive  the network that gives the next token's probability: a language 
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -99,7 +99,7 @@ class Decoded:
     penalty: Float[Tensor, "batch target"] | None = None
     """What the network adds to the loss of each place."""
 
-    def log_probs(self, output: nn.Linear) -> Float[Tensor, "batch target vocab"]:
+    def log_probs(self, output: Callable[[Tensor], Tensor]) -> Float[Tensor, "batch target vocab"]:
         """Log-probabilities of the next token, in fp32."""
         logits = output(self.hidden)
         generated = F.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), -1)

@@ -38,6 +38,7 @@ from weft.config import FieldProblem, FieldProblems
 from weft.errors import UsageError
 from weft.layers.dropout import Dropout
 from weft.layers.embedding import TokenEmbedding
+from weft.layers.fast.packed_linear import PackedLinear
 from weft.layers.linear import Linear
 from weft.layers.masks import padding_mask
 from weft.layers.recurrence import CELLS, Recurrence, State, Stepper, drawn_weight_mask
@@ -360,6 +361,13 @@ class Writing:
             for layer, kept, first in zip(layers, self.kept, known, strict=True)
         ]
 
+    @cached_property
+    def output(self) -> Callable[[Tensor], Tensor]:
+        """The output layer, laid out for a search."""
+        layer, dtype = self.network.output, self.network.compute_dtype
+        can_be_packed = not torch.is_grad_enabled() and dtype != torch.float64
+        return PackedLinear.of([layer], dtype) if can_be_packed else layer
+
     def embedded(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time embedding"]:
         return self.network.dropout(self.network.target_embedding(tokens).to(self.network.compute_dtype))
 
@@ -446,7 +454,7 @@ class Writing:
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         """Take the newest token of every row, return log-probabilities (fp32) of the one that follows."""
-        return self.advance(self.embedded(tokens[:, None])[:, 0]).log_probs(self.network.output).flatten(0, 1)
+        return self.advance(self.embedded(tokens[:, None])[:, 0]).log_probs(self.output).flatten(0, 1)
 
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
         """Let row i continue what row rows[i] was. Rows stay with their sentence; sentences may be left out."""

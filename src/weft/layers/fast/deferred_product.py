@@ -13,6 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from weft.layers.fast.packed_linear import PackedLinear
+
 
 @dataclass
 class Rows:
@@ -26,12 +28,16 @@ class Deferred:
     """x W^T, to be called at every step; W may differ between the sentences of a batch."""
 
     def __init__(self, weight: Float[Tensor, "*batch outputs inputs"]) -> None:
-        self.weight, self.rows, self.whole = weight.detach(), Rows(), None
-        if torch.is_grad_enabled() and weight.requires_grad:
-            self.whole = Whole.apply(weight, self.rows)
+        self.weight, self.rows, self.whole, self.packed = weight.detach(), Rows(), None, None
+        if torch.is_grad_enabled():
+            self.whole = Whole.apply(weight, self.rows) if weight.requires_grad else None
+        elif weight.dim() == 2 and weight.dtype != torch.float64:
+            self.packed = PackedLinear(self.weight)
 
     def __call__(self, x: Float[Tensor, "*batch rows inputs"]) -> Float[Tensor, "*batch rows outputs"]:
-        return x @ self.weight.mT if self.whole is None else Step.apply(x, self.whole, self.weight, self.rows)
+        if self.whole is not None:
+            return Step.apply(x, self.whole, self.weight, self.rows)
+        return x @ self.weight.mT if self.packed is None else self.packed(x)
 
 
 class Whole(torch.autograd.Function):
