@@ -8,6 +8,7 @@ beside weft with the same architecture, size, batches and steps, and both are me
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -29,12 +30,21 @@ from bench.machine import (
     say,
 )
 
+from weft.folders.model_folder import load_model
+from weft.training.run_folder import RunStatus
+
 LINES = RESULTS / "language-models.jsonl"
 KINDS = ("window", "rnn", "lstm", "transformer")
 LIKE_NANOGPT = (
     *("data.context=64", "data.overlap=0", "model.model_dim=128", "model.num_heads=4", "model.num_layers=4"),
     *("model.ff_dim=512", "model.dropout=0.0", "model.activation=gelu", "model.positions=learned"),
-    *("model.max_positions=64", "training.batch_sentences=12", "training.steps=2000", "training.epochs=2"),
+    *(
+        "model.max_positions=64",
+        "training.learning_rate=1e-3",
+        "training.batch_sentences=12",
+        "training.steps=2000",
+        "training.epochs=2",
+    ),
     *("training.optimizer=adamw", "training.weight_decay=0.1", "training.betas=[0.9, 0.99]", "training.warmup=100"),
     *("training.schedule=cosine", "training.final_share=0.1", "training.validate_every='2000 steps'"),
 )
@@ -70,7 +80,8 @@ def main() -> None:
 
 def keep(facts: Line, name: str, found: Line) -> None:
     append_line(LINES, {**facts, "name": name, **found})
-    say(f"{name}: {found['nats']:.4f} nats a character in {found['seconds']:.1f} s")
+    took = f"{found['seconds']:.1f} s ({found['cpu_seconds']:.1f} s of the processor)"
+    say(f"{name}: {found['nats']:.4f} nats a character in {took}")
 
 
 def trained(kind: str, given: argparse.Namespace, overrides: list[str], budget: str | None = None) -> Line:
@@ -80,22 +91,26 @@ def trained(kind: str, given: argparse.Namespace, overrides: list[str], budget: 
         command = ["-m", "weft", "train", str(ROOT / "recipes" / f"tiny-shakespeare-{kind}.toml"), "--run", str(run)]
         command += [] if budget is None else ["--budget", budget]
         command += [part for override in overrides for part in ("--set", override)]
-        began = time.monotonic()
-        subprocess.run([sys.executable, *command], env=environment(given.threads, given.data), check=True)
-        seconds = time.monotonic() - began
+        seconds = timed([sys.executable, *command], ROOT, given.threads, given.data)
         (scores,) = json.loads((run / "scores.json").read_text(encoding="utf-8"))
-        from weft.folders.model_folder import load_model
-
-        parameters, steps = load_model(run).count_parameters(), json.loads((run / "run.json").read_text())["last"]
+        parameters, steps = load_model(run).count_parameters(), RunStatus.read(run / "run.json").last
     figures = {name: scores["scores"][name]["value"] for name in ("nats", "bits_per_character")}
     signature = scores["scores"]["nats"]["signature"]
-    return {**figures, "signature": signature, "seconds": seconds, "parameters": parameters, "steps": steps}
+    return {**figures, "signature": signature, **seconds, "parameters": parameters, "steps": steps}
+
+
+def timed(command: list[str], folder: Path, threads: int, data: Path) -> Line:
+    """The seconds from a program's start to its exit, and those of the processor, which others that run at the same
+    time change less."""
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=folder, env=environment(threads, data), check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": time.monotonic() - began, "cpu_seconds": used}
 
 
 def nanogpt(folder: Path, threads: int) -> Line:
-    began = time.monotonic()
-    subprocess.run([sys.executable, "train.py", *NANOGPT], cwd=folder, env=environment(threads, folder), check=True)
-    seconds = time.monotonic() - began
+    seconds = timed([sys.executable, "train.py", *NANOGPT], folder, threads, folder)
     sys.path.insert(0, str(folder))
     from model import GPT, GPTConfig  # type: ignore[import-not-found]  (nanoGPT's own)
 
@@ -113,15 +128,24 @@ def nanogpt(folder: Path, threads: int) -> Line:
                 logits, _ = model(some, label)
                 nats += float(torch.nn.functional.cross_entropy(logits.mT, label, reduction="sum"))
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    return {"nats": nats / (len(text) - 1), "seconds": seconds, "parameters": parameters, "steps": saved["iter_num"]}
+    return {"nats": nats / (len(text) - 1), **seconds, "parameters": parameters, "steps": saved["iter_num"]}
 
 
 def show() -> None:
     rows: list[list[str]] = []
     for line in last_session(read_lines(LINES)):
         size = f"{line['parameters'] / 1e6:.2f} M"
-        rows.append([line["name"], f"{line['nats']:.3f}", f"{line['seconds']:.0f}", f"{line['steps']:,}", size])
-    say(markdown_table(["model", "nats a character", "seconds", "steps", "parameters"], rows))
+        rows.append(
+            [
+                line["name"],
+                f"{line['nats']:.3f}",
+                f"{line['seconds']:.0f}",
+                f"{line['cpu_seconds']:.0f}",
+                f"{line['steps']:,}",
+                size,
+            ]
+        )
+    say(markdown_table(["model", "nats a character", "seconds", "of the processor", "steps", "parameters"], rows))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,12 @@ from weft.decoding.greedy import greedy_search
 from weft.models.contract import Autoregressive, ModelSettings, Steps
 from weft.models.cost import parameters_by_part
 from weft.models.kinds import LANGUAGE_MODELS
-from weft.models.language_model import RecurrentLmConfig, TransformerLmConfig, WindowConfig
+from weft.models.language_model import (
+    RecurrentLanguageModel,
+    RecurrentLmConfig,
+    TransformerLmConfig,
+    WindowConfig,
+)
 from weft.text.vocabulary import BEGIN_ID, END_ID
 
 TRANSFORMER: dict[str, Any] = {"model_dim": 16, "num_heads": 2, "num_layers": 2, "ff_dim": 24}
@@ -113,3 +118,23 @@ def test_a_search_writes_what_the_network_finds_most_probable() -> None:
     for token in hypothesis.tokens:
         assert token == int(network.output(network(torch.tensor([written])))[0, -1].argmax())
         written.append(token)
+
+
+def test_variational_dropout_drops_the_same_activations_at_all_places_of_a_row() -> None:
+    network = RecurrentLanguageModel(RecurrentLmConfig(model_dim=64, dropout=0.5, variational=True), vocab_size=9)
+    dropped = network.drop(torch.ones(3, 5, 64))
+    assert (dropped == dropped[:, :1]).all() and not torch.equal(dropped[0], dropped[1])
+    assert set(dropped.unique().tolist()) == {0.0, 2.0}
+    assert (network.eval().drop(torch.ones(3, 5, 64)) == 1).all()
+
+
+def test_weight_drop_changes_what_training_computes_and_nothing_else() -> None:
+    settings = {"model_dim": 16, "dropout": 0.0}
+    network = RecurrentLanguageModel(RecurrentLmConfig(**settings, weight_drop=0.5), vocab_size=11)
+    plain = RecurrentLanguageModel(RecurrentLmConfig(**settings), vocab_size=11)
+    plain.load_state_dict(network.state_dict())
+    read = tokens(2, 6)
+    first, second = network(read), network(read)
+    assert torch.equal(first[:, 0], second[:, 0])  # the state before it is zero
+    assert not torch.allclose(first[:, -1], second[:, -1])
+    assert torch.equal(network.eval()(read), plain.eval()(read))

@@ -128,7 +128,7 @@ KINDS: dict[str, ModelKind[Any]] = {
         languages=lambda recipe: (recipe.data.language,),
         rows="text",
         hub_task="text-generation",
-        usage="""python -c 'import weft; print(weft.load("{folder}").log_probs(["a text"]))'""",
+        usage="weft generate --model {folder} 'a beginning'",
     ),
     "knowledge": ModelKind(
         KnowledgeRecipe,
