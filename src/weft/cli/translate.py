@@ -87,6 +87,21 @@ MemorySimilarity = Annotated[
     float | None,
     Option("--memory-similarity", min=0.1, max=1, help="The least similarity to show.", show_default="0.7"),
 ]
+LanguageModel = Annotated[
+    str | None,
+    Option("--lm", metavar="MODEL", help="A language model over the target vocabulary that helps in the search."),
+]
+LmWeight = Annotated[
+    float | None, Option("--lm-weight", help="Factor on its log-probabilities.", show_default="decoding.lm_weight")
+]
+IlmWeight = Annotated[
+    float | None,
+    Option(
+        "--ilm-weight",
+        help="Factor on the translator's internal language model, which is subtracted.",
+        show_default="decoding.ilm_weight",
+    ),
+]
 Restart = Annotated[bool, Option("--restart", help="Discard what a stopped command has translated, and start over.")]
 Cluster = Annotated[
     bool, Option("--cluster", help="Translate --input on a Ray cluster: that of RAY_ADDRESS, else this machine.")
@@ -110,6 +125,7 @@ RULES = [
         why="it applies to single sentences, given as arguments",
     ),
     Rule(("--memory-use", "--memory-similarity"), needs=("--memory",)),
+    Rule(("--lm-weight", "--ilm-weight"), needs=("--lm",)),
     Rule(("--memory-use",), without=("--memory-similarity",), why="a forced memory shows no similar sentences"),
 ]
 
@@ -134,6 +150,9 @@ def translate(
     memory: MemoryFile = None,
     memory_use: MemoryUse = "show",
     memory_similarity: MemorySimilarity = None,
+    language_model: LanguageModel = None,
+    lm_weight: LmWeight = None,
+    ilm_weight: IlmWeight = None,
     restart: Restart = False,
     cluster: Cluster = False,
 ) -> None:
@@ -162,7 +181,9 @@ def translate(
         from weft.translating.memory import LEAST
         from weft.translating.passages import PassageTranslator
 
-    translator = load_for(first, overrides or (), engine, others=others)
+    fusion = {"language_model": language_model, "lm_weight": lm_weight, "ilm_weight": ilm_weight}
+    fused = [f"decoding.{key}={value}" for key, value in fusion.items() if value is not None]
+    translator = load_for(first, [*(overrides or ()), *fused], engine, others=others)
     if text is not None and alternatives_after is not None:
         sentence, prefix = read_arguments([text[0], alternatives_after])
         found = translator.alternatives(sentence, prefix, best or 5)

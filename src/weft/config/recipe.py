@@ -32,8 +32,8 @@ class Resolved(Generic[R]):
     """A checked recipe and, for each dotted key, where its value comes from.
 
     Origins set here: "recipe", "command line" and "default". Callers of `changed` set others: "corpus", "language",
-    "measured", "init" and "teacher" (from another model), "import" (from another system), "corpus instead of 8000"
-    (8000 was requested but is not possible), "counted" (n-grams in the training texts).
+    "measured", "init", "teacher" and "translator" (from another model), "import" (from another system), "corpus instead
+    of 8000" (8000 was requested but is not possible), "counted" (n-grams in the training texts).
     A list of tables, or a table without a model of its own, counts as one value.
     """
 

@@ -83,6 +83,13 @@ class DecodingConfig(Settings):
     """Never repeat an n-gram of this many pieces in a translation; 0 turns it off."""
     repetition_penalty: float = Field(default=1.0, ge=1, le=10)
     """Multiply the log-probability of every piece that the translation already contains by this."""
+    language_model: str | None = Field(default=None, min_length=1)
+    """A language model over the same target vocabulary, whose log-probabilities are added in the search."""
+    lm_weight: float = Field(default=0.1, ge=0, le=10)
+    """Factor on the log-probabilities of language_model."""
+    ilm_weight: float = Field(default=0.0, ge=0, le=1)
+    """Factor on the log-probabilities that the translator gives without a source, its internal language model, which
+    are subtracted where there is a language_model (Herold et al. 2023)."""
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """Precision of the computation; auto: bf16 where the processor has it, else fp32."""
     batch_tokens: int = Field(default=4096, ge=1, le=10_000_000)
@@ -101,6 +108,10 @@ class DecodingConfig(Settings):
             yield FieldProblem("coverage_penalty", "does not work with diverse beam search; set diverse_groups = 1")
         if self.patience != 1 and self.stopping == "exact":
             yield FieldProblem("patience", 'needs stopping = "first-k"; exact search stops when nothing can change')
+        if self.coverage_penalty and self.language_model is not None:
+            yield FieldProblem("coverage_penalty", "does not work with a language_model")
+        if self.ilm_weight and self.stopping == "exact" and self.language_model is not None:
+            yield FieldProblem("ilm_weight", 'needs stopping = "first-k", as what is subtracted can raise a score')
         if self.max_length is not None and self.max_length < self.min_length:
             yield FieldProblem("min_length", f"is above max_length = {self.max_length}")
         if self.method == "mbr" and self.mbr_from == "beam" and self.beam_size < 2:

@@ -234,6 +234,8 @@ def refuse_unexplainable(
         problems.append(f"{what}; explain another, such as --set decoding.method=beam, or give the translation")
     if target is None and config.method == "beam" and config.diverse_groups > 1:
         problems.append("diverse beam search has more than one beam; explain with decoding.diverse_groups = 1")
+    if config.language_model is not None:
+        problems.append("only what a translator alone does can be explained; leave decoding.language_model out")
     sources = translator.model.vocabularies["source"].encode(list(texts))
     for number, (text, ids) in enumerate(zip(texts, sources, strict=True), start=1):
         if what := unexplainable(ids):

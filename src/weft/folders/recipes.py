@@ -98,6 +98,9 @@ class TextTokenizerConfig(Settings):
     """Largest number of pieces in the vocabulary."""
     normalization: Normalization = "nfc"
     """Unicode normalization of all text: nfc keeps full-width forms and ligatures, nfkc replaces them."""
+    vocabulary_of: str | None = Field(default=None, min_length=1)
+    """A translation model whose target vocabulary is used, as decoding.language_model of that model needs it; kind,
+    size and normalization are then its own."""
 
 
 class LanguageModelTrainingConfig(TrainingConfig, TokenLossConfig):

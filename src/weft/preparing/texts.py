@@ -117,13 +117,14 @@ def dependencies(recipe: Any, files: Any) -> dict[str, Any]:
 
 
 def begun_with(resolved: Resolved[Any]) -> tuple[Resolved[Any], Learned[Any] | None]:
-    """The recipe with the [model] and [tokenizer] of the model in training.init, and that model; None without one.
+    """The recipe with the [model] and [tokenizer] of the model in training.init, or the tokenizer of the translator in
+    tokenizer.vocabulary_of, and that model, with its vocabulary as `text`; None without one.
 
     Raises RecipeError if the recipe asks for another shape or vocabulary. It may ask for other dropout.
     """
-    init = resolved.recipe.training.init
+    init, translator = resolved.recipe.training.init, resolved.recipe.tokenizer.vocabulary_of
     if init is None:
-        return resolved, None
+        return (resolved, None) if translator is None else with_vocabulary_of(resolved, translator)
     model = check_model(find_model(init))
     problems = []
     if model.recipe.task != resolved.recipe.task:
@@ -141,6 +142,18 @@ def begun_with(resolved: Resolved[Any]) -> tuple[Resolved[Any], Learned[Any] | N
     if resolved.origins.get("model.dropout", "default") != "default":
         keys.pop("model.dropout", None)
     return changed(resolved, keys, "init"), model
+
+
+def with_vocabulary_of(resolved: Resolved[Any], name: str) -> tuple[Resolved[Any], Learned[Any]]:
+    """Raises RecipeError if the model does not translate."""
+    model = check_model(find_model(name))
+    if model.recipe.task != "translation":
+        what = f'is of the task "{model.recipe.task}"; the vocabulary is that of a translator'
+        raise RecipeError("the recipe", [Problem(f"tokenizer.vocabulary_of = {name}", what)])
+    model.vocabularies = {"text": model.vocabularies["target"]}
+    theirs = model.recipe.tokenizer
+    keys = {"tokenizer.kind": theirs.kind, "tokenizer.normalization": theirs.normalization}
+    return changed(resolved, keys, "translator"), model
 
 
 def learn_vocabulary(recipe: Any, texts: Sequence[str], listener: Listener, *tags: str) -> dict[str, Tokenizer]:

@@ -49,7 +49,7 @@ class TextFiles:
     lines: Lines
     valid: Lines
     init: Mapping[str, str]
-    """Name -> sha256 of the manifest of the model in training.init."""
+    """Name -> sha256 of the manifest of the models in training.init and tokenizer.vocabulary_of."""
 
     @property
     def train(self) -> Mapping[str, str]:
@@ -69,8 +69,8 @@ def read(recipe: LanguageModelRecipe, root: Path, listener: Listener) -> TextFil
         refuse_shared_files(train.sha256, valid.sha256, rows="texts")
     else:
         train, valid = without_end(train, data.valid_share)
-    init = recipe.training.init
-    return TextFiles(root, train, valid, {} if init is None else {init: sha256(find_model(init) / MANIFEST)})
+    models = [name for name in (recipe.training.init, recipe.tokenizer.vocabulary_of) if name is not None]
+    return TextFiles(root, train, valid, {name: sha256(find_model(name) / MANIFEST) for name in models})
 
 
 def rows_of(recipe: LanguageModelRecipe, tokenizer: Tokenizer, files: TextFiles) -> Rows:

@@ -108,7 +108,7 @@ def find_words(
     lengths = torch.from_numpy(read[0].lengths - 1).to(translator.device)
     rows = max(8, best)
     with translator._computing(config):
-        steps, longest = translator._start(read, np.array([0]), rows)
+        steps, longest = translator._begin(read, np.array([0]), rows, config)
         if longest is not None and len(beginning) >= longest:
             raise UsageError(f"the beginning has {len(beginning):,} pieces; the model can write {longest:,}")
         if rules := rules_of(config, lengths, config.max_lengths(lengths), END_ID):

@@ -36,6 +36,7 @@ from weft.files import (
     sha256,
     sync,
 )
+from weft.folders.finding import find_model
 from weft.folders.manifest import MANIFEST
 from weft.folders.model_folder import TranslationModel, load_model, save_model
 from weft.runtime import return_memory_pages
@@ -144,6 +145,10 @@ def translate_file(
     return place
 
 
+def digest_of(language_model: str | None) -> str | None:
+    return None if language_model is None else sha256(find_model(language_model) / MANIFEST)
+
+
 def made_of(passages: PassageTranslator, models: Sequence[Path], form: Form) -> dict[str, Any]:
     """Everything except the text that the translations depend on. Models are identified by their manifests."""
     translator = passages.translator
@@ -151,6 +156,7 @@ def made_of(passages: PassageTranslator, models: Sequence[Path], form: Form) -> 
         "model": "+".join(sha256(model / MANIFEST) for model in models),
         "data.tag": translator.model.recipe.data.tag,
         **{f"decoding.{key}": value for key, value in translator.decoding},
+        "language-model": digest_of(translator.decoding.language_model),
         "split": passages.split,
         "markup": "keep" if passages.keeps_markup else "off",
         "glossary": None if passages.glossary is None else passages.glossary.digest,

@@ -54,6 +54,7 @@ from weft.translating.batches import (
     precision_of,
 )
 from weft.translating.glossary import Glossary, Term, Terms, as_glossary, constraint_of, joins_of, space_of
+from weft.translating.language_models import with_language_models
 from weft.translating.memory import Remembered, TranslationMemory, as_memory
 from weft.translating.stand_ins import apply_stand_ins, usable_stand_ins
 from weft.translating.translation import Translation
@@ -376,7 +377,7 @@ class Translator:
         seeds = sampling_seeds(read[0], indices, config, copies * rows)
         indices = indices.repeat(copies)
         lengths = torch.from_numpy(read[0].lengths[indices] - 1).to(self.device)
-        state, longest = self._start(read, indices, rows)
+        state, longest = self._begin(read, indices, rows, config)
         found = yield from search_steps(
             state,
             lengths,
@@ -389,6 +390,13 @@ class Translator:
             demands=demands.of(indices),
         )
         return [list(chain(*found[first : first + copies]))[:hypotheses] for first in range(0, len(found), copies)]
+
+    def _begin(
+        self, read: Sequence[Sentences], indices: np.ndarray, rows: int, config: DecodingConfig
+    ) -> tuple[StepFunction, int | None]:
+        """`_start` with the language models of the settings."""
+        state, longest = self._start(read, indices, rows)
+        return with_language_models(self, state, len(indices), rows, config), longest
 
     def _start(self, read: Sequence[Sentences], indices: np.ndarray, rows: int) -> tuple[StepFunction, int | None]:
         """Return the step function for a search with `rows` rows per text, and the most pieces that it can write (None:
