@@ -24,6 +24,7 @@ from weft.cli.import_ import import_
 from weft.cli.plan import plan
 from weft.cli.prepare import prepare
 from weft.cli.report import report
+from weft.cli.rescore import rescore
 from weft.cli.score import score
 from weft.cli.serve import serve
 from weft.cli.tokenize import detokenize, tokenize
@@ -37,7 +38,21 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for verb in (plan, prepare, train, translate, generate, evaluate, compare, analyze, score, report, export, serve):
+for verb in (
+    plan,
+    prepare,
+    train,
+    translate,
+    generate,
+    evaluate,
+    compare,
+    analyze,
+    score,
+    rescore,
+    report,
+    export,
+    serve,
+):
     app.command()(verb)
 app.command("import")(import_)
 app.command()(check_gradients)

@@ -84,10 +84,15 @@ def count_sentences(hypotheses: Sequence[str], references: ReferenceSets, langua
     }
     sets = cast(list[Sequence[str]], list(zip_longest(*by_sentence)))
     for name, metric in (("sacrebleu", bleu_metric(language, None)), ("chrf", CHRF())):
-        # Not public, but what sacrebleu's own tests of significance are made of.
-        counts = np.array(metric._extract_corpus_statistics(hypotheses, sets), np.float64)
-        found[name] = Statistics("0..100", metric.get_signature().format(), counts, score_by(metric))
+        found[name] = statistics_by(metric, hypotheses, sets)
     return found
+
+
+def statistics_by(metric: Metric, hypotheses: Sequence[str], sets: Sequence[Sequence[str]]) -> Statistics:
+    """The statistics behind a metric of sacrebleu."""
+    # Not public, but what sacrebleu's own tests of significance are made of.
+    counts = np.array(metric._extract_corpus_statistics(hypotheses, sets), np.float64)
+    return Statistics("0..100", metric.get_signature().format(), counts, score_by(metric))
 
 
 def course_bleu_of(order: int) -> Callable[[Floats], float]:

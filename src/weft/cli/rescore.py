@@ -1,0 +1,69 @@
+"""`weft rescore`: n-best lists scored by other models, and what these scores gain."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Context, Option, echo
+
+from weft.cli.loading import require_task
+from weft.cli.options import JsonFile, KeyOverrides, OneModel, only_model
+from weft.cli.outputs import give_results, refuse_places
+from weft.cli.rules import Rule, check_options
+from weft.files import decode_lines, read_bytes, split_lines, write_atomically
+
+Scores = Annotated[Path, Option("--scores", help="JSONL of the raw scores: written with --model, else read.")]
+Data = Annotated[Path | None, Option("--data", help="Pairs to translate: TSV or JSONL; .gz too.")]
+Reverse = Annotated[str | None, Option("--reverse", metavar="MODEL", help="A translator of the other direction.")]
+LanguageModel = Annotated[str | None, Option("--lm", metavar="MODEL", help="A language model of the target language.")]
+Best = Annotated[int, Option("--best", metavar="N", min=2, max=64, help="Translations of each sentence.")]
+
+MADE = ("--model", "--data")
+RULES = [
+    Rule(MADE, needs=MADE, why="without both the scores are read"),
+    Rule(("--reverse", "--lm", "--best", "--set"), needs=MADE),
+]
+
+
+def rescore(
+    context: Context,
+    scores: Scores,
+    models: OneModel = None,
+    data: Data = None,
+    reverse: Reverse = None,
+    language_model: LanguageModel = None,
+    best: Best = 12,
+    overrides: KeyOverrides = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Choose among the best translations by a translator of the other direction and a language model.
+
+    The raw scores are stored once. Their weights are tuned on every other sentence, and the gain is shown on the rest.
+    """
+    check_options(context, RULES)
+    refuse_places({"--json": json_file, **({"--scores": scores} if models else {})}, [data or scores])
+    from weft.evaluating.rescoring import read_lists, score_lists
+    from weft.evaluating.rescoring import rescore as tune
+
+    if models and data is not None:
+        model = only_model(models, "rescore")
+        require_task([model, *([reverse] if reverse else [])], "rescore")
+        require_task([language_model] if language_model else [], "rescore --lm", "language-model")
+        from weft import load
+        from weft.data.corpus import read_corpora
+        from weft.translating.exported import load_for
+
+        wanted = [*(overrides or ()), "decoding.method=beam", f"decoding.beam_size={best}"]
+        translator = load_for(model, wanted)
+        lists = score_lists(
+            translator,
+            read_corpora([str(data)], translator.model.recipe.data, Path()),
+            best,
+            channel=load_for(reverse) if reverse else None,
+            language=load(language_model).log_probs if language_model else None,
+        )
+        write_atomically(scores, "".join(one.as_json() for one in lists))
+        echo(f"{scores}: the raw scores of {len(lists):,} lists; weft rescore --scores {scores} reads them", err=True)
+    else:
+        lists = read_lists(scores.name, [line for _, line in decode_lines(split_lines(read_bytes(scores)), [])])
+    report = tune(lists)
+    give_results(report.table(), report.as_dict(), json_file)

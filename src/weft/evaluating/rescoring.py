@@ -1,0 +1,184 @@
+"""n-best lists scored by other models, and how much these scores help: rescoring and the noisy channel.
+
+    score(y | x) = s(y) + (w_1 log p(x | y) + w_2 log p(y) + w_3 |y|) / |x|
+
+s(y) is the score of the search, with its length penalty; p(x | y), the channel, is a translator of the other direction;
+p(y) is a language model; |y| and |x| count the pieces (Yee et al. 2019, "Simple and Effective Noisy Channel
+Modeling for Neural Machine Translation", equation 4, with a weight for each term). With weights of 0 the first of the
+list stays the first. The raw scores are stored once; weights are then tried without any model.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.corpus import ParallelText
+from weft.errors import CorpusError, Problem
+from weft.evaluating.forced import force
+from weft.figures.table import Table, signed
+from weft.metrics.references import reference_sets
+from weft.metrics.significance import Statistics, paired_tests, statistics_by
+from weft.metrics.translation import bleu_metric
+from weft.translating.translator import Translator
+
+WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+REWARDS = (0.0, 0.2, 0.5, 1.0)
+"""The weights that are tried, of log-probabilities and of lengths."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A translation in an n-best list with its raw scores, in nats; 0 for a model that was not there."""
+
+    text: str
+    score: float
+    pieces: int
+    channel: float = 0.0
+    language: float = 0.0
+
+
+@dataclass(frozen=True)
+class NBest:
+    """A source, its length in pieces, its references and its candidates, in the order of the search."""
+
+    language: str
+    """Code of the language of the translations."""
+    source: str
+    pieces: int
+    references: tuple[str, ...]
+    candidates: tuple[Candidate, ...]
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False) + "\n"
+
+
+def read_lists(name: str, lines: Sequence[str]) -> list[NBest]:
+    """The lists in the lines of a file that `NBest.as_json` made. Raises CorpusError with the first wrong line."""
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            candidates = tuple(Candidate(**each) for each in row.pop("candidates"))
+            found.append(NBest(**{**row, "references": tuple(row["references"])}, candidates=candidates))
+            if not candidates:
+                raise ValueError("it has no candidate")
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise CorpusError(name, [Problem(f"line {number}", f"is not a scored n-best list: {error}")]) from None
+    return found
+
+
+def score_lists(
+    translator: Translator,
+    pairs: ParallelText,
+    best: int,
+    *,
+    channel: Translator | None = None,
+    language: Callable[[Sequence[str]], list[float]] | None = None,
+) -> list[NBest]:
+    """The n-best list of every source, scored by the translator of the other direction and by a language model, a
+    function of texts. Raises what `force` raises."""
+    found = translator.translate_n_best(pairs.sources, best)
+    texts = [one.text for of_source in found for one in of_source]
+    sources = [source for source, of_source in zip(pairs.sources, found, strict=True) for _ in of_source]
+    back = [one.log_prob for one in force(channel, texts, sources)] if channel else [0.0] * len(texts)
+    alone = language(texts) if language else [0.0] * len(texts)
+    vocabularies, scored = translator.model.vocabularies, iter(zip(back, alone, strict=True))
+    lists = []
+    for source, references, of_source in zip(pairs.sources, pairs.references, found, strict=True):
+        pieces = [len(ids) + 1 for ids in vocabularies["target"].encode([one.text for one in of_source])]
+        candidates = (
+            Candidate(one.text, one.score, length, *next(scored)) for one, length in zip(of_source, pieces, strict=True)
+        )
+        length = len(vocabularies["source"].encode([source])[0]) + 1
+        lists.append(NBest(translator.languages[1], source, length, tuple(references), tuple(candidates)))
+    return lists
+
+
+class Lists:
+    """Many n-best lists as arrays: scores and features of all candidates, and what each adds to BLEU."""
+
+    def __init__(self, lists: Sequence[NBest]) -> None:
+        widest = max(len(one.candidates) for one in lists)
+        self.scores = np.full((len(lists), widest), -np.inf)
+        self.features = np.zeros((len(lists), widest, 3))
+        self.places = np.zeros((len(lists), widest), np.int64)
+        every = [(row, column, each) for row, one in enumerate(lists) for column, each in enumerate(one.candidates)]
+        for place, (row, column, each) in enumerate(every):
+            self.scores[row, column], self.places[row, column] = each.score, place
+            self.features[row, column] = np.array([each.channel, each.language, each.pieces]) / lists[row].pieces
+        references = reference_sets([lists[row].references for row, _, _ in every])
+        metric = bleu_metric(lists[0].language, None)
+        self.bleu = statistics_by(metric, [each.text for _, _, each in every], references)
+
+    def chosen(self, weights: Sequence[float], rows: NDArray[np.int64]) -> Statistics:
+        """The BLEU of the best candidates of these rows by these weights."""
+        best = (self.scores[rows] + self.features[rows] @ np.array(weights)).argmax(1)
+        counts = self.bleu.counts[self.places[rows, best]]
+        return Statistics(self.bleu.scale, self.bleu.signature, counts, self.bleu.score_of)
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """What a choice of models gains on sentences on which its weights were not tuned."""
+
+    models: str
+    weights: tuple[float, float, float]
+    """For channel, language and pieces."""
+    bleu: float
+    difference: float
+    """From the first candidates."""
+    interval: tuple[float, float]
+    p: float
+
+
+@dataclass(frozen=True)
+class Report:
+    tuned_on: int
+    reported_on: int
+    first: float
+    """BLEU of the first candidates of the sentences that are reported on."""
+    rescored: tuple[Rescored, ...]
+    signature: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def table(self) -> str:
+        head = ("models", "w1", "w2", "w3", "BLEU", "difference", "95 % interval", "p")
+        rows = [("first of the list", "", "", "", f"{self.first:.2f}", "", "", "")]
+        rows += [
+            (
+                one.models,
+                *(f"{weight:g}" for weight in one.weights),
+                f"{one.bleu:.2f}",
+                signed(one.difference, 2),
+                " .. ".join(signed(end, 2) for end in one.interval),
+                f"{one.p:.3f}",
+            )
+            for one in self.rescored
+        ]
+        tuned = f"weights tuned on {self.tuned_on:,} sentences, scores of the other {self.reported_on:,}"
+        return Table("", head, rows, (tuned, self.signature)).text()
+
+
+def rescore(lists: Sequence[NBest]) -> Report:
+    """Tune the weights of each choice of models on every other sentence, and compare on the rest."""
+    of_all = Lists(lists)
+    tuned, rest = np.arange(0, len(lists), 2), np.arange(1, len(lists), 2)
+    first = of_all.chosen((0, 0, 0), rest)
+    scored = [bool(of_all.features[:, :, feature].any()) for feature in (0, 1)]
+    found = []
+    for name, uses in {"channel": (1, 0), "language": (0, 1), "channel + language": (1, 1)}.items():
+        if any(use and not there for use, there in zip(uses, scored, strict=True)):
+            continue
+        grid = product(*(WEIGHTS if use else (0.0,) for use in uses), REWARDS)
+        weights = max(grid, key=lambda tried: of_all.chosen(tried, tuned).score())
+        chosen = of_all.chosen(weights, rest)
+        test = paired_tests({"bleu": first}, {"bleu": chosen})["bleu"]
+        found.append(Rescored(name, weights, chosen.score(), test.difference, test.interval, test.randomization_p))
+    return Report(len(tuned), len(rest), first.score(), tuple(found), of_all.bleu.signature)

@@ -1,0 +1,108 @@
+"""A language model helps a translator: shallow fusion by the settings, and what is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from weft import load
+from weft.decoding.search import DecodingConfig
+from weft.errors import RecipeError, UsageError
+from weft.runs.train import train
+from weft.text.vocabulary import BEGIN_ID
+from weft.translating.batches import encode_sources
+from weft.translating.translator import Translator, load_translator
+
+Weft = Callable[..., tuple[int, str, str]]
+TEXTS = ["我有一个苹果。", "我有两个朋友。"]
+RECIPE = """\
+task = "language-model"
+[data]
+language = "en"
+train = ["train.txt"]
+valid = ["valid.txt"]
+[tokenizer]
+{tokenizer}
+[model]
+kind = "ngram"
+order = 3
+[training]
+epochs = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def helper(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two n-gram models of one text: `lm`, over the translator's vocabulary, and `other`."""
+    folder = tmp_path_factory.mktemp("helper")
+    (folder / "train.txt").write_text("They sing a song.\n" * 20, encoding="utf-8")
+    (folder / "valid.txt").write_text("They sing.\n", encoding="utf-8")
+    vocabularies = {"lm": f'vocabulary_of = "{tiny_run / "run"}"', "other": 'kind = "characters"'}
+    for name, tokenizer in vocabularies.items():
+        (folder / f"{name}.toml").write_text(RECIPE.format(tokenizer=tokenizer), encoding="utf-8")
+        train(folder / f"{name}.toml", run=folder / name)
+    return folder
+
+
+@pytest.fixture
+def translator(tiny_run: Path) -> Translator:
+    return load_translator(tiny_run / "run")
+
+
+def test_the_language_model_decides_as_much_as_its_weight_says(translator: Translator, helper: Path) -> None:
+    alone, lm = translator.translate(TEXTS), str(helper / "lm")
+    for best in (1, 2):
+        assert translator.translate_n_best(TEXTS, best, language_model=lm, lm_weight=0.0) == (
+            translator.translate_n_best(TEXTS, best)
+        )
+    fused = translator.translate(TEXTS, language_model=lm, lm_weight=9.0, method="greedy")
+    assert all(one.text.startswith("They") for one in fused) and fused != alone
+    assert translator.translate(TEXTS[:1], language_model=lm, lm_weight=9.0, method="greedy") == fused[:1]
+
+
+def test_every_step_adds_the_language_model_and_subtracts_what_the_translator_says_without_a_source(
+    translator: Translator, helper: Path
+) -> None:
+    lm = str(helper / "lm")
+    config = DecodingConfig(language_model=lm, lm_weight=0.3, ilm_weight=0.2, stopping="first-k")
+    read, empty = ([encode_sources(translator.model, texts)] for texts in (TEXTS, ["", ""]))
+    states = [
+        translator._begin(read, np.arange(2), 1, config)[0],
+        translator._start(read, np.arange(2), 1)[0],
+        load(lm).network.start(2),
+        translator._start(empty, np.arange(2), 1)[0],
+    ]
+    with torch.inference_mode():
+        for tokens in ([BEGIN_ID, BEGIN_ID], [7, 9], [8, 30]):
+            fused, own, language, internal = (state.step(torch.tensor(tokens)) for state in states)
+            torch.testing.assert_close(fused, own + 0.3 * language - 0.2 * internal)
+
+
+def test_other_searches_hear_the_language_model_too(translator: Translator, helper: Path) -> None:
+    settings = {"language_model": str(helper / "lm"), "lm_weight": 9.0}
+    whole = translator.translate(TEXTS[:1], method="greedy", **settings)[0].text
+    assert "".join(translator.stream(TEXTS[0], method="greedy", **settings)) == whole
+    found = translator.alternatives(TEXTS[0], "", 3, **settings)
+    assert found[0].word in ("They", "a", "sing", "song")
+
+
+def test_models_of_other_tasks_and_vocabularies_and_what_does_not_go_together_are_refused(
+    translator: Translator, helper: Path, tiny_run: Path, weft: Weft
+) -> None:
+    with pytest.raises(UsageError, match=r"has another vocabulary .* set to the translator"):
+        translator.translate(TEXTS, language_model=str(helper / "other"))
+    with pytest.raises(UsageError, match="is a model for translation"):
+        translator.translate(TEXTS, language_model=str(tiny_run / "run"))
+    with pytest.raises(UsageError, match='ilm_weight: needs stopping = "first-k"'):
+        translator.translate(TEXTS, language_model=str(helper / "lm"), ilm_weight=0.1)
+    with pytest.raises(RecipeError, match='is of the task "language-model"'):
+        train(helper / "other.toml", run=helper / "none", overrides=[f"tokenizer.vocabulary_of={helper / 'lm'}"])
+    run = ["--model", str(tiny_run / "run")]
+    code, _, error = weft("translate", *run, "--lm-weight", "0.1", TEXTS[0])
+    assert code == 2 and "--lm-weight needs --lm" in error
+    code, out, _ = weft(
+        "translate", *run, "--lm", str(helper / "lm"), "--lm-weight", "9", "--set", "decoding.method=greedy", TEXTS[0]
+    )
+    assert code == 0 and out.startswith("They")
