@@ -156,7 +156,8 @@ def run_job(name: str, seed: str, options: argparse.Namespace) -> None:
         "variant": name,
         "seed": int(seed),
         **scores.values(),
-        "losses": {phase: last_loss(folder / phase) for phase in ("pretrain", "finetune")},
+        "pretrained": last(folder / "pretrain", "valid_exact_match"),
+        "losses": {phase: last(folder / phase, "loss") for phase in ("pretrain", "finetune")},
         "seconds": {phase: round(spent, 1) for phase, spent in seconds.items()},
         "changes": options.set,
         **circumstances(),
@@ -180,10 +181,10 @@ def fresh() -> list[str]:
     ]
 
 
-def last_loss(run: Path) -> float | None:
-    """The training loss that was logged last."""
-    rows = [row for row in read_lines(run / "metrics.jsonl") if "loss" in row]
-    return rows[-1]["loss"] if rows else None
+def last(run: Path, key: str) -> float | None:
+    """The value that a run has logged last."""
+    rows = [row for row in read_lines(run / "metrics.jsonl") if key in row]
+    return rows[-1][key] if rows else None
 
 
 def vote(options: argparse.Namespace) -> None:
@@ -200,21 +201,30 @@ def vote(options: argparse.Namespace) -> None:
 
 
 def table(lines: Sequence[Line]) -> str:
-    """Mean and spread of exact match of every variant, in percent, and the vote of its seeds where there is one."""
+    """Mean and spread of the exact match of every variant, in percent: after fine-tuning, of the vote of its seeds, and
+    of those seeds of which it was kept at the end of pretraining."""
     rows = []
     for name in dict.fromkeys(line["variant"] for line in lines):
         of_variant = {line["seed"]: line for line in lines if line["variant"] == name}
         elected = of_variant.pop(None, None)
-        found = [100 * line["exact_match"] for line in of_variant.values()]
-        losses = [loss for line in of_variant.values() if (loss := line["losses"]["pretrain"]) is not None]
-        cells = [f"{statistics.mean(found):.1f}", str(len(found))]
-        cells.append(f"{min(found):.1f} to {max(found):.1f}" if len(found) > 1 else "")
-        cells.append("" if elected is None else f"{100 * elected['exact_match']:.1f}")
+        several = of_variant.values()
+        before = [line["pretrained"] for line in several if line.get("pretrained") is not None]
+        losses = [loss for line in several if (loss := line["losses"]["pretrain"]) is not None]
+        cells = [in_percent(before), in_percent([line["exact_match"] for line in several])]
+        cells += [in_percent([elected["exact_match"]] if elected else []), str(len(several))]
         cells.append(f"{statistics.mean(losses):.3f}" if losses else "")
-        cells.append(f"{statistics.mean(line['seconds']['all'] for line in of_variant.values()):,.0f}")
+        cells.append(f"{statistics.mean(line['seconds']['all'] for line in several):,.0f}")
         rows.append([name, *cells])
-    header = ["variant", "exact match, %", "seeds", "from, to", "vote", "last loss of pretraining", "seconds"]
+    header = ["variant", "pretrained, %", "fine-tuned, %", "vote, %", "seeds", "last loss of pretraining", "seconds"]
     return markdown_table(header, rows)
+
+
+def in_percent(shares: Sequence[float]) -> str:
+    """The mean, and of several the least and the most."""
+    if not shares:
+        return ""
+    mean = f"{100 * statistics.mean(shares):.1f}"
+    return mean if len(shares) == 1 else f"{mean} [{100 * min(shares):.1f}, {100 * max(shares):.1f}]"
 
 
 if __name__ == "__main__":

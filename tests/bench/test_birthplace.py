@@ -22,5 +22,6 @@ def test_every_variant_changes_the_recipes_into_recipes(name: str) -> None:
 def test_the_table_has_mean_spread_and_vote() -> None:
     line = {"variant": "rotary", "losses": {"pretrain": 0.5}, "seconds": {"all": 10}}
     lines = [{**line, "seed": seed, "exact_match": found} for seed, found in ((1, 0.25), (2, 0.35))]
+    lines[0]["pretrained"] = 0.31
     lines.append({"variant": "rotary", "seed": None, "votes": 2, "exact_match": 0.4})
-    assert table(lines).splitlines()[-1] == "| rotary | 30.0 | 2 | 25.0 to 35.0 | 40.0 | 0.500 | 10 |"
+    assert table(lines).splitlines()[-1] == "| rotary | 31.0 | 30.0 [25.0, 35.0] | 40.0 | 2 | 0.500 | 10 |"
