@@ -141,10 +141,8 @@ class MultiHeadAttention(nn.Module):
         key: Float[Tensor, "batch heads key head_dim"],
         allowed_mask: Bool[Tensor, "#batch 1 #query key"] | None = None,
     ) -> Float[Tensor, "batch heads query head_dim"]:
-        """The queries that read the values: after `steps` - 1 updates softmax(beta Q K^T) K, times beta sqrt(head_dim).
-
-        These are updates of the modern Hopfield network whose patterns are the keys (Ramsauer et al. 2021).
-        """
+        """The queries that read the values: after `steps` - 1 updates softmax(beta Q K^T) K, those of a modern Hopfield
+        network whose patterns are the keys (Ramsauer et al. 2021), times beta sqrt(head_dim)."""
         for step in range(self.steps):
             query = query if step == 0 else self.attend(query, key, key, allowed_mask)
             if self.log_beta is not None:

@@ -1,7 +1,6 @@
 """Restricted Boltzmann machines, deep belief networks and classifiers of images as tasks of the Trainer.
 
-These tasks have no recipe: `learn` takes a network, a task and images, and trains in a run folder as `weft train` does,
-so that a run can be stopped and continued. Memories that are learned at once have a `fit` (models/memories/).
+They have no recipe: `learn` takes a network, a task and images, and trains in a run folder as `weft train` does.
 """
 
 from collections.abc import Sequence
@@ -32,10 +31,8 @@ WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True)
 class ContrastiveDivergence:
-    """The loss of an RBM is F(data) - F(sample), whose gradient is that of CD-k or PCD-k.
-
-    The loss says nothing about progress; validations measure the pseudo-log-likelihood, in nats per image.
-    """
+    """The loss of an RBM, F(data) - F(sample), which does not tell how good it is: validations measure the
+    pseudo-log-likelihood, in nats per image."""
 
     valid: Rows
     metrics = (Metric("pseudo_log_likelihood", "max", "pseudo-log-likelihood"),)
@@ -80,10 +77,7 @@ def learn(
     batch: int = 100,
     **training: Any,
 ) -> None:
-    """Train the network in place with these keys of [training], and keep its checkpoints in the folder `run`.
-
-    A run that was stopped is continued. The last weights are the result, not the best.
-    """
+    """Train the network in place, to its last weights, with these keys of [training]; continue a run that stopped."""
     folder = RunFolder(run)
     trainer: Trainer[Any, Any] = Trainer(
         model,

@@ -93,7 +93,7 @@ def test_a_lattice_of_four_by_four_is_its_65536_states_1_8(rule: str) -> None:
     energies, magnetizations = energies_of(states, 0.0), states.mean((1, 2))
     lattice = Ising((4, 4), np.repeat(temperatures, 400).tolist(), rule=rule)  # type: ignore[arg-type]
     e, m = lattice.measure(1000, discard=100, every=2)
-    capacity = heat_capacity(e, np.repeat(temperatures, 400).tolist(), 16)
+    capacity = heat_capacity(e, np.repeat(temperatures, 400), 16)
     for place, temperature in enumerate(temperatures):
         p = np.exp(-energies / temperature - (-energies / temperature).max())
         p /= p.sum()

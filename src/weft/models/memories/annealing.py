@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from weft.models.memories.hopfield import energy, sweep
+from weft.models.memories.hopfield import States, Thresholds, Weights, energy, sweep
 
 
 def geometric(hot: float, cold: float, sweeps: int) -> list[float]:
@@ -18,12 +18,8 @@ def geometric(hot: float, cold: float, sweeps: int) -> list[float]:
 
 
 def anneal(
-    states: Float[Tensor, "batch units"],
-    weights: Float[Tensor, "units units"],
-    thresholds: Float[Tensor, " units"],
-    temperatures: Sequence[float],
-    clamped: int = 0,
-) -> tuple[Float[Tensor, "batch units"], Float[Tensor, "sweeps batch"]]:
+    states: States, weights: Weights, thresholds: Thresholds, temperatures: Sequence[float], clamped: int = 0
+) -> tuple[States, Float[Tensor, "sweeps batch"]]:
     """Sweep once at each temperature; returns the last states, and the energies after each sweep.
 
     The energy is -1/2 s^T W s + theta . s of spins -1 and +1 (hopfield.py). Many problems can be written so: to cut as

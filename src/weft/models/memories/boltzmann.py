@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from weft.models.memories.annealing import anneal
-from weft.models.memories.hopfield import energy
+from weft.models.memories.hopfield import Energies, States, Weights, energy
 from weft.models.memories.states import all_states
 
 TEMPERATURES = (4.0, 2.8, 2.0, 1.4, *(1.0,) * 16)
@@ -30,11 +30,11 @@ class BoltzmannMachine(nn.Module):
         """Only those above the diagonal count."""
         self.biases = nn.Parameter(torch.zeros(visible + hidden))
 
-    def weights(self) -> Float[Tensor, "units units"]:
+    def weights(self) -> Weights:
         upper = self.couplings.triu(1)
         return upper + upper.T
 
-    def energy(self, states: Float[Tensor, "batch units"]) -> Float[Tensor, " batch"]:
+    def energy(self, states: States) -> Energies:
         """E(s) = -1/2 s^T W s - b . s."""
         return energy(states, self.weights(), -self.biases)
 
@@ -49,7 +49,7 @@ class BoltzmannMachine(nn.Module):
         hidden = all_states(self.hidden).to(visible.dtype)
         return torch.cat([visible.repeat_interleave(len(hidden), 0), hidden.repeat(len(visible), 1)], 1)
 
-    def exact_moments(self, visible: Float[Tensor, "batch visible"] | None = None) -> Float[Tensor, "units units"]:
+    def exact_moments(self, visible: Float[Tensor, "batch visible"] | None = None) -> Weights:
         """<s_i s_j> of the free phase, or of the clamped phase as the mean over the rows of `visible`."""
         states, rows = self.completed(visible), 1 if visible is None else len(visible)
         p = torch.softmax(-self.energy(states).view(rows, -1), 1).flatten() / rows

@@ -3,8 +3,7 @@
     E(s) = - sum over mu of f(xi^mu . s),  f(x) = x^n, or exp(x)          (1.18)
     update  s_i = the sign that has the lower energy, given the others
 
-n = 2 is Hopfield's network with Hebb's rule. About N^(n-1) patterns of N spins can be stored, and with exp a
-number that grows exponentially.
+n = 2 is Hopfield's network with Hebb's rule. About N^(n-1) patterns of N spins can be stored; with exp, more.
 """
 
 from dataclasses import dataclass
@@ -24,16 +23,15 @@ class DenseMemory:
         """E(s) of (1.18); of the exponential memory -log of -E, which orders states as E does and does not overflow."""
         return self._energy(states @ self.patterns.T)
 
-    def update(self, states: Float[Tensor, "batch units"], *, at_once: bool = False) -> Float[Tensor, "batch units"]:
-        """Update every unit once: one after the other, each given those before it, or all from the given states."""
+    def update(self, states: Float[Tensor, "batch units"]) -> Float[Tensor, "batch units"]:
+        """Update every unit once, one after the other, each given those before it."""
         s, overlaps = states.clone(), states @ self.patterns.T
         for unit in range(s.size(1)):
             pattern = self.patterns[:, unit]
-            others = overlaps - states[:, unit, None] * pattern if at_once else overlaps - s[:, unit, None] * pattern
+            others = overlaps - s[:, unit, None] * pattern
             is_up = self._energy(others + pattern) <= self._energy(others - pattern)
-            new = is_up.to(s.dtype) * 2 - 1
-            s[:, unit] = new
-            overlaps = overlaps if at_once else others + new[:, None] * pattern
+            s[:, unit] = is_up.to(s.dtype) * 2 - 1
+            overlaps = others + s[:, unit, None] * pattern
         return s
 
     def _energy(self, overlaps: Float[Tensor, "batch patterns"]) -> Float[Tensor, " batch"]:

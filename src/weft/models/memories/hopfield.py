@@ -15,25 +15,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+States = Float[Tensor, "batch units"]
+Energies = Float[Tensor, " batch"]
+Weights = Float[Tensor, "units units"]
+Thresholds = Float[Tensor, " units"]
 
-def energy(
-    states: Float[Tensor, "batch units"], weights: Float[Tensor, "units units"], thresholds: Float[Tensor, " units"]
-) -> Float[Tensor, " batch"]:
+
+def energy(states: States, weights: Weights, thresholds: Thresholds) -> Energies:
     """E(s) of each state (1.9)."""
     return -0.5 * ((states @ weights) * states).sum(-1) + states @ thresholds
 
 
 def sweep(
-    states: Float[Tensor, "batch units"],
-    weights: Float[Tensor, "units units"],
-    thresholds: Float[Tensor, " units"],
-    temperature: float = 0.0,
-    clamped: int = 0,
-) -> Float[Tensor, "batch units"]:
+    states: States, weights: Weights, thresholds: Thresholds, temperature: float = 0.0, clamped: int = 0
+) -> States:
     """Update every unit once, one after the other in a random order, by heat bath (1.6) at this temperature.
 
-    At temperature 0 it is (1.10), and no step may raise the energy, which is asserted; a unit in no field keeps its
-    state. The first `clamped` units do not change.
+    At temperature 0 it is (1.10), which is asserted to lower the energy; a unit in no field keeps its state. The first
+    `clamped` units do not change.
     """
     s = states.T.contiguous()  # (units, batch)
     fields = weights @ s - thresholds[:, None]
@@ -56,13 +55,11 @@ def sweep(
 class Hopfield:
     """A network of symmetric weights without self-coupling. States are rows of -1 and +1."""
 
-    weights: Float[Tensor, "units units"]
-    thresholds: Float[Tensor, " units"]
+    weights: Weights
+    thresholds: Thresholds
 
     @classmethod
-    def fit(
-        cls, patterns: Float[Tensor, "patterns units"], rule: Literal["hebb", "pseudo-inverse", "storkey"] = "hebb"
-    ) -> "Hopfield":
+    def fit(cls, patterns: States, rule: Literal["hebb", "pseudo-inverse", "storkey"] = "hebb") -> "Hopfield":
         """Store the patterns at once.
 
         `hebb` (1.11) recalls 0.138 N random patterns with few errors (Amit, Gutfreund and Sompolinsky 1985).
@@ -77,10 +74,10 @@ class Hopfield:
             weights = patterns.T @ patterns / patterns.size(1)
         return cls(weights.fill_diagonal_(0), patterns.new_zeros(patterns.size(1)))
 
-    def energy(self, states: Float[Tensor, "batch units"]) -> Float[Tensor, " batch"]:
+    def energy(self, states: States) -> Energies:
         return energy(states, self.weights, self.thresholds)
 
-    def recall(self, states: Float[Tensor, "batch units"], sweeps: int = 100) -> Float[Tensor, "batch units"]:
+    def recall(self, states: States, sweeps: int = 100) -> States:
         """Sweep until nothing changes, at most `sweeps` times: from each state down to a minimum of the energy."""
         for _ in range(sweeps):
             before, states = states, sweep(states, self.weights, self.thresholds)
@@ -88,13 +85,10 @@ class Hopfield:
                 break
         return states
 
-    def recall_synchronously(
-        self, states: Float[Tensor, "batch units"], steps: int = 100
-    ) -> tuple[Float[Tensor, "batch units"], int]:
-        """Update all units at once until the states repeat, and return them with the period: 1, or 2.
+    def recall_synchronously(self, states: States, steps: int = 100) -> tuple[States, int]:
+        """Update all units at once until the states repeat, and return them with the period: 1, 2, or 0 for none yet.
 
-        Such updates may raise the energy, and end in cycles of two states at worst (Goles and Olivos 1981). A period of
-        0 means that the states have not repeated within `steps`.
+        Such updates may raise the energy, but no cycle is longer than two states (Goles and Olivos 1981).
         """
         before = states
         for _ in range(steps):
@@ -106,7 +100,7 @@ class Hopfield:
             before, states = states, new
         return states, 0
 
-    def as_binary(self) -> tuple[Float[Tensor, "units units"], Float[Tensor, " units"]]:
+    def as_binary(self) -> tuple[Weights, Thresholds]:
         """W' = 4 W and theta' = 2 theta + 2 W 1, those of the network whose states V = (s + 1) / 2 are 0 and 1 (1.12).
 
         Its energy -1/2 V^T W' V + theta' . V differs from E(s) by a constant.
@@ -114,7 +108,7 @@ class Hopfield:
         return 4 * self.weights, 2 * self.thresholds + 2 * self.weights.sum(1)
 
 
-def storkey(patterns: Float[Tensor, "patterns units"]) -> Float[Tensor, "units units"]:
+def storkey(patterns: States) -> Weights:
     """W_ij += (xi_i xi_j - xi_i h_ji - h_ij xi_j) / N for each pattern; h_ij sums W_ik xi_k over k not in {i, j}."""
     weights = patterns.new_zeros(patterns.size(1), patterns.size(1))
     for xi in patterns:

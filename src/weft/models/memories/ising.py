@@ -13,7 +13,7 @@ black site are white, so all black sites can be updated at once given the white 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -21,6 +21,10 @@ from jaxtyping import Bool, Float, UInt8
 
 CRITICAL = 2 / math.log(1 + math.sqrt(2))
 """The temperature of the phase transition on the square lattice, 2.26919 (Kramers and Wannier 1941)."""
+
+
+Replicas = Float[np.ndarray, " replicas"]
+Samples = Float[np.ndarray, "samples replicas"]
 
 
 class Ising:
@@ -55,7 +59,10 @@ class Ising:
             old = self.up[color]
             draws = self.random.integers(0, 2**32, old.shape, dtype=np.uint32)
             # The chance to be up rises with the number of neighbors that are; a draw says how many it takes.
-            takes = [sum_of(draws >= chance for chance in given) for given in self.thresholds]
+            takes = [np.zeros(old.shape, np.uint8) for _ in self.thresholds]
+            for number, given in zip(takes, self.thresholds, strict=True):
+                for chance in given:
+                    number += draws >= chance
             needed = np.where(old, takes[1], takes[0]) if len(takes) == 2 else takes[0]
             self.up[color] = (self.up_neighbors(color) >= needed).view(np.uint8)
 
@@ -70,11 +77,11 @@ class Ising:
             count[:, parity::2] += np.roll(other[:, parity::2], 1 if parity == color else -1, -1)
         return count
 
-    def magnetization(self) -> Float[np.ndarray, " replicas"]:
+    def magnetization(self) -> Replicas:
         """The mean of the spins, between -1 and 1."""
         return np.mean([2 * up.reshape(len(up), -1).mean(1) - 1 for up in self.up], 0)
 
-    def energy(self) -> Float[np.ndarray, " replicas"]:
+    def energy(self) -> Replicas:
         """E / N (1.1): every bond has one black end."""
         aligned = np.where(self.up[0], self.up_neighbors(0), self.neighbors - self.up_neighbors(0))
         share = aligned.reshape(len(aligned), -1).mean(1) / self.neighbors
@@ -87,34 +94,20 @@ class Ising:
             whole[:, 1::2] = whole[:, 1::2, :, ::-1]
         return whole.reshape(*whole.shape[:-2], -1).astype(bool)
 
-    def measure(
-        self, sweeps: int, *, discard: int = 0, every: int = 1
-    ) -> tuple[Float[np.ndarray, "samples replicas"], Float[np.ndarray, "samples replicas"]]:
+    def measure(self, sweeps: int, *, discard: int = 0, every: int = 1) -> tuple[Samples, Samples]:
         """Energy and magnetization per spin after every `every` sweeps, the first `discard` sweeps left out."""
         self.sweep(discard)
-        samples = []
+        energies, magnetizations = [], []
         for _ in range(sweeps // every):
             self.sweep(every)
-            samples.append((self.energy(), self.magnetization()))
-        energies, magnetizations = np.array(samples).swapaxes(0, 1)
-        return energies, magnetizations
+            energies.append(self.energy())
+            magnetizations.append(self.magnetization())
+        return np.array(energies), np.array(magnetizations)
 
 
-def sum_of(arrays: Iterable[Bool[np.ndarray, "..."]]) -> UInt8[np.ndarray, "..."]:
-    """How many of the arrays are True at each place."""
-    first, *others = (array.view(np.uint8) for array in arrays)
-    for array in others:
-        first += array
-    return first
-
-
-def chances_of_up(
-    temperatures: Float[np.ndarray, " replicas"], field: float, neighbors: int, rule: str
-) -> list[list[Float[np.ndarray, " replicas"]]]:
-    """The chance that an update leaves a spin up, for each number of neighbors up: of spins down, then of spins up.
-
-    The heat bath does not ask how the spin was, and has one list.
-    """
+def chances_of_up(temperatures: Replicas, field: float, neighbors: int, rule: str) -> list[list[Replicas]]:
+    """The chance that an update leaves a spin up, for each number of neighbors up: a list for spins that are down and
+    one for those up; for the heat bath, which does not look at the spin, one list."""
     local = [2 * up - neighbors + field for up in range(neighbors + 1)]  # (1.2)
     if rule == "heat-bath":
         return [[1 / (1 + np.exp(-2 * h / temperatures)) for h in local]]
@@ -122,14 +115,12 @@ def chances_of_up(
     return [accept[0], [1 - flip for flip in accept[1]]]
 
 
-def heat_capacity(
-    energies: Float[np.ndarray, "samples replicas"], temperatures: Sequence[float], spins: int
-) -> Float[np.ndarray, " replicas"]:
+def heat_capacity(energies: Samples, temperatures: Replicas, spins: int) -> Replicas:
     """(<E^2> - <E>^2) / (N T^2) from energies per spin (1.8)."""
     return energies.var(0) * spins / np.square(temperatures)
 
 
-def binder(magnetizations: Float[np.ndarray, "samples replicas"]) -> Float[np.ndarray, " replicas"]:
+def binder(magnetizations: Samples) -> Replicas:
     """U = 1 - <m^4> / (3 <m^2>^2): equal for all sizes at the critical temperature, 0.611 (Binder 1981)."""
     return 1 - (magnetizations**4).mean(0) / (3 * (magnetizations**2).mean(0) ** 2)
 

@@ -46,9 +46,8 @@ def regime(
 ) -> Literal["retrieving", "clustering", "averaging"]:
     """What an attention head does, from its weights for some queries, of which each may see `allowed` keys.
 
-    A head is `retrieving` if half of its queries take less than two keys' worth, `averaging` if half of them take more
-    than half of their keys, and otherwise `clustering`: its states are means of some patterns, the metastable states of
-    the energy. Queries that see a single key are left out.
+    `retrieving`: half of the queries take less than two keys' worth. `averaging`: half take more than half of their
+    keys. Otherwise `clustering`: means of some keys, metastable states of the energy. Queries of one key do not count.
     """
     effective, allowed = effective_patterns(weights)[allowed > 1], allowed[allowed > 1]
     if not len(effective) or float((effective / allowed).median()) > 0.5:

@@ -33,10 +33,7 @@ def xor(x: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch"]:
 def learn_perceptron(
     x: Float[Tensor, "examples inputs"], y: Float[Tensor, " examples"], epochs: int = 100
 ) -> tuple[Neuron, list[int]]:
-    """Rosenblatt's rule, w += (y - prediction) x, and the number of mistakes in each epoch.
-
-    Stops after an epoch without a mistake, which comes if a line separates the classes (Novikoff 1962).
-    """
+    """Rosenblatt's rule, w += (y - prediction) x, until an epoch has no mistake; with the mistakes of each epoch."""
     neuron, mistakes = Neuron(torch.zeros(x.size(1)), 0.0), []
     while len(mistakes) < epochs and (not mistakes or mistakes[-1]):
         mistakes.append(0)

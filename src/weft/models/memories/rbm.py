@@ -18,6 +18,10 @@ from torch.nn import functional as F
 
 from weft.models.memories.states import all_states
 
+Visible = Float[Tensor, "batch visible"]
+Hidden = Float[Tensor, "batch hidden"]
+PerRow = Float[Tensor, " batch"]
+
 
 class RBM(nn.Module):
     """Visible units of 0 and 1, or probabilities between them as pixels are, and hidden units of 0 and 1.
@@ -35,34 +39,30 @@ class RBM(nn.Module):
         self.hidden_bias = nn.Parameter(torch.zeros(hidden))
         self.register_buffer("chain", torch.zeros(chains, hidden))
 
-    def energy(self, v: Float[Tensor, "batch visible"], h: Float[Tensor, "batch hidden"]) -> Float[Tensor, " batch"]:
+    def energy(self, v: Visible, h: Hidden) -> PerRow:
         """(1.15)."""
         return -v @ self.visible_bias - h @ self.hidden_bias - ((v @ self.weight) * h).sum(-1)
 
-    def free_energy(self, v: Float[Tensor, "batch visible"]) -> Float[Tensor, " batch"]:
+    def free_energy(self, v: Visible) -> PerRow:
         """F(v) of (1.16)."""
         return -v @ self.visible_bias - F.softplus(self.inputs(v)).sum(-1)
 
-    def inputs(self, v: Float[Tensor, "batch visible"]) -> Float[Tensor, "batch hidden"]:
+    def inputs(self, v: Visible) -> Hidden:
         """What the hidden units receive; its sigmoid is p(h = 1 | v)."""
         return torch.addmm(self.hidden_bias, v, self.weight)
 
-    def reconstruct(self, h: Float[Tensor, "batch hidden"]) -> Float[Tensor, "batch visible"]:
+    def reconstruct(self, h: Hidden) -> Visible:
         """p(v = 1 | h)."""
         return torch.addmm(self.visible_bias, h, self.weight.T).sigmoid_()
 
-    def contrast(self, v: Float[Tensor, "batch visible"]) -> Float[Tensor, ""]:
-        """The sum over the rows of F(data) - F(sample), whose gradient is that of CD-k or PCD-k (1.17).
-
-        The samples are constants. With PCD there may be other numbers of chains than of rows; their mean counts.
-        """
+    def contrast(self, v: Visible) -> Float[Tensor, ""]:
+        """The sum over the rows of F(data) - F(sample), whose gradient is that of CD-k or PCD-k (1.17): samples are
+        constants. If there are more chains than rows, or fewer, their mean counts."""
         x, inputs = self.phases(v)
         free_energies = -x @ self.visible_bias - F.softplus(inputs).sum(-1)
         return free_energies[: len(v)].sum() - len(v) * free_energies[len(v) :].mean()
 
-    def phases(
-        self, v: Float[Tensor, "batch visible"]
-    ) -> tuple[Float[Tensor, "both visible"], Float[Tensor, "both hidden"]]:
+    def phases(self, v: Visible) -> tuple[Float[Tensor, "both visible"], Float[Tensor, "both hidden"]]:
         """The data followed by the samples, and the inputs of the hidden units for each."""
         if not len(self.chain):
             inputs = self.inputs(v)
@@ -74,7 +74,7 @@ class RBM(nn.Module):
         return x, inputs
 
     @torch.no_grad()
-    def update(self, v: Float[Tensor, "batch visible"], rate: float) -> None:
+    def update(self, v: Visible, rate: float) -> None:
         """A step of plain gradient descent on the mean of `contrast`, without autograd, for speed."""
         x, inputs = self.phases(v)
         p = inputs.sigmoid_()
@@ -85,20 +85,16 @@ class RBM(nn.Module):
         self.visible_bias.add_(v.mean(0) - x[len(v) :].mean(0), alpha=rate)
 
     @torch.no_grad()
-    def gibbs(self, h: Float[Tensor, "batch hidden"], steps: int) -> Float[Tensor, "batch visible"]:
+    def gibbs(self, h: Hidden, steps: int) -> Visible:
         """Alternate v given h and h given v, and return the last v."""
         v = draw(self.reconstruct(h))
         for _ in range(steps - 1):
             v = draw(self.reconstruct(draw(self.inputs(v).sigmoid())))
         return v
 
-    def pseudo_log_likelihood(
-        self, v: Float[Tensor, "batch visible"], units: Int[Tensor, " batch"] | None = None
-    ) -> Float[Tensor, " batch"]:
-        """The number of visible units times log p(v_i | the others), of one unit a row, drawn unless `units` names it.
-
-        Its mean over all units is the sum over units of log p(v_i | the others). v is rounded to 0 and 1.
-        """
+    def pseudo_log_likelihood(self, v: Visible, units: Int[Tensor, " batch"] | None = None) -> PerRow:
+        """log p(v_i | the others) of one unit a row, random unless given, times the number of units: an estimate of
+        the sum over all of them. v is rounded to 0 and 1."""
         v = v.round()
         units = torch.randint(v.size(1), (len(v),), device=v.device) if units is None else units
         flipped = v.scatter(1, units[:, None], 1 - v.gather(1, units[:, None]))
@@ -116,14 +112,11 @@ class RBM(nn.Module):
 
     @torch.no_grad()
     def ais_log_z(
-        self, base_bias: Float[Tensor, " visible"], *, chains: int = 100, temperatures: int = 10_000
+        self, base: Float[Tensor, " visible"], *, chains: int = 100, temperatures: int = 10_000
     ) -> tuple[float, float]:
-        """Estimate log Z and its standard error by annealed importance sampling.
-
-        The path begins at independent visible units with `base_bias`, such as the log odds of the mean of the data,
-        and takes `temperatures` equal steps to this machine.
-        """
-        base = base_bias.to(self.weight.dtype)
+        """Estimate log Z and its standard error by annealed importance sampling, in `temperatures` steps from
+        independent visible units with these biases, such as the log odds of the mean of the data."""
+        base = base.to(self.weight.dtype)
         slope = self.visible_bias - base
         v = draw(base.sigmoid().expand(chains, -1))
         weights = torch.zeros(chains, dtype=torch.float64)
