@@ -162,11 +162,11 @@ def binder_crossings(data: Path) -> Line:
         whole, jackknife = np.array(each[0]), np.array(each[1:])
         errors = np.sqrt(47 * jackknife.var(0))
         found[f"{small}/{large}"] = {
-            "T": round(whole[0], 5),
-            "T error": round(errors[0], 5),
+            "T": round(float(whole[0]), 5),
+            "T error": round(float(errors[0]), 5),
             "off": f"{100 * abs(whole[0] / CRITICAL - 1):.3f} %",
-            "U*": round(whole[1], 4),
-            "U* error": round(errors[1], 4),
+            "U*": round(float(whole[1]), 4),
+            "U* error": round(float(errors[1]), 4),
         }
     met = all(abs(f["T"] / CRITICAL - 1) < 0.003 and abs(f["U*"] - 0.611) <= 0.006 for f in found.values())
     return {"goal": "T within 0.3 % of 2.26919, U* .611 ± .006", "met": met, **found}
@@ -375,9 +375,7 @@ def dbn(data: Path) -> Line:
     for seed in SEEDS:
         with tempfile.TemporaryDirectory() as work:
             run = Path(work)
-            deep = learn_deep(
-                (500, 500), train, valid, run / "deep", Silent(), seed=seed, batch=50, epochs=20, **greedy
-            )
+            deep = learn_deep((500, 500), train, valid, run / "deep", Silent(), seed=seed, **greedy)
             torch.manual_seed(seed)
             fresh = DeepBeliefNetwork(RBM(784, 500), RBM(500, 500))
             for machine in fresh.stack:
