@@ -153,6 +153,9 @@ class KnowledgeRecipe(Settings):
         if self.model.longest is not None and self.model.longest < self.data.context:
             what = f"is less than data.context = {self.data.context}, the most tokens of a row"
             raise FieldProblems([FieldProblem("model.max_positions", what)])
+        if self.tokenizer.vocabulary_of is not None:
+            what = "has no effect here: a translator's vocabulary has no [MASK]"
+            raise FieldProblems([FieldProblem("tokenizer.vocabulary_of", what)])
         if self.data.salient and self.tokenizer.kind != "characters":
             raise FieldProblems([FieldProblem("data.salient", 'needs tokenizer.kind = "characters"')])
         return self

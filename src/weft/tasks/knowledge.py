@@ -4,14 +4,13 @@ A run trains on documents (pretraining), on questions with answers (fine-tuning,
 on both. Answers are scored by exact match.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from weft.data.lines import Lines, read_lines
+from weft.data.lines import read_lines
 from weft.data.questions import Questions, has_questions, read_questions
 from weft.data.sentences import Sentences
 from weft.data.spans import ADDED, SpanBatch, SpanCorruption, salient_places, span_buckets
@@ -31,7 +30,7 @@ from weft.preparing.corpora import refuse_shared_files
 from weft.preparing.texts import Rows, TextPreparation
 from weft.runtime import choose_device
 from weft.tasks.kind import Lesson, Scored, TaskKind
-from weft.tasks.language_modelling import loss_of_tokens
+from weft.tasks.language_modelling import TextFiles, loss_of_tokens
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, MASK
 from weft.training.distributed import ALONE, Ranks
@@ -44,61 +43,35 @@ LONGEST_ANSWER = 32
 """Most tokens of an answer."""
 
 
-@dataclass(frozen=True)
-class KnowledgeFiles:
-    """The documents and questions to train on, and the questions to validate on."""
-
-    root: Path
-    documents: Lines
-    questions: Questions
-    valid: Questions
-    init: Mapping[str, str]
-    """Name -> sha256 of the manifest of the model in training.init."""
-
-    @property
-    def train(self) -> Mapping[str, str]:
-        return {**self.documents.sha256, **self.questions.sha256}
-
-    @property
-    def sha256(self) -> dict[str, dict[str, str]]:
-        begun = {"init": dict(self.init)} if self.init else {}
-        return {"train": dict(self.train), "valid": self.valid.sha256, **begun}
+def read(recipe: KnowledgeRecipe, root: Path, listener: Listener) -> TextFiles:
+    """The lines of all files; those of questions have a tab before the answer."""
+    if of_questions := [name for name in recipe.data.train if has_questions(name)]:
+        read_questions(of_questions, root)
+    train, valid = read_lines(recipe.data.train, root), read_questions(recipe.data.valid, root)
+    refuse_shared_files(train.sha256, valid.sha256, rows="questions")
+    init = recipe.training.init
+    return TextFiles(root, train, valid, {} if init is None else {init: sha256(find_model(init) / MANIFEST)})
 
 
-def read(recipe: KnowledgeRecipe, root: Path, listener: Listener) -> KnowledgeFiles:
-    of_questions = [name for name in recipe.data.train if has_questions(name)]
-    of_documents = [name for name in recipe.data.train if not has_questions(name)]
-    documents = read_lines(of_documents, root) if of_documents else Lines([], [], {})
-    questions = read_questions(of_questions, root) if of_questions else Questions([], [], [], {})
-    valid, init = read_questions(recipe.data.valid, root), recipe.training.init
-    refuse_shared_files({**documents.sha256, **questions.sha256}, valid.sha256, rows="questions")
-    begun = {} if init is None else {init: sha256(find_model(init) / MANIFEST)}
-    return KnowledgeFiles(root, documents, questions, valid, begun)
+def texts_of(files: TextFiles) -> list[str]:
+    return [text.replace("\t", " ") for text in files.lines.texts]
 
 
-def texts_of(files: KnowledgeFiles) -> list[str]:
-    return [*files.documents.texts, *files.questions.questions, *files.questions.answers]
-
-
-def rows_of(recipe: KnowledgeRecipe, tokenizer: Tokenizer, files: KnowledgeFiles) -> Rows:
+def rows_of(recipe: KnowledgeRecipe, tokenizer: Tokenizer, files: TextFiles) -> Rows:
     """The documents and the questions, without questions that are too long."""
-    documents, questions, answers = map(
-        tokenizer.encode, (files.documents.texts, files.questions.questions, files.questions.answers)
-    )
-    salient = recipe.data.salient > 0
-    spans = salient_places(files.documents.texts, tokenizer) if salient else [[] for _ in documents]
-    pairs = [
-        (question, answer, len(question) + len(answer) + ADDED)
-        for question, answer in zip(questions, answers, strict=True)
+    given = list(zip(files.lines.places, files.lines.texts, strict=True))
+    parts = [text.partition("\t") if has_questions(file) else (text, "", "") for (file, _), text in given]
+    before, after = (tokenizer.encode([part[side] for part in parts]) for side in (0, 2))
+    spans = salient_places([part[0] for part in parts], tokenizer) if recipe.data.salient else [[]] * len(parts)
+    kept = [
+        (place, [*ids, *answer], [len(ids)] if answer else salient)
+        for (place, _), ids, answer, salient in zip(given, before, after, spans, strict=True)
+        if not answer or len(ids) + len(answer) + ADDED <= recipe.data.context
     ]
-    fitting = [row for row, (_, _, length) in enumerate(pairs) if length <= recipe.data.context]
     return Rows(
-        {
-            "text": [*documents, *([*pairs[row][0], *pairs[row][1]] for row in fitting)],
-            "places": [*spans, *([len(pairs[row][0])] for row in fitting)],
-        },
-        [*files.documents.places, *(files.questions.places[row] for row in fitting)],
-        len(pairs) - len(fitting),
+        {"text": [ids for _, ids, _ in kept], "places": [places for *_, places in kept]},
+        [place for place, *_ in kept],
+        len(given) - len(kept),
         f"questions over data.context = {recipe.data.context} tokens",
     )
 
@@ -177,7 +150,7 @@ def corruption_of(learned: Learned[KnowledgeRecipe], texts: Sentences, places: S
 
 
 def learn(
-    learned: Learned[KnowledgeRecipe], store: Store, files: KnowledgeFiles, listener: Listener, ranks: Ranks
+    learned: Learned[KnowledgeRecipe], store: Store, files: TextFiles, listener: Listener, ranks: Ranks
 ) -> Lesson:
     recipe, texts = learned.recipe, store.columns["text"]
     batches = span_buckets(

@@ -47,7 +47,8 @@ class TextFiles:
 
     root: Path
     lines: Lines
-    valid: Lines
+    valid: Any
+    """`Lines`, or of a task that answers questions `Questions`."""
     init: Mapping[str, str]
     """Name -> sha256 of the manifest of the models in training.init and tokenizer.vocabulary_of."""
 
