@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,12 @@ from torch.nn import functional as F
 from weft.data.lines import LineBatch, Lines
 from weft.data.running import running_batches
 from weft.data.sentences import Sentences
+from weft.models.language_model import Carried
+from weft.tasks.carrying import StreamStates
 from weft.tasks.language_modelling import LanguageModelTask, loss_of_tokens
 from weft.tasks.perplexity import HeldOutText, perplexities
 from weft.text.vocabulary import PADDING_ID
+from weft.training.distributed import Ranks
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -56,6 +60,24 @@ def test_a_batch_that_does_not_follow_the_last_one_begins_anew_and_nothing_infin
     task.loss(model.network, replace(batch, place=(1, 1)))
     assert all(tensor.isfinite().all() for tensor in task.carried().values())
     assert alone.carried() == {}
+
+
+def test_states_of_two_processes_are_kept_stream_by_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = torch.arange(20.0).view(4, 5)
+    shares: list[list[Any]] = [[[row] for row in whole[rank::2]] for rank in (0, 1)]
+    together = [shares[stream % 2][stream // 2] for stream in range(4)]
+    monkeypatch.setattr(Ranks, "together", lambda self, share: together)
+    for rank in (0, 1):
+        states = StreamStates(Ranks(rank, 2))
+        batch = LineBatch(torch.zeros(2, 3, dtype=torch.long), None, (1, 4))
+        assert states.of(batch) is None
+        states.keep(Carried((whole[rank::2],)))
+        kept = states.tensors()
+        assert torch.equal(kept["carried.0"], whole)
+        resumed = StreamStates(Ranks(rank, 2))
+        resumed.restore(kept, torch.device("cpu"))
+        state = resumed.of(replace(batch, place=(1, 5)))
+        assert state is not None and torch.equal(state.tensors[0], whole[rank::2])
 
 
 @every_kind
