@@ -316,12 +316,12 @@ def rbm_speed(data: Path) -> Line:
                 quality[name] = round(pseudo_likelihood(rbm, valid), 2)
         middle = {name: statistics.median(values) for name, values in speeds.items()}
         found[f"batch {batch}"] = {
-            "samples a CPU-second": {name: round(value) for name, value in middle.items()},
-            "times sklearn": {name: round(middle[name] / middle["sklearn"], 2) for name in ("update", "Trainer")},
-            "goal": goal,
-            "pseudo-log-likelihood": quality,
+            "samples a CPU-second:": {name: round(value) for name, value in middle.items()},
+            "times sklearn:": {name: round(middle[name] / middle["sklearn"], 2) for name in ("update", "Trainer")},
+            "asked": goal,
+            "pseudo-log-likelihood:": quality,
         }
-    met = all(each["times sklearn"]["update"] >= each["goal"] for each in found.values())
+    met = all(each["times sklearn:"]["update"] >= each["asked"] for each in found.values())
     return {"goal": "1.5 times scikit-learn at batch 100, 3 times at batch 10", "met": met, **found}
 
 
@@ -433,12 +433,18 @@ def table(language: str) -> str:
     return markdown_table(HEADERS[language], rows, text_columns=4) + "\n\n" + where[language].format(**last)
 
 
-def told(value: Any) -> str:
-    """A figure, or figures with their names, in brackets where they are within others."""
-    if isinstance(value, dict):
-        each = {key: f"({told(inner)})" if isinstance(inner, dict) else told(inner) for key, inner in value.items()}
-        return "; ".join(f"{key} {text}" for key, text in each.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+def told(value: Any, separator: str = "; ") -> str:
+    """A figure with its error, or several with their names; those within others are listed by commas."""
+    if not isinstance(value, dict):
+        return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if value.keys() == {"found", "exact", "errors"}:
+        return f"{value['found']} ({value['errors']} standard errors from {value['exact']})"
+    parts = []
+    for key, inner in value.items():
+        if not key.endswith(" error"):
+            error = f" ± {value[f'{key} error']}" if f"{key} error" in value else ""
+            parts.append(f"{key} {told(inner, ', ')}{error}")
+    return separator.join(parts)
 
 
 if __name__ == "__main__":
