@@ -29,6 +29,7 @@ from weft.data.corpus import (
     weight_and_tag,
 )
 from weft.data.doctor.findings import Example, Leaks
+from weft.data.filtering import LEARNED_FROM, NoiseFilter
 from weft.data.keys import Partitions, keys_of, mixed, pair_keys
 from weft.data.pair_files import Parse, Piece, Reading
 from weft.data.workers import Each
@@ -103,7 +104,7 @@ class CleanCorpus:
     rows: tuple[int, ...]
     """Number of pairs of each entry that were written."""
     repeated: NDArray[np.bool_]
-    """Whether each of these pairs is a duplicate of an earlier one, and is skipped."""
+    """Whether each of these pairs is skipped: a duplicate of an earlier one, or noise by a model of the corpus."""
 
     def __len__(self) -> int:
         return len(self.repeated) - int(self.repeated.sum())
@@ -178,11 +179,13 @@ def clean(
     scratch: Path,
     *,
     held_out: HeldOut | None = None,
+    trusted: ParallelText | None = None,
     each: Each = map,
 ) -> CleanCorpus:
     """Read the pairs of these entries and write those that pass `cleaning` to the folder `scratch`; None passes all.
 
-    `each` is `map`, or a map over other processes (see `workers`). Raises CorpusError that names every wrong line, at
+    `trusted` are pairs without noise, which the rules of filtering.py need. `each` is `map`, or a map over other
+    processes (see `workers`). Raises CorpusError that names every wrong line, at
     least the first MOST_PROBLEMS of a file.
     """
     sources = as_entries(entries)
@@ -213,7 +216,37 @@ def clean(
         removed.add("duplicates", corpus.repeated_examples(), int(repeated.sum()))
         if leaks.lines:
             leaks.forget(corpus.repeated_examples())
+    if cleaning is not None and trusted is not None and (cleaning.cross_entropy or cleaning.dual_cross_entropy):
+        return without_noise(corpus, cleaning, trusted)
     return corpus
+
+
+def without_noise(corpus: CleanCorpus, cleaning: CleaningConfig, trusted: ParallelText) -> CleanCorpus:
+    """Remove what the rules find whose models are learned from the corpus."""
+    stride = max(1, math.ceil(len(corpus) / LEARNED_FROM))
+    sample = corpus.sample(LEARNED_FROM)
+    learned = NoiseFilter.learn(
+        (sample.sources, [texts[0] for texts in sample.references]),
+        (trusted.sources, [texts[0] for texts in trusted.references]),
+        cleaning.cross_entropy,
+        cleaning.dual_cross_entropy,
+    )
+    places, repeated, names = np.flatnonzero(~corpus.repeated), corpus.repeated.copy(), corpus.names
+    for piece in corpus.pieces():
+        rows = np.arange(piece.first, piece.first + len(piece.lines))
+        left = np.ones(len(rows), bool)
+        for rule, found in learned.judge((piece.sources, piece.targets), rows // stride % 2).items():
+            removed = np.flatnonzero(found & left)
+            examples = [
+                Example(names[piece.entry], piece.lines[row], piece.sources[row], piece.targets[row])
+                for row in removed.tolist()
+            ]
+            corpus.removed.add(rule, examples, len(examples))
+            if corpus.leaks.lines:
+                corpus.leaks.forget(examples)
+            left &= ~found
+        repeated[places[rows[~left]]] = True
+    return replace(corpus, repeated=repeated)
 
 
 def of_tag(keys: NDArray[np.uint64], tag: str | None) -> NDArray[np.uint64]:

@@ -182,7 +182,14 @@ def cleaned(
             try:
                 scratch.mkdir(parents=True)
                 corpus = clean(
-                    recipe.data.train, recipe.data, recipe.cleaning, corpora.root, scratch, held_out=held_out, each=each
+                    recipe.data.train,
+                    recipe.data,
+                    recipe.cleaning,
+                    corpora.root,
+                    scratch,
+                    held_out=held_out,
+                    trusted=corpora.valid,
+                    each=each,
                 )
             except OSError as error:
                 raise WeftError(f"the clean pairs could not be written next to {folder}: {error.strerror}") from error

@@ -31,6 +31,7 @@ from weft.data.doctor.checks import check
 from weft.data.doctor.copies import BANDS, band_keys, find_in, first_alike, near_duplicates
 from weft.data.doctor.findings import KINDS, SEVERITIES, Diagnosis, Example, Finding, Suspicion
 from weft.data.doctor.reading import File, PairsInMemory
+from weft.data.filtering import FEWEST_TRUSTED, NoiseFilter
 from weft.data.keys import keys_of, pair_keys
 from weft.data.measures import tokens
 from weft.text.chinese import is_chinese
@@ -44,12 +45,17 @@ RATIO_SPREADS = 5.0
 """A length ratio is an outlier from this many standard deviations on, if one side has at least RATIO_LENGTH units."""
 RATIO_LENGTH = 8
 """Characters or words."""
+SURPRISING = 0.02
+"""Share of the held-out pairs that surprise n-gram models as much as reported ones do. Nothing is reported unless at
+least twice as many training pairs do, since a corpus without noise has this share too."""
+MOST_TRUSTED = 5_000
+"""Held-out pairs that these models are compared with."""
 SCRIPT_SHARE = 0.01
 """Share of a side's texts from which on a second Chinese script is reported."""
 
 NO_TRANSLATION = ("empty", "no words", "swapped", "copy", "wrong language", "mojibake", "out of step", "strangers")
 """Kinds of which a pair is not also reported under the kinds of EXPLAINED, their consequences."""
-EXPLAINED = ("unrelated", "cut", "length ratio", "numbers", "long")
+EXPLAINED = ("unrelated", "cut", "surprising", "length ratio", "numbers", "long")
 
 Places = NDArray[np.int64]
 
@@ -115,6 +121,7 @@ class Examination:
         self.sample: list[tuple[str, str]] = []
         self.first_pairs: list[tuple[str, str]] = []
         self.last_pairs: list[tuple[str, str]] = []
+        self.trusted: list[tuple[str, str]] = []
         spacing, pair = 1, 0
         for file in self.files:
             self.starts.append(pair)
@@ -141,8 +148,10 @@ class Examination:
                     rows = list(zip(sources, targets, strict=True))
                     self.first_pairs += rows[: STRETCHES[-1] - len(self.first_pairs)]
                     self.last_pairs = [*self.last_pairs, *rows][-STRETCHES[-1] :]
+                elif not self.is_quick:
+                    self.trusted += list(zip(sources, targets, strict=True))[: MOST_TRUSTED - len(self.trusted)]
                 pair += len(sources)
-        self.pairs = pair
+        self.pairs, self.spacing = pair, spacing
         self.keys = np.concatenate(keys) if keys else np.zeros((0, 2), np.uint64)
         self.other_keys = np.concatenate([np.zeros(0, np.uint64), *others])
         self.other_pairs = np.concatenate([np.zeros(0, np.int64), *other_pairs])
@@ -286,6 +295,11 @@ class Examination:
         if alignment.separation < STRANGERS:
             self.add("strangers", np.arange(*self.range_of(self.parts[0])))
             return
+        noise = None
+        if len(self.trusted) >= FEWEST_TRUSTED:
+            trusted = [source for source, _ in self.trusted], [target for _, target in self.trusted]
+            noise = NoiseFilter.learn(sample, trusted, SURPRISING, 0)
+        surprising: list[Places] = []
         self.alignment_score = np.zeros(self.pairs, np.float32)
         self.unrelated = alignment.unrelated
         for start, file in zip(self.starts, self.files, strict=True):
@@ -302,8 +316,15 @@ class Examination:
                     targets[len(targets) - kept :] + new_targets,
                 )
                 blocks += self._check_chunk(alignment, sources, targets, pair - kept)
+                if noise is not None and file.part == self.files[0].part:
+                    rows = np.arange(pair, pair + len(new_sources))
+                    masks = noise.judge((new_sources, new_targets), rows // self.spacing % 2)
+                    surprising.append(rows[masks["cross_entropy"]])
                 pair += len(new_sources)
             self._name_blocks(file.name, joined(blocks))
+        first, last = self.range_of(self.parts[0])
+        if sum(map(len, surprising)) > 2 * SURPRISING * (last - first):
+            self.add("surprising", np.concatenate(surprising))
 
     def _check_chunk(
         self, alignment: Alignment, sources: Sequence[str], targets: Sequence[str], first: int

@@ -139,6 +139,13 @@ KINDS: dict[str, Kind] = {
         "complete or remove it",
         3.0,
     ),
+    "surprising": Kind(
+        "texts unlike those of the held-out files, for n-grams learned from them",
+        "warning",
+        "noise, or another domain: spoiled, cut or shuffled texts, pages of another sort",
+        "look at a few; [cleaning] cross_entropy removes them",
+        1.0,
+    ),
     "length ratio": Kind(
         "one side is far too long for the other",
         "warning",
