@@ -21,6 +21,7 @@ SUITE = Suite(
         "v11_batches": ["--texts", "200"],
         "v12_swap": ["--swaps", "2"],
         "v13_start": ["--rounds", "2"],
+        "v14_attacks": ["--seconds", "3"],
     },
     captions={
         "en": "Measured on {date}, weft {commit}, {cores} cores of {processor}, torch {torch}; model {model}. The "

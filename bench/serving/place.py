@@ -69,10 +69,13 @@ def conclude(options: argparse.Namespace, name: str, figures: dict[str, Any], *,
 
 
 @contextmanager
-def serving(model: str | None, *arguments: str) -> Iterator[Served]:
-    """`weft serve` on a free port, from when it answers; killed at the end where it still runs."""
+def serving(model: str | None, *arguments: str, open_files: int | None = None) -> Iterator[Served]:
+    """`weft serve` on a free port, from when it answers; killed at the end where it still runs. It may open as many
+    files as the system allows, or `open_files`."""
     with model_folder(model) as folder, tempfile.TemporaryFile("w+") as log:
         command = [sys.executable, "-m", "weft", "serve", "--model", folder, "--port", "0", *arguments]
+        if open_files is not None:
+            command = ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh", *command]
         with subprocess.Popen(command, stderr=log, text=True) as process:
             try:
                 address = wait_for_address(process, log.fileno())

@@ -99,6 +99,32 @@ def test_a_request_is_refused_before_a_byte_of_its_body_is_read(
 
 
 @pytest.mark.parametrize(
+    ("path", "host", "status"),
+    [
+        ("/health", "10.1.2.3:5000", 200),
+        ("/ready", "[2001:db8::1]:5000", 200),
+        ("/metrics", "10.1.2.3", 200),
+        ("/health", "", 200),
+        ("/health", "evil.example", 421),
+        ("/metrics", "10.1.2.3.evil.example", 421),
+        ("/", "10.1.2.3", 421),
+        ("/translate", "10.1.2.3", 421),
+    ],
+)
+def test_probes_may_know_the_server_by_its_address(path: str, host: str, status: int) -> None:
+    assert send(make_state(hosts=frozenset({"localhost"})), Wire(path, host=host, parts=[b""])).status == status
+
+
+@pytest.mark.parametrize(("unread", "status"), [(0, 200), (64 << 10, 200), ((64 << 10) + 1, 400), (1 << 30, 400)])
+def test_a_client_that_sends_much_before_its_response_is_refused(unread: int, status: int) -> None:
+    for path in ("/", "/translate"):
+        wire = Wire(path, parts=[b""])
+        wire.scope["state"] = {"unread": lambda: unread}
+        assert send(make_state(), wire).status == status
+        assert status == 200 or wire.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(
     "clients",
     [
         ["10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.2"],
@@ -374,3 +400,17 @@ def test_a_path_that_takes_no_body_is_given_none() -> None:
 def test_a_limit_that_is_too_low_or_not_finite_is_refused(limits: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         Limits(**limits)
+
+
+def test_a_file_of_the_page_is_sent_once_and_compressed(make_service: MakeService) -> None:
+    app = make_app(make_service())
+    for path in ("/", "/weft.css", "/weft.js", "/icon.svg"):
+        whole = ask(app, "GET", path, headers={"Accept-Encoding": "identity"})
+        zipped = ask(app, "GET", path, headers={"Accept-Encoding": "gzip"})
+        assert whole.status_code == zipped.status_code == 200 and whole.content == zipped.content
+        assert zipped.headers["content-encoding"] == "gzip" and "content-encoding" not in whole.headers
+        assert int(zipped.headers["content-length"]) < int(whole.headers["content-length"])
+        for known in (whole.headers["etag"], f'"other", W/{whole.headers["etag"]}'):
+            again = ask(app, "GET", path, headers={"If-None-Match": known})
+            assert (again.status_code, again.content) == (304, b"")
+        assert ask(app, "GET", path, headers={"If-None-Match": '"other"'}).status_code == 200

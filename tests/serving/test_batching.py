@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from weft import runtime
-from weft.serving.batching import LARGEST_BATCH, LARGEST_BATCH_CHARACTERS, Abandoned, Job, Worker
+from weft.serving import batching
+from weft.serving.batching import LARGEST_BATCH, LARGEST_BATCH_CHARACTERS, AfterStep, Job, Worker
 
 
 class Search:
@@ -22,7 +23,7 @@ class Search:
         self.batches: list[list[str]] = []
         self.begun, self.go = threading.Event(), threading.Event()
 
-    def __call__(self, sentences: Sequence[str], are_wanted: Callable[[], bool]) -> list[str]:
+    def __call__(self, sentences: Sequence[str], after_step: AfterStep) -> list[str]:
         self.batches.append(list(sentences))
         self.begun.set()
         assert self.go.wait(10)
@@ -181,11 +182,11 @@ def test_a_search_is_told_when_its_answers_are_no_longer_wanted() -> None:
     async def test(worker: Worker, search: Search) -> None:
         asked = threading.Event()
 
-        def patient(sentences: Sequence[str], are_wanted: Callable[[], bool]) -> list[str]:
+        def patient(sentences: Sequence[str], after_step: AfterStep) -> list[str]:
             asked.set()
-            while are_wanted():
+            while True:
+                after_step()
                 time.sleep(0.001)
-            raise Abandoned
 
         gone, after = Job(["gone"], patient, kind="patient"), Job(["after"], search, kind=None)
         worker.submit(gone)
@@ -195,5 +196,131 @@ def test_a_search_is_told_when_its_answers_are_no_longer_wanted() -> None:
         waiting.cancel()
         worker.submit(after)
         assert await after.all() == ["AFTER"]
+
+    with_worker(test)
+
+
+def stepping(most: int = 10_000) -> tuple[Callable[[Sequence[str], AfterStep], list[str]], list[list[str]]]:
+    """A search that computes for two milliseconds for each letter of its longest sentence, and its finished batches."""
+    finished: list[list[str]] = []
+
+    def search(sentences: Sequence[str], after_step: AfterStep) -> list[str]:
+        for _ in range(min(most, max(map(len, sentences)))):
+            end = time.thread_time() + 0.002
+            while time.thread_time() < end:
+                pass
+            after_step()
+        finished.append(list(sentences))
+        return [sentence.upper() for sentence in sentences]
+
+    return search, finished
+
+
+LONG = "x" * 500
+"""Takes a second."""
+
+
+@pytest.mark.parametrize("is_long", [True, False])
+def test_a_short_job_is_answered_between_two_steps_of_a_long_one(is_long: bool) -> None:
+    steps, finished = stepping()
+
+    async def test(worker: Worker, search: Search) -> None:
+        long = [Job([LONG], steps, kind=object(), is_long=is_long) for _ in range(4)]
+        for job in long:
+            worker.submit(job)
+        search.go.set()
+        for number in range(3):
+            await asyncio.sleep(0.05)
+            job = Job([f"short {number}"], steps, kind="short")
+            worker.submit(job)
+            assert await job.all() == [f"SHORT {number}"]
+        assert [LONG] not in finished
+        assert [await job.all() for job in long] == [[LONG.upper()]] * 4
+
+    with_worker(test)
+
+
+def test_a_long_job_that_looks_short_is_put_back_and_does_not_hold_those_in_its_batch() -> None:
+    steps, finished = stepping()
+
+    async def test(worker: Worker, search: Search) -> None:
+        long, seeming = Job([LONG * 2], steps, kind=object(), is_long=True), Job([LONG], steps, kind="short")
+        others = [Job([f"short {number}"], steps, kind="short") for number in range(3)]
+        for job in (long, seeming, *others):
+            worker.submit(job)
+        search.go.set()
+        assert [await job.all() for job in others] == [["SHORT 0"], ["SHORT 1"], ["SHORT 2"]]
+        assert sorted(sentence for batch in finished for sentence in batch) == ["short 0", "short 1", "short 2"]
+        assert (seeming.is_long, any(job.is_long for job in others)) == (True, False)
+        assert await long.all() and await seeming.all() == [LONG.upper()]
+        assert finished[-1] == [LONG]
+
+    with_worker(test)
+
+
+def test_an_error_in_a_pause_ends_its_own_job_alone() -> None:
+    steps, _ = stepping()
+
+    def failing(sentences: Sequence[str], after_step: AfterStep) -> list[str]:
+        after_step()
+        raise ValueError("bad")
+
+    async def test(worker: Worker, search: Search) -> None:
+        long, bad = Job([LONG], steps, kind=object(), is_long=True), Job(["bad"], failing, kind="bad")
+        worker.submit(long)
+        worker.submit(bad)
+        search.go.set()
+        with pytest.raises(ValueError, match="bad"):
+            await bad.all()
+        assert await long.all() == [LONG.upper()]
+
+    with_worker(test)
+
+
+def test_a_stream_in_a_pause_keeps_its_order() -> None:
+    steps, _ = stepping()
+
+    async def test(worker: Worker, search: Search) -> None:
+        long, stream = Job([LONG], steps, kind=object(), is_long=True), Job(list("abcdef"), steps, kind=1, grows=True)
+        worker.submit(long)
+        worker.submit(stream)
+        search.go.set()
+        assert await stream.all() == list("ABCDEF")
+        assert await long.all() == [LONG.upper()]
+
+    with_worker(test)
+
+
+def test_memory_is_returned_once_when_nothing_has_come_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    returned: list[None] = []
+    monkeypatch.setattr(batching, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(batching, "return_memory_pages", lambda: returned.append(None))
+
+    async def test(worker: Worker, search: Search) -> None:
+        search.go.set()
+        await asyncio.sleep(0.3)
+        assert len(returned) == 1
+        await submitted(worker, search)
+        await asyncio.sleep(0.3)
+        assert len(returned) == 2
+
+    async def submitted(worker: Worker, search: Search) -> None:
+        job = Job(["a"], search, kind=None)
+        worker.submit(job)
+        await job.all()
+
+    with_worker(test)
+
+
+def test_sentences_of_very_different_size_do_not_share_a_batch_unless_one_job_has_them() -> None:
+    async def test(worker: Worker, search: Search) -> None:
+        large, small = "😀" * 100, "你好。"
+        jobs = [Job(sentences, search, kind=None) for sentences in ([large], [small], [large], [small], [small, large])]
+        for job in jobs:
+            worker.submit(job)
+        search.go.set()
+        for job in jobs:
+            await job.all()
+        assert search.batches[1:] == [[large] * 2, [small, small, small, large]]
 
     with_worker(test)

@@ -51,6 +51,67 @@ def test_places_on_the_screen_stay_and_are_not_translated() -> None:
     )
 
 
+TIME = "00:00:01,000 --> 00:00:02,000"
+
+
+@pytest.mark.parametrize(
+    ("times", "unclear"),
+    [
+        ("00:00:05 --> 00:00:06", 0),
+        ("00:05,000 --> 00:06,000", 0),
+        ("00:00:05.000 -> 00:00:06.000", 0),
+        ("00：00：05，000 --> 00：00：06，000", 0),
+        ("0:0:5,1 → 0:0:6,2  X1:40 X2:600", 0),
+        ("00:00:05,000—>00:00:06,000", 0),
+        ("00:00:05,000  00:00:06,000", 1),
+        ("00:00:05,000", 1),
+        ("--> 00:00:06,000", 1),
+    ],
+)
+def test_a_line_of_times_in_another_form_is_no_text_and_loses_none(times: str, unclear: int) -> None:
+    before = f"1\n{TIME}\none\n\n2\n{times}\ntwo\n"
+    document = read_document("a.srt", before.encode())
+    assert (document.texts, document.unclear) == (["one", "two"], unclear)
+    assert written("a.srt", before) == before.replace("one", "ONE").replace("two", "TWO")
+
+
+@pytest.mark.parametrize(
+    ("caption", "texts"),
+    [
+        ("- one\n- two", ["one", "two"]),
+        ("-one\n-two\nthree", ["one", "two three"]),
+        ("– one\n— two", ["one", "two"]),
+        ("<i>- one</i>\n{\\an8}- two", ["one</i>", "two"]),
+        (">> one\n>> two", ["one", "two"]),
+        ("one\n- two", ["one", "two"]),
+        ("one\n\ntwo", ["one", "two"]),
+        ("one\n\n\ntwo\nthree\n", ["one", "two three"]),
+        ("42\n\none", ["42", "one"]),
+        ("- ", ["-"]),
+    ],
+)
+def test_every_speaker_is_a_text_and_no_line_is_left_out(caption: str, texts: list[str]) -> None:
+    before = f"one more\n1\n{TIME}\n{caption}\n\n2\n{TIME}\nlast"
+    document = read_document("a.srt", before.encode())
+    assert list(document.texts) == ["one more", *texts, "last"] and document.unclear == 0
+    if "<" not in caption:
+        assert written("a.srt", before).split() == before.upper().split()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "passed"),
+    [
+        ("a.md", "---\ntitle: x\n---\n# one\n\n```\ncode\n```\n", 2),
+        ("a.md", "# one\n\ntwo\n\n- three\n", 0),
+        ("a.html", "<p>one</p><pre>code</pre><p translate='no'>two</p><script>x</script><style>y</style>", 2),
+        ("a.html", "<p>one <code>two</code></p>", 0),
+        ("a.txt", "one\n\n--\n", 0),
+    ],
+)
+def test_what_is_not_to_be_translated_is_counted(name: str, content: str, passed: int) -> None:
+    assert read_document(name, content.encode()).passed == passed
+
+
 MARKDOWN = """\
 ---
 title: one

@@ -286,6 +286,22 @@ def test_a_file_is_answered_by_a_link_to_its_translation(app: Any) -> None:
     assert ask(app, "GET", "/download_file/..%2f..%2fetc%2fpasswd").status_code == 404
 
 
+def test_the_answer_to_a_file_counts_what_was_and_was_not_translated(app: Any) -> None:
+    subtitles = b"1\n00:00:01,000 --> 00:00:02,000\n- one\n- two\n\n2\n00:00:05,000 00:00:06\nthree\n"
+    for name, data, target, counts in (
+        ("a.srt", subtitles, "en", (3, 0, 1)),
+        ("a.md", b"# one\n\n    code\n", "en", (1, 1, 0)),
+    ):
+        answer = ask(
+            app, "POST", "/translate_file", files={"file": (name, data)}, data={"source": "zh", "target": target}
+        )
+        assert tuple(answer.json()["segments"].values()) == counts
+    answer = ask(
+        app, "POST", "/translate_file", files={"file": ("a.txt", b"one")}, data={"source": "en", "target": "en"}
+    )
+    assert tuple(answer.json()["segments"].values()) == (0, 1, 0)
+
+
 def test_an_unsupported_or_missing_file_is_refused(app: Any) -> None:
     fields = {"source": "zh", "target": "en"}
     for name, data in (("x.pdf", b"%PDF"), ("../../x", b""), ("x.docx", b"PK"), ("x.txt", b"\xff"), ("x.srt", b"hi")):

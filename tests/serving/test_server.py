@@ -21,10 +21,11 @@ from unittest.mock import Mock
 import httpx
 import pytest
 from tests.serving.conftest import HELLO, KEY, KEYS, MakeService, echo_of, serving, wait_until
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from weft.errors import UsageError
 from weft.serving import models
-from weft.serving.server import Lifecycle, is_idle
+from weft.serving.server import Lifecycle, is_idle, most_open_files
 
 
 def test_libretranslates_client_from_the_package_index_works_unchanged(make_service: MakeService) -> None:
@@ -157,13 +158,67 @@ def test_a_full_queue_refuses_the_next_at_once_and_answers_what_needs_no_model(m
     assert 'weft_requests_total{route="none",status="503"} 8.0' in metrics
 
 
-def test_one_connection_more_than_may_be_open_is_refused(make_service: MakeService) -> None:
-    with serving(make_service(connections=2)) as (address, _), ExitStack() as clients:
-        status = []
-        for _ in range(3):
-            client = clients.enter_context(httpx.Client())
-            status.append(client.get(f"{address}/health").status_code)
-        assert status == [200, 200, 503]
+SILENT = {
+    "nothing": b"",
+    "a letter": b"G",
+    "half a head": b"POST /translate HTTP/1.1\r\nHost: x\r\nX-Half: ",
+    "half a body": b"POST /detect HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n",
+    "an answered request": b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n",
+    "an answered request and a letter": b"GET /health HTTP/1.1\r\nHost: x\r\n\r\nG",
+}
+
+
+@pytest.mark.parametrize("sent", SILENT.values(), ids=SILENT)
+def test_connections_that_wait_for_their_client_are_closed_for_new_ones(make_service: MakeService, sent: bytes) -> None:
+    with serving(make_service(connections=20)) as (address, server), ExitStack() as clients:
+        port = int(address.rpartition(":")[2])
+        for _ in range(200):
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            client.sendall(sent)
+        assert httpx.get(f"{address}/health", timeout=1).status_code == 200
+        wait_until(lambda: len(server.server_state.connections) <= 21)
+
+
+def test_a_request_that_is_being_answered_is_not_closed_for_new_connections(make_service: MakeService) -> None:
+    service = make_service(connections=4)
+    echo = echo_of(service)
+    echo.gate.clear()
+    with serving(service) as (address, _), ThreadPoolExecutor(3) as pool, ExitStack() as clients:
+        asked = [pool.submit(ask_many, address, 1) for _ in range(3)]
+        wait_until(lambda: service.state.in_flight == 3)
+        for _ in range(20):
+            clients.enter_context(socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))))
+        assert httpx.get(f"{address}/health").status_code == 200
+        echo.gate.set()
+        assert [one.result() for one in asked] == [[("text 0 0", "TEXT 0 0")]] * 3
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET /icon.svg HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n",
+        b'POST /detect HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"q":"a"}',
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 9000 + b"\r\n\r\n",
+    ],
+)
+def test_a_client_that_does_not_wait_for_responses_fills_no_memory(make_service: MakeService, request_: bytes) -> None:
+    most = 0
+    with serving(make_service()) as (address, server):
+        port = int(address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=0.2) as client, suppress(OSError):
+            for _ in range(200):
+                with suppress(TimeoutError):
+                    client.send(request_ * (200_000 // len(request_)))
+                with suppress(TimeoutError):
+                    client.recv(1 << 20)
+                for connection in list(server.server_state.connections):
+                    assert isinstance(connection, H11Protocol)
+                    most = max(most, len(connection.conn.trailing_data[0]))
+        assert httpx.get(f"{address}/health").status_code == 200
+    assert most <= 1 << 20
 
 
 def test_a_client_that_disconnects_frees_its_slot_and_its_sentences(make_service: MakeService) -> None:
@@ -220,6 +275,16 @@ def test_a_head_is_asked_for_and_a_target_written_as_http_has_it(make_service: M
             head, _, body = answer.partition(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 %d " % status) and bool(body) == has_body, asked
             assert b"content-length: 0" not in head.lower()
+
+
+def test_the_limit_of_open_files_bounds_the_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    limits = {"now": (1024, 2048)}
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limits["now"])
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, both: limits.update(now=both))
+    assert (most_open_files(1000), limits["now"]) == (1000, (1024, 2048))
+    assert (most_open_files(1216), limits["now"]) == (1216, (1216, 2048))
+    assert (most_open_files(9000), limits["now"]) == (2048, (2048, 2048))
 
 
 def test_invalid_http_gets_an_error_and_the_server_continues(make_service: MakeService) -> None:

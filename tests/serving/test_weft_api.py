@@ -268,3 +268,12 @@ def test_a_model_is_called_as_its_folder_and_a_link_as_it_is_itself(
 def test_models_of_equal_names_are_refused() -> None:
     with pytest.raises(UsageError, match="several models are called zh-en"):
         ids_of([Source("a/zh-en"), Source("b/zh-en")])
+
+
+def test_a_model_is_named_with_its_license_and_card(make_service: MakeService) -> None:
+    app = make_app(make_service())
+    (model,) = ask(app, "GET", "/frontend/settings").json()["models"]
+    assert model == {"id": "run", "source": "zh", "target": "en", "license": None}
+    card = ask(app, "GET", "/weft/card/run")
+    assert card.headers["content-type"] == "text/plain; charset=utf-8"
+    assert ask(app, "GET", "/weft/card/other").status_code == 404

@@ -16,6 +16,7 @@ import docx
 import pytest
 from docx.opc.packuri import PackURI
 from docx.opc.part import Part
+from docx.oxml import parse_xml
 
 from weft.serving.document_parts import MOST_WORD_XML
 from weft.serving.documents import read_document, unpacked_size
@@ -104,6 +105,46 @@ def test_where_more_than_words_stands_in_a_paragraph_every_run_keeps_its_place(w
     assert text.startswith("<x00>I came </x01>") and begin != end.replace("/", "")
     _, written = translated(word_file, content, f"{begin}今天{end}<x00>我来了</x01>")
     assert written.index("我来了") < written.index("<w:b/>") < written.index("今天")
+
+
+def a_field(code: str, shown: str) -> str:
+    begin, separate, end = (f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate", "end"))
+    return f"{begin}<w:r><w:instrText> {code} </w:instrText></w:r>{separate}{run(shown)}{end}"
+
+
+SIMPLE = '<w:fldSimple w:instr=" NUMPAGES ">{}</w:fldSimple>'.format
+IN_A_FIELD = (
+    '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>IF </w:instrText></w:r>'
+    + a_field("PAGE", "3")
+    + '<w:r><w:fldChar w:fldCharType="separate"/></w:r>{}<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+).format
+
+
+@pytest.mark.parametrize(
+    ("content", "texts", "after", "passed"),
+    [
+        (run("page ") + a_field("PAGE", "3") + run(" of ") + SIMPLE(run("10")), 1, ["PAGE ", "3", " OF ", "10"], 2),
+        (a_field("PAGE", "3") + run(" pages"), 1, ["3", " PAGES"], 1),
+        (a_field("page \\* roman", "iii"), 0, ["iii"], 0),
+        (run("see ") + a_field('HYPERLINK "x"', "site") + run("."), 1, ["SEE SITE.", "", ""], 0),
+        (a_field("TOC", run("chapter ") + a_field("PAGEREF x", "7")), 1, ["CHAPTER ", "7"], 1),
+        (run("on ") + a_field("DATE", "may") + run(" we "), 1, ["ON ", "may", " WE "], 1),
+        (IN_A_FIELD(run("yes")), 1, ["3", "YES"], 1),
+        ('<w:r><w:fldChar w:fldCharType="end"/></w:r>' + run("one"), 1, ["ONE"], 0),
+    ],
+)
+def test_what_word_computes_stays_in_its_place(content: str, texts: int, after: list[str], passed: int) -> None:
+    content = content.replace('<w:r><w:t xml:space="preserve"><w:r>', "<w:r>").replace("</w:r></w:t></w:r>", "</w:r>")
+    document = docx.Document()
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    document.element.body.insert(0, parse_xml(f'<w:p xmlns:w="{space}">{content}</w:p>'))
+    held = io.BytesIO()
+    document.save(held)
+    found = read_document("a.docx", held.getvalue())
+    assert (len(found.texts), found.passed) == (texts, passed)
+    upper = [re.sub(r"([^<>{}]+)(?=$|[<{])", lambda words: words[0].upper(), text) for text in found.texts]
+    paragraph = docx.Document(io.BytesIO(found.write(upper))).paragraphs[0]
+    assert [words.text or "" for words in paragraph._p.iter(f"{{{space}}}t")] == after
 
 
 def test_what_hostile_runs_hold_is_not_written_once_for_each_stretch_of_words(word_file: bytes) -> None:

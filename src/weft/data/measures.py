@@ -69,6 +69,8 @@ SCRIPTS_OF_LANGUAGES = {code: scripts for scripts, codes in LANGUAGES_BY_SCRIPTS
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 """Characters that some programs take for the end of a line."""
 
+DIRECTION_MARKS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
 KINDS = (
     *SCRIPTS,
     "letters",
@@ -136,8 +138,9 @@ def kinds_of_characters() -> NDArray[np.uint32]:
     for script, ranges in SCRIPTS.items():
         for first, last in ranges:
             table[first : last + 1] |= BITS[script]
-    # Direction marks and joiners are part of the spelling of some languages; U+200B is so only in Khmer and the like.
-    for character in "\u200b\u2060\ufeff\ufffe\u00ad":
+    # Joiners are part of the spelling of some languages. U+200B is so only in Khmer and the like, and direction marks
+    # are in languages written from right to left (doctor/checks.py).
+    for character in "\u200b\u2060\ufeff\ufffe\u00ad\ufff9\ufffa\ufffb\ufffc\u180e\U000e0001" + DIRECTION_MARKS:
         table[ord(character)] |= BITS["controls"]
     table[0xE000:0xF900] |= BITS["controls"]  # private use
     for character in LINE_BREAKS:
@@ -220,10 +223,12 @@ MARKUP = re.compile(
 
 REPETITION = re.compile(
     r"([^\W\d_])(?<=\1\1)\1{6,}"
-    r"|\b(\w{2,20}+)(?:(?:[^\S\n]|[,.!?、，。！？])++\2\b){3,}"
+    r"|\b(\w{2,20}+(?:[^\S\n]\w{1,20}+){0,3}?)(?:(?:[^\S\n]|[,.!?、，。！？])++\2\b){3,}"
     r"|(?=[\u4e00-\u9fff]{8})([\u4e00-\u9fff]{2,6})\3{3,}"
+    r"|([(（\[【][^()（）\[\]【】\n]{1,20}[)）\]】])(?:[^\S\n]?\4){3,}"
 )
-"""One letter eight times in a row, or one word four times. The lookbehind makes it twice as fast."""
+"""One letter eight times in a row, or one word, phrase or remark in brackets four times. The lookbehind makes it twice
+as fast."""
 
 WESTERN_RUN = re.compile(
     "[\x80-\xff\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u2026\u2030\u2039\u203a\u20ac\u2122]{2,}"

@@ -59,6 +59,8 @@ def numbers_in(text: str, language: str, of_pair: tuple[str, ...] = ()) -> Numbe
         text = SMALL_DIGITS.sub(in_line, text)
         text = converter("t2s").convert(unicodedata.normalize("NFKC", text))
     text = text.lower()
+    if is_chinese(language):
+        text = YEAR.sub(lambda found: found[0].translate(DIGITS_OF_YEARS), text)
     certain: set[float] = set()
     possible: set[float] = set()
     if FRACTION_SLASH in text:
@@ -201,6 +203,9 @@ CHINESE_DIGITS = {c: value for value, c in enumerate("零一二三四五六七�
     "贰": 2,
     "叁": 3,
 }
+YEAR = re.compile("[〇零○◯o0一二三四五六七八九壹贰叁肆伍陆柒捌玖两]{4}(?=年)")
+"""In digits that are read one by one, and in all the forms in which they are written."""
+DIGITS_OF_YEARS = str.maketrans("零○◯o0壹贰叁肆伍陆柒捌玖两", "〇〇〇〇〇一二三四五六七八九二")
 CHINESE_UNITS = {"十": 10, "百": 100, "千": 1000, "拾": 10, "佰": 100, "仟": 1000}
 CHINESE_SCALES = {"万": 10_000, "亿": 100_000_000}
 CHINESE_NUMERAL = re.compile("([零〇一二两三四五六七八九十百千万亿壹贰叁]+)([多余几来][万亿]+)?")

@@ -1,12 +1,13 @@
 """Decides which requests are answered, before their body is read; adds the headers of every response and logs it.
 
-An ASGI middleware around the application. It checks, in this order: the name in the header Host, the site whose page
-sends the request, the key, the client's rate, the queue, the size of the body. Then it reads the body within a time
-limit; only after that the request takes a slot in the queue. The application responds within a time limit of its own,
-and is cancelled as soon as its client disconnects.
+An ASGI middleware around the application. It checks, in this order: how much was sent beyond the request, the name in
+the header Host, the site whose page sends the request, the key, the client's rate, the queue, the size of the body.
+Then it reads the body within a time limit; only after that the request takes a slot in the queue. The application
+responds within a time limit of its own, and is cancelled as soon as its client disconnects.
 """
 
 import asyncio
+import ipaddress
 import logging
 import re
 import time
@@ -42,6 +43,9 @@ DEFAULT_HEADERS = {
 }
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+MOST_UNREAD = 64 << 10
+"""Bytes that a client may send beyond a request. uvicorn reads some hundred KiB of them for each request that it
+answers, which may have forty bytes."""
 FINAL_ERROR_SECONDS = 5.0
 """Time for a stream whose deadline has passed to send its error."""
 
@@ -57,6 +61,8 @@ class RoutePolicy:
     takes_body: bool = False
     is_document: bool = False
     """Whether the response may take as long as a document's."""
+    is_probe: bool = False
+    """Whether load balancers and monitors ask for it, which know the server by its IP address."""
 
 
 @dataclass
@@ -115,7 +121,7 @@ class Admission:
         exchange = Exchange(as_routed(scope), self.state, send)
         path = exchange.path
         policy = self.policies.get(path, RoutePolicy(key="header") if path.startswith("/v1/") else RoutePolicy())
-        closes = exchange.announced_bytes > self.state.limits.body_bytes
+        closes = exchange.announced_bytes > self.state.limits.body_bytes or exchange.unread_bytes > MOST_UNREAD
         try:
             self.admit(exchange, policy)
             closes = True
@@ -136,7 +142,10 @@ class Admission:
     def admit(self, exchange: "Exchange", policy: RoutePolicy) -> None:
         """Check the head of a request. Raises Refused."""
         state, headers = self.state, exchange.headers
-        if state.hosts is not None and host_name(headers.get("host", "")) not in state.hosts:
+        if exchange.unread_bytes > MOST_UNREAD:
+            raise Refused(400, "too much was sent before the response to this request; wait for each response")
+        host = host_name(headers.get("host", ""))
+        if state.hosts is not None and host not in state.hosts and not (policy.is_probe and is_address(host)):
             raise Refused(421, "this server is not known by the name in the header Host; --allow-host NAME adds it")
         if policy.takes_body and not self._is_allowed_origin(headers):
             raise Refused(403, "pages of other sites may not use this server; --allow-origin ORIGIN allows one")
@@ -212,6 +221,12 @@ class Exchange:
     @property
     def path(self) -> str:
         return self.scope["path"]
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes received beyond this request (server.py)."""
+        unread = self.scope.get("state", {}).get("unread")
+        return 0 if unread is None else unread()
 
     @property
     def announced_bytes(self) -> int:
@@ -330,6 +345,14 @@ def host_name(host: str) -> str:
     """The name in a header Host, without the port."""
     name = host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
     return name.lower().rstrip(".")
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address, or not given. A page cannot pretend to come from one, as it can from a name."""
+    try:
+        return not host or bool(ipaddress.ip_address(host.strip("[]")))
+    except ValueError:
+        return False
 
 
 def key_in(headers: Mapping[str, str]) -> bytes | None:

@@ -1,7 +1,9 @@
 """The FastAPI application: its routes, and the admission policy of each path."""
 
+import gzip
+import hashlib
+import mimetypes
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI
@@ -9,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from weft.serving import completions_api, files_api, libretranslate_api, openai_api, weft_api
 from weft.serving.admission import Admission, RoutePolicy
@@ -35,7 +37,9 @@ POLICIES = {
     "/v1/models": RoutePolicy(key="header"),
     "/v1/completions": RoutePolicy(key="header", takes_body=True, uses_model=True),
     "/v1/chat/completions": RoutePolicy(key="header", takes_body=True, uses_model=True),
-    "/metrics": RoutePolicy(key="header"),
+    "/metrics": RoutePolicy(key="header", is_probe=True),
+    "/health": RoutePolicy(is_probe=True),
+    "/ready": RoutePolicy(is_probe=True),
 }
 """Every other path needs no key and takes no body: the page, languages, settings, health, OpenAPI."""
 
@@ -64,8 +68,9 @@ def make_app(service: Service, origins: Sequence[str] = ()) -> Application:
     app.add_exception_handler(RequestValidationError, refuse_invalid)
     app.add_exception_handler(Exception, fail)
     for file in sorted(PAGE.iterdir()):  # these files by name, and no other path
+        shown = PageFile(file)
         for path in {f"/{file.name}", "/" if file.name == "index.html" else f"/{file.name}"}:
-            app.add_api_route(path, partial(show_file, file), include_in_schema=False)
+            app.add_api_route(path, shown.show, include_in_schema=False)
     for model in service.models.all.values():
         service.state.metrics.watch_waiting(model.id, lambda name=model.id: service.models.backlog[name])
     admission = Admission(app, service.state, POLICIES, origins)
@@ -97,8 +102,25 @@ async def fail(request: Request, error: Exception) -> Response:
     return response_to(internal_error(), request.url.path)
 
 
-async def show_file(file: Path) -> Response:
-    return FileResponse(file, headers={"Cache-Control": "no-cache"})
+class PageFile:
+    """A file of the page, compressed once."""
+
+    def __init__(self, path: Path) -> None:
+        content = path.read_bytes()
+        self.contents = {"": content, "gzip": gzip.compress(content, mtime=0)}
+        self.media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        self.headers = {
+            "Cache-Control": "no-cache",
+            "ETag": f'"{hashlib.sha256(content).hexdigest()[:20]}"',
+            "Vary": "Accept-Encoding",
+        }
+
+    async def show(self, request: Request) -> Response:
+        if self.headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=self.headers)
+        encoding = "gzip" if "gzip" in request.headers.get("accept-encoding", "") else ""
+        headers = {**self.headers, "Content-Encoding": encoding} if encoding else self.headers
+        return Response(self.contents[encoding], media_type=self.media_type, headers=headers)
 
 
 @router.get("/openapi.json", include_in_schema=False)

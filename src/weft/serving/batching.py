@@ -1,13 +1,18 @@
 """Batches of the sentences of all requests: each model has one thread, which takes what waits as soon as it is free.
 
 A job is the work of one request: sentences to search with the same settings, or one call that needs the model to
-itself. The thread takes a sentence of each waiting job in turn until the batch is full, so that a long document delays
-others by one batch at most. A batch is never delayed to become larger. Answers do not depend on the batch
-(decoding/search.py). Knows no HTTP.
+itself. The thread takes a sentence of each waiting job in turn until the batch is full. A batch is never delayed to
+become larger. Answers do not depend on the batch (decoding/search.py). Jobs whose sentences differ much in size do not
+share one.
+
+The length of a text does not tell how long its search takes: thirty emoji may take a hundred times as long as thirty
+letters. So time is measured. A batch that takes long is paused between two steps of its model, and jobs that are not
+known to be long are answered there. One that takes long there as well is put back and becomes long. Knows no HTTP.
 """
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,12 +25,29 @@ Answer = TypeVar("Answer")
 LARGEST_BATCH = 64
 """Sentences of a batch."""
 LARGEST_BATCH_CHARACTERS = 4096
-"""Characters of a batch; a longer sentence is a batch of its own. A model translates as many in about a second on two
-cores, which is also how long a request can occupy it after its client has left."""
+"""Characters of a batch; a longer sentence is a batch of its own."""
+LARGEST_BETWEEN, LARGEST_BETWEEN_CHARACTERS = 16, 512
+"""Sentences, and their characters, that are answered during a pause."""
+LONG_SECONDS = 0.5
+"""What takes longer is long, in seconds of the thread's own CPU time: on a busy machine everything takes longer."""
+SIMILAR_RATIO, SIMILAR_EXTRA = 2, 60
+"""Sentences of several jobs share a batch if the longer one has at most so many times the bytes of the shorter one, and
+some more."""
+TURN_SECONDS = 0.05
+"""How long a batch that is long continues between two pauses."""
+IDLE_SECONDS = 1.0
+"""After this time without work, free memory is returned to the operating system."""
+
+AfterStep = Callable[[], None]
+"""Called by a search after each step of the model. It may answer other jobs, or raise Abandoned or Overdue."""
 
 
 class Abandoned(Exception):
     """Raised by a search whose answers are no longer wanted."""
+
+
+class Overdue(Exception):
+    """Raised by a search during a pause that takes long."""
 
 
 @dataclass(eq=False)
@@ -33,10 +55,11 @@ class Job(Generic[Answer]):
     """The work of one request. It belongs to the event loop, except for `taken`, which the thread changes."""
 
     sentences: Sequence[str]
-    search: Callable[[Sequence[str], Callable[[], bool]], list[Answer]]
-    """Answers for sentences; jobs of equal `kind` may share a call. Its second argument tells whether the answers are
-    still wanted; it may raise Abandoned if not."""
+    search: Callable[[Sequence[str], AfterStep], list[Answer]]
+    """Answers for sentences; jobs of equal `kind` may share a call."""
     kind: object
+    is_long: bool = False
+    """Whether its search is known to take long; the thread sets it too."""
     most_at_once: int = LARGEST_BATCH
     """Sentences of this job in one batch."""
     grows: bool = False
@@ -46,6 +69,8 @@ class Job(Generic[Answer]):
     taken: int = field(default=0, init=False)
     """Sentences that the thread has taken, in order."""
     cancelled: bool = field(default=False, init=False)
+    was_overdue: bool = field(default=False, init=False)
+    """Whether it was part of a batch that was overdue; it is searched alone in the next pause, to see if it is long."""
 
     def __post_init__(self) -> None:
         self.answers = [None] * len(self.sentences)
@@ -84,6 +109,19 @@ class Job(Generic[Answer]):
     def has_left(self) -> bool:
         return self.is_wanted and self.taken < len(self.sentences)
 
+    @property
+    def may_be_short(self) -> bool:
+        return not self.is_long and len(self.sentences[self.taken]) <= LARGEST_BETWEEN_CHARACTERS
+
+    def may_share(self, other: "Job[Any]") -> bool:
+        """Whether its next sentence may be in a batch with another's: the answers of a batch come when its longest
+        search ends. Sizes are in bytes, since a character that the vocabulary lacks is spelled in bytes."""
+        if self is other:
+            return True
+        small, large = sorted(len(job.sentences[job.taken].encode()) for job in (self, other))
+        is_similar = large <= SIMILAR_RATIO * small + SIMILAR_EXTRA
+        return self.kind == other.kind and self.is_long == other.is_long and is_similar
+
 
 class Worker:
     """The thread of one model."""
@@ -119,32 +157,85 @@ class Worker:
     def _work(self) -> None:
         use_chosen_threads()
         while batch := self._next_batch():
-            self.observe(sum(len(indices) for _, indices in batch))
-            answer(batch)
+            self._answer(batch)
         return_memory_pages()  # those of the model, which is no longer referenced
 
     def _next_batch(self) -> "Batch":
         """Wait for the next batch; empty after `close`."""
-        with self.condition:
-            while True:
-                self.waiting = deque(job for job in self.waiting if job.has_left)
+        is_idle = False
+        while True:
+            with self.condition:
+                self._forget_done()
                 if self.waiting:
-                    return self._take()
+                    first = self.waiting[0]
+                    together = [job for job in self.waiting if job.may_share(first)]
+                    return self._take(together, LARGEST_BATCH, LARGEST_BATCH_CHARACTERS)
                 if self.closing:
                     return []
-                self.condition.wait()
+                if self.condition.wait(None if is_idle else IDLE_SECONDS):
+                    continue
+            is_idle = True
+            return_memory_pages()
 
-    def _take(self) -> "Batch":
-        """A sentence in turn of each job of the first one's kind; these jobs move to the end of the queue."""
-        first = self.waiting[0]
-        served = [job for job in self.waiting if job.kind == first.kind]
+    def _answer(self, batch: "Batch") -> None:
+        """Answer a batch, pausing for others if it takes long."""
+        self.observe(sum(len(indices) for _, indices in batch))
+        began = paused = time.thread_time()
+
+        def after_step() -> None:
+            nonlocal began, paused
+            check_wanted(batch)
+            now = time.thread_time()
+            if now - began > LONG_SECONDS:
+                for job, _ in batch:
+                    job.is_long = True
+            if now - paused > TURN_SECONDS and any(job.is_long for job, _ in batch):
+                self._pause()
+                paused = time.thread_time()
+                began += paused - now
+
+        answer(batch, after_step)
+
+    def _pause(self) -> None:
+        """Answer jobs that are not known to be long, or find that one of them is."""
+        with self.condition:
+            self._forget_done()
+            short = [job for job in self.waiting if job.may_be_short]
+            if short:
+                short = [job for job in short if job.may_share(short[0]) and not job.was_overdue] or short[:1]
+            batch = self._take(short, LARGEST_BETWEEN, LARGEST_BETWEEN_CHARACTERS) if short else []
+        if not batch:
+            return
+        self.observe(sum(len(indices) for _, indices in batch))
+        began = time.thread_time()
+
+        def after_step() -> None:
+            check_wanted(batch)
+            if time.thread_time() - began > LONG_SECONDS:
+                raise Overdue
+
+        try:
+            answer(batch, after_step)
+        except Overdue:
+            with self.condition:
+                for job, indices in batch:
+                    job.taken -= len(indices)
+                    job.was_overdue, job.is_long = True, len(batch) == 1
+                    if job not in self.waiting:
+                        self.waiting.append(job)
+
+    def _forget_done(self) -> None:
+        self.waiting = deque(job for job in self.waiting if job.has_left)
+
+    def _take(self, served: Sequence[Job[Any]], most: int, most_characters: int) -> "Batch":
+        """A sentence in turn of each of these jobs; they move to the end of the queue."""
         taken: dict[Job[Any], list[int]] = {job: [] for job in served}
         sentences = characters = 0
         turns = deque(served)
-        while turns and sentences < LARGEST_BATCH:
+        while turns and sentences < most:
             job = turns.popleft()
             length = len(job.sentences[job.taken])
-            if sentences and characters + length > LARGEST_BATCH_CHARACTERS:
+            if sentences and characters + length > most_characters:
                 break
             taken[job].append(job.taken)
             job.taken += 1
@@ -154,9 +245,8 @@ class Worker:
         for job in served:
             if job.grows and taken[job]:
                 job.most_at_once = min(2 * job.most_at_once, LARGEST_BATCH)
-        others = [job for job in self.waiting if job.kind != first.kind]
-        unserved = [job for job in served if not taken[job]]
-        self.waiting = deque([*others, *unserved, *(job for job in served if taken[job])])
+        others = [job for job in self.waiting if not taken.get(job)]
+        self.waiting = deque([*others, *(job for job in served if taken[job])])
         return [(job, indices) for job, indices in taken.items() if indices]
 
 
@@ -164,18 +254,25 @@ Batch = list[tuple[Job[Any], list[int]]]
 """Jobs of one kind with the indices of their taken sentences."""
 
 
-def answer(batch: Batch) -> None:
-    """Search the batch; if that fails, each job alone, so that only the job at fault fails."""
+def check_wanted(batch: Batch) -> None:
+    if not any(job.is_wanted for job, _ in batch):
+        raise Abandoned
+
+
+def answer(batch: Batch, after_step: AfterStep) -> None:
+    """Search the batch; if that fails, each job alone, so that only the job at fault fails. Raises Overdue."""
     sentences = [job.sentences[index] for job, indices in batch for index in indices]
     try:
-        answers = iter(batch[0][0].search(sentences, lambda: any(job.is_wanted for job, _ in batch)))
+        answers = iter(batch[0][0].search(sentences, after_step))
         done = [(job, indices, [next(answers) for _ in indices], None) for job, indices in batch]
     except Abandoned:
         return
+    except Overdue:
+        raise
     except Exception as error:
         if len(batch) > 1:
             for one in batch:
-                answer([one])
+                answer([one], after_step)
             return
         done = [(*batch[0], [], error)]
     for job, indices, of_job, error in done:

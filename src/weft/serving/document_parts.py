@@ -1,7 +1,8 @@
 """What the readers of all file formats share: a document, its parts, and the marks that stand for formatting in a text.
 
 A reader cuts a file into parts. A string is written back unchanged; an `Inline` is a text to translate, in which
-placeholders stand for markup that the translator must not touch.
+placeholders stand for markup that the translator must not touch. Strings that a reader of the translation might miss
+are counted: `Passed` and `Unclear`.
 """
 
 import re
@@ -25,6 +26,18 @@ class Document:
     """To be translated with their markup kept."""
     write: Callable[[Sequence[str]], bytes]
     """Return the file, given one translation for each text."""
+    passed: int = 0
+    """Parts with words that are not to be translated."""
+    unclear: int = 0
+    """Parts that the reader did not understand and left as they are."""
+
+
+class Passed(str):
+    """A part with words that is not to be translated, such as code."""
+
+
+class Unclear(str):
+    """A part that the reader does not understand."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +105,8 @@ def document_of(parts: Iterable[str | Inline]) -> Document:
         each = iter(translations)
         return "".join(part if isinstance(part, str) else part.write(next(each)) for part in parts).encode()
 
-    return Document([part.text for part in parts if isinstance(part, Inline)], write)
+    passed, unclear = (sum(isinstance(part, kind) for part in parts) for kind in (Passed, Unclear))
+    return Document([part.text for part in parts if isinstance(part, Inline)], write, passed, unclear)
 
 
 def without_outer_spaces(items: Sequence[str | Original], kind: type[Inline] = Inline) -> list[str | Inline]:

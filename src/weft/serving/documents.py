@@ -6,7 +6,9 @@ Everything else comes out as it went in: times of subtitles, Markdown syntax, ta
 import io
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
 
 from weft.errors import MissingExtraError
 from weft.files import as_utf_8
@@ -15,6 +17,7 @@ from weft.serving.document_parts import (
     Document,
     Inline,
     Original,
+    Unclear,
     document_of,
     lines_of,
     without_outer_spaces,
@@ -34,7 +37,7 @@ def read_document(name: str, data: bytes) -> Document:
     document = READERS[suffix](data.removeprefix(BYTE_ORDER_MARK))
     if not data.startswith(BYTE_ORDER_MARK):
         return document
-    return Document(document.texts, lambda translations: BYTE_ORDER_MARK + document.write(translations))
+    return replace(document, write=lambda translations: BYTE_ORDER_MARK + document.write(translations))
 
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -72,44 +75,52 @@ def read_text(data: bytes) -> Document:
     return document_of(part for line in lines_of(decoded(data)) for part in (*without_outer_spaces(line[:1]), line[1]))
 
 
-TIMES = re.compile(r"\s*\d+:\d{2}:\d{2}[,.]\d{1,3}\s*-->\s*\d+:\d{2}:\d{2}[,.]\d{1,3}.*")
+TIMES = re.compile(r"\s*\d[\d:：.,， ]{0,30}\s*(?:-+>|[—–]+>|→|⇒)\s*\d[\d:：.,，]{0,30}(?:\s.*)?")
+"""In any of the forms in which programs and people write them: without milliseconds, hours or the second hyphen."""
+LIKE_TIMES = re.compile(r"[^\w]*\d+[:：]\d[\d\s:：.,，\-—–→>]*")
 OVERRIDE = re.compile(r"(\{\\[^{}]*\})")
 r"""An instruction within a caption, such as its place on the screen: {\an8}."""
+SPEAKER = re.compile(r"(?:</?\w[^<>]{0,100}>|\{\\[^{}]{0,100}\})*\s*(?:[-‐–—－]+|>>+)\s*(?=\S)")
+"""Before the words of one of several speakers."""
 
 
 def read_subtitles(data: bytes) -> Document:
-    """Read SubRip: numbers, times and places stay; the lines of a caption become one text and one line."""
+    """Read SubRip: numbers, times and places stay; the lines of a speaker become one text and one line. All other lines
+    are text too, wherever they stand."""
     lines = lines_of(decoded(data))
     if not any(TIMES.fullmatch(line) for line, _ in lines):
         raise Refused(400, "not an .srt file: there is no line of times such as 00:00:01,000 --> 00:00:02,000")
-    parts: list[str | Inline] = []
+    return document_of(subtitle_parts(lines))
+
+
+def subtitle_parts(lines: list[tuple[str, str]]) -> Iterator[str | Inline]:
     caption: list[tuple[str, str]] = []
-    is_caption = False
-
-    def finish() -> None:
-        if caption:
-            parts.extend([*caption_of(" ".join(line.strip() for line, _ in caption)), caption[-1][1]])
-            caption.clear()
-
-    for line, end in lines:
-        is_times = TIMES.fullmatch(line) is not None
-        if is_caption and line.strip() and not is_times:
+    for (line, end), (following, _) in pairwise([*lines, ("", "")]):
+        is_times, is_unclear = TIMES.fullmatch(line) is not None, LIKE_TIMES.fullmatch(line) is not None
+        is_number = line.strip().isdecimal() and bool(TIMES.fullmatch(following) or LIKE_TIMES.fullmatch(following))
+        is_text = bool(line.strip()) and not (is_number or is_unclear or is_times)
+        if caption and (not is_text or SPEAKER.match(line)):
+            yield from caption_of(caption)
+            caption = []
+        if is_text:
             caption.append((line, end))
-            continue
-        # Without an empty line after a caption, its last line is the number of the next one.
-        number = caption.pop() if is_times and caption and caption[-1][0].strip().isdecimal() else ()
-        finish()
-        parts += [*number, line, end]
-        is_caption = is_times
-    finish()
-    return document_of(parts)
+        else:
+            yield Unclear(line) if is_unclear and not is_times else line
+            yield end
+    if caption:
+        yield from caption_of(caption)
 
 
-def caption_of(text: str) -> list[str | Inline]:
+def caption_of(lines: list[tuple[str, str]]) -> list[str | Inline]:
+    """The parts of the words of one speaker."""
+    text, end = " ".join(line.strip() for line, _ in lines), lines[-1][1]
+    speaker = SPEAKER.match(text)
+    before, text = (speaker[0], text[speaker.end() :]) if speaker else ("", text)
     words = OVERRIDE.split(text)
     if not "".join(words[::2]).strip():
-        return [text]
-    return without_outer_spaces([Original(word, "point") if number % 2 else word for number, word in enumerate(words)])
+        return [before, text, end]
+    items = [Original(word, "point") if number % 2 else word for number, word in enumerate(words)]
+    return [before, *without_outer_spaces(items), end]
 
 
 def read_markdown_file(data: bytes) -> Document:

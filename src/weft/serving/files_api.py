@@ -33,8 +33,19 @@ class FileRequest(BaseModel):
     api_key: Key = ""
 
 
+class Segments(BaseModel):
+    """How many parts of a file were translated, left as they are because they are not to be translated, such as code,
+    and left as they are because they were not understood."""
+
+    translated: int
+    passed: int
+    notUnderstood: int
+
+
 class TranslatedFile(BaseModel):
     translatedFileUrl: str
+    segments: Segments
+    """Weft's own field."""
 
 
 class FileStore:
@@ -76,7 +87,12 @@ async def translate_file(
         model = service.model_between(source, asked.target)
         translated = await service.translate_document(model, document)
     stored = request.app.state.files.put(translated, suffix_of(name))
-    return TranslatedFile(translatedFileUrl=str(request.url_for("download_file", name=stored)))
+    number = 0 if model is None else len(document.texts)
+    passed = document.passed + len(document.texts) - number
+    return TranslatedFile(
+        translatedFileUrl=str(request.url_for("download_file", name=stored)),
+        segments=Segments(translated=number, passed=passed, notUnderstood=document.unclear),
+    )
 
 
 @router.get(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.serving.document_parts import Document, Inline, Original, document_of
+from weft.serving.document_parts import Document, Inline, Original, Passed, document_of
 from weft.text.markup import BLOCK_NAMES, VOID
 
 RAW = frozenset(
@@ -20,6 +20,8 @@ RAW = frozenset(
 """Elements whose content is text up to their own end tag."""
 OPAQUE = RAW - {"title"} | {"template", "object", "svg", "math", "pre", "code", "kbd", "samp", "var"}
 """Elements whose content is not translated."""
+UNSEEN = frozenset(("script", "style", "template", "svg", "iframe", "noembed", "noframes"))
+"""Opaque elements without words that a reader of the page would miss."""
 READ_AS_WORDS = frozenset(("code", "kbd", "samp", "var", "math", "svg", "img"))
 """Elements that act like a word of the sentence."""
 FOREIGN = frozenset(("svg", "math"))
@@ -50,7 +52,9 @@ def html_parts(page: str) -> list[str | Inline]:
         if any(character.isalnum() for character in html.unescape(text)):
             parts.append(HtmlInline.of(items_of(run)))
         else:
-            parts.append("".join(piece.raw for piece in run))
+            raw = "".join(piece.raw for piece in run)
+            is_passed = any(piece.is_opaque and piece.name not in UNSEEN for piece in run)
+            parts.append(Passed(raw) if is_passed else raw)
     return parts
 
 

@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, BeforeValidator, Field
 from starlette.requests import Request
 
+from weft.folders.card import license_of
 from weft.serving.detection import Detection
 from weft.serving.documents import FORMATS
 from weft.serving.openapi import WITH_BODY, WITHOUT_BODY, or_form
@@ -73,6 +74,14 @@ class Language(BaseModel):
     targets: list[str]
 
 
+class ModelInfo(BaseModel):
+    id: str
+    source: str
+    target: str
+    license: str | None
+    """As its card, GET /weft/card/{id}, states it."""
+
+
 class Settings(BaseModel):
     apiKeys: bool
     charLimit: int
@@ -84,6 +93,8 @@ class Settings(BaseModel):
     supportedFilesFormat: list[str] = list(FORMATS)
     limits: dict[str, float]
     """Weft's own field: every limit of this server."""
+    models: list[ModelInfo]
+    """Weft's own field."""
 
 
 @router.post(
@@ -163,4 +174,8 @@ async def settings(service: Current) -> Settings:
             "target": {"code": target, "name": named(target)},
         },
         limits=vars(service.state.limits),
+        models=[
+            ModelInfo(id=one.id, source=one.source, target=one.target, license=license_of(one.card))
+            for one in service.models
+        ],
     )

@@ -24,7 +24,7 @@ from markdown_it.rules_inline.state_inline import Scanned
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 
-from weft.serving.document_parts import Document, Inline, Original, document_of, lines_of, without_outer_spaces
+from weft.serving.document_parts import Document, Inline, Original, Passed, document_of, lines_of, without_outer_spaces
 from weft.serving.html_document import html_parts
 from weft.text.chinese import HAN
 from weft.text.japanese import KANA
@@ -49,8 +49,13 @@ def read_markdown(text: str) -> Document:
     fence = lines[0][0].strip() if lines else ""
     closing = (number for number, (line, _) in enumerate(lines[1:], 2) if line.rstrip() == fence)
     first = next(closing, 0) if fence in FRONT_MATTER else 0
-    front_matter = "".join(line + end for line, end in lines[:first])
-    return document_of([front_matter, *parts_of(lines[first:])])
+    return document_of([kept(lines[:first]), *parts_of(lines[first:])])
+
+
+def kept(lines: Sequence[tuple[str, str]]) -> str:
+    """Lines that are not translated: code, front matter, definitions of links, or only marks."""
+    text = "".join(line + end for line, end in lines)
+    return Passed(text) if any(map(str.isalpha, text)) else text
 
 
 def parts_of(lines: Sequence[tuple[str, str]]) -> Iterator[str | Inline]:
@@ -73,7 +78,7 @@ def parts_of(lines: Sequence[tuple[str, str]]) -> Iterator[str | Inline]:
         if token.type not in ("inline", "tr_open", "html_block") or not token.map or token.map[0] < done:
             continue  # cells are read with their row
         begin, end = token.map
-        yield "".join(line + ending for line, ending in lines[done:begin])
+        yield kept(lines[done:begin])
         done = end
         if token.type == "html_block":
             yield from html_block_parts(token.content, lines[begin:end])
@@ -87,7 +92,7 @@ def parts_of(lines: Sequence[tuple[str, str]]) -> Iterator[str | Inline]:
             ]
             for group in between_items(cut):
                 yield from text_parts(group, parser, env)
-    yield "".join(line + ending for line, ending in lines[done:])
+    yield kept(lines[done:])
 
 
 # Blocks

@@ -11,12 +11,13 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
 from weft.errors import UsageError
 from weft.folders.finding import find_model, task_of
+from weft.folders.summary import read_card
 from weft.serving.batching import Worker
 from weft.tasks.generating import LanguageModel, open_model
 from weft.text.language import code_of
@@ -60,6 +61,11 @@ class ServedModel:
     @property
     def target(self) -> str:
         return code_of(self.translator.model.recipe.data.target)
+
+    @cached_property
+    def card(self) -> str:
+        """The model card; empty without one."""
+        return read_card(self.translator.folders[0]) if self.translator.folders else ""
 
     @property
     def direction(self) -> tuple[str, str]:
@@ -179,6 +185,7 @@ def load(sources: dict[str, Source], observe: Observe) -> dict[str, Served]:
                 models[name] = ServedWriter(name, writer, Worker(name, partial(observe, name)))
             else:
                 translator = load_for(source.folder, source.overrides, source.engine)
+                translator.most_searches = 1  # in the thread of the model, which pauses between their steps
                 models[name] = ServedModel(name, translator, Worker(name, partial(observe, name)))
             weakref.finalize(models[name], models[name].worker.close)  # when no request holds the model
     except BaseException:

@@ -15,9 +15,10 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from weft.errors import UsageError
 from weft.serving.app import Application
@@ -28,7 +29,13 @@ from weft.serving.weft_api import reload_models
 log = logging.getLogger("weft.serving")
 
 BACKLOG = 2048
-"""Connections that may wait to be accepted, so that a burst is refused with 503 rather than by the kernel."""
+"""Connections that may wait to be accepted, so that the kernel refuses none of a burst."""
+ACCEPTED_AT_ONCE = 32
+"""Connections that are accepted before room is made for them; with a whole burst at once no file would be left."""
+OTHER_FILES = 6 * ACCEPTED_AT_ONCE
+"""Open files that are not counted connections: models, logs, and connections that are just being opened or closed."""
+CLOSED_SHARE = 1 / 16
+"""Share of the connections that is closed to make room."""
 LAST_BATCH_SECONDS = 10.0
 """How long a model's thread may take to abandon its batch at exit."""
 
@@ -67,11 +74,12 @@ def listen(address: Address) -> socket.socket:
 
 def make_server(app: Application, service: Service, address: Address) -> uvicorn.Server:
     limits = service.state.limits
+    connections = min(limits.connections, max(1, most_open_files(limits.connections + OTHER_FILES) - OTHER_FILES))
     config = uvicorn.Config(
         app,
         host=address.host,
         port=address.port,
-        http="h11",
+        http=cast("type[asyncio.Protocol]", Connections(connections).open),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -79,14 +87,60 @@ def make_server(app: Application, service: Service, address: Address) -> uvicorn
         server_header=False,
         proxy_headers=bool(address.proxies),
         forwarded_allow_ips=list(address.proxies),
-        limit_concurrency=limits.connections + 1,  # uvicorn refuses the one that reaches its limit
+        limit_concurrency=connections + ACCEPTED_AT_ONCE,  # if none of them can be closed
         timeout_graceful_shutdown=int(max(1, limits.seconds)),
         timeout_notify=0,
-        backlog=BACKLOG,
+        backlog=ACCEPTED_AT_ONCE,
     )
     server = uvicorn.Server(config)
     config.callback_notify = Lifecycle(server, service, address.grace).tick
     return server
+
+
+class Connections:
+    """Opens connections, and keeps them to a number: for new ones the oldest that wait for their client are closed."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.opened: list[H11Protocol] = []
+        """The oldest first; some are closed already."""
+
+    def open(self, *, app_state: dict[str, Any], **settings: Any) -> H11Protocol:
+        """uvicorn's protocol for a new connection; its requests know how many bytes were received beyond them."""
+        if len(self.opened) >= self.most:
+            self.opened = [one for one in self.opened if one.transport is None or not one.transport.is_closing()]
+        if len(self.opened) >= self.most:
+            self._make_room()
+        state = {**app_state, "unread": lambda: len(opened.conn.trailing_data[0])}
+        opened = H11Protocol(app_state=state, **settings)
+        self.opened.append(opened)
+        return opened
+
+    def _make_room(self) -> None:
+        """Close some that wait for their client: first those from which no whole request has come."""
+        waiting = [one for one in self.opened if one.transport is not None and waits_for_client(one)]
+        waiting.sort(key=lambda one: one.cycle is not None and one.cycle.response_complete)
+        for one in waiting[: max(1, int(CLOSED_SHARE * self.most))]:
+            one.transport.abort()
+
+
+def waits_for_client(connection: H11Protocol) -> bool:
+    cycle = connection.cycle
+    return cycle is None or cycle.response_complete or cycle.more_body
+
+
+def most_open_files(wanted: int) -> int:
+    """Raise the limit of open files to `wanted` if the operating system allows it; returns how many may be open."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+    return raised
 
 
 class Lifecycle:
@@ -106,6 +160,9 @@ class Lifecycle:
             if threading.current_thread() is threading.main_thread():
                 self._handle_signals(asyncio.get_running_loop())
             host = f"[{self.server.config.host}]" if ":" in self.server.config.host else self.server.config.host
+            for listener in self.server.servers[0].sockets:
+                with listener.dup() as same:
+                    same.listen(BACKLOG)  # uvicorn has one number for this and ACCEPTED_AT_ONCE
             log.info("ready on http://%s:%d", host, bound_port(self.server))
         self.abort_idle(self.server.server_state.connections)
 

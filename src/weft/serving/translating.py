@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from weft.decoding.search import DecodingConfig
-from weft.serving.batching import Abandoned, Job
+from weft.serving.batching import AfterStep, Job
 from weft.serving.models import ServedModel, ServedWriter
 from weft.translating.arguments import changed_decoding
 from weft.translating.exported import ExportedTranslator
@@ -150,14 +150,13 @@ async def off_loop(texts: Sequence[str], work: Callable[[], Value]) -> Value:
     return await asyncio.to_thread(work)
 
 
-async def call(model: ServedModel | ServedWriter, function: Callable[[Callable[[], None]], Value]) -> Value:
-    """The result of a function that has the model to itself. It is given a callback to call after each step of the
-    model, which raises Abandoned if the client has left."""
+async def call(model: ServedModel | ServedWriter, function: Callable[[AfterStep], Value]) -> Value:
+    """The result of a function that has the model to itself, except for the pauses that its argument makes."""
 
-    def run(_: Sequence[str], are_wanted: Callable[[], bool]) -> list[Value]:
-        return [function(ending(are_wanted))]
+    def run(_: Sequence[str], after_step: AfterStep) -> list[Value]:
+        return [function(after_step)]
 
-    (value,) = await submitted(model, Job([""], run, kind=object())).all()
+    (value,) = await submitted(model, Job([""], run, kind=object(), is_long=True)).all()
     return value
 
 
@@ -165,7 +164,8 @@ def search_job(
     model: ServedModel, sentences: Sequence[str], options: TranslationOptions, *, grows: bool = False
 ) -> Job[TranslatedSentence]:
     """Submit the sentences to the model."""
-    return submitted(model, Job(sentences, partial(search, model.translator, options), kind=options, grows=grows))
+    work = partial(search, model.translator, options)
+    return submitted(model, Job(sentences, work, kind=options, is_long=bool(options.terms), grows=grows))
 
 
 def submitted(model: ServedModel | ServedWriter, job: Job[Value]) -> Job[Value]:
@@ -182,13 +182,12 @@ def glossary_of(translator: Translator, options: TranslationOptions) -> Glossary
 
 
 def search(
-    translator: Translator, options: TranslationOptions, sentences: Sequence[str], are_wanted: Callable[[], bool]
+    translator: Translator, options: TranslationOptions, sentences: Sequence[str], after_step: AfterStep
 ) -> list[TranslatedSentence]:
-    """Raises Abandoned between two steps if the answers are no longer wanted."""
     config = changed_decoding(translator.decoding, changes_for(options, translator.decoding))
     ask: dict[str, Any] = {
         **dict(config),
-        "after_step": ending(are_wanted),
+        "after_step": after_step,
         "glossary": glossary_of(translator, options),
     }
     found = [
@@ -205,16 +204,6 @@ def search(
             flags = flags_of(sentences[index], translations[0].text, config, translator)
             found[index] = TranslatedSentence(tuple(translations), flags | {"repetition"})
     return found
-
-
-def ending(are_wanted: Callable[[], bool]) -> Callable[[], None]:
-    """A callback for after each step of a model."""
-
-    def after_step() -> None:
-        if not are_wanted():
-            raise Abandoned
-
-    return after_step
 
 
 def changes_for(options: TranslationOptions, config: DecodingConfig) -> dict[str, Any]:

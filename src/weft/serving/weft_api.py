@@ -163,6 +163,18 @@ def check_pieces(tokenizer: Tokenizer, text: str, most: int) -> int:
     return pieces
 
 
+@router.get(
+    "/card/{name}",
+    summary="Show the card of a model: its data, license and scores",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}, **refusals(404, 421)},
+)
+async def card(name: str, service: Current) -> Response:
+    if name not in service.models.loaded:
+        raise Refused(404, f"there is no model {name[:50]}; there are {', '.join(service.models.loaded)}")
+    return Response(service.models.loaded[name].card, media_type="text/plain; charset=utf-8")
+
+
 @router.post(
     "/reload",
     summary="Reload all models from where they came from, without losing a request",

@@ -2,8 +2,9 @@
 
 Words of a paragraph with the same format are a span. Spans pass through translation as markup does, so bold words are
 bold again, and runs move with their words. In paragraphs with more than words and links, such as fields, bookmarks or
-tracked changes, every run keeps its place. A line break or a tab ends a text, as <br> does in HTML. Headers, footers,
-tables, text boxes, footnotes and endnotes are translated like the body.
+tracked changes, every run keeps its place. What Word computes, such as the number of a page, acts like a word of the
+sentence and is not translated. A line break or a tab ends a text, as <br> does in HTML. Headers, footers, tables, text
+boxes, comments, footnotes and endnotes are translated like the body.
 
 The XML is read by lxml and not by python-docx, which unpacks all pictures into memory, writes parts anew that were not
 changed, has no bounds against hostile archives, and does not reach text boxes and footnotes.
@@ -40,6 +41,9 @@ BREAKS = (f"{W}br", f"{W}cr", f"{W}tab", f"{W}ptab")
 PARTING = (f"{W}drawing", f"{W}noBreakHyphen")
 """Elements that separate spans of the same format."""
 RUN, LINK = f"{W}r", f"{W}hyperlink"
+FIELD, FIELD_CODE, SIMPLE_FIELD = f"{W}fldChar", f"{W}instrText", f"{W}fldSimple"
+FIELDS_OF_WORDS = ("HYPERLINK", "TOC", "INDEX", "QUOTE", "FORMTEXT", "MACROBUTTON", "IF")
+"""Fields that show words; what the others show is computed."""
 IN_RUNS = (f"{W}rPr", f"{W}t", f"{W}lastRenderedPageBreak")
 """Elements of a run that may move."""
 BETWEEN_RUNS = (f"{W}proofErr",)
@@ -47,7 +51,7 @@ BETWEEN_RUNS = (f"{W}proofErr",)
 LONGEST_FORMAT = 4096
 """Longest format, in bytes of XML, that is copied for every stretch of words."""
 MAIN = "document.main+xml"
-STORIES = (MAIN, "header+xml", "footer+xml", "footnotes+xml", "endnotes+xml")
+STORIES = (MAIN, "header+xml", "footer+xml", "footnotes+xml", "endnotes+xml", "comments+xml")
 """Content types of the parts that hold paragraphs, in reading order."""
 
 
@@ -67,6 +71,8 @@ class Span:
     format: Format
     texts: list[Any]
     """The elements with the words."""
+    is_computed: bool = False
+    """Whether it is what a field shows, which is not translated."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,8 @@ def read_word(data: bytes) -> Document:
             fill(paragraph, translation)
         return with_stories(data, stories)
 
-    return Document([paragraph.inline.text for paragraph in paragraphs], write)
+    passed = sum(span.is_computed for paragraph in paragraphs for span in paragraph.spans)
+    return Document([paragraph.inline.text for paragraph in paragraphs], write, passed)
 
 
 def stories_of(data: bytes) -> dict[str, Any]:
@@ -235,25 +242,31 @@ def paragraphs_of(root: Any) -> Iterator[Paragraph]:
     """Yield the texts between breaks of all paragraphs with words."""
     for spans in spans_of(root):
         words = ["".join(text.text or "" for text in span.texts) for span in spans]
-        if not any(character.isalnum() for character in "".join(words)):
+        own = (word for span, word in zip(spans, words, strict=True) if not span.is_computed)
+        if not any(character.isalnum() for character in "".join(own)):
             continue
         if len(spans) == 1:
             yield Paragraph(spans, Inline(words[0], {}))
             continue
-        carriers = carriers_of(spans)
+        computed = {number for number, span in enumerate(spans) if span.is_computed}
+        carriers = None if computed else carriers_of(spans)
         usual = in_usual_format(spans, words, carriers) if carriers is not None else None
         if usual is None:
-            yield Paragraph(spans, Inline.of(items_of(words), keeps_order=True))
+            yield Paragraph(spans, Inline.of(items_of(words, computed=computed), keeps_order=True))
         else:
             yield Paragraph(spans, Inline.of(items_of(words, usual)), carriers)
 
 
-def items_of(words: Sequence[str], bare: Collection[int] = ()) -> list[str | Original]:
-    """Put the words of each span between a begin and an end with its number, except for the `bare` ones."""
+def items_of(words: Sequence[str], bare: Collection[int] = (), computed: Collection[int] = ()) -> list[str | Original]:
+    """Put the words of each span between a begin and an end with its number, except for the `bare` ones. What is
+    computed is a word of its own."""
     items: list[str | Original] = []
     for number, word in enumerate(words):
         begin, end = Original(str(number), "begin"), Original(str(number), "end")
-        items += [word] if number in bare else [begin, word, end]
+        if number in computed:
+            items.append(Original(str(number), "word"))
+        else:
+            items += [word] if number in bare else [begin, word, end]
     return items
 
 
@@ -321,11 +334,44 @@ class Pieces:
         self.last = None
         self.texts.append([])
 
-    def add(self, element: Any, here: tuple[Any, Format]) -> None:
-        if here != self.last:
-            self.texts[-1].append(Span(here[1], []))
+    def add(self, element: Any, here: tuple[Any, Format], *, is_computed: bool) -> None:
+        if here != self.last or self.texts[-1][-1].is_computed != is_computed:
+            self.texts[-1].append(Span(here[1], [], is_computed))
         self.last = here
         self.texts[-1][-1].texts.append(element)
+
+
+@dataclass
+class Fields:
+    """The fields around the element that is being read, which may reach over several paragraphs."""
+
+    codes: list[str] = field(default_factory=list)
+    """The codes of open fields, such as PAGE; of the innermost last."""
+    computed: list[bool] = field(default_factory=list)
+    """Whether what is being read is shown by this field, and computed."""
+    depth: int = 0
+    """How many of these are True."""
+
+    def read(self, element: Any, event: str) -> None:
+        """Read an element that begins or ends a field, or a part of its code."""
+        kind = element.get(f"{W}fldCharType")
+        is_simple = element.tag == SIMPLE_FIELD
+        if event == "end" and not is_simple:
+            return
+        if kind == "begin" or (is_simple and event == "start"):
+            self.codes.append(element.get(f"{W}instr") or "")
+            self.computed.append(False)
+        if not self.codes:
+            return
+        if kind == "separate" or (is_simple and event == "start"):
+            name = self.codes[-1].split(maxsplit=1)[:1]
+            self.computed[-1] = bool(name) and name[0].upper() not in FIELDS_OF_WORDS
+            self.depth += self.computed[-1]
+        elif kind == "end" or is_simple:
+            self.codes.pop()
+            self.depth -= self.computed.pop()
+        elif element.tag == FIELD_CODE:
+            self.codes[-1] += element.text or ""
 
 
 def spans_of(root: Any) -> Iterator[list[Span]]:
@@ -334,7 +380,8 @@ def spans_of(root: Any) -> Iterator[list[Span]]:
     opened: list[Pieces] = []
     formats: dict[Any, Format] = {}  # by run
     size = 0
-    tags = (f"{W}p", f"{W}t", *BREAKS, *PARTING)
+    fields = Fields()
+    tags = (f"{W}p", f"{W}t", FIELD, FIELD_CODE, SIMPLE_FIELD, *BREAKS, *PARTING)
     for event, element in etree.iterwalk(root, events=("start", "end"), tag=tags):
         if element.tag == f"{W}p":
             if event == "end":
@@ -342,6 +389,8 @@ def spans_of(root: Any) -> Iterator[list[Span]]:
                 continue
             opened.append(Pieces())
             every.append(opened[-1])
+        elif element.tag in (FIELD, FIELD_CODE, SIMPLE_FIELD):
+            fields.read(element, event)
         elif event == "end" or not opened:
             continue
         elif element.tag in BREAKS:
@@ -355,7 +404,8 @@ def spans_of(root: Any) -> Iterator[list[Span]]:
                 size += formats[run].size
                 if size > MOST_BYTES:  # each repeats its namespaces
                     raise Refused(400, f"the formats of the document take more than {MOST_BYTES >> 20} MiB")
-            opened[-1].add(element, (run.getparent() if run is not None else None, formats[run]))
+            here = (run.getparent() if run is not None else None, formats[run])
+            opened[-1].add(element, here, is_computed=fields.depth > 0)
     for pieces in every:
         yield from pieces.texts
 
@@ -375,22 +425,24 @@ def format_of(run: Any) -> Format:
 
 def fill(paragraph: Paragraph, translation: str) -> None:
     """Replace the words of a paragraph by their translation. Characters between two spans, such as a space, join the
-    span before."""
+    span before; those after what is computed join the span after it, if there is one."""
     if len(paragraph.spans) == 1:
         put(paragraph.spans[0].texts, translation)
         return
     if paragraph.carriers is not None:
         fill_in_order(paragraph, paragraph.carriers, translation)
         return
-    words = [""] * len(paragraph.spans)
-    current = 0
+    own = [number for number, span in enumerate(paragraph.spans) if not span.is_computed]
+    words = dict.fromkeys(own, "")
+    current = own[0]
     for item in paragraph.inline.restore(translation):
         if isinstance(item, Original):
-            current = int(item.text)
+            place = int(item.text)
+            current = next((number for number in own if number >= place), own[-1])
         else:
             words[current] += item
-    for span, word in zip(paragraph.spans, words, strict=True):
-        put(span.texts, word)
+    for number, word in words.items():
+        put(paragraph.spans[number].texts, word)
 
 
 def fill_in_order(paragraph: Paragraph, carriers: Sequence[Sequence[Any]], translation: str) -> None:

@@ -83,6 +83,8 @@ class Translator:
     other.
     """
 
+    most_searches = SEARCHES_AT_ONCE
+    """Most parallel searches on a CPU; 1 keeps them in the thread of the caller."""
     has_attention = True
     """Whether the attention between a text and its translation is available."""
     folders: tuple[Path, ...] = ()
@@ -289,7 +291,7 @@ class Translator:
 
     def searches_at_once(self) -> int:
         """Number of batches that are translated in parallel."""
-        return min(SEARCHES_AT_ONCE, torch.get_num_threads()) if self.device.type == "cpu" else 1
+        return min(self.most_searches, torch.get_num_threads()) if self.device.type == "cpu" else 1
 
     def _parts(self, read: Sequence[Sentences], config: DecodingConfig, demands: Demands) -> Generator[str, None, None]:
         language = self.model.recipe.data.target

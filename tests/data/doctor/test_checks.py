@@ -1,5 +1,7 @@
 """Each check names the pairs that have the fault, and no other."""
 
+import pytest
+
 from weft.data.doctor.checks import check
 from weft.data.measures import tokens
 
@@ -32,3 +34,39 @@ def test_khmer_divides_words_by_a_space_without_width_that_is_strange_in_chinese
         "control": [1]
     }
     assert found([("中文\u200b。", "the Chinese language")]) == {"control": [0]}
+
+
+@pytest.mark.parametrize("mark", list("\u200e\u200f\u202e\u2066\u2069\u061c\ufffc\u180e\ufff9\U000e0001\u200b"))
+def test_a_mark_that_nobody_sees_is_found(mark: str) -> None:
+    assert found([("你好。", f"Hel{mark}lo."), ("你好。", "Hello.")]) == {"control": [0]}
+
+
+def test_what_a_language_is_written_with_is_not_strange() -> None:
+    assert found([("\u200fשלום\u200f!", "Hello!"), ("سلام\u202c.", "Hello!")], ("he", "en")) == {"wrong language": [1]}
+    assert (
+        found(
+            [("می\u200cروم", "I am going"), ("👨\u200d👩\u200d👧 好", "a family 🏴\U000e0067\U000e0062\U000e007f")],
+            ("fa", "en"),
+        ).get("control")
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "is_repetition"),
+    [
+        ("(掌声)(掌声)(掌声)(掌声)", True),
+        ("（掌声） （掌声） （掌声） （掌声）", True),
+        ("[Applause][Applause][Applause][Applause]", True),
+        ("【笑】【笑】【笑】【笑】", True),
+        ("thank you thank you thank you thank you", True),
+        ("we do not know, we do not know, we do not know, we do not know.", True),
+        ("谢谢大家，谢谢大家，谢谢大家，谢谢大家", True),
+        ("(掌声)(笑声)(掌声)(笑声)", False),
+        ("(a) one (b) two (c) three (d) four", False),
+        ("thank you very much, thank you", False),
+        ("very very very long", False),
+    ],
+)
+def test_a_phrase_or_a_remark_four_times_is_a_repetition(text: str, is_repetition: bool) -> None:
+    assert ("repetition" in found([(text, text)])) == is_repetition

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.measures import (
+    DIRECTION_MARKS,
     LONGEST_NAME,
     MARKUP,
     REPETITION,
@@ -88,10 +89,16 @@ def check(
 
 
 def strange_controls(counts: dict[str, Places], texts: Sequence[str], language: str) -> NDArray[np.int64]:
-    """Return the number of control characters of each text, except U+200B in languages that separate words by it."""
-    if not is_written_without_spaces(language) or is_in_words_of_characters(language):
+    """Return the number of control characters of each text, except those that its language is written with: U+200B in
+    languages that separate words by it, direction marks in languages written from right to left."""
+    usual = ""
+    if is_written_without_spaces(language) and not is_in_words_of_characters(language):
+        usual = "\u200b"
+    elif script_of(language) in (("arabic",), ("hebrew",)):
+        usual = DIRECTION_MARKS
+    if not usual:
         return counts["controls"]
-    return counts["controls"] - np.fromiter((text.count("\u200b") for text in texts), np.int64, len(texts))
+    return counts["controls"] - np.fromiter((sum(map(text.count, usual)) for text in texts), np.int64, len(texts))
 
 
 def mixes_scripts(text: str) -> bool:

@@ -10,7 +10,7 @@ export function make(tag, properties = {}, ...children) {
 
 export function icon(name) {
   const svg = makeSvg("svg", { class: "icon", "aria-hidden": "true" });
-  svg.append(makeSvg("use", { href: `icons.svg#${name}` }));
+  svg.append(makeSvg("use", { href: `#icon-${name}` }));
   return svg;
 }
 

@@ -1,7 +1,7 @@
 /** What the page says when the server refuses or fails. */
 
 import { ServerError } from "./server.js";
-import { text } from "./texts.js";
+import { language, text } from "./texts.js";
 
 const REFUSALS = {
   0: "error_offline",
@@ -14,10 +14,11 @@ const REFUSALS = {
   503: "error_busy",
 };
 
-/** One line: what happened, what the server says to it, when to try again. */
+/** One line: what happened, what the server says to it in English, when to try again. */
 export function failureText(error) {
   if (!(error instanceof ServerError)) throw error;
   const happened = REFUSALS[error.status] ?? (error.status === 200 ? "error_broken" : "error_failed");
   const wait = error.wait ? text("error_wait", { seconds: error.wait }) : "";
-  return [text(happened, { status: error.status }), error.message, wait].filter((part) => part).join(" ");
+  const message = language() === "en" ? error.message : "";
+  return [text(happened, { status: error.status }), message, wait].filter((part) => part).join(" ");
 }

@@ -14,6 +14,7 @@ export class Languages {
   #offered = [];
   #detected = null;
   #isRecognized = true;
+  #isSure = true;
 
   /** Two select elements and the button between them; `onChange()` is called when the languages are others. */
   constructor({ from, to, swap }, onChange) {
@@ -81,9 +82,10 @@ export class Languages {
   }
 
   /** Says which language was found in the text, null where there is none, and chooses a target that it has. */
-  showDetected(code) {
-    if (this.#detected === code && this.#isRecognized) return;
+  showDetected(code, isSure = true) {
+    if (this.#detected === code && this.#isRecognized && this.#isSure === isSure) return;
     this.#isRecognized = true;
+    this.#isSure = isSure;
     this.#detected = code;
     this.#nameAuto();
     const targets = this.#targetsOf(code);
@@ -97,7 +99,7 @@ export class Languages {
   #nameAuto() {
     const [auto] = this.#from.options;
     if (!this.#isRecognized) put(auto, "not_detected");
-    else if (this.#detected) put(auto, "detected", { language: nameOf(this.#detected, this.#detected) });
+    else if (this.#detected) put(auto, this.#isSure ? "detected" : "guessed", { language: nameOf(this.#detected, this.#detected) });
     else put(auto, "detect");
   }
 

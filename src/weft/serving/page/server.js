@@ -20,6 +20,12 @@ export const languages = () => answerOf("languages").then(read);
 export const settings = () => answerOf("frontend/settings").then(read);
 export const detect = (body, signal) => post("detect", body, signal);
 export const translate = (body, signal) => post("translate", body, signal);
+/** Translates a file; {translatedFileUrl, segments}. */
+export async function translateFile(file, { source, target }, signal) {
+  const body = new FormData();
+  for (const [name, value] of Object.entries({ source, target, file })) body.append(name, value);
+  return read(await answerOf("translate_file", { method: "POST", headers: authorization(), body, signal }));
+}
 export const explain = (body, signal) => post("weft/explain", body, signal);
 export const alternatives = (body, signal) => post("weft/alternatives", body, signal);
 
@@ -62,9 +68,11 @@ function parsed(line, answer) {
   }
 }
 
+const authorization = () => (key ? { Authorization: `Bearer ${key}` } : {});
+
 const request = (body, signal) => ({
   method: "POST",
-  headers: { "Content-Type": "application/json", ...(key ? { Authorization: `Bearer ${key}` } : {}) },
+  headers: { "Content-Type": "application/json", ...authorization() },
   body: JSON.stringify(body),
   signal,
 });

@@ -28,14 +28,15 @@ const LONGEST_WHOLE = 160; // characters; a longer text comes sentence by senten
 /** Words behind what may end a sentence; whether it does is the server's to say. */
 const PERHAPS_SEVERAL = /(?!\.\w)[\p{Sentence_Terminal}…⋯\n\v\f\x85\u2028\u2029].*[\p{L}\p{N}]/su;
 const LONGEST_DETECTED = 500;
+const SURE = 50; // confidence from which a language is not called a guess
 const OTHERS = 3;
 
 /** What the server allows, what stands on the page, and what is under way. */
 let limit = Infinity; // characters
-let pause = 500; // milliseconds without a key, before the language is detected
+let pause = 500; // milliseconds without a key, before the text is translated
 let shown = { q: "", sentences: [], source: "", target: "", flags: [], isDone: false };
 let running = null;
-let soon = 0; // the timer of the detection
+let soon = 0; // the timer of the translation while someone types
 let judged = ""; // the text whose language was detected last
 let sayError = null; // what the error that is shown says
 
@@ -63,6 +64,7 @@ async function start() {
     pause = settings.frontendTimeout;
     find("key").hidden = !settings.apiKeys;
     languages.offer(offered);
+    showModels(settings.models);
   } catch (error) {
     showError(() => failureText(error), start);
   }
@@ -84,7 +86,9 @@ function listen() {
   });
   find("text").addEventListener("input", changed);
   find("text").addEventListener("compositionstart", () => clearTimeout(soon));
-  find("text").addEventListener("compositionend", detectSoon);
+  find("text").addEventListener("compositionend", translateSoon);
+  find("text").addEventListener("blur", () => shown.isKept || remember());
+  acceptFiles(document.querySelector(".boxes"));
   find("clear").addEventListener("click", clear);
   find("swap").addEventListener("click", swap);
   find("stop").addEventListener("click", () => running?.abort());
@@ -100,7 +104,7 @@ function changed(event) {
   insight.divideSource();
   markStale();
   count();
-  if (!event.isComposing) detectSoon();
+  if (!event.isComposing) translateSoon();
 }
 
 function rewrite(q) {
@@ -135,20 +139,21 @@ function languagesChanged() {
   find("text").lang = languages.source;
   glossary.show({ source: languages.source, target: languages.target });
   markStale();
-  detectSoon();
+  translateSoon();
 }
 
+/** The translation becomes the text, and the text its translation, where they belong together. */
 function swap() {
-  const next = turned();
+  const moves = shown.isDone && isAsked(shown.q, shown);
+  const [q, translation] = moves ? [answer.text, shown.q] : [source.text, ""];
   languages.swap();
-  rewrite(next);
-}
-
-/** What is to be translated once the languages are swapped: the translation, if it is done, and then the text again. */
-function turned() {
-  if (shown.isDone && isAsked(shown.q, shown)) return answer.text;
-  if (shown.isDone && isAsked(answer.text, { source: shown.target, target: shown.source })) return shown.q;
-  return source.text;
+  rewrite(q);
+  if (!moves) return;
+  begin(q, languages);
+  shown.sentences.push({ source: q, text: translation, before: "", begin: 0 });
+  shown.isDone = shown.isKept = true;
+  showAnswer();
+  markStale();
 }
 
 /** Whether this text stands there, between these languages. */
@@ -156,11 +161,20 @@ function isAsked(q, pair) {
   return source.text === q && languages.source === pair.source && languages.target === pair.target;
 }
 
-function detectSoon() {
+/** Translates when no key has come for a while; first the language is detected, which may change. */
+function translateSoon() {
   clearTimeout(soon);
-  if (!languages.isAuto) return;
-  const again = () => (hideError(), detectSoon());
-  soon = setTimeout(() => detect().catch((error) => showError(() => failureText(error), again)), pause);
+  const again = () => (hideError(), translateSoon());
+  soon = setTimeout(() => translateTyped().catch((error) => showError(() => failureText(error), again)), pause);
+}
+
+async function translateTyped() {
+  if (languages.isAuto) await detect();
+  const q = source.text;
+  const isNew = !isAsked(shown.q, shown) && running?.q !== q;
+  if (!q.trim() || !isNew || sizeOf(q) > limit) return;
+  if (languages.fit) await translate({ isTyped: true });
+  else if (languages.areOffered) put(find("note"), "no_model", namesOf(languages));
 }
 
 async function detect(signal) {
@@ -170,12 +184,13 @@ async function detect(signal) {
   const [best] = q.trim() ? await server.detect({ q }, signal) : [];
   judged = q;
   if (best?.confidence === 0) languages.showNoneDetected();
-  else languages.showDetected(best?.language ?? null);
+  else languages.showDetected(best?.language ?? null, !best || best.confidence >= SURE);
 }
 
 // ---- translating --------------------------------------------------------------------------------------------------
 
-async function translate() {
+/** What is typed is kept in the history when the text is left, and what is asked for at once. */
+async function translate({ isTyped = false } = {}) {
   const q = source.text;
   if (!q.trim()) return put(find("note"), "nothing_written");
   if (!languages.areOffered) await start();
@@ -183,7 +198,8 @@ async function translate() {
   const over = sizeOf(q) - limit;
   if (over > 0) return showError(() => text("too_long", { over: number(over), limit: number(limit) }));
   running?.abort();
-  const run = (running = new AbortController());
+  clearTimeout(soon);
+  const run = (running = Object.assign(new AbortController(), { q }));
   hideError();
   work(true);
   const began = performance.now();
@@ -196,7 +212,7 @@ async function translate() {
     const seconds = number((performance.now() - began) / 1000, { maximumFractionDigits: 1 });
     put(find("note"), isAsked(q, pair) ? "done" : "stale", { seconds });
     put(find("spoken"), "translation_is", { text: answer.text });
-    remember();
+    if (!isTyped) remember();
   } catch (error) {
     if (running !== run) return; // another one has begun
     if (error.name === "AbortError") put(find("note"), "stopped");
@@ -360,6 +376,7 @@ function replaceSentence(sentence, chosen) {
 
 function remember() {
   if (!shown.isDone) return;
+  shown.isKept = true;
   const { q, source, target, flags } = shown;
   const sentences = shown.sentences.map(({ explained, explanation, ...sentence }) => sentence);
   history.add({ q, text: answer.text, sentences, flags, source, target });
@@ -374,7 +391,7 @@ function restore(entry) {
   begin(entry.q, entry);
   shown.sentences.push(...entry.sentences.map((sentence) => ({ ...sentence })));
   shown.flags = entry.flags ?? [];
-  shown.isDone = true;
+  shown.isDone = shown.isKept = true;
   showAnswer();
   warn();
 }
@@ -395,6 +412,58 @@ async function copyAsCurl() {
   const body = { ...requestFor(source.text, languages), ...(hasKey ? { api_key: "YOUR_KEY" } : {}) };
   const said = hasKey ? "copied_without_key" : "copied";
   put(find("note"), (await copy(server.asCurl(body))) ? said : "not_copied");
+}
+
+// ---- files and models ---------------------------------------------------------------------------------------------
+
+/** Translates a file that is dropped here. */
+function acceptFiles(element) {
+  const mark = (event, isTarget) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    element.classList.toggle("target", isTarget);
+  };
+  element.addEventListener("dragover", (event) => mark(event, true));
+  element.addEventListener("dragleave", (event) => mark(event, false));
+  element.addEventListener("drop", (event) => {
+    mark(event, false);
+    const [file] = event.dataTransfer?.files ?? [];
+    if (file) translateFile(file);
+  });
+}
+
+async function translateFile(file) {
+  running?.abort();
+  const run = (running = new AbortController());
+  hideError();
+  work(true);
+  put(find("note"), "file_running", { name: file.name });
+  const again = () => translateFile(file);
+  try {
+    const pair = { source: languages.asked, target: languages.target };
+    const { translatedFileUrl, segments } = await server.translateFile(file, pair, run.signal);
+    put(find("note"), "file_done", segments);
+    const href = `download_file/${translatedFileUrl.split("/").at(-1)}`;
+    const link = make("a", { href, download: file.name });
+    put(link, "file_get", { name: file.name });
+    find("note").append(" ", link);
+  } catch (error) {
+    if (running !== run) return;
+    if (error.name === "AbortError") put(find("note"), "stopped");
+    else showError(() => failureText(error), again);
+  } finally {
+    if (running === run) work(false);
+  }
+}
+
+/** Names the models with their licenses; their cards say what they were made from. */
+function showModels(models = []) {
+  const links = models.map(({ id, license }) =>
+    make("a", { href: `weft/card/${id}`, textContent: license ? `${id} (${license})` : id }),
+  );
+  const intro = make("span");
+  put(intro, "models_are");
+  find("models").replaceChildren(...(links.length ? [intro] : []), ...links.flatMap((link) => [link, " "]));
 }
 
 // ---- what the page says -------------------------------------------------------------------------------------------
