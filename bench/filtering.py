@@ -56,11 +56,12 @@ def main() -> None:
         folder = options.write or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         write(folder / "noisy.tsv", pairs)
+        kept = np.zeros(len(pairs), bool)
         for name, rules in RULES.items():
             begin, place = time.perf_counter(), Path(scratch) / name
             place.mkdir()
             corpus = clean(config.train, config, rules, folder, place, trusted=trusted)
-            kept = np.zeros(len(pairs), bool)
+            kept[:] = False
             kept[[line - 2 for piece in corpus.pieces() for line in piece.lines]] = True  # line 1 is the header
             line = {**circumstances(), "rules": name, "seconds": round(time.perf_counter() - begin, 1)}
             line |= {kind: round(float((~kept[kinds == kind]).mean()), 4) for kind in KINDS}

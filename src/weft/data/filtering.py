@@ -156,7 +156,7 @@ class NoiseFilter:
         for side, of_side in (("source", source), ("target", target)):
             found |= {f"{side} {name}": of_side[name] for name in ("order", "characters")}
         if self.lexicon is not None:
-            found["dual"] = -self.lexicon.explain(*([*map(tokens, side)] for side in pairs)).scores()
+            found["dual"] = -self.lexicon.explain(*([*map(tokens, side)] for side in pairs)).scores().astype(np.float64)
         return found
 
     def judge(self, pairs: tuple[Texts, Texts], halves: Halves) -> dict[str, NDArray[np.bool_]]:

@@ -127,7 +127,7 @@ class Rescored:
     """What a choice of models gains on sentences on which its weights were not tuned."""
 
     models: str
-    weights: tuple[float, float, float]
+    weights: tuple[float, ...]
     """For channel, language and pieces."""
     bleu: float
     difference: float
