@@ -708,7 +708,7 @@ def test_weights_whose_loss_is_no_number_are_not_the_best_for_long(tmp_path: Pat
     found = [{"valid_loss": loss, "valid_bleu": 0.0} for loss in (math.nan, 5.0, 4.0)]
     trainer = make_trainer(tmp_path, Fit(found), select_by="bleu")
     train(trainer)
-    assert (trainer.progress.best_step, trainer.progress.best_loss) == (8, 5.0)
+    assert (trainer.progress.best_step, trainer.progress.best_loss) == (12, 4.0)
 
 
 def test_before_there_are_best_weights_there_is_nothing_to_go_back_to(tmp_path: Path) -> None:
@@ -783,7 +783,7 @@ def test_a_run_that_diverged_is_resumed_bit_for_bit(tmp_path: Path, name: str, s
     ("metric", "values", "best"),
     [
         ("loss", [3.0, 2.0, 2.5, 2.0, 1.0], [4, 8, 20]),
-        ("accuracy", [0.3, 0.2, 0.4, 0.4, 0.1], [4, 12]),
+        ("accuracy", [0.3, 0.2, 0.4, 0.4, 0.1], [4, 12]),  # equal, and so is the loss
         ("bleu", [10.0, 12.0, 11.0, 30.0, 29.0], [4, 8, 16]),
         ("loss", [math.nan, 5.0, math.nan, 4.0, 6.0], [4, 8, 16]),
     ],
@@ -792,7 +792,7 @@ def test_a_run_that_diverged_is_resumed_bit_for_bit(tmp_path: Path, name: str, s
 def test_the_best_weights_are_those_of_the_best_metric(
     tmp_path: Path, metric: str, values: list[float], best: list[int]
 ) -> None:
-    task = Fit([{f"valid_{metric}": value} for value in values])
+    task = Fit([{"valid_loss": 2.0, f"valid_{metric}": value} for value in values])
     trainer = make_trainer(tmp_path, task, epochs=5, select_by=metric)
     train(trainer)
     assert watched(trainer).validated == [4, 8, 12, 16, 20]
@@ -812,7 +812,7 @@ def test_the_best_weights_are_those_of_the_best_metric(
 def test_training_stops_when_patience_is_lost_and_the_best_weights_are_kept(
     tmp_path: Path, found: tuple[float, ...], patience: int, epochs: int, last: int, best: int
 ) -> None:
-    task = Fit([{"valid_bleu": bleu} for bleu in found])
+    task = Fit([{"valid_loss": 2.0, "valid_bleu": bleu} for bleu in found])
     trainer = make_trainer(tmp_path, task, epochs=epochs, select_by="bleu", patience=patience)
     assert train(trainer).step == last and trainer.is_finished()
     assert trainer.run.status() == RunStatus(last=last, best=best)
@@ -886,7 +886,7 @@ def test_plateau_lowers_the_rate_when_torch_does(tmp_path: Path, metric: str, pa
     torch.manual_seed(patience)
     values = torch.randint(1, 12, (60,)).double().tolist()
     settings: dict[str, Any] = {"plateau_factor": 0.5, "plateau_patience": patience, "min_learning_rate": 1e-4}
-    task = Fit([{f"valid_{metric}": value} for value in values])
+    task = Fit([{"valid_loss": 2.0, f"valid_{metric}": value} for value in values])
     trainer = make_trainer(
         tmp_path, task, select_by=metric, schedule="plateau", learning_rate=0.01, epochs=100, **settings
     )

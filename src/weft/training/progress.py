@@ -11,6 +11,9 @@ from weft.training.task import Loss
 LOSS = "loss"
 """The name of the minimized sum, in a Window and in metrics.jsonl."""
 
+Validated = tuple[int, float, float | None]
+"""A validated checkpoint: its step, the value of the metric, and the validation loss."""
+
 JUDGED_OVER = 50
 """Updates per mean of the training loss: single batches differ by a nat, means of fifty hardly do."""
 
@@ -107,8 +110,8 @@ class LossLevel:
 class Progress:
     """The state of a run; with the model and the optimizer, all that a checkpoint holds.
 
-    `epoch` and `batch` are the place in the data. `kept` lists (step, value of the metric) of validated checkpoints
-    that are kept besides the last and the best, and `best_loss` is the validation loss of the best. `rate_scale` is
+    `epoch` and `batch` are the place in the data. `kept` lists validated checkpoints that are kept besides the last
+    and the best, and `best_loss` is the validation loss of the best. `rate_scale` is
     the factor that validations have given the learning rate, `bad_validations` counts validations without improvement
     since plateau last lowered it, and `trials_lost` how often training restarted from the best checkpoint.
 
@@ -133,13 +136,13 @@ class Progress:
     rate_scale: float = 1.0
     bad_validations: int = 0
     trials_lost: int = 0
-    kept: list[tuple[int, float]] = field(default_factory=list)
+    kept: list[Validated] = field(default_factory=list)
     window: Window = field(default_factory=Window)
     level: LossLevel = field(default_factory=LossLevel)
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> "Progress":
-        kept = [(step, value) for step, value in state["kept"]]
+        kept = [(step, value, loss[0] if loss else None) for step, value, *loss in state["kept"]]  # older ones: no loss
         window, level = dict(state["window"]), dict(state["level"])
         if "tokens" in window:  # a checkpoint of the time when there were these two sums and no others
             sums = {LOSS: window.pop("loss"), "nll": window.pop("nll")}

@@ -11,7 +11,7 @@ from weft.config.keys import near
 from weft.errors import UsageError
 from weft.training.config import TrainingConfig
 from weft.training.metric import Metric
-from weft.training.progress import Progress
+from weft.training.progress import Progress, Validated
 from weft.training.task import Evaluation
 
 
@@ -26,26 +26,30 @@ class Selection:
         """The number that decides."""
         return evaluation.metrics[self.metric.key]
 
-    def is_better(self, value: float, progress: Progress) -> bool:
-        """Whether a value beats the best so far. Any value beats NaN, and weights whose loss was NaN."""
+    def is_better(self, evaluation: Evaluation, progress: Progress) -> bool:
+        """Whether a validation beats the best so far; of equal values the one with the lower loss does. Any value beats
+        NaN, and weights whose loss was NaN."""
         best, loss = progress.best_value, progress.best_loss
         if best is None or math.isnan(best) or (loss is not None and math.isnan(loss)):
             return True
-        return value > best if self.metric.better == "max" else value < best
+        return self.standing(self.value(evaluation), loss_of(evaluation)) > self.standing(best, loss)
+
+    def standing(self, value: float, loss: float | None) -> tuple[float, float]:
+        """What validations are sorted by, the best last: the metric, then the loss."""
+        return value if self.metric.better == "max" else -value, -math.inf if loss is None else -loss
 
     def rank(self, evaluation: Evaluation, progress: Progress, *, costs_patience: bool) -> bool:
         """Note a validation of the current step; returns whether it is the best so far."""
-        value = self.value(evaluation)
-        is_best = self.is_better(value, progress)
+        is_best = self.is_better(evaluation, progress)
         if is_best:
             self.note_best(evaluation, progress)
         progress.validations_since_best = 0 if is_best else progress.validations_since_best + costs_patience
-        progress.kept.append((progress.step, value))
+        progress.kept.append((progress.step, self.value(evaluation), loss_of(evaluation)))
         return is_best
 
     def note_best(self, evaluation: Evaluation, progress: Progress) -> None:
         progress.best_value, progress.best_step = self.value(evaluation), progress.step
-        progress.best_loss = evaluation.metrics.get("valid_loss")
+        progress.best_loss = loss_of(evaluation)
 
     # Patience
 
@@ -82,20 +86,26 @@ class Selection:
 
     # Checkpoints to keep
 
-    def wanted(self, progress: Progress) -> list[tuple[int, float]]:
-        """The validated checkpoints, as (step, value), to keep for their own sake or for an average."""
+    def wanted(self, progress: Progress) -> list[Validated]:
+        """The validated checkpoints to keep for their own sake or for an average."""
         best, share, validated = progress.best_value, self.config.keep_within, progress.kept
         wanted = set(self.steps_to_average(validated))
         if best is not None and share is not None:
-            wanted |= {step for step, value in validated if abs(value - best) <= share * abs(best)}
-        return [(step, value) for step, value in validated if step in wanted]
+            wanted |= {step for step, value, _ in validated if abs(value - best) <= share * abs(best)}
+        return [entry for entry in validated if entry[0] in wanted]
 
-    def steps_to_average(self, validated: list[tuple[int, float]]) -> list[int]:
+    def steps_to_average(self, validated: list[Validated]) -> list[int]:
         """The checkpoints that `average_last` or `average_best` would average now."""
-        is_max = self.metric.better == "max"
-        ranked = sorted((entry for entry in validated if not math.isnan(entry[1])), key=lambda e: e[1], reverse=is_max)
+        ranked = sorted(
+            (e for e in validated if not math.isnan(e[1])), key=lambda e: self.standing(*e[1:]), reverse=True
+        )
         last = validated[max(0, len(validated) - self.config.average_last) :]
-        return sorted(step for step, _ in ranked[: self.config.average_best] or last)
+        return sorted(step for step, *_ in ranked[: self.config.average_best] or last)
+
+
+def loss_of(evaluation: Evaluation) -> float | None:
+    """The validation loss, which decides between equal values of the metric; None for a task without one."""
+    return evaluation.metrics.get("valid_loss")
 
 
 def find_metric(metrics: Sequence[Metric], name: str | None) -> Metric:

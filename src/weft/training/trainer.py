@@ -98,6 +98,8 @@ class Trainer(Generic[Model, Batch]):
             weight_decay=config.weight_decay,
             precision=PRECISIONS[choose_precision(config.precision, device)],
         )
+        self.tell_step: Callable[[int, int], None] = getattr(listener, "on_step", lambda step, total: None)
+        """What a listener may have besides the methods that it must have."""
         self.average: Weights | None = weights_of(model) if config.ema_decay else None
         """What is validated and saved in place of the weights that training continues with."""
         self.progress = Progress()
@@ -114,6 +116,7 @@ class Trainer(Generic[Model, Batch]):
                 parts = self.progress.parts
                 self.update(*batches)
                 self.advance(len(batches))
+                self.tell_step(self.progress.step, self.horizon.total_steps)
                 self.log_when_due()
                 stops = self.agree(stop)  # once: a signal that comes later is for the next step
                 was_split = self.progress.parts > parts  # saved at once: memory may suffice when the step is repeated
@@ -328,13 +331,12 @@ class Trainer(Generic[Model, Batch]):
             return
         average = mean(self.weights_at(step) for step in steps)
         evaluation = self.evaluate(average)
-        value = selection.value(evaluation)
-        is_best = selection.is_better(value, progress)
+        is_best = selection.is_better(evaluation, progress)
         listed = ", ".join(map(str, steps))
         outcome = "is better and becomes the model" if is_best else "is not better and is dropped"
         self.listener.on_message(
             f"the mean of the weights of steps {listed} {outcome}: "
-            f"{selection.metric.name} {value:.4g}, the best so far {progress.best_value:.4g}"
+            f"{selection.metric.name} {selection.value(evaluation):.4g}, the best so far {progress.best_value:.4g}"
         )
         if is_best:
             selection.note_best(evaluation, progress)
@@ -388,7 +390,7 @@ class Trainer(Generic[Model, Batch]):
                 {**optimizer_tensors(self.optimizer), **weight_tensors(own), **carried},
                 {**self.identity, "progress": asdict(progress)},
                 best=progress.best_step,
-                keep=[step for step, _ in progress.kept],
+                keep=[step for step, *_ in progress.kept],
             )
         self.tick()
 
@@ -432,7 +434,7 @@ class Trainer(Generic[Model, Batch]):
             self.progress = Progress.from_json(state["progress"])
         except (KeyError, TypeError, ValueError) as error:
             raise self.misfit(step, error) from None
-        self.run.sweep(keep={step, self.progress.best_step, *(kept for kept, _ in self.progress.kept)})
+        self.run.sweep(keep={step, self.progress.best_step, *(kept for kept, *_ in self.progress.kept)})
         self.run.cut_logs(step)
         self._clock = time.monotonic()
 
