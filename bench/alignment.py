@@ -77,9 +77,8 @@ def agreement(translator: Translator, lexicon: Lexicon, pairs: Sequence[tuple[st
         words = explained.source_words, explained.target_words
         for layer in range(layers):
             of_layers[layer] += len(aligned(align(mean_over_heads(explained.heads, layer + 1), *words)) & sure)
-        of_all += len(aligned(explained.alignment) & sure)
-        lost = {(int(np.argmax(row)), number) for number, row in enumerate(explained.occlusion)}
-        of_occlusion += len(lost & sure)
+        of_all += len(aligned(align(explained.attention, *words)) & sure)
+        of_occlusion += len(aligned(explained.alignment) & sure)
     return {
         "links": links,
         "layers": [round(float(share), 3) for share in of_layers / links],

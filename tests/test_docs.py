@@ -95,6 +95,13 @@ def test_every_page_has_a_twin_with_the_same_headings_and_the_same_code(english:
     assert ours == theirs
 
 
+@pytest.mark.parametrize("chinese", [chinese for _, chinese in TWINS])
+def test_no_line_of_a_chinese_page_breaks_between_two_characters(chinese: str) -> None:
+    """Where Markdown is shown, a line break is a blank."""
+    found = re.findall(r".{0,9}[\u3400-\u9fff]\n *[\u3400-\u9fff].{0,9}", outside_blocks(chinese))
+    assert found == []
+
+
 def test_no_chinese_page_is_without_an_english_one() -> None:
     assert sorted(path.name for path in (ROOT / "docs" / "zh").glob("*.md")) == PAGES
 

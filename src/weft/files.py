@@ -19,8 +19,15 @@ from weft.errors import CorpusError, Problem, UsageError, WeftError, shown
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open for reading; decompress if the name ends with .gz."""
-    return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == ".gz" else open(path, "rb")
+    """Open for reading; decompress if the name ends with .gz, or the content begins as gzip does."""
+    return cast(IO[bytes], gzip.open(path, "rb")) if is_gzipped(path) else open(path, "rb")
+
+
+def is_gzipped(path: Path) -> bool:
+    if path.suffix == ".gz" or not path.is_file():
+        return path.suffix == ".gz"
+    with open(path, "rb") as file:
+        return file.read(2) == b"\x1f\x8b"
 
 
 @contextmanager
@@ -139,6 +146,8 @@ def reporting_read_errors(path: Path) -> Iterator[None]:
         meant = get_close_matches(path.name, [file.name for file in path.parent.glob("*")], n=1, cutoff=0.8)
         hint = f"; did you mean {meant[0]}?" if meant else ""
         what = f"does not exist (looked in {path.parent.resolve()}){hint}"
+        if path.is_symlink():
+            what = f"is a link to {os.readlink(path)}, which does not exist"
     except IsADirectoryError:
         what = "is a folder, not a file"
     except (OSError, EOFError, zlib.error) as error:

@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from weft.analysis.explanation_report import as_html, as_text, minus, percent
+from weft.analysis.explanation_report import as_html, as_text, figures_of, minus, percent
 from weft.decoding.beam_tree import Node
-from weft.evaluating.explanation import Choice, Explanation, Link
+from weft.evaluating.explanation import Choice, Explanation, Link, Variant
 from weft.text.word_ranges import WordRange
 
 
@@ -36,7 +36,7 @@ def explained() -> Explanation:
         layer=1,
         source_words=(WordRange("好", 0, 0), WordRange("<b>", 1, 1)),
         target_words=(WordRange("Good", 0, 0), WordRange(".", 1, 1)),
-        alignment=(Link(0, 0, 1.0), Link(1, 0, 1.0)),
+        alignment=(Link(0, 0, 3.25), Link(1, 1, 0.75)),
         occlusion=((3.25, -0.5), (0.01, 0.75)),
         beam=(
             Node(0, None, 0, 2, 0.0, "best"),
@@ -48,6 +48,8 @@ def explained() -> Explanation:
             Node(6, 3, 3, 3, -0.75, "best"),
         ),
         beam_pieces=("<s>", "▁Good", "▁<i>", ".", "</s>", "!", "</s>"),
+        without=(Variant("好", "B.", -0.2), Variant("<b>", "Good.", -0.3)),
+        self_attention={"source": np.full((1, 2, 3, 3), 1 / 3), "target": np.tri(3)[None, None] / 3},
     )
 
 
@@ -64,9 +66,11 @@ piece    %  instead
 .       78  ! 14
 </s>   100  ▁ <0.1
 
-word  looks at    %  loses without it, in nats
-Good  好        100  好 3.2
-.     好        100  <b> 0.8
+word  comes from  looks at    %  loses without it, in nats
+Good  好          好        100  好 3.2
+.     <b>         好        100  <b> 0.8
+
+without 好: B. (score −0.20 in place of −0.25)
 
 The beam, hypotheses indented below those they extend
 *    0.00  <s>
@@ -163,3 +167,14 @@ def test_probabilities_are_written_in_hundredths(log_prob: float, written: str) 
 @pytest.mark.parametrize(("number", "written"), [(-1.25, "−1.2"), (-0.01, "0.0"), (3.0, "3.0")])
 def test_a_minus_is_a_minus_and_a_rounded_zero_has_none(number: float, written: str) -> None:
     assert minus(number, 1) == written
+
+
+def test_every_head_and_mean_has_a_figure(explained: Explanation) -> None:
+    figures = figures_of(explained)
+    means = {"attention", "occlusion", "beam", "encoder", "decoder"}
+    heads = {f"attention-layer{layer}-head{head}" for layer in (1, 2) for head in (1, 2)}
+    assert figures.keys() == means | heads | {"encoder-layer1-head1", "encoder-layer1-head2", "decoder-layer1-head1"}
+    assert "decoder, layer 1, head 1, in percent" in figures["decoder-layer1-head1"]
+    assert "▁&lt;b&gt;" in figures["encoder"] and ">&lt;s&gt;<" in figures["decoder"]
+    bare = figures_of(replace(explained, occlusion=(), beam=(), beam_pieces=(), self_attention={}))
+    assert bare.keys() == {"attention", *heads}

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from weft.analysis.curves import charts, write_figures
 from weft.analysis.report import SECTIONS, write_report
+from weft.analysis.run_files import read_run
 from weft.errors import RunError
 
 RECIPE = """\
@@ -428,3 +430,51 @@ def test_a_report_needs_no_torch(run):
     program = "import sys, weft.analysis.report as room; room.write_report(sys.argv[1]); print('torch' in sys.modules)"
     finished = subprocess.run([sys.executable, "-c", program, run], capture_output=True, text=True, check=True)
     assert finished.stdout == "False\n"
+
+
+def test_the_curves_are_pictures_and_a_table_of_their_numbers(run, tmp_path):
+    written = write_figures(run, tmp_path / "figures")
+    names = {"loss", "bleu", "accuracy", "learning-rate", "gradient-norm", "speed"}
+    assert {path.stem for path in written if path.suffix == ".svg"} == names
+    header, first, *rows = (tmp_path / "figures" / "curves.csv").read_text(encoding="utf-8").splitlines()
+    assert header.split(",")[:4] == ["step", "epoch", "loss", "nll"] and first.split(",")[0] == "100"
+    assert len(rows) == 32 and all(row.count(",") == header.count(",") for row in rows)
+    assert "1,000 in an epoch" in (tmp_path / "figures" / "bleu.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("values", "metric", "beyond"),
+    [
+        ([99.0, 100.0], "bleu", "125"),
+        ([0.0, 0.0], "bleu", "−"),
+        ([0.98, 1.0], "accuracy", "1.2"),
+        ([0.02, 0.01], "loss", "−"),
+        ([7.0, 0.1], "loss", "−"),
+        ([50.0, 60.0], "chrf", "−"),
+    ],
+)
+def test_no_axis_shows_what_cannot_be(run, values, metric, beyond):
+    lines = [{"step": step, "epoch": 1.0, f"valid_{metric}": value} for step, value in enumerate(values, start=1)]
+    write_lines(run / "metrics.jsonl", lines)
+    chart = charts(read_run(run))[metric]
+    labels = re.findall(r'text-anchor="end">([^<]*)</text>', chart)
+    assert labels and not any(label.startswith(beyond) for label in labels)
+    notes = [float(y) for y in re.findall(r'class="note" x="[^"]*" y="([^"]*)"', chart)]
+    assert notes and all(50 < y < 280 - 36 for y in notes)
+
+
+def test_a_decoding_tells_only_what_is_in_use(run):
+    evaluation = json.loads((run / "scores.json").read_text(encoding="utf-8"))[0]
+    evaluation["decoding_in_use"] = "method greedy"
+    (run / "scores.json").write_text(json.dumps([evaluation]), encoding="utf-8")
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "decoding: method greedy<" in page and "beam_size" not in page.partition("<pre>")[0]
+
+
+def test_the_machine_of_a_run_stands_among_its_facts(run):
+    checkpoint = run / json.loads((run / "run.json").read_text(encoding="utf-8"))["last"]
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    machine = {"processor": "A <fast> one", "device": "cpu", "threads": "1", "torch": "2.13.0"}
+    (checkpoint / "training.json").write_text(json.dumps({"machine": machine}), encoding="utf-8")
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "A &lt;fast&gt; one<small>cpu, 1 thread, torch 2.13.0</small>" in page

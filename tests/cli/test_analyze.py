@@ -78,6 +78,15 @@ def test_a_page_is_written_beside_what_is_printed(analyze: Analyze) -> None:
     assert f"1. {TEXT}" in page and page.count("<svg") == 3
 
 
+def test_figures_are_written_for_each_sentence(analyze: Analyze) -> None:
+    exit_code, _, error = analyze(TEXT, "--figures", "one")
+    assert exit_code == 0 and error.startswith("one: ")
+    names = {path.stem for path in Path("one").iterdir()}
+    assert {"attention", "occlusion", "beam", "encoder", "decoder", "attention-layer1-head2"} <= names
+    assert analyze(TEXT, "两个朋友", "--figures", "two")[0] == 0
+    assert {path.stem for path in Path("two").glob("*.svg")} == {f"{n}-{name}" for n in (1, 2) for name in names}
+
+
 def test_sentences_come_from_a_file(analyze: Analyze) -> None:
     Path("in.txt").write_text(f"{TEXT}\n两个朋友\n", encoding="utf-8")
     exit_code, out, _ = analyze("--json", "--input", "in.txt")

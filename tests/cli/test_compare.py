@@ -100,6 +100,29 @@ def test_results_are_shown_also_where_a_file_cannot_be_written(
         assert not Path("x.json").exists()
 
 
+def test_models_by_decodings_are_the_lines_of_one_table(weft: Weft, place: Path, tiny_run: Path) -> None:
+    shutil.copytree(tiny_run / "run", "other")
+    limits = ("--set", "require.min_bleu_1=0.9", "--set", "require.max_parameters=1000000")
+    command = ("compare", str(tiny_run / "run"), "other", "--methods", "greedy,beam:3", "--data", "test.tsv", *limits)
+    exit_code, out, error = weft(*command, "--json", "x.json", "--latex", "x.tex")
+    assert (exit_code, error) == (0, "")
+    names = ["run greedy", "run beam:3", "other greedy", "other beam:3"]
+    found = json.loads(Path("x.json").read_text(encoding="utf-8"))["systems"]
+    assert list(found) == names and found["other beam:3"]["decoding"]["beam_size"] == 3
+    latex = Path("x.tex").read_text(encoding="utf-8").split(r"\end{table}")[0]
+    assert "BLEU-1 & BLEU-2 & BLEU-3 & BLEU-4 & sacreBLEU & chrF & required" in latex
+    cells, notes = latex.split(r"\bottomrule")
+    assert "nrefs" not in cells and "courses-bleu" in notes
+    assert cells.count("& FAIL") == 4 and "run greedy: PASS  parameters" in out and "run greedy: FAIL  bleu" in out
+    tables = out.partition("Sentences that changed most")[0]
+    assert max(len(line) for line in tables.splitlines() if "|" not in line) <= 80
+
+
+def test_one_model_by_two_decodings_is_a_comparison(weft: Weft, place: Path, tiny_run: Path) -> None:
+    exit_code, out, _ = weft("compare", str(tiny_run / "run"), "--methods", "greedy,beam:2", "--data", "test.tsv")
+    assert exit_code == 0 and "Difference from run greedy" in out
+
+
 # Refused
 
 
@@ -117,6 +140,7 @@ def test_results_are_shown_also_where_a_file_cannot_be_written(
         (("a.txt", "./a.txt", "--data", "test.tsv", *LANGUAGES), 2, "./a.txt, a.txt: named more than once"),
         (("a.txt", "b.txt", "--data", "test.tsv"), 2, "missing --source and --target"),
         ((*FILES, "--set", "decoding.beam_size=2"), 2, "all files of translations"),
+        ((*FILES, "--methods", "greedy,beam:2"), 2, "--methods are searches of models"),
         ((*FILES, "--confidence", "95"), 2, "--confidence must be at least 0.5 and below 1"),
         ((*FILES, "--confidence", "0"), 2, "--confidence 0 is for weft evaluate"),
         ((*FILES, "--html", "-"), 2, "--html takes the name of a file"),

@@ -1,17 +1,19 @@
 """`weft config` shows, explains and describes the recipe of translation."""
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from weft.cli.config import app
-from weft.config import read_recipe
+from weft.config import json_schema, read_recipe
 from weft.errors import RecipeError, UsageError
-from weft.folders.recipes import TranslationRecipe
+from weft.folders.recipes import RECIPES, TranslationRecipe
 from weft.preparing.defaults import OPEN, choose_open_settings
 
 RECIPE = """
@@ -109,3 +111,35 @@ def test_show_of_a_broken_recipe_raises_all_its_problems(tmp_path):
 def test_the_verb_imports_nothing_heavy_before_it_runs(heavy):
     code = f"import sys, weft.cli.config; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("task", RECIPES)
+def test_the_settings_are_read_without_torch_and_are_the_same(task: str) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "weft", "config", "schema", "--task", task],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(answer.stdout) == json_schema(RECIPES[task])
+    assert "torch._C" not in answer.stderr and "weft.cli.without_torch" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("explain", "modle"), "did you mean `model`?"),
+        (("explain", "training.lr"), "did you mean `training.learning_rate`?"),
+        (("explain", "model.num_heads"), "a whole number"),
+        (("show", "missing.toml"), "there is no recipe missing.toml"),
+        (("show", str(Path(__file__).parents[2] / "recipes" / "zh-en-50k.toml")), "model_dim"),
+        (("explain", "--task", "language-modle"), "did you mean"),
+    ],
+)
+def test_a_key_or_a_path_is_answered_in_half_a_second_of_the_processor(arguments: tuple[str, ...], said: str) -> None:
+    before = os.times()
+    answer = subprocess.run([sys.executable, "-m", "weft", "config", *arguments], capture_output=True, text=True)
+    after = os.times()
+    taken = after.children_user - before.children_user + after.children_system - before.children_system
+    assert said in answer.stdout + answer.stderr
+    assert taken < 0.9  # half a second where nothing else runs

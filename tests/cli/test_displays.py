@@ -1,6 +1,7 @@
 """What is shown while a model trains or a file is worked on; the text of users stays as it is."""
 
 import io
+import re
 import sys
 from contextlib import nullcontext
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from weft.cli.displays import LiveDisplay, PlainDisplay, choose_display, clock
+from weft.cli import displays
+from weft.cli.displays import Counter, LiveDisplay, PlainDisplay, choose_display, clock
 
 SAMPLES = [
     {"source": "[bold]你好[/]", "reference": "a [red]b :smile:", "hypothesis": "c:\\[/nonsense]\\\\"},
@@ -101,8 +103,40 @@ def test_the_live_display_shows_place_figures_and_samples(live: LiveDisplay) -> 
         live.progress.refresh()
     text = shown(live)
     assert "42 training pairs" in text
-    assert "250/1,000 steps" in text and "loss 4.500" in text and "12,346 target tokens/s" in text and "left" in text
+    assert re.search(r" 25 % left \S+ step 250/1,000 loss 4\.500  12,346 tok/s  rate 1\.0e-03", text)
     assert "validation at step 1,200" in text and "the best so far" not in text
+
+
+def test_the_line_of_training_is_there_from_the_first_step_and_fits_eighty_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def terminal(**_: object) -> Console:
+        return Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None, legacy_windows=False)
+
+    monkeypatch.setattr("rich.console.Console", terminal)
+    with (live := LiveDisplay()):
+        live.on_step(1, 240_000)
+        live.progress.refresh()
+        assert "step 1/240,000" in shown(live)
+        live.on_log(log_row(step=123_456, seconds=36_000.0), total_steps=240_000)
+        live.on_step(123_457, 240_000)
+        live.progress.refresh()
+    last = [line for line in re.split(r"[\r\n]|\x1b\[[0-9;?]*[A-Za-z]", shown(live)) if "step 123,457" in line][-1]
+    assert last.startswith(" 51 % left ") and "loss 4.500" in last and "rate 1.0e-03" in last and "…" not in last
+
+
+def test_work_on_sentences_that_takes_long_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = iter([0.0, 0.0, 2.0, 6.0, 8.0, 12.0, 30.0])
+    monkeypatch.setattr(displays.time, "monotonic", lambda: next(now))
+    tell = Counter("beam:5")
+    for done in (500, 1000, 1500, 2000, 2500):
+        tell(done, 2500)
+    assert capsys.readouterr().err.splitlines() == [
+        "beam:5: 1,000 of 2,500 sentences, left 0:09",
+        "beam:5: 2,000 of 2,500 sentences, left 0:03",
+    ]
 
 
 def test_the_text_of_users_is_never_markup_in_the_live_display(live: LiveDisplay) -> None:
@@ -121,7 +155,7 @@ def test_the_live_display_goes_on_where_a_run_was_stopped(live: LiveDisplay) -> 
         live.on_log(log_row(step=620, seconds=62.0), total_steps=1000)
     (task,) = live.progress.tasks
     assert (task.completed, task.total) == (620, 1000)
-    assert "620/1,000 steps" in shown(live)
+    assert "step 620/1,000" in shown(live)
 
 
 # Files

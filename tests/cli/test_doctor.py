@@ -85,7 +85,7 @@ def test_a_recipe_says_which_files_it_has_and_how_to_read_them(weft: Weft, tiny_
         shutil.copy(tiny_run / name, name)
     exit_code, out, _ = weft("doctor", "tiny.toml", "--test", write("t.tsv", "zh\ten\n新的\tNew.\n"))
     assert exit_code == 1  # its validation pairs are training pairs
-    assert "train.tsv: 42 pairs\nvalid.tsv: 5 pairs\n" in out and "t.tsv: 1 pairs" in out
+    assert "train.tsv: 42 pairs\nvalid.tsv: 5 pairs\n" in out and "t.tsv: 1 pair\n" in out
 
 
 def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
@@ -99,7 +99,7 @@ def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
         (("a.tsv",), "missing --source and --target"),
         (("a.tsv", "--source", "zh"), "missing --target"),
         (("a.txt", "--source", "zh", "--target", "en"), "a.txt has no partner"),
-        (("a.csv", "--source", "zh", "--target", "en"), "a.csv: weft reads cells separated by tabs, not commas"),
+        (("a.xlsx", "--source", "zh", "--target", "en"), "a.xlsx: weft reads no spreadsheets; save the table as .csv"),
         (("a.tsv", "--source", "zh", "--target", "en", "--columns", "zh"), "two names or numbers"),
         (("a.toml", "--source", "zh"), "a recipe names its files"),
         (("a.toml", "b.tsv"), "a recipe names its files"),

@@ -31,7 +31,8 @@ def test_the_table_has_scores_with_signatures_data_decoding_time_and_size(evalua
     scores = ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "exact_match", "sacrebleu", "chrf", "ter"]
     assert names[:9] == ["score", *scores]
     assert {"data", "decoding", "seconds", "parameters"} <= set(names)
-    assert re.search(r"sacrebleu .*nrefs:1\|.*tok:13a\|.*version:", out)
+    assert re.search(r"^sacrebleu:\s+nrefs:1\|.*tok:13a\|.*version:", out, re.MULTILINE)
+    assert max(map(len, out.splitlines())) <= 80 or "|" in max(out.splitlines(), key=len)
     assert re.search(r"^data +valid.tsv \(sha256 [0-9a-f]{12}\)", out, re.MULTILINE)
     assert re.search(r"^decoding +method beam, beam_size 2, length_penalty adaptive", out, re.MULTILINE)
     assert re.search(r"^seconds +[0-9.]+, [0-9.]+ sentences a second", out, re.MULTILINE)
@@ -59,12 +60,14 @@ def test_json_goes_to_a_file_beside_the_table_or_alone_to_standard_output(evalua
 
 
 def test_each_sentence_is_kept_with_its_translation_and_scores(evaluate: Weft, tiny_run: Path) -> None:
+    from weft.metrics.course_bleu import course_bleu
     from weft.metrics.translation import sentence_scores
     from weft.translating.translator import load_translator
 
     assert evaluate("--output", "kept.tsv")[0] == 0
     header, *kept = (line.split("\t") for line in Path("kept.tsv").read_text(encoding="utf-8").split("\n")[:-1])
-    assert header == ["source", "reference", "hypothesis", "sentence_bleu", "sentence_chrf", "score"]
+    orders = [f"sentence_bleu_{order}" for order in (1, 2, 3, 4)]
+    assert header == ["source", "reference", "hypothesis", "sentence_bleu", "sentence_chrf", "score", *orders]
     pairs = [line.split("\t") for line in Path("valid.tsv").read_text(encoding="utf-8").splitlines()[1:]]
     assert [row[:2] for row in kept] == pairs
     found = load_translator(tiny_run / "run").translate([source for source, _ in pairs])
@@ -73,6 +76,9 @@ def test_each_sentence_is_kept_with_its_translation_and_scores(evaluate: Weft, t
     assert [row[2] for row in kept] == hypotheses
     assert [row[3] for row in kept] == [f"{bleu:.2f}" for bleu in by_sentence.bleu]
     assert [row[5] for row in kept] == [f"{translation.score:.4f}" for translation in found]
+    for (_, reference), hypothesis, row in zip(pairs, hypotheses, kept, strict=True):
+        alone = course_bleu([hypothesis], [[reference]], "en")
+        assert row[6:] == [f"{alone.bleu(order):.4f}" for order in (1, 2, 3, 4)]
 
 
 def test_a_tab_or_line_end_in_a_text_shifts_no_row(evaluate: Weft) -> None:
@@ -80,7 +86,7 @@ def test_a_tab_or_line_end_in_a_text_shifts_no_row(evaluate: Weft) -> None:
     Path("test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     assert evaluate("--data", "test.jsonl", "--output", "kept.tsv")[0] == 0
     lines = Path("kept.tsv").read_bytes().decode().split("\n")
-    assert [len(line.split("\t")) for line in lines] == [6, 6, 6, 1]
+    assert [len(line.split("\t")) for line in lines] == [10, 10, 10, 1]
     assert lines[1].startswith("我有 一个  苹果。\tI have one apple.\t")
 
 
@@ -133,6 +139,19 @@ def test_beside_json_the_verdicts_go_to_standard_error(evaluate: Weft) -> None:
     exit_code, out, error = evaluate(*require(min_sacrebleu=100), "--json", "-")
     assert exit_code == 1 and json.loads(out)
     assert error.startswith("FAIL  sacrebleu") and error.count("\n") == 1
+
+
+def test_several_decodings_say_each_which_limits_it_meets(evaluate: Weft) -> None:
+    exit_code, out, _ = evaluate("--methods", "greedy,beam:2", *require(min_bleu_1=1.0, max_parameters=10**9))
+    assert exit_code == 0 and len(re.findall(r"(?m)^(?:greedy|beam:2) .* FAIL$", out)) == 2
+    assert "greedy: FAIL  bleu_1 0." in out and "beam:2: PASS  parameters" in out
+
+
+def test_terms_hold_in_an_evaluation(evaluate: Weft) -> None:
+    Path("terms.csv").write_text("zh,en\n苹果,pear\n", encoding="utf-8")
+    _, out, _ = evaluate("--glossary", "terms.csv", "--output", "kept.tsv")
+    kept = [line.split("\t") for line in Path("kept.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    assert all("pear" in row[2] for row in kept if "苹果" in row[0]) and "the glossary (sha256 " in out
 
 
 # Refused
@@ -204,7 +223,6 @@ def test_with_few_sentences_the_table_says_why_there_are_no_intervals(evaluate: 
     [
         (("--methods", "greedy", "--noise"), "--methods cannot be combined with --noise"),
         (("--methods", "gready,beam:0"), "--methods has 2 problems"),
-        (("--methods", "greedy", "--set", "require.min_bleu_1=0.9"), "checks no requirement"),
         (("--html", "-"), "--html takes the name of a file"),
         (("--confidence", "2"), "--confidence must be at least 0.5"),
         (("--comet", "none.ckpt"), "--comet none.ckpt is not a file"),

@@ -25,7 +25,7 @@ def test_the_table_has_work_cost_memory_and_time(plan: Weft, tmp_path: Path) -> 
     exit_code, out, error = plan()
     assert exit_code == 0
     assert out.startswith("run          runs/tiny\npairs        42 for training, 5 for validation\n")
-    assert "steps        2 = 2 an epoch x 1 epochs\n" in out
+    assert "steps        2 = 2 an epoch x 1 epoch\n" in out
     assert "\nall                  14,176 " in out
     assert "\ntime " in out and "\nend " in out
     assert "training pairs" in error and "training pairs" not in out

@@ -38,10 +38,11 @@ def bleu_1(output: str) -> dict:
 
 def test_the_table_shows_every_score_with_its_signature(write):
     lines = run(write("h", HYPOTHESIS), write("r", REFERENCE)).splitlines()
-    shown = {line.split()[0]: line.split()[1] for line in lines[1:-1]}
+    shown = {line.split()[0]: line.split()[1] for line in lines[1:9]}
     assert list(shown) == ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "exact_match", "sacrebleu", "chrf", "ter"]
     assert [shown[f"bleu_{order}"] for order in (1, 2, 3, 4)] == ["0.8333", "0.7071", "0.6300", "0.5373"]
-    assert "courses-bleu|nrefs:1|unit:word" in lines[1]
+    assert any(line.startswith("bleu_1, bleu_2, bleu_3, bleu_4:") for line in lines)
+    assert any("courses-bleu|nrefs:1|unit:word" in line for line in lines)
 
 
 def test_references_are_given_once_for_each_file(write):

@@ -163,7 +163,7 @@ def test_what_is_deployed_uses_options_that_exist_and_installs_what_the_readme_d
     given |= set(re.findall(r"--[a-z-]+", " ".join(re.findall(r"(?:ENTRYPOINT|CMD) \[\"(?:weft|--).*", container))))
     assert {"--model", "--api-keys", "--host"} <= given <= options
     torch = re.search(r"torch==[\d.]+", (root / "scripts" / "install").read_text())
-    assert torch is not None and torch[0] in container and ".[serve" in container
+    assert torch is not None and torch[0] in container and "EXTRAS=serve,zh,export" in container
 
 
 def verbs() -> Any:

@@ -53,6 +53,38 @@ def test_nothing_else_does(began: list[str], monkeypatch: pytest.MonkeyPatch, ar
     assert began == ["run"]
 
 
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, ("10000", None)),
+        ({"GOMP_SPINCOUNT": "5"}, ("5", None)),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, (None, "ACTIVE")),
+        ({"OMP_WAIT_POLICY": "PASSIVE"}, (None, "PASSIVE")),
+        ({"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "7"}, ("7", "PASSIVE")),
+        ({"OMP_NUM_THREADS": "1"}, ("10000", None)),
+    ],
+)
+def test_threads_spin_for_a_short_time_unless_the_environment_says_how_long(
+    began: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, str],
+    found: tuple[str | None, str | None],
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    for verb in ("train", "translate"):
+        begin(monkeypatch, verb)
+        assert (os.environ.get("GOMP_SPINCOUNT"), os.environ.get("OMP_WAIT_POLICY")) == found
+
+
+def test_the_start_of_a_process_is_before_that_of_its_modules() -> None:
+    code = "import time; a = time.monotonic(); from weft.cli.start import process_began; print(a - process_began())"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert 0 < float(found) < 30
+
+
 def test_other_settings_stay_and_a_choice_of_the_users_own_counts(
     began: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from weft.data.corpus import (
     TrainingCorpus,
     group_files,
     read_corpora,
+    read_given,
     read_monolingual,
 )
 from weft.errors import CorpusError, RecipeError, UsageError
@@ -440,13 +441,114 @@ def test_what_is_wrong_with_monolingual_text_is_named(
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("a.csv", "by tabs, not commas"), ("a.CSV.gz", "not commas"), ("a.tmx", "one per line")]
+    ("name", "says"),
+    [("a.xlsx", "save the table as .csv"), ("a.PDF.gz", "no documents"), ("a.docx", "save sentences as text")],
 )
-def test_a_table_by_commas_and_a_memory_are_no_lines_of_text(tmp_path: Path, name: str, says: str) -> None:
-    with pytest.raises(UsageError, match=rf"{name}: weft .*{says}"):
+def test_a_file_of_an_office_is_no_text(tmp_path: Path, name: str, says: str) -> None:
+    for read in (lambda: read_monolingual(tmp_path / name, "en"), lambda: group_files(["a.zh", name])):
+        with pytest.raises(UsageError, match=rf"{name}: weft .*{says}"):
+            read()
+
+
+@pytest.mark.parametrize("name", ["a.tmx", "a.TBX.gz"])
+def test_a_memory_is_text_in_two_languages(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=r"holds pairs; save the sentences of one language"):
         read_monolingual(tmp_path / name, "en")
-    with pytest.raises(UsageError, match=rf"{name}: weft .*{says}"):
-        group_files(["a.zh", name])
+
+
+# Tables with commas, memories, and two text files
+
+
+MEMORY = "".join(
+    f'<tu><tuv xml:lang="zh-CN"><seg>{zh}</seg></tuv><tuv xml:lang="en"><seg>{en}</seg></tuv></tu>' for zh, en in PAIRS
+)
+PAIRS_IN = {
+    "a.csv": "zh,en\n" + "".join(f'{zh},"{en}"\r\n' for zh, en in PAIRS),
+    "b.csv": "id;en;zh\n" + "".join(f"{n};{en};{zh}\n" for n, (zh, en) in enumerate(PAIRS)),
+    "c.CSV.gz": "\ufeffzh,en\n" + "".join(f'"{zh}",{en}\n\n' for zh, en in PAIRS),
+    "a.tmx": f"<tmx><header/><body>{MEMORY}</body></tmx>",
+    "b.TMX.gz": f"<tmx><header/><body>{MEMORY}</body></tmx>",
+}
+
+
+@pytest.mark.parametrize("name", PAIRS_IN)
+def test_a_table_with_commas_and_a_memory_hold_the_pairs_of_a_tsv(
+    read: Callable[..., ParallelText], tmp_path: Path, name: str
+) -> None:
+    text = read({name: PAIRS_IN[name]})
+    assert list(zip(text.sources, text.targets, strict=True)) == PAIRS
+    assert group_files([name]) == [CorpusEntry(path=name)] and read_given([tmp_path / name], config()).sources
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl", "a.tmx", "train", "a.TSV"])
+def test_a_zipped_file_is_read_whatever_its_name(tmp_path: Path, name: str) -> None:
+    contents = {"a.csv": PAIRS_IN["a.csv"], "a.jsonl": jsonl(PAIRS), "a.tmx": PAIRS_IN["a.tmx"]}
+    (tmp_path / name).write_bytes(gzip.compress(contents.get(name, tsv(PAIRS)).encode()))
+    assert read_corpora([name], config(), tmp_path).sources == [zh for zh, _ in PAIRS]
+
+
+def test_a_cell_of_a_table_with_commas_may_hold_commas_quotes_and_lines(read: Callable[..., ParallelText]) -> None:
+    text = read({"a.csv": 'zh,en\n"你好，""世界""。","Hello,\nworld."\n,\n'}, empty_sides="drop")
+    assert (text.sources, text.targets, text.dropped_empty) == (['你好，"世界"。'], ["Hello,\nworld."], 1)
+    assert read({"a.csv": "你好,Hello\n"}, header=False).targets == ["Hello"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("zh,en\n你好,Hello,x\n", "line 2 has 3 columns, not 2"),
+        ('zh,en\n"你好,Hello\n', "line 2 is not CSV: unexpected end of data"),
+        ('zh,en\n"你"好,Hello\n', "line 2 is not CSV: ',' expected after '\"'"),
+        ("zh,de\n你好,Hallo\n", "line 1 has no column `en`"),
+        ("zh,en\n你好,\n", "line 2 the target side is empty"),
+        (b"zh,en\n\xff,x\n\xe4,y\n", "line 2 is not UTF-8"),
+    ],
+)
+def test_what_is_wrong_with_a_table_with_commas_is_named_by_its_line(
+    problems: Callable[..., list[str]], content: str | bytes, says: str
+) -> None:
+    assert says in problems({"a.csv": content})[0]
+
+
+@pytest.mark.parametrize(
+    ("names", "entries"),
+    [
+        (("a.zh", "a.en"), [("a.zh", "a.en")]),
+        (("a.en", "a.zh"), [("a.zh", "a.en")]),
+        (("x/a.EN.gz", "x/a.ZH.gz"), [("x/a.ZH.gz", "x/a.EN.gz")]),
+        (("news_en.txt", "news_zh.txt"), [("news_zh.txt", "news_en.txt")]),
+        (("a.en", "b.en", "a.zh", "b.zh"), [("a.zh", "a.en"), ("b.zh", "b.en")]),
+        (("b.tsv", "a.zh", "a.en"), [("a.zh", "a.en"), "b.tsv"]),
+        (("a.zh", "b.en"), [("a.zh", "b.en")]),  # two by two
+        (("one.txt", "two.txt"), [("one.txt", "two.txt")]),
+        (("a.zh", "a.en", "a.zh", "a.en"), [("a.zh", "a.en"), ("a.zh", "a.en")]),
+    ],
+)
+def test_text_files_belong_together_by_the_codes_at_the_end_of_their_names(
+    names: tuple[str, ...], entries: list[Any]
+) -> None:
+    found = group_files(names, ("zh", "en"))
+    said = [entry.path or (entry.source, entry.target) for entry in found]
+    assert sorted(map(str, said)) == sorted(map(str, entries))
+
+
+def test_a_recipe_may_name_two_text_files_by_the_codes_of_their_names() -> None:
+    settings = config(train=["news.en", "news.zh", "b.tsv"], valid=["valid.zh", "valid.en"])
+    assert settings.train == (TrainingCorpus(source="news.zh", target="news.en"), "b.tsv")
+    assert settings.valid == (CorpusEntry(source="valid.zh", target="valid.en"),)
+    assert config(train=["a.zh", "b.en"]).train == ("a.zh", "b.en")
+    assert config(train=["a.zh", "a.en"], source="de").train == ("a.zh", "a.en")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [("你好。\n", "give text files two by two"), ("zh,en\n", "end with .csv"), ("zh;en\n", "not commas")],
+)
+def test_a_text_file_in_place_of_pairs_is_told_from_a_table_with_commas(
+    problems: Callable[..., list[str]], content: str, says: str
+) -> None:
+    (problem,) = problems({"valid.zh": content})
+    assert "has no tab" in problem and says in problem
 
 
 def test_spaced_words_and_signs_are_natural_text_where_the_recipe_says_that_they_are_spaced(

@@ -8,6 +8,7 @@ from weft.data.corpus import ParallelText
 from weft.decoding.search import DecodingConfig
 from weft.errors import RecipeError
 from weft.evaluating.evaluation import (
+    SHOWN_SCORES,
     describe_decoding,
     describe_pairs,
     evaluate,
@@ -108,9 +109,9 @@ def test_each_line_of_the_table_is_what_that_decoding_scores_alone(random_model:
     assert several["greedy"].hypotheses == evaluate(translator, PAIRS, method="greedy").hypotheses
     table = methods_table(several)
     assert [row[0] for row in table.rows] == ["greedy", "beam:2"]
-    names = ("method", "BLEU-1", "BLEU-2", "sacreBLEU", "chrF", "faulty", "seconds", "sentences/s")
+    names = ("method", *SHOWN_SCORES.values(), "faulty", "seconds", "sentences/s")
     assert table.header == names
-    assert table.rows[1][3] == alone.scores["sacrebleu"].formatted()
+    assert table.rows[1][5] == alone.scores["sacrebleu"].formatted()
     assert any(note.startswith("sacreBLEU: nrefs:1|") for note in table.notes)
     beam = "beam:2: method beam, beam_size 2, length_penalty adaptive, max_length_ratio 1.0, max_length_extra 2"
     assert beam in table.notes

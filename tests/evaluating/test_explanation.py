@@ -107,7 +107,14 @@ def test_attention_is_the_mean_over_the_heads_of_a_layer_or_of_all_and_sums_to_o
             )
 
 
-def test_a_target_word_is_aligned_with_the_source_word_that_has_most_of_its_attention(explained: Explanation) -> None:
+def test_a_target_word_is_aligned_with_the_source_word_without_which_it_loses_most(explained: Explanation) -> None:
+    assert [link.target for link in explained.alignment] == list(range(len(explained.target_words)))
+    for link, lost in zip(explained.alignment, explained.occlusion, strict=True):
+        assert (link.source, link.weight) == (int(np.argmax(lost)), max(lost))
+
+
+def test_without_occlusion_it_is_aligned_with_the_one_that_has_most_of_its_attention(translator: Translator) -> None:
+    explained = explain(translator, TEXT, occlusion=False)
     assert [link.target for link in explained.alignment] == list(range(len(explained.target_words)))
     for link in explained.alignment:
         word = explained.target_words[link.target]
@@ -118,6 +125,56 @@ def test_a_target_word_is_aligned_with_the_source_word_that_has_most_of_its_atte
         ]
         assert link.source == int(np.argmax(shares))
         assert link.weight == pytest.approx(max(shares), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "removed"),
+    [
+        ("你好，欢迎来到中国。", ["你好，", "欢迎", "来到", "中国"]),
+        ("我有苹果", ["我有", "苹果"]),
+        ("“好！”他说。", ["好！”", "他", "说"]),
+        ("好。", []),
+        ("书", []),
+        ("。。", []),
+        ("他来了，，她走了", ["他来了，，", "她", "走了"]),
+    ],
+)
+def test_without_a_word_its_sign_goes_too(text: str, removed: list[str]) -> None:
+    translator = Translator(load_model(find_model("zh-en")), torch.device("cpu"))
+    explained = explain(translator, text)
+    assert [variant.removed for variant in explained.without] == removed
+
+
+def test_the_most_harmful_word_is_the_one_without_which_the_score_is_highest() -> None:
+    translator = Translator(load_model(find_model("zh-en")), torch.device("cpu"))
+    found = explain(translator, "你好，欢迎来到中国。").most_harmful
+    assert found is not None and (found.removed, found.text) == ("你好，", "Welcome to China.")
+    (alone,) = translator.translate(["欢迎来到中国。"])
+    assert (found.text, found.score) == (alone.text, pytest.approx(alone.score, abs=0.02))  # bf16
+    harmless = explain(translator, "我喜欢你。")
+    assert harmless.most_harmful is None or harmless.most_harmful.score > harmless.score
+
+
+def test_attention_within_a_side_is_what_its_layers_compute(
+    translator: Translator, random_model: TranslationModel
+) -> None:
+    explained = explain(translator, TEXT, target=TARGET, self_attention=True)
+    sources, targets = len(explained.source_pieces), len(explained.target_pieces)
+    of_source, of_target = explained.self_attention["source"], explained.self_attention["target"]
+    assert (of_source.shape, of_target.shape) == ((2, 4, sources, sources), (2, 4, targets, targets))
+    for heads in (of_source, of_target):
+        assert heads.sum(-1) == pytest.approx(1.0, abs=1e-5)
+    assert np.triu(of_target, 1).max() == 0  # no place sees a later one
+    layer: Any = random_model.network.encoder[0]
+    states: list[torch.Tensor] = []
+    hook = layer.attention.register_forward_hook(lambda module, inputs, out: states.extend([inputs[0], out]))
+    with torch.inference_mode():
+        random_model.network.encode(torch.from_numpy(encode_sources(random_model, [TEXT])[0]).long()[None])
+        hook.remove()
+        _, value = layer.attention.project_memory(states[0])
+        mixed = (torch.from_numpy(of_source[0])[None] @ value).transpose(1, 2).flatten(2)
+        assert torch.allclose(layer.attention.output(mixed), states[1], atol=1e-4)
+    assert explain(translator, TEXT, target=TARGET).self_attention == {}
 
 
 def test_occlusion_is_what_is_lost_by_reading_a_source_without_the_word(

@@ -50,7 +50,7 @@ def exports(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
                 home / engine,
                 engine=engine,  # type: ignore[arg-type]
                 overrides=[FIRST_K],
-                data=tiny_run / "valid.tsv",
+                data=[tiny_run / "valid.tsv"],
             )
         return home / engine
 
@@ -200,7 +200,6 @@ def test_what_ctranslate2_has_no_form_for_is_named_all_at_once_and_nothing_writt
     assert [problem.where for problem in error.value.problems] == [
         'model.activation = "elu"',
         'decoding.length_penalty = "gnmt"',
-        'decoding.stopping = "exact"',
         "decoding.word_reward = 0.5",
         "decoding.no_repeat_ngram = 3",
     ]
@@ -271,7 +270,7 @@ def test_an_export_that_says_something_else_is_not_written_unless_that_is_accept
     theirs = [*ours[:96], *[Translation("一", "an | apple", -0.75, -1.0)] * 2]
     monkeypatch.setattr(exporting, "compare", lambda *_: [Agreement("greedy", ours, theirs, (50.0, 49.5))])
     said: list[str] = []
-    run, data = tiny_run / "run", tiny_run / "valid.tsv"
+    run, data = tiny_run / "run", [tiny_run / "valid.tsv"]
     with pytest.raises(WeftError, match=r"onnx gives the same text as weft for only 98\.0 % .*Nothing was written"):
         export_model(run, tmp_path / "out", engine="onnx", data=data, say=said.append)
     assert list(tmp_path.iterdir()) == []
@@ -298,7 +297,7 @@ def test_int8_is_smaller_and_its_card_says_how_near(
             engine=engine,  # type: ignore[arg-type]
             precision="int8",
             overrides=[FIRST_K],
-            data=tiny_run / "valid.tsv",
+            data=[tiny_run / "valid.tsv"],
             sentences=3,
         )
         assert [len(agreement.native) for agreement in agreements] == [3, 3]
@@ -371,11 +370,12 @@ def test_an_engine_that_the_folder_was_not_made_for_is_refused_with_what_to_do(
 def test_the_command_exports_and_the_folder_translates(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     run, folder = str(tiny_run / "run"), str(tmp_path / "out")
-    code, out, error = weft("export", "--model", run, "--to", "ctranslate2", "--output", folder)
+    arguments = ("--model", run, "--to", "ctranslate2", "--output", folder)
+    code, out, error = weft("export", *arguments, "--set", "decoding.stopping=exact")
     assert (code, out) == (2, "") and 'decoding.stopping = "exact"' in error and FIRST_K in error
-    arguments = ("--model", run, "--to", "ctranslate2", "--output", folder, "--set", FIRST_K, "--sentences", "5")
     code, out, error = weft("export", *arguments)
     assert (code, out) == (0, "") and "beam of 3: 5 of 5 texts are the same (100.0 %)" in error
+    assert "5 sentences of valid.tsv" in error and 'the export has "first-k"' in error
     assert error.endswith(f"{folder} holds the model for ctranslate2: weft translate --model {folder} TEXT\n")
     assert weft("export", *arguments)[0] == 2  # it is there already
     translated = [
@@ -385,13 +385,13 @@ def test_the_command_exports_and_the_folder_translates(weft: Weft, tiny_run: Pat
     assert translated[0][0] == 0 and translated[0] == translated[1] == translated[2]
 
 
-def test_a_pair_without_sentences_at_hand_asks_for_some(tiny_run: Path) -> None:
+def test_a_pair_without_sentences_at_hand_asks_for_some(tiny_run: Path, tmp_path: Path) -> None:
     model = load_model(tiny_run / "run")
     data = model.recipe.data.model_copy(update={"source": "de"})
     model.resolved = type(model.resolved)(model.recipe.model_copy(update={"data": data}), model.resolved.origins)
     with pytest.raises(UsageError, match=r"no sentences in de at hand .*--data FILE\.tsv.*--sentences 0"):
-        exporting.choose_sample(model, None, 10)
-    assert exporting.choose_sample(model, None, 0).sources == []
+        exporting.choose_sample(model, tmp_path, (), 10)
+    assert exporting.choose_sample(model, tmp_path, (), 0).sources == []
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "characters"])
@@ -405,7 +405,7 @@ def test_the_pieces_stand_at_their_ids(kind: Kind) -> None:
 def test_a_file_without_pairs_is_nothing_to_compare_on(tiny_run: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.tsv").write_text("zh\ten\n")
     with pytest.raises((UsageError, CorpusError)):
-        exporting.choose_sample(load_model(tiny_run / "run"), tmp_path / "empty.tsv", 10)
+        exporting.choose_sample(load_model(tiny_run / "run"), tmp_path, [tmp_path / "empty.tsv"], 10)
 
 
 def test_other_verbs_say_that_an_export_is_no_model_of_weft_s(weft: Weft, exports: Callable[[str], Path]) -> None:

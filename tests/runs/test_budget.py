@@ -13,9 +13,10 @@ from weft.errors import RunError, Stopped, UsageError
 from weft.folders.model_folder import load_model
 from weft.preparing.defaults import size_for
 from weft.runs import train as training
-from weft.runs.budget import LEAVING, LONGEST_TRIAL, SAFETY, Budget, describe_outcome, duration
+from weft.runs.budget import LEAVING, LONGEST_TRIAL, SAFETY, Budget, describe_outcome, duration, steps_beside
 from weft.runs.train import train
 from weft.runs.trial import Pace, Trial
+from weft.training.config import Interval
 from weft.training.run_folder import RunStatus
 
 STEPS_PER_EPOCH = 2
@@ -104,6 +105,22 @@ def test_a_trial_takes_a_small_share_of_the_budget() -> None:
     assert Budget.parse("5h").trial_seconds == LONGEST_TRIAL
 
 
+@pytest.mark.parametrize(
+    ("steps", "interval", "after"),
+    [
+        (1010, "1000 steps", 10),
+        (1300, "1000 steps", 0),
+        (3001, "1000 steps", 1),
+        (2000, "1000 steps", 0),
+        (10, "1000 steps", 0),  # nothing before it
+        (1010, "5m", 0),
+        (101, "1 epoch", 1),
+    ],
+)
+def test_no_validation_stands_right_beside_the_last(steps: int, interval: str, after: int) -> None:
+    assert steps_beside(steps, Interval(interval, 50)) == after
+
+
 # A run with a budget
 
 PACE = Pace(step=10.0, validation=0.0, checkpoint=0.0, ending=0.0)
@@ -178,6 +195,20 @@ def test_where_no_time_is_left_no_smaller_model_is_tried(tiny_run: Path, tmp_pat
     with pytest.raises(UsageError, match=r"the budget leaves [01]s for training"):
         train(given, run=tmp_path / "run", data=tiny_run, budget="1s", listener=watcher)
     assert not any("chosen instead" in message for message in watcher.messages)
+
+
+@pytest.mark.usefixtures("slow_machine")
+@pytest.mark.parametrize(("epochs", "is_named"), [(12, True), (10, True), (9, False), (8, False), (None, False)])
+def test_a_budget_that_buys_few_of_the_epochs_of_a_recipe_says_so(
+    tiny_run: Path, tmp_path: Path, epochs: int | None, is_named: bool
+) -> None:
+    watcher = Watcher()
+    given = whole(recipe(**({} if epochs is None else {"epochs": epochs})))
+    train(given, run=tmp_path / "run", data=tiny_run, budget=f"{SECONDS}s", listener=watcher)
+    said = [text for text in watcher.messages if " buy 4.5 of the " in text]
+    assert bool(said) is is_named
+    if said:
+        assert f"of the {epochs} epochs of this recipe, which would take " in said[0] and "[model]" in said[0]
 
 
 @pytest.mark.usefixtures("slow_machine")

@@ -1,13 +1,15 @@
 """What a run will take: steps counted by hand, memory that is really held, nothing written where the run will be."""
 
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.watching import Watcher, tiny_recipe
 
-from weft.errors import RunError
+from weft.errors import MissingExtraError, RunError
 from weft.preparing.corpora import find_recipe, read_all
 from weft.preparing.first_model import first_model
 from weft.preparing.preparation import prepare
@@ -20,6 +22,15 @@ PAIRS, VALID_PAIRS = 42, 5
 
 def recipe(**settings: Any) -> dict[str, Any]:
     return tiny_recipe(training={"epochs": 4, **settings})
+
+
+def test_a_library_that_the_tokenizer_needs_is_missed_at_once(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    for run in (plan, train):
+        with pytest.raises(MissingExtraError, match=r"pip install '\.\[tokenizers\]'"):
+            run(recipe(), run=tmp_path / "run", data=tiny_run, overrides=["tokenizer.kind=wordpiece"])
 
 
 def test_steps_are_batches_rounded_up_times_epochs(tiny_run: Path, tmp_path: Path) -> None:
@@ -61,6 +72,8 @@ def test_without_a_trial_there_is_no_time(tiny_run: Path, tmp_path: Path) -> Non
     assert (planned.trial, planned.seconds, planned.ends_at()) == (None, None, None)
     table = planned.table()
     assert "steps        8 = 2 an epoch x 4 epochs\n" in table
+    step, rate = planned.highest_rate
+    assert step == 1 and f"rate         highest {rate:.3g}, at step 1\n" in table
     assert "speed" not in table and "peak" not in table
 
 
@@ -71,10 +84,10 @@ def test_a_trial_tells_speed_and_the_time_to_the_end_part_by_part(tiny_run: Path
     assert planned.seconds["steps"] == pytest.approx(8 * pace.step)
     assert planned.seconds["validations"] == pytest.approx(4 * pace.validation)
     assert planned.seconds["preparation"] > 0
-    names = [line.split()[0] for line in planned.table().splitlines() if line]
+    names = [line.split()[0] for line in planned.table().splitlines() if line and not re.match(r" {13}\S", line)]
     rooms = ["embeddings", "encoder", "decoder", "output", "all"]
     assert names == [
-        *("run", "pairs", "batches", "tokens", "steps", "parameters", "forward", *rooms),
+        *("run", "pairs", "batches", "tokens", "steps", "rate", "parameters", "forward", *rooms),
         *("memory", "peak", "speed", "validation", "time", "end"),
     ]
 

@@ -302,6 +302,26 @@ def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_r
 
 
 @pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"schedule": "noam", "learning_rate": 1e-3, "warmup": 4}, "e-05, at step 2; a factor of"),
+        ({"schedule": "noam", "learning_rate": 5e-4, "warmup": 4000}, "at step 2; a factor of"),
+        ({"schedule": "noam", "learning_rate": 1.0, "warmup": 4}, None),
+        ({"schedule": "noam", "learning_rate": 2.0, "warmup": 1}, None),
+        ({"schedule": "inverse-sqrt", "learning_rate": 2e-5}, None),
+        ({"schedule": "constant", "learning_rate": 1e-5}, None),
+    ],
+)
+def test_a_rate_given_as_the_factor_of_noam_is_named(
+    tiny_run: Path, tmp_path: Path, settings: dict[str, Any], said: str | None
+) -> None:
+    watcher = Watcher()
+    train(recipe(training={"epochs": 1, **settings}), run=tmp_path / "run", data=tiny_run, listener=watcher)
+    found = [message for message in watcher.messages if "as a factor" in message]
+    assert (found == []) if said is None else (len(found) == 1 and said in found[0])
+
+
+@pytest.mark.parametrize(
     ("precision", "has_bf16", "warned"), [("bf16", False, True), ("fp32", False, False), ("bf16", True, False)]
 )
 def test_a_processor_that_can_only_imitate_bf16_is_named_before_hours_are_spent_on_it(
@@ -437,8 +457,9 @@ def test_any_score_of_the_translations_may_choose_the_weights(tiny_run: Path, me
     settings = {"select_by": metric, "learning_rate": 0.01, "epochs": 3}
     run = trained(recipe(training=settings))
     found = {row["step"]: row[f"valid_{metric}"] for row in validations(run)}
-    choose = min if metric == "ter" else max
-    assert status(run).best == choose(found, key=lambda step: found[step])
+    losses = {row["step"]: row["valid_loss"] for row in validations(run)}
+    sign = -1 if metric == "ter" else 1
+    assert status(run).best == max(found, key=lambda step: (sign * found[step], -losses[step]))
     corpus = read_all(load_model(run).recipe, tiny_run, Silent()).valid
     greedy = Translator(load_model(run)).translate(corpus.sources, method="greedy")
     scores = score_translations([t.text for t in greedy], reference_sets(corpus.references), "en")

@@ -16,14 +16,20 @@ from weft.translating.translator import Translator, load_translator
 
 def test_a_recipe_that_lets_translations_grow_without_end_does_not_do_so_here() -> None:
     endless = DecodingConfig(max_length_ratio=20, max_length_extra=10_000)
-    assert changes_for(TranslationOptions(), endless) == {"max_length_ratio": 2.0, "max_length_extra": 50}
-    assert changes_for(TranslationOptions(), DecodingConfig()) == {"max_length_ratio": 2.0, "max_length_extra": 20}
+    assert changes_for(TranslationOptions(), endless, has_terms=False) == {
+        "max_length_ratio": 2.0,
+        "max_length_extra": 50,
+    }
+    assert changes_for(TranslationOptions(), DecodingConfig(), has_terms=False) == {
+        "max_length_ratio": 2.0,
+        "max_length_extra": 20,
+    }
 
 
 def test_several_answers_need_a_beam_of_as_many() -> None:
-    changes = changes_for(TranslationOptions(best=9, beam_size=4), DecodingConfig(method="greedy"))
+    changes = changes_for(TranslationOptions(best=9, beam_size=4), DecodingConfig(method="greedy"), has_terms=False)
     assert (changes["method"], changes["beam_size"]) == ("beam", 9)
-    assert changes_for(TranslationOptions(best=2), DecodingConfig(beam_size=5))["beam_size"] == 5
+    assert changes_for(TranslationOptions(best=2), DecodingConfig(beam_size=5), has_terms=False)["beam_size"] == 5
 
 
 @pytest.mark.parametrize(
@@ -50,6 +56,10 @@ def test_what_is_as_long_as_its_maximum_is_flagged(random_model: Any, bound: dic
     assert flags_of(source, "I", config, translator) == frozenset()
 
 
+def served(translator: Translator) -> ServedModel:
+    return ServedModel("random", translator, Worker("random", lambda size: None))
+
+
 def test_a_search_ends_at_the_step_at_which_its_client_has_gone(random_model: Any) -> None:
     steps = []
 
@@ -58,15 +68,19 @@ def test_a_search_ends_at_the_step_at_which_its_client_has_gone(random_model: An
         if len(steps) == 3:
             raise Abandoned
 
+    model = served(Translator(random_model))
     with pytest.raises(Abandoned):
-        search(Translator(random_model), TranslationOptions(), ["我有两个苹果。"] * 3, after_step)
+        search(model, TranslationOptions(), ["我有两个苹果。"] * 3, after_step)
+    model.worker.close()
     assert len(steps) == 3
 
 
 def test_an_answer_is_the_same_alone_and_in_any_company(distinct_model: Path) -> None:
     translator = load_translator(distinct_model)
     texts = [f"我有{number}个{noun}。" for number in "一两三四五" for noun in ("苹果", "杯子和问题", "朋友")]
-    alone = [search(translator, TranslationOptions(), [text], lambda: None)[0].ranked(0).text for text in texts]
+    single = served(translator)
+    alone = [search(single, TranslationOptions(), [text], lambda: None)[0].ranked(0).text for text in texts]
+    single.worker.close()
     assert len(set(alone)) == len(texts)
 
     async def together() -> list[str]:

@@ -15,6 +15,7 @@ from weft.training.schedules import (
     Horizon,
     constant,
     cosine,
+    highest_rate,
     inverse_sqrt,
     linear,
     noam,
@@ -135,3 +136,12 @@ def test_a_recipe_can_choose_every_schedule_and_no_other() -> None:
     assert choices == SCHEDULES.keys()
     assert {name for names in SCHEDULE_KEYS.values() for name in names} <= choices
     assert SCHEDULE_KEYS.keys() <= TrainingConfig.model_fields.keys()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("warmup", [1, 7, 100, 5000])
+def test_the_highest_rate_is_the_highest_of_all_steps(schedule: str, warmup: int) -> None:
+    horizon = Horizon(total_steps=1000, warmup_steps=warmup, width=256)
+    rates = [SCHEDULES[schedule](step, 0.5, horizon) for step in range(1, 1001)]
+    step, rate = highest_rate(schedule, 0.5, horizon)
+    assert rate == max(rates) == rates[step - 1]

@@ -185,6 +185,60 @@ def test_a_glossary_may_be_a_dict_a_file_or_one_that_was_read(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("term", "text", "language", "is_found"),
+    [
+        ("C++", "他会C++。", "zh", True),
+        ("C++", "他会C++11。", "zh", True),
+        ("C++", "he knows C++11", "en", True),
+        ("C++", "he knows VC++", "en", False),
+        (".NET", "in .NET and", "en", True),
+        (".NET", "ASP.NET", "en", True),
+        ("C", "C++", "en", True),  # a word ends at what is no letter
+        ("C", "Car", "en", False),
+        ("ABC公司", "在ＡＢＣ公司工作", "zh", True),
+        ("２０２４年", "2024年", "zh", True),
+        ("O'Brien", "Mr O’Brien said", "en", True),
+        ("rock ’n’ roll", "rock 'n' roll", "en", True),
+        ("e-mail", "an e‑mail", "en", True),
+        ("T–shirt", "a T-shirt", "en", True),
+        ("e-mail", "an email", "en", False),
+    ],
+)
+def test_a_term_ends_at_what_it_ends_with_and_its_forms_are_one(
+    term: str, text: str, language: str, is_found: bool
+) -> None:
+    glossary = Glossary([(term, "x")], (language, "de"))
+    assert bool(glossary.found_in(text)) is is_found
+
+
+def test_terms_of_another_glossary_go_first() -> None:
+    both = Glossary([("a", "1"), ("b", "2")], ("en", "de")).replaced_by(Glossary([("B", "3")], ("en", "de")))
+    assert {term.source: term.targets for term in both.terms.values()} == {"a": ("1",), "b": ("3",)}
+
+
+@pytest.mark.parametrize("name", ["terms.tbx", "terms.tmx", "terms.csv", "terms.jsonl", "terms.tsv"])
+def test_the_same_terms_come_from_each_kind_of_file(tmp_path: Path, name: str) -> None:
+    sides = (("zh", "苹果"), ("en", "apple"))
+    units = {
+        "tbx": "".join(f'<langSet xml:lang="{code}"><tig><term>{text}</term></tig></langSet>' for code, text in sides),
+        "tmx": "".join(f'<tuv xml:lang="{code}"><seg>{text}</seg></tuv>' for code, text in sides),
+    }
+    contents = {
+        "tbx": f"<martif><text><body><termEntry>{units['tbx']}</termEntry></body></text></martif>",
+        "tmx": f"<tmx><header/><body><tu>{units['tmx']}</tu></body></tmx>",
+        "csv": "zh,en\n苹果,apple\n",
+        "jsonl": '{"zh": "苹果", "en": "apple"}\n',
+        "tsv": "zh\ten\n苹果\tapple\n",
+    }
+    (tmp_path / name).write_text(contents[name.partition(".")[2]], encoding="utf-8")
+    assert read_glossary(tmp_path / name, ("zh", "en")).digest == Glossary([sides_of(sides)], ("zh", "en")).digest
+
+
+def sides_of(sides: tuple[tuple[str, str], tuple[str, str]]) -> tuple[str, str]:
+    return sides[0][1], sides[1][1]
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         (CHINESE, "the glossary is for zh -> en, the model for en -> zh"),

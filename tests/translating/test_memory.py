@@ -143,7 +143,8 @@ def test_the_same_memory_comes_from_each_kind_of_file(tmp_path: Path, memory: Tr
         for source, target in PAIRS
     )
     (tmp_path / "a.TMX").write_text(f"<tmx><header/><body>{units}</body></tmx>", encoding="utf-8")
-    for name in ("a.tsv", "a.jsonl", "a.TMX"):
+    (tmp_path / "a.csv").write_text("zh,en\n" + "".join(f'"{s}","{t}"\n' for s, t in PAIRS), encoding="utf-8")
+    for name in ("a.tsv", "a.jsonl", "a.TMX", "a.csv"):
         assert read_memory(tmp_path / name, ("zh", "en"), normalize).digest == memory.digest
 
 

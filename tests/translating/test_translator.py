@@ -161,12 +161,34 @@ def test_a_text_too_long_for_memory_is_refused_in_words(translator: Translator) 
 # Several answers
 
 
+@pytest.mark.parametrize(
+    ("model", "text", "best"),
+    [
+        ("en-zh", "Hello.", 8),
+        ("en-zh", "Yes.", 8),
+        ("en-zh", "Thank you.", 5),
+        ("en-zh", "OK!", 4),
+        ("zh-en", "好。", 8),
+        ("zh-en", "你好。", 6),
+        ("zh-en", "他会C++。", 4),
+    ],
+)
+def test_the_texts_of_several_answers_differ_and_the_first_stays(model: str, text: str, best: int) -> None:
+    from weft.folders.finding import find_model
+
+    translator = Translator(load_model(find_model(model)), torch.device("cpu"))
+    (found,) = translator.translate_n_best([text], best, beam_size=best)
+    assert len({one.text for one in found}) == len(found) == best
+    assert found[0].text == translator.translate([text], beam_size=best)[0].text
+    assert [one.score for one in found[1:]] == sorted((one.score for one in found[1:]), reverse=True)
+
+
 def test_several_answers_come_best_first_and_begin_with_the_only_one(translator: Translator) -> None:
     texts = ["我有一个苹果。", "", "书包"]
     found = translator.translate_n_best(texts, 4, beam_size=5)
     assert [len(answers) for answers in found] == [4, 1, 4]
     for answers in found:
-        assert answers == sorted(answers, key=lambda answer: -answer.score)
+        assert answers[1:] == sorted(answers[1:], key=lambda answer: -answer.score)
     assert same([answers[0] for answers in found], translator.translate(texts, beam_size=5))
     assert [len(answers) for answers in translator.translate_n_best(["我"], 9, beam_size=2)] == [2]
     assert [len(answers) for answers in translator.translate_n_best(["我"], 9, **GREEDY)] == [1]

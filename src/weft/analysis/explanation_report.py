@@ -4,10 +4,13 @@ import math
 from collections.abc import Iterator, Sequence
 from html import escape
 
+import numpy as np
+from jaxtyping import Float
+
 from weft.analysis.page import page
 from weft.decoding.beam_tree import Node
 from weft.errors import shown
-from weft.evaluating.explanation import Explanation, Link
+from weft.evaluating.explanation import Explanation, Link, align
 from weft.figures.heat_map import Outline, heat_map
 from weft.figures.step_tree import Branch, Look, step_tree
 from weft.figures.table import Table
@@ -27,6 +30,8 @@ def as_text(explained: Explanation) -> str:
     ]
     if explained.target_words:
         parts.append(words_table(explained).text())
+    if explained.most_harmful:
+        parts.append(harm_in_a_line(explained))
     if explained.beam:
         parts.append("\n".join(["The beam, hypotheses indented below those they extend", *in_lines(explained)]))
     text = "\n\n".join(parts)
@@ -46,6 +51,14 @@ def as_html(explained: Sequence[Explanation], model: str) -> str:
     )
 
 
+def harm_in_a_line(explained: Explanation) -> str:
+    """without 你好，: Welcome to China. (score −0.31 in place of −1.20)"""
+    instead = explained.most_harmful
+    assert instead is not None
+    scores = f"score {minus(instead.score, 2)} in place of {minus(explained.score, 2)}"
+    return f"without {instead.removed}: {instead.text} ({scores})"
+
+
 def section(number: int, explained: Explanation) -> str:
     parts = [
         f'<section>\n<h2 dir="auto">{number}. {escape(explained.source)}</h2>',
@@ -63,6 +76,7 @@ def section(number: int, explained: Explanation) -> str:
             "<h3>Effect of each source word</h3>",
             f'<p class="note">{OCCLUSION_NOTE}</p>',
             f'<div class="scroll">{occlusion_figure(explained)}</div>',
+            *([f'<p dir="auto">{escape(harm_in_a_line(explained))}</p>'] if explained.most_harmful else []),
         ]
     if explained.beam:
         parts += [
@@ -89,9 +103,11 @@ BEAM_NOTE = (
 def attention_note(explained: Explanation) -> str:
     count = len(explained.heads)
     where = f"all {count} decoder layers" if explained.layer is None else f"decoder layer {explained.layer} of {count}"
+    needed = "the source word without which a target word becomes least probable"
+    framed = needed if explained.occlusion else "the source word that a target word attends to most"
     return (
         f"Attention from each target piece: the mean over the heads of {where}; each row sums to 100. A frame marks "
-        "the source word that a target word attends to most. Attention shows where the model looks, not why it decides."
+        f"{framed}. Attention shows where the model looks, not why it decides."
     )
 
 
@@ -154,6 +170,44 @@ def beam_figure(explained: Explanation) -> str:
     )
 
 
+def figures_of(explained: Explanation) -> dict[str, str]:
+    """Every figure by the name of its file: attention to the source and within both sides, as the mean over the heads
+    of all layers and of every head alone, the effect of each source word, and the beam."""
+    figures = {"attention": attention_figure(explained)} if explained.source_words else {}
+    if explained.occlusion:
+        figures["occlusion"] = occlusion_figure(explained)
+    if explained.beam:
+        figures["beam"] = beam_figure(explained)
+    targets, sources = explained.target_pieces, explained.source_pieces
+    read = ("<s>", *targets[:-1])
+    maps = {"attention": (explained.heads, targets, sources)}
+    for side, name, pieces in (("source", "encoder", sources), ("target", "decoder", read)):
+        if side in explained.self_attention:
+            maps[name] = explained.self_attention[side], pieces, pieces
+    for name, (heads, rows, columns) in maps.items():
+        if name != "attention":
+            figures[name] = map_of_pieces(heads.mean((0, 1)), rows, columns, f"Attention within the {name}")
+        for layer, head in np.ndindex(*heads.shape[:2]):
+            title = f"{name}, layer {layer + 1}, head {head + 1}"
+            figures[f"{name}-layer{layer + 1}-head{head + 1}"] = map_of_pieces(heads[layer, head], rows, columns, title)
+    return figures
+
+
+def map_of_pieces(
+    weights: Float[np.ndarray, "query key"], rows: Sequence[str], columns: Sequence[str], title: str
+) -> str:
+    return heat_map(
+        weights.tolist(),
+        rows=rows,
+        columns=columns,
+        title=f"{title}, in percent",
+        row_label="from",
+        column_label="to",
+        largest=1.0,
+        write=lambda share: f"{100 * share:.0f}" if share >= WORTH_TELLING else "",
+    )
+
+
 # Tables
 
 
@@ -171,17 +225,22 @@ def steps_table(explained: Explanation) -> Table:
 
 
 def words_table(explained: Explanation) -> Table:
-    """A row for each target word: the source word it attends to, and the source words it needs most."""
-    links = {link.target: link for link in explained.alignment}
-    rows = [
-        (word.text, *told(explained, links.get(number)), needed(explained, number))
-        for number, word in enumerate(explained.target_words)
-    ]
-    columns = 4 if explained.occlusion else 3
-    header = ("word", "looks at", "%", "loses without it, in nats")
-    return Table(
-        "", header[:columns], [row[:columns] for row in rows], texts=frozenset({0, 1, 3} & set(range(columns)))
-    )
+    """A row for each target word: the source word it attends to, and with occlusion the one it comes from and those it
+    needs most."""
+    looks = {link.target: link for link in align(explained.attention, explained.source_words, explained.target_words)}
+    comes = {link.target: explained.source_words[link.source].text for link in explained.alignment}
+    rows = []
+    for number, word in enumerate(explained.target_words):
+        attended = told(explained, looks.get(number))
+        rows.append(
+            (word.text, comes.get(number, ""), *attended, needed(explained, number))
+            if explained.occlusion
+            else (word.text, *attended)
+        )
+    if not explained.occlusion:
+        return Table("", ("word", "looks at", "%"), rows, texts=frozenset({0, 1}))
+    header = ("word", "comes from", "looks at", "%", "loses without it, in nats")
+    return Table("", header, rows, texts=frozenset({0, 1, 2, 4}))
 
 
 def told(explained: Explanation, link: Link | None) -> tuple[str, str]:
@@ -191,8 +250,6 @@ def told(explained: Explanation, link: Link | None) -> tuple[str, str]:
 
 
 def needed(explained: Explanation, target: int) -> str:
-    if not explained.occlusion:
-        return ""
     words = zip(explained.occlusion[target], explained.source_words, strict=True)
     most = sorted(words, key=lambda lost: -lost[0])[:NEEDED_MOST]
     return ", ".join(f"{word.text} {nats:.1f}" for nats, word in most if nats >= WORTH_TELLING)

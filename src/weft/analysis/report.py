@@ -4,22 +4,20 @@ The page is a header and the SECTIONS at the end of this file; to add to it, wri
 and name it there. run_files.py reads the folder; which metrics a task has stands in folders/metrics.py.
 """
 
-import math
 import re
 import statistics
 from collections.abc import Sequence
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from weft.analysis.curves import charts, metrics_of, unit_of_speed
 from weft.analysis.html import Column, count, duration, finite, largest, number, spaced, table, text
 from weft.analysis.page import page
 from weft.analysis.run_files import Line, Run, read_run
 from weft.errors import RunError, shown
-from weft.figures.line_chart import Series, line_chart
 from weft.files import write_atomically
-from weft.folders.metrics import HEADLINES, METRICS
+from weft.folders.metrics import HEADLINES
 from weft.training.metric import Metric
 
 
@@ -99,7 +97,7 @@ def _result(value: str, what: str, signature: str) -> str:
 
 def _facts(run: Run) -> str:
     lines = [*run.steps, *run.validations]
-    unit = _unit_of_speed(run)
+    unit = unit_of_speed(run)
     speeds = finite(line.get(f"{unit}_per_second") for line in run.steps)
     seconds = finite(line.get("seconds") for line in lines)
     parameters = [evaluation["parameters"] for evaluation in run.evaluations if evaluation.get("parameters")]
@@ -109,6 +107,7 @@ def _facts(run: Run) -> str:
         ("Wall time", duration(max(seconds)) if seconds else "", ""),
         ("Speed", count(statistics.median(speeds)) if speeds else "", f"{spaced(unit)} per second, median"),
         ("Parameters", count(parameters[-1]) if parameters else "", ""),
+        ("Machine", text(run.machine.get("processor")), text(_machine(run.machine))),
         ("Weights kept from", _step_of(run.state.get("best")), ""),
     ]
     if run.evaluations and (best := _best_validation(run)):  # without evaluations it stands above
@@ -122,6 +121,13 @@ def _facts(run: Run) -> str:
     return f'<dl class="facts">\n{items}\n</dl>' if items else ""
 
 
+def _machine(machine: Line) -> str:
+    """cpu, 2 threads, torch 2.13.0"""
+    threads = machine.get("threads", "")
+    parts = (machine.get("device"), f"{threads} thread{'s' * (threads != '1')}", f"torch {machine.get('torch')}")
+    return ", ".join(map(str, parts)) if machine else ""
+
+
 def _step_of(checkpoint: Any) -> str:
     found = re.search(r"step-(\d+)$", str(checkpoint))
     return f"step {count(int(found[1]))}" if found else ""
@@ -130,19 +136,10 @@ def _step_of(checkpoint: Any) -> str:
 # Metrics
 
 
-def _metrics(run: Run) -> list[Metric]:
-    """What the validations measured: first the metrics of the run's task, then what is unknown by its bare name."""
-    measured = {key for line in run.validations for key in line if key.startswith("valid_")}
-    known = [metric for metric in METRICS.get(run.setting("", "task"), ()) if metric.key in measured]
-    others = sorted(measured - {metric.key for metric in known})
-    names = (key.removeprefix("valid_") for key in others)
-    return [*known, *(Metric(name, "min" if "loss" in name else "max", name) for name in names)]
-
-
 def _best_validation(run: Run) -> tuple[Metric, Line] | None:
     """The metric by which the run chooses its weights, and the validation that is the best by it."""
     chosen = run.setting("training", "select_by")
-    metric = min(_metrics(run), key=lambda metric: metric.name != chosen, default=None)
+    metric = min(metrics_of(run), key=lambda metric: metric.name != chosen, default=None)
     scored = [line for line in run.validations if metric is not None and finite([line.get(metric.key)])]
     if metric is None or not scored:
         return None
@@ -157,63 +154,20 @@ def curves(run: Run) -> str | None:
     """Every column of metrics.jsonl over the steps."""
     if not run.steps and not run.validations:
         return '<p class="note">Nothing has been logged yet.</p>'
-    draw = partial(line_chart, x_label="step", width=430, height=280)
-    is_smoothed = any("nll" in line for line in run.steps)
-    losses = [
-        *([_column("training", run.steps, "nll")] if is_smoothed else []),
-        _column("training, smoothed" if is_smoothed else "training", run.steps, "loss"),
-        _column("validation", run.validations, "valid_loss"),
-    ]
-    unit = _unit_of_speed(run)
-    speed = _column("speed", run.steps, f"{unit}_per_second")
-    charts = [
-        draw(losses, title="Loss", y_label="nats per token", lowest="validation"),
-        *(_chart_of(metric, run) for metric in _metrics(run) if metric.key != "valid_loss"),
-        draw([_column("rate", run.steps, "learning_rate")], title="Learning rate", y_label="rate", from_zero=True),
-        draw([_column("norm", run.steps, "grad_norm")], title="Gradient norm", y_label="norm, logarithmic", log_y=True),
-        draw([speed], title="Speed", y_label=f"{spaced(unit)} per second, padding not counted", from_zero=True),
-    ]
+    figures = "\n".join(charts(run).values())
     note = "The smoothed loss, with label smoothing, is what training lowers; compare validation with the one without."
-    figures = "\n".join(charts)
-    notes = f'\n<p class="note">{note}</p>' if is_smoothed else ""
+    notes = f'\n<p class="note">{note}</p>' if any("nll" in line for line in run.steps) else ""
     return f'<div class="charts">\n{figures}\n</div>{notes}\n{_validation_table(run)}'
-
-
-def _chart_of(metric: Metric, run: Run) -> str:
-    is_max = metric.better == "max"
-    return line_chart(
-        [_column(metric.title, run.validations, metric.key)],
-        title=f"Validation {metric.title}",
-        x_label="step",
-        y_label=metric.title,
-        width=430,
-        height=280,
-        from_zero=is_max,
-        highest=metric.title if is_max else None,
-        lowest=None if is_max else metric.title,
-    )
-
-
-def _column(name: str, lines: Sequence[Line], key: str) -> Series:
-    """The lines that have the key; a value that is not finite (null, NaN) is a gap in the curve."""
-    there = [line for line in lines if key in line and finite([line.get("step")])]
-    values = [line[key] if finite([line[key]]) else math.nan for line in there]
-    return Series(name, [line["step"] for line in there], values)
-
-
-def _unit_of_speed(run: Run) -> str:
-    """What the run counts per second: the key UNIT_per_second of its steps."""
-    keys = (key for line in run.steps for key in line if key.endswith("_per_second"))
-    return next(keys, "tokens_per_second").removesuffix("_per_second")
 
 
 def _validation_table(run: Run) -> str:
     """The figures behind the curves, for those who cannot see them or want to copy them."""
     if not run.validations:
         return ""
-    metrics = [Column(text(metric.title), metric.key, metric.form) for metric in _metrics(run)]
+    metrics = [Column(text(metric.title), metric.key, metric.form) for metric in metrics_of(run)]
     made = table(run.validations, [Column("Step", "step", ",.0f"), Column("Epoch", "epoch", ".2f"), *metrics])
-    summary = f"<summary>The figures of all {len(run.validations)} validations</summary>"
+    several = f"all {len(run.validations)} validations" if len(run.validations) > 1 else "the validation"
+    summary = f"<summary>The figures of {several}</summary>"
     return f'<details>{summary}\n<div class="scroll">{made}</div></details>'
 
 
@@ -225,7 +179,8 @@ def scores(run: Run) -> str | None:
 def _evaluation(evaluation: Line) -> str:
     sentences, seconds = evaluation.get("sentences"), evaluation.get("seconds")
     settings = evaluation.get("decoding", {}).items()
-    decoding = ", ".join(f"{key} {value}" for key, value in settings if value is not None)
+    every = ", ".join(f"{key} {value}" for key, value in settings if value is not None)
+    decoding = evaluation.get("decoding_in_use", every)
     about = [
         _sentences(evaluation) if sentences else "",
         f"{seconds:,.1f} seconds" if seconds else "",

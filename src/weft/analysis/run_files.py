@@ -35,6 +35,8 @@ class Run:
     """doctor.json: what the quick checks of the corpus found when the run began, or `weft doctor` later."""
     account: Line
     """corpus/account.json: how many pairs each cleaning rule removed."""
+    machine: Line
+    """What training.json of the last checkpoint says of the machine."""
     recipe: str
     """The text of config.toml, empty before the first checkpoint."""
 
@@ -67,6 +69,7 @@ def read_run(folder: Path) -> Run:
         evaluations=read_json(folder / "scores.json", list, []) if state.get("finished", True) else [],
         doctor=read_json(folder / "doctor.json", dict, {}),
         account=read_json(folder / "corpus" / "account.json", dict, {}),
+        machine=read_json(folder / str(state.get("last")) / "training.json", dict, {}).get("machine", {}),
         recipe=read_recipe(folder, state),
     )
 

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Context, Exit, Option, echo
 
 from weft.cli.lines import open_input, read_texts
 from weft.cli.loading import require_task
-from weft.cli.options import Html, InputFile, JsonLines, KeyOverrides, OneModel, only_model
+from weft.cli.options import Figures, Html, InputFile, JsonLines, KeyOverrides, OneModel, Threads, only_model
 from weft.cli.outputs import STDOUT, refuse_place
 from weft.cli.rules import SENTENCES_OR_FILE, check_options
 from weft.errors import UsageError
@@ -50,6 +51,8 @@ def analyze(
     overrides: KeyOverrides = None,
     as_json: JsonLines = False,
     html: Html = None,
+    figures: Figures = None,
+    threads: Threads = None,
 ) -> None:
     """Explain translations: alternatives at every step, attention, the effect of each source word, the beam as a tree.
 
@@ -61,7 +64,7 @@ def analyze(
         raise UsageError("--html takes the name of a file, such as explained.html")
     refuse_place("--html", html, [input_file])
     require_task([model], "analyze")
-    from weft.analysis.explanation_report import as_html, as_text
+    from weft.analysis.explanation_report import as_html, as_text, figures_of
     from weft.evaluating.explanation import LongTranslationError, explain, refuse_unexplainable
     from weft.translating.exported import load_for
 
@@ -78,7 +81,14 @@ def analyze(
     for number, one in enumerate(texts):
         try:
             found = explain(
-                translator, one, best=best, beam_size=beam_size, occlusion=occlusion, target=target, layer=layer
+                translator,
+                one,
+                best=best,
+                beam_size=beam_size,
+                occlusion=occlusion,
+                target=target,
+                layer=layer,
+                self_attention=figures is not None,
             )
         except LongTranslationError as error:  # known only after the search
             echo(f"text {number + 1}: {error}", err=True)
@@ -87,10 +97,22 @@ def analyze(
         shown = json.dumps(found.as_json(), ensure_ascii=False) if as_json else as_text(found)
         echo(shown if as_json or number == 0 else f"\n\n{shown}")
         explained.append(found)
+        if figures is not None:
+            before = f"{number + 1}-" if len(texts) > 1 else ""
+            write_figures(figures, {f"{before}{name}": svg for name, svg in figures_of(found).items()})
     if html is not None and explained:
         write_atomically(html, as_html(explained, model))
     if failed:
         raise Exit(1)
+
+
+def write_figures(folder: Path, figures: dict[str, str]) -> None:
+    """Write the figures and say on stderr where they are, and what a library would add."""
+    from weft.analysis.pictures import can_render, write_pictures
+
+    written = write_pictures(folder, figures)
+    lacking = "" if can_render() else "; PNG and PDF need typst: pip install '.[figures]' in weft's checkout"
+    echo(f"{folder}: {len(written)} files{lacking}", err=True)
 
 
 def warn_of_several_sentences(translator: "Translator", texts: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Context, Option
 
+from weft.cli.displays import Counter
 from weft.cli.evaluate import check_confidence
 from weft.cli.loading import require_task
 from weft.cli.options import (
@@ -17,10 +18,12 @@ from weft.cli.options import (
     KeyOverrides,
     Latex,
     Markdown,
+    Methods,
     PairColumns,
     Pairs,
     SourceLanguage,
     TargetLanguage,
+    Threads,
     layout_of,
 )
 from weft.cli.outputs import give_results, refuse_places
@@ -61,7 +64,7 @@ RULES = [
     Rule(("--against",), needs=("--seeds",), why="without it name all systems one after the other"),
     Rule(
         ("--seeds",),
-        without=("--train", "--comet", "--confidence", "--seed", "--show"),
+        without=("--train", "--methods", "--comet", "--confidence", "--seed", "--show"),
         why="it shows scores, their mean and their deviation alone",
     ),
 ]
@@ -72,6 +75,7 @@ def compare(
     systems: Systems,
     data: Pairs,
     train: TrainingFiles = None,
+    methods: Methods = None,
     seeds: BySeeds = False,
     against: Against = None,
     source: SourceLanguage = None,
@@ -87,6 +91,7 @@ def compare(
     markdown: Markdown = None,
     latex: Latex = None,
     html: Html = None,
+    threads: Threads = None,
 ) -> None:
     """Compare systems on the same sentences: scores, significance, faults, buckets, the sentences that changed most."""
     check_options(context, RULES)
@@ -94,8 +99,8 @@ def compare(
     if not confidence:
         raise UsageError("--confidence 0 is for weft evaluate; here give at least 0.5 and less than 1")
     names = [*systems, *(against or [])]
-    check_systems(systems, seeds, against or [])
-    inputs = [data, *map(Path, train or []), *(Path(name) for name in names if Path(name).is_file())]
+    check_systems(systems, seeds, against or [], methods)
+    inputs = [*data, *map(Path, train or []), *(Path(name) for name in names if Path(name).is_file())]
     refuse_places({"--json": json, "--markdown": markdown, "--latex": latex, "--html": html}, inputs)
 
     from weft.analysis.comparison_report import as_html, as_latex, as_markdown, as_text
@@ -104,11 +109,11 @@ def compare(
     from weft.metrics.translation import bleu_metric
 
     refuse_unusable(comet)
-    translators = load_models(names, overrides or [])
-    config = pairs_config(names, translators, str(data), source, target, columns, header)
+    translators = load_models(names, overrides or [], methods)
+    config = pairs_config(names, translators, data, source, target, columns, header)
     bleu_metric(config.target, None)  # raises before hours of translation
     pairs, training = read_pairs(data, train or [], config)
-    made = make_systems(names, translators, pairs)
+    made = make_systems(names, translators, pairs, methods)
     if seeds:
         compared = compare_seeds(made, translators, len(systems), pairs, config.target)
         content = compared.as_dict()
@@ -125,9 +130,9 @@ def compare(
     give_results(as_text(compared, show), content, json, files)
 
 
-def check_systems(systems: Sequence[str], seeds: bool, against: Sequence[str]) -> None:
+def check_systems(systems: Sequence[str], seeds: bool, against: Sequence[str], methods: str | None) -> None:
     """Raise UsageError for too few systems, and for one that is named twice."""
-    if len(systems) < 2 or (seeds and len(against) == 1):
+    if len(systems) * (1 + (methods or "").count(",")) < 2 or (seeds and len(against) == 1):
         what = "at least two runs on either side" if seeds else "at least two systems"
         raise UsageError(f"give {what}, such as: {USAGE}")
     names = [*systems, *against]
@@ -136,9 +141,9 @@ def check_systems(systems: Sequence[str], seeds: bool, against: Sequence[str]) -
         raise UsageError(f"{', '.join(repeated)}: named more than once")
 
 
-def load_models(names: Sequence[str], overrides: list[str]) -> list["Translator | None"]:
+def load_models(names: Sequence[str], overrides: list[str], methods: str | None) -> list["Translator | None"]:
     """The model of each name, None for a file of translations; raises RecipeError with all that cannot be loaded."""
-    from weft.translating.translator import load_translator
+    from weft.translating.exported import load_for
 
     found: list[Translator | None] = []
     problems: list[Problem] = []
@@ -146,20 +151,21 @@ def load_models(names: Sequence[str], overrides: list[str]) -> list["Translator 
         try:
             if is_model := not Path(name).is_file():
                 require_task([name], "compare")
-            found.append(load_translator(name, overrides) if is_model else None)
+            found.append(load_for(name, overrides) if is_model else None)
         except UsageError as error:
             problems.append(Problem(name, str(error)))
     if problems:
         raise RecipeError("the list of systems", problems)
-    if overrides and not any(found):
-        raise UsageError("--set changes keys of models, and these systems are all files of translations")
+    if (overrides or methods) and not any(found):
+        what = "--set changes keys" if overrides else "--methods are searches"
+        raise UsageError(f"{what} of models, and these systems are all files of translations")
     return found
 
 
 def pairs_config(
     names: Sequence[str],
     translators: Sequence["Translator | None"],
-    data: str,
+    data: Sequence[Path],
     source: str | None,
     target: str | None,
     columns: str | None,
@@ -169,7 +175,7 @@ def pairs_config(
 
     Raises UsageError where the models read pairs in different ways or translate different languages.
     """
-    from weft.data.corpus import CorpusEntry, DataConfig, common_reading
+    from weft.data.corpus import CorpusEntry, DataConfig, common_reading, group_files
 
     models = [
         (name, translator.model.recipe.data)
@@ -177,8 +183,9 @@ def pairs_config(
         if translator is not None
     ]
     if not models:
-        layout = layout_of(source, target, columns, header, [CorpusEntry(path=data)], USAGE)
-        files = (data,)
+        entries = [CorpusEntry(path=str(data[0]))] if len(data) == 1 else group_files(data)
+        layout = layout_of(source, target, columns, header, entries, USAGE)
+        files = tuple(map(str, data))
         return DataConfig(
             source=layout.source,
             target=layout.target,
@@ -196,18 +203,20 @@ def pairs_config(
     languages = {(model.source, model.target): f"{model.source} to {model.target}" for _, model in models}
     if len(languages) > 1:
         raise UsageError(f"the models translate different languages: {'; '.join(languages.values())}")
-    return common_reading(models, data)
+    return common_reading(models, str(data[0]))
 
 
-def read_pairs(data: Path, train: Sequence[str], config: "DataConfig") -> tuple["ParallelText", "ParallelText | None"]:
+def read_pairs(
+    data: Sequence[Path], train: Sequence[str], config: "DataConfig"
+) -> tuple["ParallelText", "ParallelText | None"]:
     """The pairs to compare on, and the training pairs if any; raises CorpusError with all problems of both."""
-    from weft.data.corpus import group_files, read_corpora
+    from weft.data.corpus import read_given
 
     training = config.model_copy(update={"empty_sides": "drop"})
     found, problems = [], []
-    for entries, how in (([str(data)], config), (group_files(train), training)):
+    for files, how in ((data, config), ([Path(name) for name in train], training)):
         try:
-            found.append(read_corpora(entries, how, Path()) if entries else None)
+            found.append(read_given(files, how) if files else None)
         except CorpusError as error:
             problems += error.problems
     if problems:
@@ -218,10 +227,13 @@ def read_pairs(data: Path, train: Sequence[str], config: "DataConfig") -> tuple[
 
 
 def make_systems(
-    names: Sequence[str], translators: Sequence["Translator | None"], pairs: "ParallelText"
+    names: Sequence[str], translators: Sequence["Translator | None"], pairs: "ParallelText", methods: str | None
 ) -> list["System"]:
-    """The translations of every system; files are read first, so that a wrong one fails before the translating."""
+    """The translations of every system, of a model those by each of the methods; files are read first, so that a wrong
+    one fails before the translating."""
     from weft.evaluating.comparison import read_translations, translate_with
+    from weft.evaluating.evaluation import parse_methods
+    from weft.translating.exported import check_methods
 
     short = [Path(name).name for name in names]
     titles = short if len(set(short)) == len(short) and all(short) else list(names)
@@ -235,10 +247,19 @@ def make_systems(
             problems += [Problem(f"{name}, {problem.where}", problem.what) for problem in error.problems]
     if problems:
         raise CorpusError("the set of translations", problems)
-    return [
-        files[title] if translator is None else translate_with(translator, title, pairs.sources)
-        for title, translator in zip(titles, translators, strict=True)
-    ]
+    made: list[System] = []
+    for title, translator in zip(titles, translators, strict=True):
+        if translator is None:
+            made.append(files[title])
+        elif methods is None:
+            made.append(translate_with(translator, title, pairs.sources, tell=Counter(title)))
+        else:
+            decodings = parse_methods(methods, translator.model.resolved)
+            check_methods(translator, decodings)
+            for method, decoding in decodings.items():
+                name = f"{title} {method}"
+                made.append(translate_with(translator, name, pairs.sources, decoding, Counter(name)))
+    return made
 
 
 def compare_seeds(

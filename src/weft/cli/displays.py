@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 PLAIN_EVERY = 10.0
 """Seconds between two plain lines about the same work."""
+COUNT_EVERY = 5.0
+"""Seconds between two lines of a Counter."""
 MARKS = {"reference": "= ", "hypothesis": "> "}
 STYLES = {"reference": "dim", "hypothesis": "cyan"}
 """How the parts of a sample are told apart."""
@@ -70,20 +72,20 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """A progress bar for the training or for each file, with the newest figures; messages scroll by above it."""
+    """A line for the training or for each file: percent and time left, then the newest figures, in 80 columns. Messages
+    scroll by above it."""
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress, TextColumn, TimeRemainingColumn
 
         self.console = Console(stderr=True)
         self.progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[figures]}", markup=False),
-            TimeElapsedColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
             TextColumn("left"),
             TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.fields[figures]}", markup=False),
             console=self.console,
             refresh_per_second=4,
         )
@@ -100,8 +102,14 @@ class LiveDisplay:
         self.console.print(text, markup=False, highlight=False, emoji=False)
 
     def on_log(self, row: dict[str, Any], total_steps: int) -> None:
-        place = f"{row['step']:,}/{total_steps:,} steps"
-        self._show("training", place, row["step"], total_steps, step_figures(row))
+        speeds = [f"{row[key]:,.0f} tok/s  " for key in row if key.endswith("_per_second")]
+        figures = f"loss {row['loss']:.3f}  {''.join(speeds)}rate {row['learning_rate']:.1e}"
+        self._show("training", f"step {row['step']:,}/{total_steps:,}", row["step"], total_steps, figures)
+
+    def on_step(self, step: int, total_steps: int) -> None:
+        """Called after every step, so that the line is there from the first one on."""
+        figures = "" if "training" not in self.bars else self.progress.tasks[self.bars["training"]].fields["figures"]
+        self._show("training", f"step {step:,}/{total_steps:,}", step, total_steps, figures)
 
     def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None:
         from rich.table import Table
@@ -151,3 +159,17 @@ def clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+class Counter:
+    """A line on stderr now and then about work on sentences that takes long."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.begun, self.shown_at = name, time.monotonic(), time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self.shown_at >= COUNT_EVERY and done < total:
+            self.shown_at = now
+            left = clock((now - self.begun) / done * (total - done))
+            print(f"{self.name}: {done:,} of {total:,} sentences, left {left}", file=sys.stderr, flush=True)

@@ -7,8 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Context, Exit, Option, echo
 
+from weft.cli.displays import Counter
 from weft.cli.loading import has_task, require_task
-from weft.cli.options import Comet, Confidence, Engine, Ensemble, Html, JsonFile, KeyOverrides, Latex, Markdown, Pairs
+from weft.cli.options import (
+    Comet,
+    Confidence,
+    Engine,
+    Ensemble,
+    GlossaryFile,
+    Html,
+    JsonFile,
+    KeyOverrides,
+    Latex,
+    Markdown,
+    Methods,
+    Pairs,
+    Threads,
+)
 from weft.cli.outputs import STDOUT, give_results, refuse_places
 from weft.cli.rules import MODEL_NEEDED, Rule, check_options
 from weft.errors import UsageError
@@ -18,17 +33,11 @@ if TYPE_CHECKING:
     from weft.decoding.search import DecodingConfig
     from weft.figures.table import Table
     from weft.metrics.requirements import RequirementResult
+    from weft.translating.glossary import Glossary
     from weft.translating.translator import Translator
 
 Output = Annotated[
     Path | None, Option("--output", help="Write each sentence, its translation and its scores to this TSV.")
-]
-Methods = Annotated[
-    str | None,
-    Option(
-        "--methods",
-        help="Decodings to compare instead of the model's own, such as greedy,beam:5,beam:5+length_penalty=none.",
-    ),
 ]
 Noise = Annotated[bool, Option("--noise", help="Also translate the sources with noise added, and show what it costs.")]
 
@@ -56,6 +65,7 @@ def evaluate(
     output: Output = None,
     methods: Methods = None,
     noise: Noise = False,
+    glossary: GlossaryFile = None,
     confidence: Confidence = 0.95,
     comet: Comet = None,
     markdown: Markdown = None,
@@ -63,17 +73,16 @@ def evaluate(
     html: Html = None,
     engine: Engine = None,
     overrides: KeyOverrides = None,
+    threads: Threads = None,
 ) -> None:
     """Translate held-out sentences, or answer questions, and score the result; of a language model the perplexity.
 
-    Exits with 1 if a requirement of the recipe's table `require` is not met. --methods checks no requirements.
+    Exits with 1 if a requirement of the recipe's table `require` is not met; with --methods a column shows which are.
     """
     check_options(context, RULES)
     check_confidence(confidence)
-    if methods is not None and any(override.strip().startswith("require.") for override in overrides or ()):
-        raise UsageError("--methods cannot be combined with --set require...: it checks no requirements")
     outputs = {"--json": json, "--output": output, "--markdown": markdown, "--latex": latex, "--html": html}
-    refuse_places(outputs, [data])
+    refuse_places(outputs, [*data, glossary])
     first, *others = models or []
     if not others and has_task(first, "knowledge"):
         check_options(context, [OF_ANSWERS])
@@ -86,7 +95,7 @@ def evaluate(
     require_task([first, *others], "evaluate")
 
     from weft.analysis.page import page_of_tables
-    from weft.data.corpus import common_reading, read_corpora
+    from weft.data.corpus import common_reading, read_given
     from weft.evaluating.evaluation import parse_methods
     from weft.metrics.comet import refuse_unusable
     from weft.metrics.translation import bleu_metric
@@ -95,18 +104,20 @@ def evaluate(
     refuse_unusable(comet)
     translator = load_for(first, overrides or (), engine, others=others)
     bleu_metric(translator.model.recipe.data.target, None)  # raises before hours of translation
+    terms = translator.as_glossary(glossary)
     named = None if methods is None else parse_methods(methods, translator.model.resolved)
     check_methods(translator, named or {})
     recipes = zip([first, *others], (member.recipe.data for member in translator.members), strict=True)
-    pairs = read_corpora([str(data)], common_reading(list(recipes), str(data)), Path())
+    pairs = read_given(data, common_reading(list(recipes), str(data[0])))
     if named is None:
-        found = evaluate_once(translator, pairs, confidence, comet, noise=noise)
+        found = evaluate_once(translator, pairs, confidence, comet, noise=noise, glossary=terms)
     else:
-        found = compare_methods(translator, pairs, named, confidence, comet)
+        found = compare_methods(translator, pairs, named, confidence, comet, terms)
 
     def as_page() -> str:
         name = " + ".join(Path(model).name or Path(model).resolve().name for model in (first, *others))
-        return page_of_tables("weft evaluation", name, str(data), found.tables, made_by="weft evaluate")
+        files = " and ".join(map(str, data))
+        return page_of_tables("weft evaluation", name, files, found.tables, made_by="weft evaluate")
 
     files = [
         (output, lambda: "".join("\t".join(row) + "\n" for row in found.rows)),
@@ -121,17 +132,17 @@ def evaluate(
         raise Exit(1)
 
 
-def evaluate_answers(model: str, data: Path, json: Path | None, output: Path | None) -> None:
+def evaluate_answers(model: str, data: Sequence[Path], json: Path | None, output: Path | None) -> None:
     """Answer the questions of a file, and score the answers if the file has its own beside them."""
     from weft import load
     from weft.data.questions import read_questions
     from weft.metrics.answers import score_answers
 
-    given = read_questions([str(data)], Path(), answered=False)
+    given = read_questions([str(file) for file in data], Path(), answered=False)
     answers = load(model).answer(given.questions)
     names = ("question", "answer", "reference") if all(given.answers) else ("question", "answer")
     rows = [row[: len(names)] for row in zip(given.questions, answers, given.answers, strict=True)]
-    text, content = f"{len(rows):,} questions answered; {data} has no answers to compare them with", dict[str, Any]()
+    text, content = f"{len(rows):,} questions answered; {data[0]} has no answers to compare them with", dict[str, Any]()
     if len(names) == 3:
         scores = score_answers(answers, given.answers)
         text, content = scores.table(), scores.as_dict()
@@ -152,18 +163,28 @@ def evaluate_text(model: str, data: Path, json: Path | None, overrides: Sequence
 
 
 def evaluate_once(
-    translator: "Translator", pairs: "ParallelText", confidence: float, comet: Path | None, *, noise: bool
+    translator: "Translator",
+    pairs: "ParallelText",
+    confidence: float,
+    comet: Path | None,
+    *,
+    noise: bool,
+    glossary: "Glossary | None",
 ) -> Results:
     """Results with the model's own decoding, and what `noise` on the sources costs."""
     from weft.evaluating.evaluation import evaluate as evaluate_translator
     from weft.evaluating.robustness import measure_noise, noise_table
 
-    result = evaluate_translator(translator, pairs).with_intervals(confidence).with_comet(comet)
+    result = (
+        evaluate_translator(translator, pairs, glossary=glossary, tell=Counter("translating"))
+        .with_intervals(confidence)
+        .with_comet(comet)
+    )
     found = Results(result.table(), result.as_dict(), result.rows(), result.tables(), result.requirements)
     if noise:
 
         def translate(texts: Sequence[str]) -> list[str]:
-            return [translation.text for translation in translator.translate(texts)]
+            return [translation.text for translation in translator.translate(texts, glossary=glossary)]
 
         under = measure_noise(translate, translator.can_read, pairs, result)
         found.tables.append(noise_table(under, result))
@@ -178,13 +199,14 @@ def compare_methods(
     methods: "dict[str, DecodingConfig]",
     confidence: float,
     comet: Path | None,
+    glossary: "Glossary | None",
 ) -> Results:
     """Results of several decodings of the same model, next to each other."""
     from weft.evaluating.evaluation import evaluate_methods, methods_rows, methods_table
 
     several = {
         name: one.with_intervals(confidence).with_comet(comet)
-        for name, one in evaluate_methods(translator, pairs, methods).items()
+        for name, one in evaluate_methods(translator, pairs, methods, glossary, Counter).items()
     }
     table = methods_table(several)
     content = {"methods": {name: one.as_dict() for name, one in several.items()}}

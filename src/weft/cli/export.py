@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from typer import Context, Option, echo
 
 from weft.cli.loading import require_task
-from weft.cli.options import KeyOverrides, OneModel, only_model
+from weft.cli.options import A_FILE_OF_PAIRS, KeyOverrides, OneModel, Threads, only_model
 from weft.cli.rules import Rule, check_options
 
 To = Annotated[
@@ -19,7 +19,8 @@ Precision = Annotated[
     Literal["fp32", "int8"], Option("--precision", help="How to store weights; int8 is smaller and often faster.")
 ]
 Data = Annotated[
-    Path | None, Option("--data", help="Pairs whose sources are translated to compare; by default the starter corpus.")
+    list[Path] | None,
+    Option("--data", help=f"Pairs to compare on: {A_FILE_OF_PAIRS} By default those that the run was validated on."),
 ]
 SentenceCount = Annotated[
     int, Option("--sentences", min=0, help="How many sentences to compare; 0 skips the comparison.")
@@ -39,6 +40,7 @@ def export(
     data: Data = None,
     sentences: SentenceCount = 200,
     accept_differences: AcceptDifferences = False,
+    threads: Threads = None,
 ) -> None:
     """Write a model for another engine, and compare the translations of both; or n-grams as ARPA."""
     model = only_model(models, "export")
@@ -58,7 +60,7 @@ def export(
         engine=engine,
         precision=precision,
         overrides=overrides or (),
-        data=data,
+        data=data or (),
         sentences=sentences,
         accepts_differences=accept_differences,
         say=lambda text: echo(text, err=True),

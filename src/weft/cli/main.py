@@ -21,6 +21,7 @@ from weft.cli.evaluate import evaluate
 from weft.cli.export import export
 from weft.cli.generate import generate
 from weft.cli.import_ import import_
+from weft.cli.options import TakesPairs
 from weft.cli.plan import plan
 from weft.cli.prepare import prepare
 from weft.cli.report import report
@@ -38,30 +39,21 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for verb in (
-    plan,
-    prepare,
-    train,
-    translate,
-    generate,
-    evaluate,
-    compare,
-    analyze,
-    score,
-    rescore,
-    report,
-    export,
-    serve,
-):
-    app.command()(verb)
-app.command("import")(import_)
-app.command()(check_gradients)
-for verb in (tokenize, detokenize, doctor):
-    app.command()(verb)
-app.add_typer(augment.app, name="augment")
-app.add_typer(corpus.app, name="corpus")
-app.add_typer(config.app, name="config")
-app.add_typer(models.app, name="models")
+VERBS = {
+    "Train": (plan, prepare, train, report, check_gradients),
+    "Use": (translate, generate, serve, export),
+    "Measure": (evaluate, compare, analyze, score, rescore),
+    "Data": (doctor, tokenize, detokenize),
+}
+for panel, verbs in VERBS.items():
+    for verb in verbs:
+        takes_pairs = TakesPairs if verb in (evaluate, compare, score, export) else None
+        app.command(cls=takes_pairs, rich_help_panel=panel)(verb)
+app.command("import", rich_help_panel="Use")(import_)
+app.add_typer(models.app, name="models", rich_help_panel="Use")
+app.add_typer(corpus.app, name="corpus", rich_help_panel="Data")
+app.add_typer(augment.app, name="augment", rich_help_panel="Data")
+app.add_typer(config.app, name="config", rich_help_panel="Train")
 
 shows_traces = False
 

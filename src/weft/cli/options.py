@@ -1,11 +1,13 @@
 """Options that several verbs have in common."""
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, BadParameter, Context, Option
+from typer.core import TyperCommand
 
 from weft.errors import UsageError
 
@@ -28,8 +30,29 @@ KeyOverrides = Annotated[
     list[str] | None,
     Option("--set", metavar="KEY=VALUE", help="Change a key of the model, such as decoding.beam_size=5; repeatable."),
 ]
+Methods = Annotated[
+    str | None,
+    Option(
+        "--methods",
+        help="Decodings to compare instead of a model's own, such as greedy,beam:5,beam:5+length_penalty=none.",
+    ),
+]
 Confidence = Annotated[float, Option("--confidence", help="Confidence of the intervals of scores.")]
 Comet = Annotated[Path | None, Option("--comet", help="Also score with this checkpoint of a COMET model.")]
+
+
+def set_threads(threads: int | None) -> int | None:
+    """A callback that sets the threads before torch is imported, which reads them then."""
+    if threads is not None:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+    return threads
+
+
+Threads = Annotated[
+    int | None,
+    Option("--threads", min=1, callback=set_threads, help="CPU threads for matrix products; by default one per core."),
+]
+"""Acts by its callback alone."""
 
 # Recipes and runs
 
@@ -52,7 +75,21 @@ Overrides = Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", hel
 
 # Text and pairs
 
-Pairs = Annotated[Path, Option("--data", help="Pairs to evaluate on: TSV or JSONL; .gz too.")]
+GlossaryFile = Annotated[
+    Path | None,
+    Option(
+        "--glossary",
+        help="Terms under the two language codes, as TSV, CSV, JSONL, TBX or TMX; each is translated as it says.",
+    ),
+]
+MemoryFile = Annotated[
+    Path | None,
+    Option("--memory", help="Earlier translations: TMX, or TSV, CSV or JSONL under the two language codes."),
+]
+
+A_FILE_OF_PAIRS = "one TSV, CSV, JSONL or TMX file, or two text files, --data SOURCE TARGET; .gz too."
+Pairs = Annotated[list[Path], Option("--data", help=f"Pairs to evaluate on: {A_FILE_OF_PAIRS}")]
+SomePairs = Annotated[list[Path] | None, Option("--data", help=f"The pairs: {A_FILE_OF_PAIRS}")]
 InputFile = Annotated[Path | None, Option("--input", help="Read a text file, one sentence per line; .gz too.")]
 OutputFile = Annotated[Path | None, Option("--output", help="Write to this file, .gz too; by default to stdout.")]
 SourceLanguage = Annotated[str | None, Option("--source", help="Code of the source language, such as zh.")]
@@ -70,6 +107,20 @@ HasHeader = Annotated[
     Option("--header/--no-header", help="Whether the first line of a TSV names its columns.", show_default="yes"),
 ]
 
+
+class TakesPairs(TyperCommand):
+    """A verb whose --data takes two text files as well as one file of pairs."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        from weft.data.pair_files import TABLES, XML, suffix_of
+
+        for place in range(len(args) - 2, 0, -1):
+            option, first, second = args[place - 1 : place + 2]
+            if option == "--data" and suffix_of(first) not in (*TABLES, *XML) and Path(second).is_file():
+                args = [*args[: place + 1], "--data", *args[place + 1 :]]
+        return super().parse_args(ctx, args)
+
+
 # Results
 
 FolderToMake = Annotated[Path, Option("--output", help="The folder to make.")]
@@ -79,6 +130,12 @@ JsonFile = Annotated[
 ]
 Markdown = Annotated[Path | None, Option("--markdown", help="Also write the tables to this file, as Markdown.")]
 Latex = Annotated[Path | None, Option("--latex", help="Also write the tables to this file, as LaTeX.")]
+Figures = Annotated[
+    Path | None,
+    Option(
+        "--figures", metavar="DIR", help="Also write the figures into this folder: SVG, and with typst PNG and PDF."
+    ),
+]
 Html = Annotated[Path | None, Option("--html", help="Also write one HTML page that opens from disk.")]
 
 
@@ -110,12 +167,19 @@ def layout_of(
 
     Raises UsageError where a language is missing, and for an option that applies to none of the files.
     """
-    from weft.data.corpus import Columns, Layout
+    from weft.data.corpus import Columns, Layout, language_in_name
     from weft.data.pair_files import is_jsonl
+    from weft.text.language import refuse_unknown
 
+    if entries and entries[0].source and entries[0].target and not (source or target):
+        named = [language_in_name(name) for name in (entries[0].source, entries[0].target)]
+        if named[0] and named[1] and named[0][1] == named[1][1]:
+            source, target = named[0][0], named[1][0]
     if not source or not target:
         missing = " and ".join(name for name, value in (("--source", source), ("--target", target)) if not value)
         raise UsageError(f"missing {missing}: name both languages, as in {usage}")
+    for option, code in (("--source", source), ("--target", target)):
+        refuse_unknown(code, option)
     files_of_pairs = [entry.path for entry in entries if entry.path is not None]
     if columns is not None and not files_of_pairs:
         raise UsageError("--columns is for files of pairs; pairs of text files have no columns")

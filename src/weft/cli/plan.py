@@ -4,7 +4,7 @@ from typing import Annotated
 
 from typer import Context, Option
 
-from weft.cli.options import DataRoot, JsonFile, Overrides, RecipeFile, RunFolder, finite
+from weft.cli.options import DataRoot, JsonFile, Overrides, RecipeFile, RunFolder, Threads, finite
 from weft.cli.outputs import give_results, refuse_place
 from weft.cli.rules import Rule, check_options
 
@@ -23,6 +23,7 @@ def plan(
     seconds: Seconds = 20.0,
     trial: Trial = True,
     json: JsonFile = None,
+    threads: Threads = None,
 ) -> None:
     """Show what training by a recipe will take: steps, parameters, multiply-adds, memory and, from a trial, the time.
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Context, Option
 
 from weft.cli.loading import require_task
-from weft.cli.options import JsonFile, KeyOverrides, OneModel, only_model
+from weft.cli.options import JsonFile, KeyOverrides, OneModel, SomePairs, Threads, only_model
 from weft.cli.outputs import give_results, refuse_places
 from weft.cli.rules import Rule, check_options
 from weft.errors import CorpusError, Problem, UsageError
@@ -26,7 +26,6 @@ References = Annotated[
     ),
 ]
 Language = Annotated[str | None, Option("--language", help="Code of the target language, such as en or zh.")]
-Data = Annotated[Path | None, Option("--data", help="With --model: the pairs to score, TSV or JSONL; .gz too.")]
 Input = Annotated[Path | None, Option("--input", help="With --model: the lines to score by a language model; .gz too.")]
 Output = Annotated[
     Path | None, Option("--output", help="With --model: write each pair or line and its log-probability to this TSV.")
@@ -51,13 +50,14 @@ def score(
     references: References = None,
     language: Language = None,
     models: OneModel = None,
-    data: Data = None,
+    data: SomePairs = None,
     lines: Input = None,
     output: Output = None,
     overrides: KeyOverrides = None,
     ignore_punctuation: IgnorePunctuation = False,
     tokenizer: BleuTokenizer = None,
     json_file: JsonFile = None,
+    threads: Threads = None,
 ) -> None:
     """Score translations against references, or by a model.
 
@@ -69,9 +69,9 @@ def score(
     if models and lines is not None:
         score_lines(only_model(models, "score"), lines, json_file, output, overrides or ())
         return
-    if models and data is None:
+    if models and not data:
         raise UsageError("--model needs --data, or --input for a language model")
-    if models and data is not None:
+    if models and data:
         score_by_model(only_model(models, "score"), data, json_file, output, overrides or ())
         return
     check_options(context, [Rule(needs=REFERENCES, why=HOW)])
@@ -88,7 +88,9 @@ def score_by_references(
     tokenizer: str | None,
 ) -> None:
     from weft.metrics.translation import score_translations
+    from weft.text.language import refuse_unknown
 
+    refuse_unknown(language, "--language")
     refuse_places({"--json": json_file}, [hypotheses, *references])
     hypothesis_lines, *reference_sets = _read_parallel([hypotheses, *references])
     scores = score_translations(hypothesis_lines, reference_sets, language, ignore_punctuation, tokenizer)
@@ -96,16 +98,16 @@ def score_by_references(
 
 
 def score_by_model(
-    model: str, data: Path, json_file: Path | None, output: Path | None, overrides: Sequence[str]
+    model: str, data: list[Path], json_file: Path | None, output: Path | None, overrides: Sequence[str]
 ) -> None:
-    refuse_places({"--json": json_file, "--output": output}, [data])
+    refuse_places({"--json": json_file, "--output": output}, data)
     require_task([model], "score")
-    from weft.data.corpus import read_corpora
+    from weft.data.corpus import read_given
     from weft.evaluating.forced import score_pairs
     from weft.translating.exported import load_for
 
     translator = load_for(model, overrides)
-    found = score_pairs(translator, read_corpora([str(data)], translator.model.recipe.data, Path()))
+    found = score_pairs(translator, read_given(data, translator.model.recipe.data))
     rows = (output, lambda: "".join("\t".join(row) + "\n" for row in found.rows()))
     give_results(found.table(), found.as_dict(), json_file, [rows])
 

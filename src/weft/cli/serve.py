@@ -12,7 +12,7 @@ from typing import Annotated
 from typer import BadParameter, Context, Option, echo
 
 from weft.cli.loading import has_task, require_task, without_collections
-from weft.cli.options import A_MODEL, Engine, KeyOverrides, finite
+from weft.cli.options import A_MODEL, Engine, GlossaryFile, KeyOverrides, MemoryFile, Threads, finite
 from weft.cli.rules import Rule, check_options
 from weft.errors import MissingExtraError, UsageError
 from weft.serving.limits import LEAST_SECONDS, Limits
@@ -94,7 +94,6 @@ TrustProxy = Annotated[
         "--trust-proxy", metavar="ADDRESS", callback=addresses, help="Trust this proxy's X-Forwarded-For; repeatable."
     ),
 ]
-Threads = Annotated[int | None, Option("--threads", min=1, help="CPU threads for matrix products.")]
 MaxBytes = Annotated[int, Option("--max-bytes", min=1, help="Most bytes of a request's body.")]
 MaxCharacters = Annotated[int, Option("--max-characters", min=1, help="Most characters of a text.")]
 MaxTexts = Annotated[int, Option("--max-texts", min=1, help="Most texts of a request.")]
@@ -146,6 +145,8 @@ def serve(
     trust_proxy: TrustProxy = None,
     engine: Engine = None,
     overrides: KeyOverrides = None,
+    glossary: GlossaryFile = None,
+    memory: MemoryFile = None,
     threads: Threads = None,
     max_bytes: MaxBytes = LIMITS.body_bytes,
     max_characters: MaxCharacters = LIMITS.characters,
@@ -184,8 +185,6 @@ def serve(
         document_seconds=max_document_seconds,
         requests_per_minute=max_requests if max_requests is not None else 60 if is_public else 0,
     )
-    if threads is not None:  # read when torch is imported, which is below
-        os.environ["OMP_NUM_THREADS"] = str(threads)
     # oneDNN would cache what it compiles for a thousand shapes, a gigabyte; few of them come again
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     with without_collections():
@@ -203,7 +202,7 @@ def serve(
     keys = Keys() if api_keys is None else read_keys(api_keys)
     require_task([model for model in models or () if not has_task(model, "language-model")], "serve")
     state = ServerState(limits, Metrics(), keys, hosts)
-    sources = [Source(folder, engine, tuple(overrides or ())) for folder in models or ()]
+    sources = [Source(folder, engine, tuple(overrides or ()), glossary, memory) for folder in models or ()]
     served = Models(sources, state.metrics.observe_batch)
     service = Service(served, state, Detector(served.languages), log_texts)
     server.log_to_stderr()

@@ -1,12 +1,14 @@
 """`weft train`: train by a recipe into a run folder."""
 
+import shlex
 import time
 from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
-from weft.cli.options import DataRoot, Overrides, RecipeFile, RunFolder
+from weft.cli.options import DataRoot, Overrides, RecipeFile, RunFolder, Threads
+from weft.cli.start import process_began
 
 
 def train(
@@ -22,12 +24,13 @@ def train(
             show_default=False,
         ),
     ] = None,
+    threads: Threads = None,
 ) -> None:
     """Train a model; the same command resumes a run that was stopped.
 
     Ctrl-C saves and stops, twice quits. On several devices: torchrun --nproc-per-node 2 -m -- weft train ...
     """
-    began = time.monotonic()  # before the imports, which take seconds of a budget
+    began = process_began()  # starting Python and its imports take seconds of a budget
     from weft.analysis.report import write_report
     from weft.cli.displays import choose_display
     from weft.folders.finding import task_of
@@ -45,6 +48,6 @@ def train(
     trained = time.monotonic()
     write_report(folder)
     typer.echo(f"report: {folder / 'report.html'}", err=True)
-    typer.echo(f"try it: {KINDS[task_of(folder)].usage.format(folder=folder)}", err=True)
+    typer.echo(f"try it: {KINDS[task_of(folder)].usage.format(folder=shlex.quote(str(folder)))}", err=True)
     if given is not None:
         typer.echo(describe_outcome(folder, since=time.monotonic() - trained), err=True)

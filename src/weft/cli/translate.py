@@ -13,7 +13,17 @@ from typer import Argument, Context, Option, echo
 from weft.cli.displays import choose_display
 from weft.cli.lines import open_input, open_output, read_texts
 from weft.cli.loading import require_task, without_collections
-from weft.cli.options import Engine, Ensemble, InputFile, JsonLines, KeyOverrides, OutputFile
+from weft.cli.options import (
+    Engine,
+    Ensemble,
+    GlossaryFile,
+    InputFile,
+    JsonLines,
+    KeyOverrides,
+    MemoryFile,
+    OutputFile,
+    Threads,
+)
 from weft.cli.outputs import STDOUT, refuse_place
 from weft.cli.rules import MODEL_NEEDED, SENTENCES_OR_FILE, Rule, check_options
 from weft.errors import UsageError, shown
@@ -33,13 +43,6 @@ Split = Annotated[
 Markup = Annotated[
     Literal["off", "keep"],
     Option("--markup", help="keep: copy tags, placeholders, URLs and the like unchanged into the translation."),
-]
-GlossaryFile = Annotated[
-    Path | None,
-    Option(
-        "--glossary",
-        help="A TSV of terms under the two language codes; a source term is translated by the target term.",
-    ),
 ]
 Best = Annotated[
     int | None,
@@ -71,10 +74,6 @@ Stream = Annotated[
         help="Print each translation as it grows.",
         show_default="for sentences typed or given in a terminal",
     ),
-]
-MemoryFile = Annotated[
-    Path | None,
-    Option("--memory", help="Earlier translations: a TMX file, or a TSV or JSONL under the two language codes."),
 ]
 MemoryUse = Annotated[
     Literal["show", "force"],
@@ -155,6 +154,7 @@ def translate(
     ilm_weight: IlmWeight = None,
     restart: Restart = False,
     cluster: Cluster = False,
+    threads: Threads = None,
 ) -> None:
     """Translate sentences: the arguments, the lines of --input, or else of stdin.
 

@@ -148,8 +148,11 @@ def choices_in(annotation: Any) -> list[str]:
 
 
 def near(word: str, words: Iterable[str]) -> list[str]:
-    """The most similar word, as a list of one; empty if none is similar."""
-    return difflib.get_close_matches(word, list(words), n=1)
+    """The most similar word, letter case and hyphens aside, as a list of one; empty if none is similar."""
+    plain: dict[str, str] = {}
+    for other in words:
+        plain.setdefault(other.lower().replace("_", "-"), other)
+    return [plain[match] for match in difflib.get_close_matches(word.lower().replace("_", "-"), plain, n=1)]
 
 
 def near_keys(key: str, keys: Iterable[str]) -> list[str]:

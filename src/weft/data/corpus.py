@@ -1,7 +1,7 @@
 """The `[data]` table of a recipe, and the parallel text that its files hold. Knows no tokenizer and no tensor.
 
-A corpus entry is one file of pairs (TSV or JSONL) or two files of sentences, one for each language. Monolingual text is
-a file of sentences or one column of a file of pairs. How the files are parsed: pair_files.py.
+A corpus entry is one file of pairs (TSV, CSV, JSONL or TMX) or two files of sentences, one for each language.
+Monolingual text is a file of sentences or one column of a file of pairs. How the files are parsed: pair_files.py.
 """
 
 import json
@@ -17,6 +17,8 @@ from pydantic import Field, field_validator, model_validator
 
 from weft.config import FieldProblem, Settings
 from weft.data.pair_files import (
+    TABLES,
+    XML,
     Parse,
     Piece,
     Reading,
@@ -24,13 +26,16 @@ from weft.data.pair_files import (
     is_jsonl,
     open_pairs,
     open_texts,
+    parse_row,
+    pieces_of_rows,
     refuse_other_kinds,
     suffix_of,
 )
+from weft.data.tmx import read_tmx
 from weft.errors import CorpusError, Problem, UsageError
 from weft.files import decode_lines, lines_of, reporting_read_errors, sha256
 from weft.text.detokenization import detokenize
-from weft.text.language import NOT_A_CODE, is_language_code
+from weft.text.language import NOT_A_CODE, is_known, is_language_code
 from weft.text.normalization import is_blank
 from weft.text.vocabulary import SPECIAL_PIECES
 
@@ -51,7 +56,7 @@ class Columns(Settings):
 
 class CorpusEntry(Settings):
     path: str | None = None
-    """A TSV or JSONL file of pairs."""
+    """A TSV, CSV, JSONL or TMX file of pairs."""
     source: str | None = None
     """A text file of source sentences, one a line; needs `target`."""
     target: str | None = None
@@ -88,7 +93,8 @@ class DataConfig(Settings):
     target: str
     """Code of the language to translate into, such as en."""
     train: tuple[str | TrainingCorpus, ...] = Field(min_length=1)
-    """Files to train on: TSV or JSONL paths, or { source = "a.zh", target = "a.en" }; .gz too."""
+    """Files to train on: TSV, CSV, JSONL or TMX paths, or two text files as { source = "a.zh", target = "a.en" }, also
+    written as "a.zh", "a.en" if their names end in the two codes; .gz too."""
     valid: tuple[str | CorpusEntry, ...] = Field(min_length=1)
     """Files to validate on, which select the best checkpoint; never trained on."""
     columns: Columns | None = None
@@ -110,6 +116,16 @@ class DataConfig(Settings):
         if not is_language_code(code):
             raise ValueError(NOT_A_CODE)
         return code
+
+    @model_validator(mode="before")
+    @classmethod
+    def _two_text_files(cls, values: Any) -> Any:
+        """Join names of text files that end in the two codes to one entry."""
+        if not isinstance(values, dict) or not all(isinstance(values.get(side), str) for side in ("source", "target")):
+            return values
+        languages = values["source"], values["target"]
+        lists = {key: values[key] for key in ("train", "valid") if isinstance(values.get(key), (list, tuple))}
+        return {**values, **{key: join_texts(entries, languages) for key, entries in lists.items()}}
 
     @model_validator(mode="after")
     def _two_languages(self) -> "DataConfig":
@@ -216,6 +232,15 @@ def read_corpora(entries: Sequence[str | CorpusEntry], config: DataConfig, root:
     )
 
 
+def read_given(files: Sequence[Path], config: DataConfig) -> ParallelText:
+    """Read what a command line names: one file of pairs, or text files two by two, whose names tell source and target
+    where they end in the codes of the languages."""
+    if len(files) == 1:
+        refuse_other_kinds(str(files[0]))
+        return read_corpora([str(files[0])], config, Path())
+    return read_corpora(group_files(files, (config.source, config.target)), config, Path())
+
+
 def read_entry(entry: CorpusEntry, name: str, config: DataConfig, root: Path) -> ParallelText:
     """Read the pairs of one entry; `name` stands for it in errors and in the result."""
     reading = Reading(name)
@@ -245,13 +270,15 @@ def read_entry(entry: CorpusEntry, name: str, config: DataConfig, root: Path) ->
 
 
 def read_monolingual(path: Path, column: str) -> list[str]:
-    """Read the sentences of a text file, one a line, or of one column of a TSV with a header or a JSONL; .gz too.
+    """Read the sentences of a text file, one a line, or of one column of a table with a header or a JSONL; .gz too.
 
     Raises CorpusError that names every wrong line, UsageError for a file of another kind.
     """
     refuse_other_kinds(str(path))
     reading = Reading(path.name, "name one of them by --column")
-    if is_jsonl(path.name) or suffix_of(path.name) == ".tsv":
+    if suffix_of(path.name) in XML:
+        raise UsageError(f"{path}: holds pairs; save the sentences of one language as text, one per line")
+    if suffix_of(path.name) in TABLES:
         parse, pieces = open_pairs(path, (column, column), True, reading)
         texts = [text for piece in pieces for _, text, _ in parse(piece, reading)]
     else:
@@ -295,12 +322,18 @@ def as_entries(entries: Sequence[str | CorpusEntry]) -> tuple[CorpusEntry, ...]:
     return tuple(CorpusEntry(path=entry) if isinstance(entry, str) else entry for entry in entries)
 
 
-def group_files(names: Sequence[str]) -> list[CorpusEntry]:
-    """Return the entries for file names on a command line: files of pairs, or text files two by two."""
+def group_files(names: Sequence[str | Path], languages: tuple[str, str] | None = None) -> list[CorpusEntry]:
+    """Return the entries for file names on a command line: files of pairs, or text files two by two.
+
+    Text files whose names end in the codes of the languages belong together in any order.
+    """
+    joined = join_texts([str(name) for name in names], languages) if languages else [str(name) for name in names]
     entries: list[CorpusEntry] = []
     texts: list[str] = []
-    for name in names:
-        if suffix_of(name) in (".tsv", ".jsonl", ".json"):
+    for name in joined:
+        if isinstance(name, dict):
+            entries.append(CorpusEntry(**name))
+        elif suffix_of(name) in (*TABLES, *XML):
             entries.append(CorpusEntry(path=name))
         else:
             texts.append(name)
@@ -308,11 +341,41 @@ def group_files(names: Sequence[str]) -> list[CorpusEntry]:
         refuse_other_kinds(name)
     if len(texts) % 2:
         raise UsageError(
-            f"{texts[-1]} has no partner: files of pairs end with .tsv, .jsonl or .json (.gz too); text files come two "
-            "by two, source then target"
+            f"{texts[-1]} has no partner: files of pairs end with .tsv, .csv, .jsonl, .json or .tmx (.gz too); text "
+            "files come two by two, source then target"
         )
     pairs = zip(texts[::2], texts[1::2], strict=True)
     return entries + [CorpusEntry(source=source, target=target) for source, target in pairs]
+
+
+LANGUAGE_IN_NAME = re.compile(r"(.*?[._-])([a-z]{2,3}(?:[-_][a-z]+)?)((?:\.txt)?(?:\.gz)?)", re.IGNORECASE)
+"""train.zh and news_en.txt.gz: the code at the end of a text file's name."""
+
+
+def language_in_name(name: str) -> tuple[str, str] | None:
+    """The language code at the end of a text file's name in lower case, and the rest of the name."""
+    found = LANGUAGE_IN_NAME.fullmatch(Path(name).name)
+    if found is None or not is_known(found[2]):
+        return None
+    return found[2].lower(), str(Path(name).with_name(f"{found[1]}*{found[3]}"))
+
+
+def join_texts(entries: Sequence[Any], languages: tuple[str, str]) -> list[Any]:
+    """Replace two names that differ only in ending with the codes of the languages by {"source": ..., "target": ...},
+    at the place of the first; other entries stay."""
+    codes = [language.lower() for language in languages]
+    joined: list[Any] = []
+    alone: dict[tuple[str, str], int] = {}  # code and rest of a name -> its place
+    for entry in entries:
+        code, rest = (isinstance(entry, str) and language_in_name(entry)) or ("", "")
+        place = alone.pop((codes[1 - codes.index(code)], rest), None) if code in codes else None
+        if place is None:
+            alone[code, rest] = len(joined)
+            joined.append(entry)
+        else:
+            sides = (joined[place], entry)[:: 1 if code == codes[1] else -1]
+            joined[place] = dict(zip(("source", "target"), sides, strict=True))
+    return joined
 
 
 def file_names(entry: CorpusEntry) -> list[str]:
@@ -356,7 +419,17 @@ def open_files(
     if entry.path is None:
         assert entry.source is not None and entry.target is not None  # CorpusEntry validates this
         return open_texts(root / entry.source, root / entry.target, reading)
+    if suffix_of(entry.path) in XML:
+        rows = read_tmx(root / entry.path, (layout.source, layout.target), reading)
+        return parse_row, pieces_of_rows(rows)
     return open_pairs(root / entry.path, columns_of(entry.path, layout, reading).names, layout.header, reading)
+
+
+def read_rows(path: Path, languages: tuple[str, str], reading: Reading) -> Iterator[Row]:
+    """Yield the pairs of one file of pairs in these languages, which its header, keys or units have to name."""
+    parse, pieces = open_files(CorpusEntry(path=str(path)), Layout(*languages), Path(), reading)
+    for piece in pieces:
+        yield from parse(piece, reading)
 
 
 def columns_of(name: str, layout: DataConfig | Layout, reading: Reading) -> Columns:

@@ -1,15 +1,16 @@
-"""Parse files of sentence pairs: TSV, JSONL, or two text files whose lines translate each other. Knows no recipe.
+"""Parse files of sentence pairs: TSV, CSV, JSONL, or two text files whose lines translate each other. Knows no recipe.
 
 A file is read in pieces of some thousand lines, which any process can parse. Lines end at "\\n" and nowhere else (see
 files.py). Any file may be gzipped.
 """
 
+import csv
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from weft.errors import CorpusError, Problem, UsageError, shown
@@ -24,11 +25,21 @@ LINES_AT_ONCE = 10_000
 """Most lines of a piece."""
 BYTES_AT_ONCE = 2**23
 """A piece ends once it has this many bytes."""
-NOT_BY_COMMAS = "weft reads cells separated by tabs, not commas; save the table as tab-separated text (.tsv)"
+TABLES = (".tsv", ".csv", ".jsonl", ".json")
+"""Suffixes of files with named columns."""
+XML = (".tmx", ".tbx")
+"""Suffixes of translation memories and term bases, in which texts have languages instead of columns (tmx.py)."""
 OTHER_KINDS = {
-    ".csv": NOT_BY_COMMAS,
-    ".tmx": "weft reads TMX only as a translation memory (--memory); save the sentences as text, one per line, or .tsv",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "weft reads no spreadsheets; save the table as .csv or .tsv"),
+    **dict.fromkeys((".docx", ".doc", ".pdf"), "weft reads no documents here; save sentences as text, one per line"),
 }
+
+
+BY_COMMAS = "cells of such a file are separated by tabs, not commas; let the name of a table with commas end with .csv"
+NO_TABLE = (
+    "the cells of a table are separated by tabs; give text files two by two, source then target: --data a.zh a.en, or "
+    "in a recipe { source = ..., target = ... }"
+)
 
 
 @dataclass
@@ -77,10 +88,12 @@ Parse = Callable[[Piece, Reading], Iterator[Row]]
 
 
 def open_pairs(path: Path, names: Sequence[str], has_header: bool, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
-    """Return the parser and the pieces of a TSV or JSONL file; `names` are its source and target columns.
+    """Return the parser and the pieces of a TSV, CSV or JSONL file; `names` are its source and target columns.
 
     Without a header the names are column numbers, counted from 1. Raises CorpusError if a column is missing.
     """
+    if suffix_of(path.name) == ".csv":
+        return parse_row, pieces_of_rows(rows_of_csv(path, names, has_header, reading))
     lines = lines_of(path)
     if is_jsonl(path.name):
         return partial(pairs_of_jsonl, names=names), until_damaged(pieces_of(lines, first=1), reading)
@@ -131,8 +144,9 @@ def find_columns(names: Sequence[str], header: list[str], reading: Reading) -> l
     """Return the index of each column in the header, or None after adding a problem."""
     missing = [name for name in dict.fromkeys(names) if name not in header]
     if missing:
-        if len(names) > len(header) == 1 and ("," in header[0] or ";" in header[0]):
-            reading.add(1, f"has no tab: {header[0][:100]}; {NOT_BY_COMMAS}")
+        if len(set(names)) > len(header) == 1:
+            by_commas = header[0].count(",") == len(names) - 1 or ";" in header[0]
+            reading.add(1, f"has no tab: {header[0][:100]}; {BY_COMMAS if by_commas else NO_TABLE}")
             return None
         found = ", ".join(header)[:100]
         wanted = " and ".join(f"`{name}`" for name in missing)
@@ -168,6 +182,13 @@ def pieces_of(lines: Iterator[bytes], first: int) -> Iterator[Piece]:
     for (some,) in lines_together(lines):
         yield Piece(first, some)
         first += len(some)
+
+
+def pieces_of_rows(rows: Iterable[Row]) -> Iterator[Piece]:
+    """Yield the pieces of a file that only one process can parse, because its rows span lines; see `parse_row`."""
+    rows = iter(rows)
+    while some := list(islice(rows, LINES_AT_ONCE)):
+        yield Piece(some[0][0], [json.dumps(row).encode() for row in some])
 
 
 def pieces_of_texts(source: Path, target: Path, reading: Reading) -> Iterator[Piece]:
@@ -211,6 +232,35 @@ def lines_together(*files: Iterator[bytes]) -> Iterator[list[list[bytes]]]:
 
 
 # Parsers
+
+
+def parse_row(piece: Piece, reading: Reading) -> Iterator[Row]:
+    """Parse the lines that `pieces_of_rows` wrote."""
+    for number, source, targets in map(json.loads, piece.lines):
+        yield number, source, tuple(targets)
+
+
+def rows_of_csv(path: Path, names: Sequence[str], has_header: bool, reading: Reading) -> Iterator[Row]:
+    """Yield the rows of a table with commas or semicolons, quoted as in RFC 4180; a cell may hold line breaks.
+
+    Raises CorpusError if a column is missing or a quotation mark is not closed.
+    """
+    lines = (f"{line}\n" for _, line in decode_lines(lines_of(path), reading.problems))
+    first = next(lines, "")
+    table = csv.reader(chain([first], lines), delimiter=max(",;", key=first.count), strict=True)
+    try:
+        header = next(table, []) if has_header else None
+        places = number_columns(names, reading) if header is None else find_columns(names, header, reading)
+        reading.raise_problems()
+        assert places is not None  # otherwise there was a problem
+        for cells in filter(None, table):
+            if len(cells) <= max(places) or (header and len(cells) != len(header)):
+                reading.add(table.line_num, f"has {len(cells)} columns, not {len(header or names)}")
+            else:
+                yield table.line_num, cells[places[0]], tuple(cells[place] for place in places[1:])
+    except csv.Error as error:
+        reading.add(table.line_num, f"is not CSV: {error}")
+        reading.raise_problems()
 
 
 def pairs_of_tsv(piece: Piece, reading: Reading, *, places: Sequence[int], columns: int | None) -> Iterator[Row]:

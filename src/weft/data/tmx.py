@@ -1,10 +1,13 @@
-"""Read TMX 1.4, the exchange format of translation memories.
+"""Read TMX 1.4, the exchange format of translation memories, and TBX, that of term bases (ISO 30042, both versions).
 
     <tmx version="1.4"><header srclang="zh" .../><body>
       <tu><tuv xml:lang="zh"><seg>你好。</seg></tuv><tuv xml:lang="en"><seg>Hello.</seg></tuv></tu>
     </body></tmx>
+    <tbx><text><body><conceptEntry>
+      <langSec xml:lang="zh"><termSec><term>苹果</term></termSec></langSec> <langSec xml:lang="en"> ...
+    </conceptEntry></body></text></tbx>
 
-TMX files are untrusted. The parser reads no other file, expands only the five entities of XML, and keeps one unit in
+The files are untrusted. The parser reads no other file, expands only the five entities of XML, and keeps one unit in
 memory at a time. File size, nesting depth and text length are bounded.
 """
 
@@ -17,7 +20,6 @@ from weft.data.pair_files import Reading, Row
 from weft.errors import CorpusError
 from weft.files import open_bytes, reporting_read_errors
 from weft.text.language import code_of
-from weft.text.normalization import is_blank
 
 LARGEST = 2**30
 """Bytes of a file, unzipped."""
@@ -31,10 +33,15 @@ READ_AT_ONCE = 2**16
 
 CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Elements that hold markup of another format instead of text."""
+UNITS = frozenset({"tu", "termEntry", "conceptEntry"})
+VARIANTS = frozenset({"tuv", "langSet", "langSec"})
+TEXTS = frozenset({"seg", "term"})
+"""The elements of a unit, of one language in it, and of a text, as TMX and both versions of TBX name them."""
+ROOTS = frozenset({"tmx", "martif", "tbx"})
 
 
 def read_tmx(path: Path, languages: tuple[str, str], reading: Reading) -> Iterator[Row]:
-    """Yield the pairs of a TMX file (.gz too) with the first line of their unit; problems are added to `reading`.
+    """Yield the pairs of a TMX or TBX file (.gz too) with the first line of their unit; problems go to `reading`.
 
     A unit with several texts in a language gives every combination. A unit that lacks one of the languages is skipped;
     it is a problem if all do. Raises CorpusError at once for a file that is not XML, declares or needs entities, or
@@ -102,7 +109,7 @@ class Units:
     def note_absent_languages(self) -> None:
         if self.has_pairs or self.reading.problems:
             return
-        there = f"the file has {', '.join(self.seen)[:200]}" if self.seen else "the file has no <tuv>"
+        there = f"the file has {', '.join(self.seen)[:200]}" if self.seen else "the file has no <tuv> or <langSet>"
         self.reading.add(1, f"no unit has both {self.languages[0]} and {self.languages[1]}; {there}")
 
     def refuse(self, what: str, line: int | None = None) -> None:
@@ -112,20 +119,20 @@ class Units:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self.open.append(name)
         if len(self.open) > DEEPEST:
-            self.refuse(f"has more than {DEEPEST} nested elements; this is not TMX")
-        if len(self.open) == 1 and name != "tmx":
-            self.refuse(f"starts with <{name[:40]}>; a translation memory starts with <tmx>")
-        if name == "tu":
+            self.refuse(f"has more than {DEEPEST} nested elements; this is not TMX or TBX")
+        if len(self.open) == 1 and name not in ROOTS:
+            self.refuse(f"starts with <{name[:40]}>; a translation memory starts with <tmx>, a term base with <tbx>")
+        if name in UNITS:
             if self.unit is not None:
-                self.refuse("has a <tu> inside a <tu>; close the first one")
+                self.refuse(f"has a <{name}> inside a <{name}>; close the first one")
             self.unit = Unit(self.parser.CurrentLineNumber)
-        elif name == "tuv":
+        elif name in VARIANTS:
             self.language = attributes.get("xml:lang", attributes.get("lang", ""))
             self.seen[self.language] = None
             self.has_segment = False
             if not self.language:
-                self.reading.add(self.parser.CurrentLineNumber, "a <tuv> does not say its language; add xml:lang")
-        elif name == "seg":
+                self.reading.add(self.parser.CurrentLineNumber, f"a <{name}> does not say its language; add xml:lang")
+        elif name in TEXTS:
             self.segment, self.length = [], 0
         self.in_codes += name in CODES
 
@@ -140,15 +147,17 @@ class Units:
     def _end(self, name: str) -> None:
         self.open.pop()
         self.in_codes -= name in CODES
-        if name == "seg" and self.segment is not None:
+        if name in TEXTS and self.segment is not None:
             if self.unit is not None and self.language:
                 self.unit.texts.append((self.language, "".join(self.segment)))
             self.segment, self.has_segment = None, True
-        elif name == "tuv":
+        elif name in VARIANTS:
             if not self.has_segment:
-                self.reading.add(self.parser.CurrentLineNumber, "a <tuv> has no <seg>; add its text or remove it")
+                self.reading.add(
+                    self.parser.CurrentLineNumber, f"a <{name}> has no text; add it or remove the <{name}>"
+                )
             self.language = ""
-        elif name == "tu" and self.unit is not None:
+        elif name in UNITS and self.unit is not None:
             self._pair(self.unit)
             self.unit = None
 
@@ -164,14 +173,10 @@ class Units:
             )
             self.reading.add(unit.line, what)
             return
-        for side, language in zip(sides, self.languages, strict=True):
-            if any(is_blank(text) for text in side):
-                self.reading.add(unit.line, f"a unit has an empty text in {language}; fill it or remove the unit")
-                return
         self.found += [(unit.line, source, (target,)) for source in sides[0] for target in sides[1]]
 
     def _refuse_entities(self, name: str, *_: object) -> None:
-        self.refuse(f"declares the entity {name[:40]!r}, which a translation memory does not need; remove it")
+        self.refuse(f"declares the entity {name[:40]!r}, which no such file needs; remove it")
 
     def _refuse_unknown_entity(self, name: str, is_parameter: int) -> None:
         """Refuse an entity declared in another file: that file is not read, so the text would be missing."""

@@ -8,7 +8,7 @@ tests confirm can still be reversed by another seed.
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import mean, stdev
@@ -22,13 +22,16 @@ from weft.data.corpus import ParallelText
 from weft.data.doctor.copies import band_keys, find_in, near_duplicates
 from weft.data.keys import keys_of
 from weft.data.measures import count_characters, length, tokens
+from weft.decoding.search import DecodingConfig
 from weft.errors import CorpusError, Problem
-from weft.evaluating.evaluation import SHOWN_SCORES, describe_decoding, describe_intervals, describe_pairs
+from weft.evaluating.evaluation import SHOWN_SCORES, describe_decoding, describe_intervals, describe_pairs, verdict
 from weft.evaluating.faults import Faults, faults_table, find_faults
+from weft.evaluating.parts import Tell, translate_in_parts
 from weft.figures.table import Table, signed
 from weft.files import as_utf_8, decode_lines, read_bytes, sha256, split_lines
 from weft.metrics.comet import comet
 from weft.metrics.references import reference_sets
+from weft.metrics.requirements import RequirementResult, RequirementsConfig, check_requirements
 from weft.metrics.score import Scores
 from weft.metrics.significance import (
     RESAMPLES,
@@ -61,6 +64,12 @@ class System:
     hypotheses: list[str]
     origin: Mapping[str, Any]
     """Seed, decoding, parameters and seconds of a model; sha256 of a file."""
+    require: RequirementsConfig = field(default_factory=RequirementsConfig)
+    """The limits of a model's recipe."""
+
+    def check(self, scores: Scores) -> list[RequirementResult]:
+        numbers = {name: value for name, value in self.origin.items() if name in ("seconds", "parameters")}
+        return check_requirements(self.require, {**scores.values(), **numbers})
 
     @property
     def description(self) -> str:
@@ -70,17 +79,25 @@ class System:
         return f"{self.name}: {decoding}; seed {self.origin['seed']}; {self.origin['seconds']:.2f} seconds"
 
 
-def translate_with(translator: Translator, name: str, sources: Sequence[str]) -> System:
-    """Translate the sources with a model's decoding settings, as a system."""
+def translate_with(
+    translator: Translator,
+    name: str,
+    sources: Sequence[str],
+    decoding: DecodingConfig | None = None,
+    tell: Tell = lambda done, total: None,
+) -> System:
+    """Translate the sources, by default with the model's own decoding settings, as a system."""
+    decoding = decoding or translator.decoding
     begin = time.perf_counter()
-    hypotheses = [translation.text for translation in translator.translate(sources)]
+    found = translate_in_parts(translator, sources, tell, **dict(decoding))
+    hypotheses = [translation.text for translation in found]
     origin = {
         "seed": translator.model.recipe.seed,
-        "decoding": translator.decoding.model_dump(),
+        "decoding": decoding.model_dump(),
         "parameters": translator.model.count_parameters(),
         "seconds": time.perf_counter() - begin,
     }
-    return System(name, hypotheses, origin)
+    return System(name, hypotheses, origin, translator.model.recipe.require)
 
 
 def read_translations(path: Path, name: str, sentences: int) -> System:
@@ -211,17 +228,19 @@ class Comparison:
 
     def _scores_table(self) -> Table:
         shown = {**SHOWN_SCORES, **({"comet": "COMET"} if "comet" in self.scores[0].values() else {})}
+        limits = [system.check(scores) for system, scores in zip(self.systems, self.scores, strict=True)]
         rows = [
-            (system.name, *(scores[score].formatted() for score in shown))
-            for system, scores in zip(self.systems, self.scores, strict=True)
+            (system.name, *(scores[score].formatted() for score in shown), *([verdict(own)] if any(limits) else []))
+            for system, scores, own in zip(self.systems, self.scores, limits, strict=True)
         ]
         notes = [
-            *(f"{title}: {self.scores[0][score].signature}" for score, title in shown.items()),
+            *(f"{one.name}: {limit.text}" for one, own in zip(self.systems, limits, strict=True) for limit in own),
+            *self.scores[0].signatures(shown),
             *(system.description for system in self.systems),
             f"data: {describe_pairs(self.data, len(self.sources))}",
             f"intervals: {describe_intervals(self.scores[0])}",
         ]
-        return Table("Scores", ("system", *shown.values()), rows, notes)
+        return Table("Scores", ("system", *shown.values(), *(["required"] * any(map(bool, limits)))), rows, notes)
 
     def _tests_tables(self) -> list[Table]:
         if not self.tests:
@@ -235,14 +254,7 @@ class Comparison:
             f"p: paired bootstrap, {RESAMPLES:,} resamples; paired approximate randomization, {TRIALS:,} trials; "
             f"seed {self.seed}"
         ]
-        header = (
-            "system",
-            "score",
-            "difference",
-            f"{self.confidence:g} interval",
-            "p (bootstrap)",
-            "p (randomization)",
-        )
+        header = ("system", "score", "difference", f"{self.confidence:g} interval", "p, bootstrap", "p, randomized")
         return [Table(f"Difference from {self.systems[0].name}", header, rows, notes, texts=frozenset({0, 1}))]
 
     def _bucket_tables(self) -> list[Table]:
@@ -271,7 +283,7 @@ def cells_of_test(test: PairedTest, decimals: int) -> tuple[str, ...]:
 
 
 def decimals_of(score: str) -> int:
-    """Decimals to print: 4 for BLEU-1 and BLEU-2, which are fractions, and 2 for the other scores."""
+    """Decimals to print: 4 for BLEU-1 to BLEU-4, which are fractions, and 2 for the other scores."""
     return 4 if score.startswith("bleu_") else 2
 
 
@@ -445,7 +457,7 @@ class Seeds:
             rows.append(("difference of the means", *cells))
         scores = self.groups[0].scores[0]
         notes = [
-            *(f"{title}: {scores[score].signature}" for score, title in SHOWN_SCORES.items()),
+            *scores.signatures(SHOWN_SCORES),
             "after ±: the sample standard deviation (n - 1) of the runs",
             *(system.description for group in self.groups for system in group.systems),
             f"data: {describe_pairs(self.data, scores.sentences)}",

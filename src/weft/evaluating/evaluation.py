@@ -5,7 +5,7 @@ noise on the same pairs, comparison.py compares systems.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,15 +16,18 @@ from weft.data.corpus import ParallelText
 from weft.decoding.search import DecodingConfig
 from weft.errors import Problem, RecipeError, UsageError
 from weft.evaluating.faults import Faults, faults_table, find_faults
-from weft.figures.table import Table
+from weft.evaluating.parts import Tell, translate_in_parts
+from weft.figures.table import Table, wrapped
 from weft.folders.recipes import TranslationRecipe
 from weft.metrics.comet import comet
+from weft.metrics.course_bleu import MAX_ORDER, course_bleu
 from weft.metrics.references import reference_sets
 from weft.metrics.requirements import RequirementResult, check_requirements
-from weft.metrics.score import Scores
+from weft.metrics.score import TEXTS, Scores
 from weft.metrics.significance import count_sentences, too_few, with_intervals
 from weft.metrics.translation import score_translations, sentence_scores
 from weft.translating.arguments import changed_decoding
+from weft.translating.glossary import Terms
 from weft.translating.translation import Translation
 from weft.translating.translator import Translator
 
@@ -88,6 +91,7 @@ class EvaluatedSet:
         return {
             "data": dict(self.data),
             "decoding": dict(self.decoding),
+            "decoding_in_use": describe_decoding(self.decoding),
             "seed": self.seed,
             **self.scores.as_dict(),
             "faults": self.faults.as_dict(),
@@ -98,48 +102,46 @@ class EvaluatedSet:
 
     def table(self) -> str:
         """For a terminal: scores with signatures, faults, data, decoding, time and size."""
-        return "\n".join(
-            [
-                self.scores.table(),
-                "",
-                faults_table({"translations": self.faults}).text(),
-                "",
-                f"data        {describe_data(self.data)}",
-                f"decoding    {describe_decoding(self.decoding)}",
-                f"intervals   {describe_intervals(self.scores)}",
-                f"seconds     {self.seconds:.2f}, {self.sentences_per_second:.1f} sentences a second",
-                f"parameters  {self.parameters:,}",
-            ]
-        )
+        facts = [
+            f"data        {describe_data(self.data)}",
+            f"decoding    {describe_decoding(self.decoding)}",
+            f"intervals   {describe_intervals(self.scores)}",
+            f"seconds     {self.seconds:.2f}, {self.sentences_per_second:.1f} sentences a second",
+            f"parameters  {self.parameters:,}",
+        ]
+        faults = faults_table({"translations": self.faults}).text()
+        return "\n".join([self.scores.table(), "", faults, "", *(wrapped(fact, hang=12) for fact in facts)])
 
     def tables(self) -> list[Table]:
         """The scores as tables for a page or a paper."""
-        rows = [(score.name, score.formatted(), score.scale, score.signature) for score in self.scores.scores]
+        rows = [(score.name, score.formatted(), score.scale) for score in self.scores.scores]
         notes = [
             *self.scores.remarks(),
+            *self.scores.signatures(),
             f"data: {describe_pairs(self.data, self.scores.sentences)}; seed {self.seed}",
             f"decoding: {describe_decoding(self.decoding)}",
             f"intervals: {describe_intervals(self.scores)}",
             f"seconds: {self.seconds:.2f}; parameters: {self.parameters:,}",
         ]
-        header = ("score", "value", "scale", "signature")
         return [
-            Table("Scores", header, rows, notes, texts=frozenset({0, 2, 3})),
+            Table("Scores", ("score", "value", "scale"), rows, notes, TEXTS),
             faults_table({"translations": self.faults}),
         ]
 
     def rows(self) -> list[tuple[str, ...]]:
-        """source, reference, hypothesis, sentence BLEU, sentence chrF and search score of each sentence, under a
-        header.
+        """source, reference, hypothesis, sentence BLEU, sentence chrF, search score, and the courses' BLEU-1 to BLEU-4
+        of each sentence, under a header.
         """
         by_sentence = sentence_scores(self.hypotheses, self.references, self.languages[1])
         columns = zip(self.translations, self.references[0], by_sentence.bleu, by_sentence.chrf, strict=True)
+        orders = range(1, MAX_ORDER + 1)
         header = ("source", "reference", "hypothesis", "sentence_bleu", "sentence_chrf", "score")
-        rows = [
-            (on_one_line(t.source), on_one_line(reference), t.text, f"{bleu:.2f}", f"{chrf:.2f}", f"{t.score:.4f}")
-            for t, reference, bleu, chrf in columns
-        ]
-        return [header, *rows]
+        rows = []
+        for number, (t, reference, bleu, chrf) in enumerate(columns):
+            alone = course_bleu([t.text], [[lines[number]] for lines in self.references], self.languages[1])
+            figures = f"{bleu:.2f}", f"{chrf:.2f}", f"{t.score:.4f}", *(f"{alone.bleu(order):.4f}" for order in orders)
+            rows.append((on_one_line(t.source), on_one_line(reference), t.text, *figures))
+        return [(*header, *(f"sentence_bleu_{order}" for order in orders)), *rows]
 
 
 def on_one_line(text: str) -> str:
@@ -163,19 +165,27 @@ def describe_intervals(scores: Scores) -> str:
     return f"{found.confidence:g} confidence, {found.signature}"
 
 
-def evaluate(translator: Translator, pairs: ParallelText, **decoding: Any) -> EvaluatedSet:
-    """Translate the sources and score the result; only the translation is timed."""
+def evaluate(
+    translator: Translator,
+    pairs: ParallelText,
+    *,
+    glossary: Terms | None = None,
+    tell: Tell = lambda done, total: None,
+    **decoding: Any,
+) -> EvaluatedSet:
+    """Translate the sources and score the result; only the translation is timed. `tell` hears how far it is."""
+    terms = translator.as_glossary(glossary)
     config = changed_decoding(translator.decoding, decoding)
     recipe = translator.model.recipe
     begin = time.perf_counter()
-    translations = translator.translate(pairs.sources, **decoding)
+    translations = translate_in_parts(translator, pairs.sources, tell, glossary=terms, **decoding)
     seconds = time.perf_counter() - begin
     references = reference_sets(pairs.references)
     scores = score_translations([translation.text for translation in translations], references, recipe.data.target)
     parameters = sum(member.count_parameters() for member in translator.members)
     measured = {**scores.values(), "seconds": seconds, "parameters": parameters}
     return EvaluatedSet(
-        data=pairs.sha256,
+        data={**pairs.sha256, **({"the glossary": terms.digest} if terms else {})},
         decoding=config.model_dump(),
         seed=recipe.seed,
         scores=scores,
@@ -234,13 +244,23 @@ def settings_of_method(part: str, mbr_from: str) -> list[str]:
 
 
 def evaluate_methods(
-    translator: Translator, pairs: ParallelText, methods: Mapping[str, DecodingConfig]
+    translator: Translator,
+    pairs: ParallelText,
+    methods: Mapping[str, DecodingConfig],
+    glossary: Terms | None = None,
+    teller: Callable[[str], Tell] = lambda name: lambda done, total: None,
 ) -> dict[str, EvaluatedSet]:
-    """Evaluate each decoding in turn, with the same model."""
-    return {name: evaluate(translator, pairs, **dict(config)) for name, config in methods.items()}
+    """Evaluate each decoding in turn, with the same model; `teller` makes what hears how far each is."""
+    return {
+        name: evaluate(translator, pairs, glossary=glossary, tell=teller(name), **dict(config))
+        for name, config in methods.items()
+    }
 
 
-SHOWN_SCORES = {"bleu_1": "BLEU-1", "bleu_2": "BLEU-2", "sacrebleu": "sacreBLEU", "chrf": "chrF"}
+SHOWN_SCORES = {
+    **{f"bleu_{order}": f"BLEU-{order}" for order in range(1, MAX_ORDER + 1)},
+    **{"sacrebleu": "sacreBLEU", "chrf": "chrF"},
+}
 
 
 def methods_table(evaluated: Mapping[str, EvaluatedSet]) -> Table:
@@ -254,18 +274,24 @@ def methods_table(evaluated: Mapping[str, EvaluatedSet]) -> Table:
             f"{one.faults.any.mean():.1%}",
             f"{one.seconds:.2f}",
             f"{one.sentences_per_second:.1f}",
+            *([verdict(one.requirements)] if first.requirements else []),
         )
         for name, one in evaluated.items()
     ]
     notes = [
-        *(f"{title}: {first.scores[score].signature}" for score, title in shown.items()),
+        *(f"{name}: {limit.text}" for name, one in evaluated.items() for limit in one.requirements),
+        *first.scores.signatures(shown),
         *(f"{name}: {describe_decoding(one.decoding)}" for name, one in evaluated.items()),
         f"data: {describe_pairs(first.data, first.scores.sentences)}; seed {first.seed}; "
         f"{first.parameters:,} parameters",
         f"intervals: {describe_intervals(first.scores)}",
     ]
-    header = ("method", *shown.values(), "faulty", "seconds", "sentences/s")
+    header = ("method", *shown.values(), "faulty", "seconds", "sentences/s", *(["required"] * bool(first.requirements)))
     return Table("Decoding methods", header, rows, notes)
+
+
+def verdict(requirements: Sequence[RequirementResult]) -> str:
+    return "PASS" if all(limit.passed for limit in requirements) else "FAIL"
 
 
 def describe_decoding(decoding: Mapping[str, Any]) -> str:

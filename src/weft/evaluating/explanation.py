@@ -1,17 +1,19 @@
 """Explain a translation by measurements of the model.
 
 alternatives   the most probable pieces at every place of the translation
-attention      the weight of each source piece at every place; the alignment is made from it
-occlusion      how much less probable each word of the translation becomes without one word of the source
+attention      the weight of each source piece at every place
+occlusion      how much less probable each word of the translation becomes without one word of the source; the alignment
+               is made from it, since it finds more links than attention does (bench/alignment.py)
+without        what the model translates where it does not read a word
 beam           everything that the search compared on its way to the translation, as a tree
 
-The first three are measured by teacher forcing, for a translation of the model or any other. Occlusion changes what the
+The first three are measured by teacher forcing for a translation of the model or any other. Occlusion changes what the
 model reads and so shows what its answer depends on; attention does not (Jain and Wallace 2019), though most of it lies
 on what is being translated (bench/alignment.py measures how much).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from weft.decoding.demands import Demands
 from weft.decoding.search import DecodingConfig, search_steps
 from weft.decoding.step import Hypothesis, StepFunction, refuse_nan, to_the_end
 from weft.errors import UsageError, is_count, shown
+from weft.evaluating.attention_within import attention_within
 from weft.evaluating.forced import TOKENS_AT_ONCE, refuse_without_positions, target_log_probs
 from weft.folders.model_folder import TranslationModel
 from weft.models.contract import Seq2Seq
@@ -55,12 +58,22 @@ class Choice:
 
 @dataclass(frozen=True)
 class Link:
-    """A target word and the source word that it attends to most, as indices of words; `weight` is the share of its
-    attention that this source word has."""
+    """A target word and the source word that it comes from, as indices of words: the one without which it becomes least
+    probable, and `weight` is by how many nats; or without occlusion the one to which it attends most, and `weight` is
+    the share of its attention."""
 
     target: int
     source: int
     weight: float
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What the model translates without some source words, and the score of that translation."""
+
+    removed: str
+    text: str
+    score: float
 
 
 @dataclass(frozen=True)
@@ -93,6 +106,16 @@ class Explanation:
     """What the search compared, the root first; empty for a given translation."""
     beam_pieces: tuple[str, ...]
     """The piece of each node."""
+    without: tuple[Variant, ...] = ()
+    """Without each source word and the signs behind it; empty for a given translation, and without occlusion."""
+    self_attention: Mapping[str, Float[np.ndarray, "_ _ _ _"]] = field(default_factory=dict)
+    """Side ("source", "target") -> the attention within it: (layers, heads, query, key); empty if not requested."""
+
+    @property
+    def most_harmful(self) -> Variant | None:
+        """The variant with the highest score, if that is higher than the score of the whole."""
+        best = max(self.without, key=lambda variant: variant.score, default=None)
+        return best if best is not None and best.score > self.score else None
 
     @property
     def attention(self) -> Float[np.ndarray, "target source"]:
@@ -120,6 +143,9 @@ class Explanation:
             "target_words": [vars(word) for word in self.target_words],
             "alignment": [vars(link) | {"weight": round(link.weight, 6)} for link in self.alignment],
             "occlusion": [rounded(row) for row in self.occlusion],
+            "without": [
+                {"removed": one.removed, "text": one.text, "score": round(one.score, 6)} for one in self.without
+            ],
             "beam": {
                 "nodes": [
                     {
@@ -145,14 +171,16 @@ def explain(
     occlusion: bool = True,
     target: str | None = None,
     layer: int | None = None,
+    self_attention: bool = False,
     after_step: Callable[[], None] = lambda: None,
 ) -> Explanation:
     """Explain the model's translation of a text, or the one given as `target`.
 
     There are `best` alternatives at each place. The search is that of the model's decoding settings, or beam search
     with `beam_size` hypotheses. Attention is that of one decoder `layer`, counted from 1, or the mean of all layers,
-    which aligns better than any one (bench/alignment.py). `after_step` is called after each step of the model and may
-    raise to cancel. Raises UsageError with everything that cannot be explained.
+    which aligns better than any one (bench/alignment.py); `self_attention` asks for that within each side as well.
+    `after_step` is called after each step of the model and may raise to cancel. Raises UsageError with everything that
+    cannot be explained.
     """
     refuse_unexplainable(translator, [text], best=best, beam_size=beam_size, target=target, layer=layer)
     model = translator.model
@@ -181,7 +209,10 @@ def explain(
         log_probs = distributions.gather(1, torch.tensor([tokens], device=distributions.device).T)[:, 0]
         if occlusion:
             lost = occlude(model.network, source, answer.tokens, log_probs, source_words, target_words, after_step)
-    heads = of_heads.cpu().numpy()
+        within = attention_within(model.network, source, answer.tokens, translator.device) if self_attention else {}
+    heads, without = of_heads.cpu().numpy(), ()
+    if occlusion and target is None:
+        without = without_words(translator, source, source_words, config, after_step)
     return Explanation(
         source=text,
         text=written,
@@ -195,10 +226,12 @@ def explain(
         layer=layer,
         source_words=source_words,
         target_words=target_words,
-        alignment=align(mean_over_heads(heads, layer), source_words, target_words),
+        alignment=align_by_loss(lost) or align(mean_over_heads(heads, layer), source_words, target_words),
         occlusion=tuple(map(tuple, lost)),
         beam=beam,
         beam_pieces=spelled([node.token for node in beam], target_vocabulary),
+        without=without,
+        self_attention=within,
     )
 
 
@@ -385,6 +418,38 @@ def align(
         best = max(range(len(shares)), key=shares.__getitem__)
         links.append(Link(number, best, shares[best]))
     return tuple(links)
+
+
+def align_by_loss(lost: Sequence[Sequence[float]]) -> tuple[Link, ...]:
+    """Link each target word to the source word without which it loses most nats."""
+    best = [max(range(len(of_word)), key=of_word.__getitem__) for of_word in lost if of_word]
+    return tuple(Link(number, source, lost[number][source]) for number, source in enumerate(best))
+
+
+def without_words(
+    translator: Translator,
+    source: Sequence[int],
+    words: Sequence[WordRange],
+    config: DecodingConfig,
+    after_step: Callable[[], None],
+) -> tuple[Variant, ...]:
+    """What the model translates without each of the source words and the signs behind it, but the last one."""
+    is_sign = [not any(map(str.isalnum, word.text)) for word in words]
+    parts: list[tuple[int, int]] = []  # first and last word
+    for number in range(len(words)):
+        last = number
+        while last + 2 < len(words) and is_sign[last + 1] and not is_sign[number]:
+            last += 1
+        parts += [] if is_sign[number] else [(number, last)]
+    if len(parts) < 2:
+        return ()
+    read = Sentences([[*source[: words[a].first], *source[words[b].last + 1 :]] for a, b in parts])
+    indices = np.arange(len(parts))
+    with translator._computing(config):
+        found = to_the_end(translator._search_steps, after_step)([read], indices, config, 1, Demands())
+    removed = ["".join(word.text for word in words[a : b + 1]) for a, b in parts]
+    texts = [(translator._text(answer.tokens), answer.score) for answer, *_ in found]
+    return tuple(Variant(words, *one) for words, one in zip(removed, texts, strict=True))
 
 
 def occlude(

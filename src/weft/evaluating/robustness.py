@@ -213,8 +213,7 @@ def noise_table(found: Sequence[UnderNoise], clean: EvaluatedSet) -> Table:
     ]
     unchanged = ("none", "0", f"{clean.scores['sacrebleu'].value:.2f}", "", f"{clean.scores['chrf'].value:.2f}", "")
     notes = [
-        f"sacreBLEU: {clean.scores['sacrebleu'].signature}",
-        f"chrF: {clean.scores['chrf'].signature}",
+        *clean.scores.signatures({"sacrebleu": "sacreBLEU", "chrf": "chrF"}),
         f"decoding: {describe_decoding(clean.decoding)}; data: {describe_data(clean.data)}; noise seed {NOISE_SEED}",
         *(
             f"lost most by {one.kind}: {one.example[0]} → {one.example[1] or '(nothing)'}"

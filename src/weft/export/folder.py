@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from weft.config import render
+from weft.config import Resolved, changed, render
 from weft.config.toml import write_value
 from weft.data import starter
-from weft.data.corpus import read_corpora
+from weft.data.corpus import ParallelText, read_corpora, read_given
 from weft.errors import Problem, RecipeError, UsageError, WeftError
 from weft.export import ctranslate2, onnx, onnx_recurrent
 from weft.export.parity import Agreement, compare
@@ -18,12 +19,13 @@ from weft.files import refuse_existing_folder
 from weft.folders.export import ENGINE_FILES, Engine, Export, Precision
 from weft.folders.manifest import CARD, CONFIG, EXPORT, write_manifest
 from weft.folders.model_folder import TranslationModel, vocabulary_files
+from weft.folders.recipes import TranslationRecipe
 from weft.folders.summary import read_card
 from weft.metrics.references import reference_sets
 from weft.text.chinese import is_chinese
 from weft.text.kinds import pieces_of
 from weft.text.language import code_of
-from weft.training.run_folder import commit_folder
+from weft.training.run_folder import commit_folder, training_state
 from weft.translating.exported import load_exported, unsupported_settings
 from weft.translating.translator import Translator, load_translator
 from weft.version import __version__
@@ -57,27 +59,34 @@ def export_model(
     engine: Engine,
     precision: Precision = "fp32",
     overrides: Sequence[str] = (),
-    data: Path | None = None,
+    data: Sequence[Path] = (),
     sentences: int = 200,
     accepts_differences: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[Agreement]:
     """Write a model as a new folder for another engine, and compare the two on some sentences.
 
-    Overrides are those of `load_translator`; the folder keeps them. The sentences are the first of `data`, or of the
-    starter corpus; 0 compares none. Nothing is written if fp32 agrees on fewer than LEAST_AGREEMENT of the texts,
-    unless `accepts_differences`. Raises RecipeError with everything that the engine cannot do, before anything is
-    written; UsageError for an existing folder or a model of another kind; MissingExtraError without the engine's
-    library.
+    Overrides are those of `load_translator`; the folder keeps them. The sentences are the first of `data`, else of the
+    files that the run was validated on, else of the starter corpus; 0 compares none. A search that the engine can only
+    end sooner (stopping = "exact") is exported as the nearest one that it has. Nothing is written if fp32 agrees on
+    fewer than LEAST_AGREEMENT of the texts, unless `accepts_differences`. Raises RecipeError with everything that the
+    engine cannot do, before anything is written; UsageError for an existing folder or a model of another kind;
+    MissingExtraError without the engine's library.
     """
     refuse_existing_folder(folder)
     loaded = load_translator(name, overrides)
+    check_kind(loaded.model.recipe.model.kind, engine)
+    if (resolved := nearest_search(loaded.model.resolved, engine)) is not loaded.model.resolved:
+        loaded.model.resolved = resolved
+        say(
+            f'{engine} cannot search until no better translation is possible (decoding.stopping = "exact"); the export '
+            'has "first-k", which ends with the first finished translations and may find others now and then'
+        )
     native, card = Translator(loaded.model, torch.device("cpu")), read_card(loaded.folders[0])
     model = native.model
-    check_kind(model.recipe.model.kind, engine)
     if problems := list(refusals(model, engine, precision)):
         raise RecipeError(f"{name}, for {engine},", problems)
-    sample = choose_sample(model, data, sentences)
+    sample = choose_sample(model, loaded.folders[0], data, sentences)
     export = Export(engine=engine, precision=precision, longest=longest(model))
     agreements: list[Agreement] = []
 
@@ -138,16 +147,24 @@ def write_export(folder: Path, model: TranslationModel, export: Export) -> None:
     write_manifest(folder, [CONFIG, EXPORT, *ENGINE_FILES[export.engine], *files])
 
 
-def choose_sample(model: TranslationModel, data: Path | None, sentences: int) -> Sample:
+def nearest_search(resolved: Resolved[TranslationRecipe], engine: Engine) -> Resolved[TranslationRecipe]:
+    """The recipe with the nearest search that the engine has, unless the command line asked for another one."""
+    decoding = resolved.recipe.decoding
+    is_exact = decoding.method == "beam" and decoding.stopping == "exact" and decoding.length_penalty != "none"
+    if engine != "ctranslate2" or not is_exact or resolved.origins["decoding.stopping"] == "command line":
+        return resolved
+    return changed(resolved, {"decoding.stopping": "first-k"}, f"for {engine}")
+
+
+def choose_sample(model: TranslationModel, folder: Path, data: Sequence[Path], sentences: int) -> Sample:
     """Choose sentences for the comparison. Raises UsageError if there are none, CorpusError for a bad file."""
     if sentences == 0:
         return Sample("no sentences", [], [])
     recipe = model.recipe
-    if data is not None:
-        pairs = read_corpora([str(data)], recipe.data, Path())
-        if not len(pairs):
-            raise UsageError(f"{data} holds no pair to compare the export on; compare nothing with --sentences 0")
-        return Sample(data.name, pairs.sources[:sentences], reference_sets(pairs.references[:sentences]))
+    pairs = read_given(data, recipe.data) if data else validation_pairs(folder, recipe)
+    if pairs is not None:
+        name = " and ".join(Path(file).name for file in pairs.sha256)
+        return Sample(name, pairs.sources[:sentences], reference_sets(pairs.references[:sentences]))
     source, target = (language_in_starter(language) for language in (recipe.data.source, recipe.data.target))
     if source is None:
         raise UsageError(
@@ -157,6 +174,15 @@ def choose_sample(model: TranslationModel, data: Path | None, sentences: int) ->
     pairs = starter.load().valid[:sentences]
     sides = {"zh": [zh for zh, _ in pairs], "en": [en for _, en in pairs]}
     return Sample("the starter corpus", sides[source], [] if target in (None, source) else [sides[target]])
+
+
+def validation_pairs(folder: Path, recipe: TranslationRecipe) -> ParallelText | None:
+    """The pairs that a run was validated on, if its files are still where they were and have not changed."""
+    with suppress(WeftError, OSError, ValueError, KeyError, TypeError):
+        state = training_state(folder)
+        pairs = read_corpora(recipe.data.valid, recipe.data, Path(state["root"]))
+        return pairs if pairs.sha256 == state["data"]["valid"] else None
+    return None
 
 
 def language_in_starter(language: str) -> str | None:

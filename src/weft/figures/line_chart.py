@@ -41,15 +41,16 @@ def line_chart(
     height: int = 320,
     log_y: bool = False,
     from_zero: bool = False,
+    limits: tuple[float, float] = (-math.inf, math.inf),
     lowest: str | None = None,
     highest: str | None = None,
     language: str = "en",
 ) -> str:
     """Draw a chart as an SVG string that works inline in HTML and alone in a file.
 
-    `from_zero` makes a linear y axis contain 0. `lowest` and `highest` name the series whose lowest or highest point is
-    marked with its value and x. `language`, "en" or "zh", is that of the description for screen readers. `width` and
-    `height` are in pixels; the SVG shrinks with its container.
+    `from_zero` makes a linear y axis contain 0, and `limits` are values that it does not pass. `lowest` and `highest`
+    name the series whose lowest or highest point is marked with its value and x. `language`, "en" or "zh", is that of
+    the description for screen readers. `width` and `height` are in pixels; the SVG shrinks with its container.
     """
     every = [_Line(one.name, index, _pieces(one, log_y)) for index, one in enumerate(series)]
     lines = [line for line in every if line.pieces]
@@ -65,6 +66,7 @@ def line_chart(
         else:
             values = (*y_values, 0.0) if from_zero else y_values
             y_axis = _linear_axis(min(values), max(values), room_below, room_above, most_ticks=(bottom - top) / 36)
+            y_axis = _within(y_axis, limits)
         left = 8 + max((text_width(label) for label in y_axis.labels), default=0)
         x_axis = _x_axis(min(x_values), max(x_values), most_ticks=(width - left) / 80)
         plot = _Plot(left, width - EDGE, top, bottom, x_axis, y_axis)
@@ -179,6 +181,10 @@ def _draw_line(line: _Line, plot: _Plot) -> Iterator[str]:
 def _draw_mark(line: _Line, point: Point, offset: float, plot: _Plot) -> Iterator[str]:
     """A ring around a point, and its value `offset` pixels below it."""
     x, y = plot.pixels(point)
+    if y + offset > plot.bottom - 4:  # the axis ends at the limit of the values
+        offset = -10
+    elif y + offset < plot.top + 10:
+        offset = 19
     note = _told(point)
     half = 0.6 * text_width(note)
     if x - half < plot.left:
@@ -257,6 +263,15 @@ def _linear_axis(low: float, high: float, room_below: float, room_above: float, 
     # A hair inward, so that rounding errors do not add an empty row.
     low, high = step * math.floor(low / step + 1e-6), step * math.ceil(high / step - 1e-6)
     return _ticked(low, high, step)
+
+
+def _within(axis: _Axis, limits: tuple[float, float]) -> _Axis:
+    """The axis without what lies beyond the limits, unless nothing else is left."""
+    low, high = max(axis.low, limits[0]), min(axis.high, limits[1])
+    if low >= high or (low, high) == (axis.low, axis.high):
+        return axis
+    kept = [pair for pair in zip(axis.ticks, axis.labels, strict=True) if low <= pair[0] <= high]
+    return replace(axis, low=low, high=high, ticks=[tick for tick, _ in kept], labels=[label for _, label in kept])
 
 
 def _log_axis(low: float, high: float, room_below: float, room_above: float) -> _Axis:

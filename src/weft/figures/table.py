@@ -12,6 +12,10 @@ def signed(number: float, decimals: int) -> str:
     return f"{round(number, decimals) + 0.0:+.{decimals}f}"
 
 
+WIDTH = 80
+"""Columns of a terminal for which text is set."""
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows under a header; every row has as many cells as the header."""
@@ -24,18 +28,32 @@ class Table:
     texts: frozenset[int] = field(default=frozenset({0}))
     """Columns of text, aligned left; the others are numbers, aligned right."""
 
-    def text(self) -> str:
-        """Format for a terminal, with aligned columns; Han characters are two columns wide there."""
+    def text(self, width: int = WIDTH) -> str:
+        """Format for a terminal of this width, with aligned columns; Han characters are two columns wide there.
+
+        Columns for which there is no room follow in blocks of their own, each with the first column before them.
+        """
         cells = [self.header, *self.rows]
         widths = [max(width_of(row[column]) for row in cells) for column in range(len(self.header))]
+        blocks = [[0]]
+        for column in range(1, len(self.header)):
+            taken = sum(widths[other] + 2 for other in blocks[-1]) + widths[column]
+            if taken > width and len(blocks[-1]) > 1:
+                blocks.append([0])
+            blocks[-1].append(column)
         lines = [
-            "  ".join(
-                padded(cell, width, column in self.texts)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
+            line
+            for block in blocks
+            for line in (
+                *([""] if block != blocks[0] else []),
+                *(
+                    "  ".join(padded(row[column], widths[column], column in self.texts) for column in block).rstrip()
+                    for row in cells
+                ),
+            )
         ]
-        return "\n".join([*([self.title] if self.title else []), *lines, *self.notes])
+        notes = [wrapped(note, width) for note in self.notes]
+        return "\n".join([*([self.title] if self.title else []), *lines, *notes])
 
     def markdown(self) -> str:
         """Format as a heading, a table and its notes in GitHub's Markdown."""
@@ -91,6 +109,16 @@ class Table:
             f'<div class="scroll"><table>\n<thead><tr>{cells(self.header, "th")}</tr></thead>\n'
             f"<tbody>\n{rows}\n</tbody></table></div>\n{notes}"
         )
+
+
+def wrapped(line: str, width: int = WIDTH, hang: int = 2) -> str:
+    """The line, broken at its spaces into lines of at most this width, of which all but the first are indented."""
+    lines = [line[: len(line) - len(line.lstrip())]]
+    for word in re.findall(r"\S+\s*", line):
+        if width_of(lines[-1] + word.rstrip()) > width and lines[-1].strip():
+            lines.append(" " * hang)
+        lines[-1] += word
+    return "\n".join(text.rstrip() for text in lines)
 
 
 def width_of(text: str) -> int:

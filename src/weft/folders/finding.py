@@ -78,6 +78,8 @@ def shipped_models() -> list[str]:
 def explain_missing(path: Path) -> str:
     """Return a message that says why a path is not a model and what to give instead."""
     shipped = shipped_models()
+    if path.is_symlink() and not path.exists():
+        return f"there is no model {path}: it is a link to {os.readlink(path)}, which does not exist"
     if path.is_dir():
         pickled = sorted(file.name for file in path.iterdir() if file.suffix in PICKLED)
         hint = f"; {pickled[0]} may hold a pickle: {HOW_TO_CONVERT}" if pickled else ""

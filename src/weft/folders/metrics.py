@@ -6,13 +6,13 @@ from weft.training.metric import Metric
 
 METRICS: Mapping[str, Sequence[Metric]] = {
     "translation": (
-        Metric("bleu", "max", "BLEU", ".2f"),
-        Metric("accuracy", "max", "accuracy", ".4f"),
+        Metric("bleu", "max", "BLEU", ".2f", 100.0),
+        Metric("accuracy", "max", "accuracy", ".4f", 1.0),
         Metric("loss", "min", "loss", ".4f"),
-        Metric("chrf", "max", "chrF", ".2f"),
+        Metric("chrf", "max", "chrF", ".2f", 100.0),
         Metric("ter", "min", "TER", ".2f"),
-        Metric("exact_match", "max", "exact match", ".4f"),
-        *(Metric(f"bleu_{n}", "max", f"BLEU-{n}", ".4f") for n in range(1, 5)),
+        Metric("exact_match", "max", "exact match", ".4f", 1.0),
+        *(Metric(f"bleu_{n}", "max", f"BLEU-{n}", ".4f", 1.0) for n in range(1, 5)),
     ),
     "language-model": (
         Metric("loss", "min", "loss", ".4f"),

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from weft.figures.table import Table
+
 Scale = Literal["0..1", "0..100", "edits in 100 words"]
 """Scores of the courses are shares, sacreBLEU and chrF percentages; TER counts edits, where lower is better."""
 
@@ -46,6 +48,10 @@ class Score:
         return found if self.interval is None else {**found, "interval": vars(self.interval)}
 
 
+TEXTS = frozenset({0, 2})
+"""The columns of a table of scores that are no figures."""
+
+
 @dataclass(frozen=True)
 class Scores:
     """The scores of one set of sentences, in the order in which they are shown."""
@@ -68,15 +74,17 @@ class Scores:
         }
 
     def table(self) -> str:
-        """Plain text for a terminal: a headline, one aligned line per score, and the remarks."""
-        rows = [("score", "value", "scale", "signature")]
-        rows += [(score.name, score.formatted(), score.scale, score.signature) for score in self.scores]
-        names, values, scales = (max(len(row[column]) for row in rows) for column in range(3))
-        lines = [
-            f"{name:<{names}}  {value:>{values}}  {scale:<{scales}}  {signature}"
-            for name, value, scale, signature in rows
-        ]
-        return "\n".join([*lines, *self.remarks()])
+        """Plain text for a terminal: the scores, the remarks, and the signatures."""
+        rows = [(score.name, score.formatted(), score.scale) for score in self.scores]
+        return Table("", ("score", "value", "scale"), rows, [*self.remarks(), *self.signatures()], TEXTS).text()
+
+    def signatures(self, titles: Mapping[str, str] | None = None) -> list[str]:
+        """A line for each signature, after the scores that have it; `titles` names them otherwise and chooses some."""
+        having: dict[str, list[str]] = {}
+        for score in self.scores:
+            if titles is None or score.name in titles:
+                having.setdefault(score.signature, []).append((titles or {}).get(score.name, score.name))
+        return [f"{', '.join(names)}: {signature}" for signature, names in having.items()]
 
     def remarks(self) -> list[str]:
         return [f"{score.name}: {score.remark}" for score in self.scores if score.remark]

@@ -15,6 +15,8 @@ from weft.files import read_bytes, refuse_pipe, reporting_read_errors, sha256
 from weft.folders.recipes import OF_THE_MACHINE, RECIPES, TranslationRecipe
 from weft.metrics.translation import sacre_bleu
 from weft.preparing.teachers import teacher_digests
+from weft.text.kinds import KINDS
+from weft.text.language import refuse_unknown
 from weft.training.task import Listener
 
 
@@ -57,6 +59,10 @@ def find_recipe(
     else:
         resolved = read_recipe(recipe, model, overrides, of_the_machine=OF_THE_MACHINE)
         home, name = Path(recipe).parent, Path(recipe).stem
+    given = resolved.recipe.data
+    for side in ("source", "target", "language"):
+        if (code := getattr(given, side, None)) is not None:
+            refuse_unknown(code, f"{name}.toml: data.{side}" if name else f"data.{side}")
     return (
         resolved,
         Path(data or os.environ.get("WEFT_DATA") or home),
@@ -71,6 +77,7 @@ def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> 
     UsageError or WeftError now, not an epoch later, if validation cannot score the target language.
     """
     sacre_bleu(["."], [["."]], recipe.data.target)
+    KINDS[recipe.tokenizer.kind].check()
     problems: list[Problem] = []
     train, valid = {}, None
     for name in names_of(recipe.data.train):

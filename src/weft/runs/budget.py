@@ -16,7 +16,7 @@ from weft.config import Resolved, changed
 from weft.errors import RunError, UsageError
 from weft.files import write_atomically
 from weft.runs.trial import AnyTrainer, Trial, fit_steps, run_seconds
-from weft.training.config import MOST_EPOCHS
+from weft.training.config import MOST_EPOCHS, Interval
 from weft.training.run_folder import RunFolder
 
 FITTED = frozenset({"training.epochs", "training.steps"})
@@ -35,6 +35,9 @@ SAFETY = 0.04
 The mean of a trial of some twenty steps is off by about 2 %, and the steps of two runs of one recipe on one machine
 differ by as much.
 """
+
+BESIDE = 0.25
+"""Share of the interval between validations within which the last step brings no validation of its own."""
 
 LEAVING = 2.0
 """Seconds kept for what no trial measures: writing the finished model and the report, starting and ending Python."""
@@ -117,6 +120,7 @@ def fit_to(resolved: Resolved[Any], trial: Trial, trainer: AnyTrainer, seconds: 
     intervals = trainer.validation_interval, trainer.checkpoint_interval
     most = MOST_EPOCHS * trainer.steps_per_epoch
     steps = fit_steps((1 - SAFETY) * (seconds - LEAVING), trial.pace, *intervals, most=most)
+    steps -= steps_beside(steps, intervals[0])
     if steps == 0:
         least = sum(run_seconds(1, trial.pace, *intervals).values()) / (1 - SAFETY) + LEAVING
         lack = (
@@ -128,6 +132,26 @@ def fit_to(resolved: Resolved[Any], trial: Trial, trainer: AnyTrainer, seconds: 
     epochs = steps / trainer.steps_per_epoch
     settings = {"training.steps": steps, "training.epochs": math.ceil(epochs)}
     return Fit(steps, changed(resolved, settings, "measured"), epochs, "")
+
+
+def steps_beside(steps: int, validate: Interval) -> int:
+    """The steps after the last regular validation, if they are so few that another one after them says nothing new."""
+    after = 0 if validate.seconds is not None or steps < validate.steps else steps % validate.steps
+    return after if after < BESIDE * validate.steps else 0
+
+
+def few_epochs(given: Resolved[Any], fit: Fit, trial: Trial, trainer: AnyTrainer, budget: Budget) -> str:
+    """A message for a budget that buys less than half of the epochs that a recipe asks for; empty if it buys more."""
+    wanted = given.recipe.training.epochs if given.origins["training.epochs"] != "default" else None
+    if wanted is None or fit.epochs >= wanted / 2:
+        return ""
+    intervals = trainer.validation_interval, trainer.checkpoint_interval
+    whole = sum(run_seconds(wanted * trainer.steps_per_epoch, trial.pace, *intervals).values())
+    return (
+        f"{duration(budget.seconds)} buy {fit.epochs:.2g} of the {wanted} epochs of this recipe, which would take "
+        f"{duration(whole / (1 - SAFETY) + budget.spent())}; for a model that learns more in this time, leave out the "
+        "sizes in [model], or make them smaller"
+    )
 
 
 def note_budget(trainer: AnyTrainer, budget: Budget | None) -> None:

@@ -17,7 +17,7 @@ from weft.folders.kinds import KINDS
 from weft.folders.manifest import WEIGHTS, check_manifest
 from weft.folders.model_folder import Learned, save_model
 from weft.runs.trial import AnyTrainer
-from weft.runtime import PRECISIONS, choose_device, choose_threads, has_native_bf16
+from weft.runtime import PRECISIONS, choose_device, choose_threads, describe_machine, has_native_bf16
 from weft.tasks import TASKS
 from weft.tasks.kind import Files
 from weft.training.averaging import Weights
@@ -25,6 +25,7 @@ from weft.training.config import TrainingConfig
 from weft.training.distributed import ALONE, Ranks
 from weft.training.progress import Progress
 from weft.training.run_folder import RunFolder
+from weft.training.schedules import highest_rate
 from weft.training.task import Listener
 from weft.training.trainer import Trainer
 
@@ -52,6 +53,7 @@ def make_trainer(
     lesson = TASKS[recipe.task].learn(model, store, files, listener, ranks)
     batches = lesson.batches
     warn_of_odd_lengths(recipe.training, batches.steps_per_epoch(), recipe.model.width, listener)
+    warn_of_tiny_rates(recipe.training, batches.steps_per_epoch(), recipe.model.width, listener)
     steps_per_epoch = recipe.training.steps_per_epoch(batches.steps_per_epoch())
     rows = KINDS[recipe.task].rows
     listener.on_message(
@@ -80,6 +82,8 @@ def make_trainer(
         identity={
             "recipe": render(given),
             "data": files.sha256,
+            "root": str(files.root.resolve()),
+            "machine": describe_machine(),
             "pairs": len(batches),
             "batches": batches.sha256(),
         },
@@ -132,6 +136,22 @@ def card_of(
         evaluations=list(evaluations),
         parents=[Parent(**each) for each in identity.get("parents", ())],
     )
+
+
+TINY_RATE = 1e-4
+"""A highest rate below which a schedule whose learning_rate is a factor was probably given a rate instead."""
+
+
+def warn_of_tiny_rates(training: TrainingConfig, batches_per_epoch: int, width: int, listener: Listener) -> None:
+    """Report a noam schedule whose factor makes the rates so small that hardly anything is learned."""
+    horizon = training.horizon(training.steps_per_epoch(batches_per_epoch), width)
+    step, rate = highest_rate(training.schedule, training.learning_rate, horizon)
+    if training.schedule == "noam" and rate < TINY_RATE:
+        listener.on_message(
+            f'schedule = "noam" takes training.learning_rate = {training.learning_rate:g} as a factor: the highest '
+            f"rate is {rate:.2g}, at step {step:,}; "
+            f"a factor of {training.learning_rate * 7e-4 / rate:.2g} makes it 7e-4"
+        )
 
 
 def warn_of_odd_lengths(training: TrainingConfig, batches_per_epoch: int, width: int, listener: Listener) -> None:

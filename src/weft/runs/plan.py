@@ -20,6 +20,7 @@ from weft.config import Resolved
 from weft.data.batching import Buckets
 from weft.data.store import Store
 from weft.errors import RunError, UsageError
+from weft.figures.table import wrapped
 from weft.folders.model_folder import Learned
 from weft.models.cost import PRODUCTS_IN_AN_UPDATE, parameters_by_part
 from weft.preparing.corpora import find_recipe
@@ -43,7 +44,11 @@ from weft.tasks.kind import Files
 from weft.training.recording import Recorded
 from weft.training.rescue import explaining_out_of_memory
 from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors
+from weft.training.schedules import highest_rate
 from weft.training.task import Listener
+
+SURE_STEPS = 10
+"""Steps of a trial from which its time is not called rough."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ class Plan:
     steps_done: int
     validations: int | None
     """Still to come; None if they are due by the clock and there was no trial."""
+    highest_rate: tuple[int, float]
+    """The step at which the learning rate is highest, and that rate."""
     parameters: Mapping[str, int]
     """By part of the network."""
     multiply_adds: Mapping[str, float] | None
@@ -107,7 +114,7 @@ class Plan:
     def table(self) -> str:
         """For a terminal."""
         parts = [self._work(), self._cost(), self._memory(), self._time()]
-        return "\n\n".join("\n".join(lines) for lines in parts if lines)
+        return "\n\n".join("\n".join(wrapped(line, hang=13) for line in lines) for lines in parts if lines)
 
     def _work(self) -> list[str]:
         an_epoch = f"{self.batches:,}" if self.accumulate == 1 else f"ceil({self.batches:,} / {self.accumulate:,})"
@@ -123,7 +130,8 @@ class Plan:
             f"pairs        {self.pairs:,} for training{repeated}, {self.valid_pairs:,} for validation",
             f"batches      {self.batches:,} an epoch, {100 * self.padding:.1f} % padding",
             f"tokens       {self.target_tokens:,} target tokens an epoch, padding not counted",
-            f"steps        {self.steps:,} {ended_by} {an_epoch} an epoch x {epochs} epochs{done}",
+            f"steps        {self.steps:,} {ended_by} {an_epoch} an epoch x {epochs} epoch{'s' * (epochs != '1')}{done}",
+            f"rate         highest {self.highest_rate[1]:.3g}, at step {self.highest_rate[0]:,}",
         ]
 
     def _cost(self) -> list[str]:
@@ -155,12 +163,13 @@ class Plan:
             return []
         trial, pace = self.trial, self.trial.pace
         parts = ", ".join(f"{name} {duration(seconds)}" for name, seconds in self.seconds.items())
+        rough = f" (rough: from {trial.steps} steps)" if trial.steps < SURE_STEPS else ""
         return [
             f"speed        {trial.target_tokens_per_second:,.0f} target tokens a second, "
             f"{3600 / pace.step:,.0f} steps an hour (from {trial.steps} steps in {trial.seconds:.1f} s)",
             f"validation   {pace.validation:.1f} s (from {trial.validated:,} of {self.valid_pairs:,} pairs), "
             f"{self.validations:,} times",
-            f"time         {duration(sum(self.seconds.values()))}: {parts}",
+            f"time         {duration(sum(self.seconds.values()))}{rough}: {parts}",
             f"end          {self.ends_at()}",
         ]
 
@@ -229,6 +238,7 @@ def plan(
             if trial is None and intervals[0].seconds is not None
             else times_due(intervals[0], left, trial.pace.step if trial else 0.0, done=steps_done)
         ),
+        highest_rate=highest_rate(trainer.config.schedule, trainer.config.learning_rate, trainer.horizon),
         parameters=parameters_by_part(model.network),
         multiply_adds=None if counts is None else {part: count / tokens for part, count in counts.items()},
         passes=getattr(model.recipe.training, "passes", 1),

@@ -19,7 +19,17 @@ from weft.folders.model_folder import Learned
 from weft.preparing.corpora import find_recipe
 from weft.preparing.first_model import first_model
 from weft.preparing.prepared import Prepared
-from weft.runs.budget import LEAVING, Budget, Fit, duration, fit_to, note_budget, refuse_two_lengths, same_budget
+from weft.runs.budget import (
+    LEAVING,
+    Budget,
+    Fit,
+    duration,
+    few_epochs,
+    fit_to,
+    note_budget,
+    refuse_two_lengths,
+    same_budget,
+)
 from weft.runs.finish import finish
 from weft.runs.making import make_trainer, trainer_for_a_trial
 from weft.runs.resume import (
@@ -203,13 +213,15 @@ def fitted(
     Raises UsageError if not even one step fits.
     """
     ranks, pairs = run.ranks, prepared.account.clean
-    fit = fitted_steps(model, prepared.store, files, run, budget, listener)
+    fit, few = fitted_steps(resolved, model, prepared.store, files, run, budget, listener)
     smaller, why = TASKS[resolved.recipe.task].smaller(resolved, prepared.resolved.recipe, pairs, fit.epochs)
     if smaller and budget.spent() + LEAVING < budget.seconds:
         listener.on_message(why)
         hurried = replace(prepared, resolved=changed(prepared.resolved, smaller, "budget"))
         model = ranks.from_first(first_model, hurried)
-        fit = fitted_steps(model, prepared.store, files, run, budget, listener)
+        fit, few = fitted_steps(resolved, model, prepared.store, files, run, budget, listener)
+    if few:
+        listener.on_message(few)
     if not fit.steps:
         raise UsageError(fit.lack)
     model.resolved = fit.resolved
@@ -217,9 +229,16 @@ def fitted(
 
 
 def fitted_steps(
-    model: Learned[Any], store: Store, files: Files, run: RunFolder, budget: Budget, listener: Listener
-) -> Fit:
-    """Measure how many steps of the model fit into a budget, by a trial on a copy of it."""
+    given: Resolved[Any],
+    model: Learned[Any],
+    store: Store,
+    files: Files,
+    run: RunFolder,
+    budget: Budget,
+    listener: Listener,
+) -> tuple[Fit, str]:
+    """Measure how many steps of the model fit into a budget, by a trial on a copy of it; also returns a message if they
+    are few."""
     began, ranks = time.monotonic(), run.ranks
     on_a_copy = replace(model, network=copy.deepcopy(model.network))
     with trainer_for_a_trial(on_a_copy, store, files, Silent(), parent=run.checkpoints, ranks=ranks) as trainer:
@@ -228,11 +247,13 @@ def fitted_steps(
         trial = try_out(trainer, on_a_copy, files.valid, seconds=budget.trial_seconds, is_trained=is_trained)
         left = budget.seconds - budget.spent() - making
         fit = ranks.from_first(fit_to, model.resolved, trial, trainer, left)
+        few = few_epochs(given, fit, trial, trainer, budget) if fit.steps else ""
+    some = f"{fit.steps:,} step{'s' * (fit.steps != 1)}"
     listener.on_message(
-        f"{fit.steps:,} steps fit into {duration(budget.seconds)}: {trial.pace.step:.3f} s a step, "
+        f"{some} fit into {duration(budget.seconds)}: {trial.pace.step:.3f} s a step, "
         f"{trial.pace.validation:.1f} s a validation, by a trial of {trial.steps} steps"
     )
-    return fit
+    return fit, few
 
 
 def resume_run(

@@ -22,6 +22,8 @@ from weft.serving.batching import Worker
 from weft.tasks.generating import LanguageModel, open_model
 from weft.text.language import code_of
 from weft.translating.exported import load_for
+from weft.translating.glossary import Glossary
+from weft.translating.memory import TranslationMemory
 from weft.translating.passages import PassageTranslator
 from weft.translating.translator import Translator
 
@@ -37,6 +39,8 @@ class Source:
     folder: str
     engine: Engine | None = None
     overrides: tuple[str, ...] = ()
+    glossary: Path | None = None
+    memory: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,10 @@ class ServedModel:
     id: str
     translator: Translator
     worker: Worker
+    glossary: Glossary | None = None
+    """Terms that hold for every request; those of a request go first."""
+    memory: TranslationMemory | None = None
+    """Earlier translations, which equal sentences get."""
     plain: PassageTranslator = field(init=False)
     marked: PassageTranslator = field(init=False)
     """For texts whose markup is kept."""
@@ -184,14 +192,24 @@ def load(sources: dict[str, Source], observe: Observe) -> dict[str, Served]:
                 writer = open_model(source.folder, source.overrides)
                 models[name] = ServedWriter(name, writer, Worker(name, partial(observe, name)))
             else:
-                translator = load_for(source.folder, source.overrides, source.engine)
-                translator.most_searches = 1  # in the thread of the model, which pauses between their steps
-                models[name] = ServedModel(name, translator, Worker(name, partial(observe, name)))
+                models[name] = load_translating(name, source, observe)
             weakref.finalize(models[name], models[name].worker.close)  # when no request holds the model
     except BaseException:
         close(models)
         raise
     return models
+
+
+def load_translating(name: str, source: Source, observe: Observe) -> ServedModel:
+    """A translator with the server's glossary and memory, which have to fit it."""
+    translator = load_for(source.folder, source.overrides, source.engine)
+    translator.most_searches = 1  # in the thread of the model, which pauses between their steps
+    glossary = translator.as_glossary(source.glossary)
+    if glossary:
+        method = "beam" if translator.decoding.method == "greedy" else translator.decoding.method
+        translator.check_glossary(glossary, method=method)
+    memory = None if source.memory is None else translator.as_memory(source.memory)
+    return ServedModel(name, translator, Worker(name, partial(observe, name)), glossary, memory)
 
 
 def close(models: dict[str, Served]) -> None:

@@ -113,7 +113,7 @@ async def marked(
     model: ServedModel, sentences: Sequence[Sentence], found: Sequence[Translation], options: TranslationOptions
 ) -> list[Translation]:
     """The translations with the markup of their sentences, MARKED_AT_ONCE in a call."""
-    glossary = glossary_of(model.translator, options)
+    glossary = glossary_of(model, options)
     numbers = [number for number, sentence in enumerate(sentences) if sentence.marks]
     with_marks = list(found)
     for first in range(0, len(numbers), MARKED_AT_ONCE):
@@ -164,7 +164,7 @@ def search_job(
     model: ServedModel, sentences: Sequence[str], options: TranslationOptions, *, grows: bool = False
 ) -> Job[TranslatedSentence]:
     """Submit the sentences to the model."""
-    work = partial(search, model.translator, options)
+    work = partial(search, model, options)
     return submitted(model, Job(sentences, work, kind=options, is_long=bool(options.terms), grows=grows))
 
 
@@ -177,18 +177,25 @@ def submitted(model: ServedModel | ServedWriter, job: Job[Value]) -> Job[Value]:
 # In the thread of a model
 
 
-def glossary_of(translator: Translator, options: TranslationOptions) -> Glossary | None:
-    return Glossary(options.terms, translator.languages) if options.terms else None
+def glossary_of(model: ServedModel, options: TranslationOptions) -> Glossary | None:
+    """The server's glossary, in which the request's terms replace those with the same source."""
+    if not options.terms:
+        return model.glossary
+    own = Glossary(options.terms, model.translator.languages)
+    return own if model.glossary is None else model.glossary.replaced_by(own)
 
 
 def search(
-    translator: Translator, options: TranslationOptions, sentences: Sequence[str], after_step: AfterStep
+    model: ServedModel, options: TranslationOptions, sentences: Sequence[str], after_step: AfterStep
 ) -> list[TranslatedSentence]:
-    config = changed_decoding(translator.decoding, changes_for(options, translator.decoding))
+    translator, glossary = model.translator, glossary_of(model, options)
+    changes = changes_for(options, translator.decoding, has_terms=glossary is not None)
+    config = changed_decoding(translator.decoding, changes)
     ask: dict[str, Any] = {
         **dict(config),
         "after_step": after_step,
-        "glossary": glossary_of(translator, options),
+        "glossary": glossary,
+        "memory": model.memory,
     }
     found = [
         TranslatedSentence(tuple(translations), flags_of(sentence, translations[0].text, config, translator))
@@ -197,7 +204,7 @@ def search(
         )
     ]
     looping = [index for index, one in enumerate(found) if "repetition" in one.flags]
-    if looping and not options.terms and can_forbid_repetitions(translator):
+    if looping and glossary is None and can_forbid_repetitions(translator):
         again = [sentences[index] for index in looping]
         ask |= {"no_repeat_ngram": FORBIDDEN_NGRAM}
         for index, translations in zip(looping, translator.translate_n_best(again, options.best, **ask), strict=True):
@@ -206,13 +213,13 @@ def search(
     return found
 
 
-def changes_for(options: TranslationOptions, config: DecodingConfig) -> dict[str, Any]:
+def changes_for(options: TranslationOptions, config: DecodingConfig, *, has_terms: bool) -> dict[str, Any]:
     """The decoding keys to change in the model's own configuration."""
     changes: dict[str, Any] = {
         "max_length_ratio": min(config.max_length_ratio, MAX_RATIO),
         "max_length_extra": min(config.max_length_extra, MAX_EXTRA),
     }
-    needs_beam = options.best > 1 or options.beam_size is not None or bool(options.terms)
+    needs_beam = options.best > 1 or options.beam_size is not None or has_terms
     if needs_beam:
         changes["beam_size"] = max(options.best, options.beam_size or config.beam_size)
         if config.method == "greedy":

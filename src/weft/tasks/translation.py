@@ -41,7 +41,8 @@ from weft.training.distributed import ALONE, Ranks
 from weft.training.losses import blocked_cross_entropy, blocked_guided_cross_entropy, copying_cross_entropy
 from weft.training.task import Evaluation, Listener, Loss
 from weft.translating.batches import LONGEST_SOURCE, computing_in
-from weft.translating.translator import Translator, load_translator
+from weft.translating.exported import load_for
+from weft.translating.translator import Translator
 
 SAMPLES_SHOWN = 4
 
@@ -372,7 +373,7 @@ TRANSLATION: TaskKind[TranslationRecipe] = TaskKind(
     learn=learn,
     measure=TranslationTask,
     score=score,
-    open=lambda name, overrides, others: load_translator(name, overrides, others=others),
+    open=lambda name, overrides, others: load_for(name, overrides, others=others),
     for_trial=with_lengths_of_references,
     parents=parents_of,
     smaller=smaller,

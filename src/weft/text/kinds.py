@@ -17,7 +17,7 @@ from weft.text.normalization import Forms
 from weft.text.sentencepiece_model import read_sentencepiece, train_sentencepiece
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import LARGEST_FILE
-from weft.text.wordpiece import CONTINUED, read_wordpiece, train_wordpiece
+from weft.text.wordpiece import CONTINUED, check_tokenizers, read_wordpiece, train_wordpiece
 from weft.text.words import read_words, train_words
 
 Kind = Literal["bpe", "unigram", "wordpiece", "characters", "words", "whitespace"]
@@ -39,6 +39,8 @@ class TokenizerKind:
     """Whether text is first split into words, by rules of its language."""
     whole_words: bool = False
     """Whether each piece is a word."""
+    check: Callable[[], object] = lambda: None
+    """Raises MissingExtraError without a library that every use needs."""
     continued: str = ""
     """The prefix of a piece that continues a word; if empty, a U+2581 marks the space before a word instead."""
 
@@ -53,7 +55,9 @@ KINDS: dict[Kind, TokenizerKind] = {
         ".model",
         spells_bytes=True,
     ),
-    "wordpiece": TokenizerKind(train_wordpiece, read_wordpiece, needs_language=True, continued=CONTINUED),
+    "wordpiece": TokenizerKind(
+        train_wordpiece, read_wordpiece, needs_language=True, check=check_tokenizers, continued=CONTINUED
+    ),
     "characters": TokenizerKind(train_characters, read_characters, spells_bytes=True),
     "words": TokenizerKind(train_words, read_words, needs_language=True, whole_words=True),
     "whitespace": TokenizerKind(

@@ -2,6 +2,8 @@
 
 import re
 
+from weft.errors import UsageError
+
 CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8}){0,3}")
 NOT_A_CODE = "is not a language code; write a code of two or three letters, such as en, zh or zh-TW"
 
@@ -21,6 +23,30 @@ def code_of(language: str) -> str:
 def is_one_language(code: str, other: str) -> bool:
     """Whether both codes mean the same language, in any script or region."""
     return code_of(code) == code_of(other)
+
+
+def is_known(language: str) -> bool:
+    """Whether a code is one of ISO 639 with two letters, or may be one with three, of which there are thousands."""
+    code = code_of(language)
+    return code in TWO_LETTERS.values() or (
+        re.fullmatch("[a-z]{3}", code) is not None and code not in (*MEANT, *ENDINGS)
+    )
+
+
+def refuse_unknown(language: str, name: str) -> None:
+    """Raise UsageError for a code of no language, with what was possibly meant.
+
+    `name` is that of the option or key. An unknown code would be taken for a language that separates words by spaces,
+    which scores Chinese wrongly.
+    """
+    if not is_known(language):
+        meant = MEANT.get(language.lower())
+        hint = (
+            f"did you mean {meant}?"
+            if meant
+            else "write one such as zh, en or cmn; qaa to qtz are free for a language without a code"
+        )
+        raise UsageError(f"{name} = {language!r} is not a language code of ISO 639; {hint}")
 
 
 def is_written_without_spaces(language: str) -> bool:
@@ -60,3 +86,23 @@ PAIRS = (
 )
 """Codes of ISO 639-2, and of ISO 639-3 for the form of a language that corpora use, with the code of two letters."""
 TWO_LETTERS = {three: two for three, _, two in (pair.partition(":") for pair in PAIRS.split())}
+ENDINGS = frozenset(["bpe", "hyp", "low", "out", "raw", "ref", "src", "tgt", "tok", "trg", "txt"])
+"""Endings of file names that are no codes of languages."""
+MEANT = {
+    code: meant
+    for meant, codes in {
+        **{"zh": "cn chn chinese mandarin ch", "en": "english us gb", "ja": "jp jap japanese"},
+        **{"ko": "kr korean", "de": "german ge", "fr": "french", "es": "spanish sp", "ru": "russian", "vi": "vn"},
+        **{
+            "uk": "ua ukrainian",
+            "cs": "cz czech",
+            "el": "gr greek",
+            "da": "dk danish",
+            "ar": "arabic",
+            "pt": "portuguese",
+        },
+        **{"it": "italian", "hi": "hindi", "sv": "swedish", "nl": "dutch", "pl": "polish", "tr": "turkish"},
+    }.items()
+    for code in codes.split()
+}
+"""Codes of countries and names of languages that are given in place of a code."""

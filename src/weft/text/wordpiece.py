@@ -13,6 +13,7 @@ import os
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -212,15 +213,20 @@ def bert_vocabulary(data: bytes, path: Path, tags: Sequence[str] = ()) -> Vocabu
     return Vocabulary((*tokens, *(tag for tag in tags if tag not in places)))
 
 
+def check_tokenizers() -> None:
+    """Raise MissingExtraError without Hugging Face's library, which every use of WordPiece needs."""
+    if find_spec("tokenizers") is None:
+        raise MissingExtraError("Hugging Face's tokenizers library", "tokenizers")
+
+
 def bert_pipeline(vocabulary: Vocabulary) -> "HuggingFaceTokenizer":
     """The library's pipeline of cased BERT over this vocabulary.
 
     No token is declared as special or added: the library would look for such tokens in the text.
     """
-    try:
-        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-    except ImportError:
-        raise MissingExtraError("Hugging Face's tokenizers library", "tokenizers") from None
+    check_tokenizers()
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
     # One thread: with more, the library prints a warning when the process forks later.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     unknown = SPECIAL_PIECES[UNKNOWN_ID]

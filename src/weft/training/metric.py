@@ -1,5 +1,6 @@
 """What a validation measures, as the Trainer, the display and the report need to know it. Imports nothing heavy."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,8 @@ class Metric:
     """What people call it, such as BLEU."""
     form: str = ".4g"
     """The format in which it is shown."""
+    most: float = math.inf
+    """The largest value that it can have; the least is 0."""
 
     @property
     def key(self) -> str:

@@ -329,6 +329,14 @@ class RunFolder:
                 write_atomically(path, b"".join(line + b"\n" for line in kept).decode("utf-8"))
 
 
+def training_state(folder: Path) -> dict[str, Any]:
+    """training.json of a checkpoint, or of the last checkpoint of a run. Raises OSError, ValueError or RunError where
+    the folder is neither."""
+    if (folder / "run.json").exists():
+        folder = RunFolder(folder).checkpoint(RunStatus.read(folder / "run.json").last)
+    return json.loads((folder / STATE).read_text(encoding="utf-8"))
+
+
 def digest_of(state: dict[str, Any]) -> str:
     """sha256 of the content of a checkpoint's JSON, independent of order and white space."""
     plain = json.loads(json.dumps(state))  # as it is read back: keys of numbers are strings

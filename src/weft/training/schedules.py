@@ -69,6 +69,12 @@ def along_cosine(begin: float, end: float, share: float) -> float:
     return end + (begin - end) * (1 + math.cos(math.pi * share)) / 2
 
 
+def highest_rate(schedule: str, peak: float, horizon: Horizon) -> tuple[int, float]:
+    """The step at which the learning rate is highest, and that rate: every schedule rises until its warmup ends."""
+    step = max(1, min(horizon.warmup_steps, horizon.total_steps))
+    return step, SCHEDULES[schedule](step, peak, horizon)
+
+
 SCHEDULES: dict[str, Callable[[int, float, Horizon], float]] = {
     "constant": constant,
     "onecycle": onecycle,

@@ -12,7 +12,7 @@ from weft.decoding.search import DecodingConfig
 from weft.errors import UsageError
 from weft.folders.model_folder import TranslationModel
 from weft.models.contract import Seq2Seq
-from weft.runtime import PRECISIONS, has_native_bf16, without_autocast
+from weft.runtime import PRECISIONS, derive_seed, has_native_bf16, without_autocast
 from weft.text.normalization import is_blank
 from weft.text.vocabulary import END_ID
 
@@ -109,3 +109,12 @@ def computing_in(model: Seq2Seq, dtype: torch.dtype) -> Iterator[None]:
 def in_lock_order(members: Sequence[TranslationModel]) -> list[TranslationModel]:
     """Sort models by identity, so that threads that lock several of them cannot deadlock."""
     return sorted(members, key=lambda member: id(member.network))
+
+
+def sampling_seeds(sources: Sentences, indices: np.ndarray, config: DecodingConfig, samples: int) -> list[int]:
+    """A seed for each sample of each text, derived from the text's ids and the sample's number; empty for methods
+    that do not draw samples."""
+    if not config.draws:
+        return []
+    ids = [sources[index].tolist() for index in indices.tolist()]
+    return [derive_seed(config.sampling_seed, *text, number) for text in ids for number in range(samples)]

@@ -31,6 +31,7 @@ from weft.files import (
     arriving_lines,
     decode_lines,
     in_utf_8,
+    is_gzipped,
     open_to_write,
     reporting_read_errors,
     sha256,
@@ -208,7 +209,7 @@ def opened(path: Path) -> Iterator[tuple[BufferedReader, BufferedIOBase]]:
         raw = open(path, "rb")  # noqa: SIM115 (closed below; later errors are not about this file)
     with raw:
         with reporting_read_errors(path):
-            lines = in_utf_8(gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw)
+            lines = in_utf_8(gzip.GzipFile(fileobj=raw) if is_gzipped(path) else raw)
         yield raw, lines
 
 

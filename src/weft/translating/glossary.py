@@ -13,12 +13,12 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.data.corpus import CorpusEntry, Layout, open_files
+from weft.data.corpus import read_rows
 from weft.data.pair_files import Reading
 from weft.decoding.demands import Constraint, Joins, Phrase
 from weft.errors import UsageError
@@ -46,11 +46,12 @@ character class."""
 
 
 def whole_words(terms: Sequence[str], language: str) -> str:
-    """Return a regular expression that matches the first of the terms at a position, but not within a longer word."""
-    if not is_written_without_spaces(language):
-        letter = rf"[\w{mark_ranges()}]"  # vowel signs belong to words
-        return rf"(?<!{letter})(?:{'|'.join(map(re.escape, terms))})(?!{letter})"
-    letter = f"[{WRITTEN_WITH_SPACES}]"
+    """Return a regular expression that matches the first of the terms at a position, but not within a longer word.
+
+    Where a term begins or ends with a sign, as C++ does, the word begins or ends there.
+    """
+    # Vowel signs belong to words.
+    letter = f"[{WRITTEN_WITH_SPACES}]" if is_written_without_spaces(language) else rf"[\w{mark_ranges()}]"
     begins = {term: re.match(letter, term) is not None for term in terms}
     ended = {term: re.escape(term) + (f"(?!{letter})" if re.match(letter, term[-1]) else "") for term in terms}
     apart, anywhere = ("|".join(ended[term] for term in terms if begins[term] is wanted) for wanted in (True, False))
@@ -87,6 +88,11 @@ class Glossary:
         pairs = [(normalize(term.source), target) for term in self.terms.values() for target in term.targets]
         return Glossary(pairs, self.languages)
 
+    def replaced_by(self, other: "Glossary") -> "Glossary":
+        """The terms of both; where both have a source, those of the other."""
+        terms = {**self.terms, **other.terms}.values()
+        return Glossary([(term.source, target) for term in terms for target in term.targets], self.languages)
+
     def found_in(self, text: str) -> list[Term]:
         """The terms in a text, without repetitions, in the order of the text."""
         return list(dict.fromkeys(term for _, _, term in self.places_in(folded(text))))
@@ -114,26 +120,35 @@ class Glossary:
         return [target for target in targets if not is_spellable(target, tokenizer)]
 
 
+PLAIN_FORMS = {
+    **{wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)},
+    **dict.fromkeys(map(ord, "‘’ʼ′"), "'"),
+    **dict.fromkeys(map(ord, "‐‑‒–−﹣"), "-"),
+}
+"""Full-width forms, apostrophes and hyphens, as ASCII has them."""
+
+
 def folded(text: str) -> str:
-    """The form in which terms are compared: lower case, single spaces. The number of letters does not change."""
+    """The form in which terms are compared: lower case, half width, one form of apostrophes and hyphens, single spaces.
+    The number of letters does not change."""
+    text = text.translate(PLAIN_FORMS)
     small = "".join(character.lower() if len(character.lower()) == 1 else character for character in text)
     return " ".join(small.replace("ς", "σ").split())
 
 
 def read_glossary(path: str | os.PathLike[str], languages: tuple[str, str]) -> Glossary:
-    """Read a TSV with the two language codes in its header, or a JSONL with these keys; sources may repeat.
+    """Read a TSV or CSV with the two language codes in its header, a JSONL with these keys, a TBX or a TMX file.
+    Sources may repeat.
 
     Raises CorpusError with every invalid line.
     """
     path = Path(path)
     reading = Reading(path.name, "its header has to name the two languages of the model")
-    parse, pieces = open_files(CorpusEntry(path=str(path)), Layout(*languages), Path(), reading)
     pairs = []
-    for piece in pieces:
-        for number, source, targets in parse(piece, reading):
-            if not folded(source) or not folded(targets[0]):
-                reading.add(number, "a term has an empty side")
-            pairs.append((source, targets[0]))
+    for number, source, targets in read_rows(path, languages, reading):
+        if not folded(source) or not folded(targets[0]):
+            reading.add(number, "a term has an empty side")
+        pairs.append((source, targets[0]))
     reading.raise_problems()
     return Glossary(pairs, languages)
 
@@ -223,6 +238,13 @@ def joins_of(tokenizer: Tokenizer, kind: Kind, language: str) -> Joins:
         if is_byte or letter.fullmatch(text[:1]):
             later.add(number)
     return Joins(earlier, later)
+
+
+def joins_after(constraints: Iterable[Sequence[Constraint]], joins: Joins, tokenizer: Tokenizer) -> Joins:
+    """The joins, and those of words that end with a sign: what follows C++ directly would continue it."""
+    phrases = {phrase for of_text in constraints for several in of_text for phrase in several}
+    words = [phrase for phrase in phrases if any(map(str.isalnum, tokenizer.decode([phrase])[0]))]
+    return Joins(joins.earlier | {phrase[-1] for phrase in words}, joins.later) if joins.later else joins
 
 
 def is_spellable(term: str, tokenizer: Tokenizer) -> bool:

@@ -1,7 +1,7 @@
 """A translation memory: sentences with their earlier translations, and the search for similar ones.
 
     TranslationMemory    finds exact matches by look-up, similar ones with an index
-    read_memory          reads a memory from a TSV, a JSONL or a TMX file
+    read_memory          reads a memory from a TMX file or any other file of pairs
     as_memory            converts a dict, a file or a TranslationMemory
 
 Sentences are compared as the model reads them, so Traditional script matches Simplified. The similarity of two
@@ -18,7 +18,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappush, heappushpop
@@ -27,9 +27,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
-from weft.data.corpus import CorpusEntry, Layout, open_files
-from weft.data.pair_files import Reading, Row
-from weft.data.tmx import read_tmx
+from weft.data.corpus import read_rows
+from weft.data.pair_files import Reading
 from weft.errors import Problem, UsageError, is_count
 from weft.text.language import is_written_without_spaces
 from weft.text.normalization import is_blank
@@ -119,14 +118,14 @@ class TranslationMemory:
 def read_memory(
     path: str | os.PathLike[str], languages: tuple[str, str], normalize: Callable[[str], str]
 ) -> TranslationMemory:
-    """Read a TSV with the two language codes in its header, a JSONL with these keys, or a TMX file, optionally .gz.
+    """Read a TSV or CSV with the two language codes in its header, a JSONL with these keys, or a TMX file, also .gz.
 
     Raises CorpusError with every invalid line.
     """
     path = Path(path)
     reading = Reading(path.name, "its header has to name the two languages of the model")
     pairs = []
-    for number, source, targets in rows_of(path, languages, reading):
+    for number, source, targets in read_rows(path, languages, reading):
         if not (is_blank(source) or is_blank(targets[0])):
             pairs.append((source, targets[0]))
         else:
@@ -157,15 +156,6 @@ def as_memory(given: Remembered, languages: tuple[str, str], normalize: Callable
     if given.languages != languages:
         raise UsageError(f"the memory is for {' -> '.join(given.languages)}, the model for {' -> '.join(languages)}")
     return given
-
-
-def rows_of(path: Path, languages: tuple[str, str], reading: Reading) -> Iterator[Row]:
-    if path.name.lower().removesuffix(".gz").endswith(".tmx"):
-        yield from read_tmx(path, languages, reading)
-        return
-    parse, pieces = open_files(CorpusEntry(path=str(path)), Layout(*languages), Path(), reading)
-    for piece in pieces:
-        yield from parse(piece, reading)
 
 
 class Index:

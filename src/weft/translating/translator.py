@@ -35,7 +35,6 @@ from weft.metrics.utilities import ChrfUtilities, bleu_utilities
 from weft.runtime import (
     choose_device,
     choose_threads,
-    derive_seed,
     keep_memory_pages,
     map_in_threads,
     use_one_thread_after_fork,
@@ -52,12 +51,13 @@ from weft.translating.batches import (
     encode_sources,
     in_lock_order,
     precision_of,
+    sampling_seeds,
 )
-from weft.translating.glossary import Glossary, Term, Terms, as_glossary, constraint_of, joins_of, space_of
+from weft.translating.glossary import Glossary, Term, Terms, as_glossary, constraint_of, joins_after, joins_of, space_of
 from weft.translating.language_models import with_language_models
 from weft.translating.memory import Remembered, TranslationMemory, as_memory
 from weft.translating.stand_ins import apply_stand_ins, usable_stand_ins
-from weft.translating.translation import Translation
+from weft.translating.translation import Translation, with_different_texts
 
 SAMPLES_TOGETHER = 16
 """Most samples that share one encoding of a text. More samples are drawn from copies of the text, since a search with
@@ -150,6 +150,8 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return up to `best` translations per text, best first: at most beam_size by beam search, one by greedy.
 
+        Their texts differ: where a beam has several ways to write a text, a wider one is searched.
+
         Method "sample" returns `best` samples in the order in which they were drawn; the first does not depend on
         `best`. `after_step` is called after each step of a search; an exception that it raises ends the call.
         """
@@ -184,6 +186,9 @@ class Translator:
                     if utility is not None:
                         hypotheses = self._least_risk(hypotheses, utility, config, best)
                     found[index] = self._spell(texts[index], hypotheses)
+        if best > 1 and config.method != "sample":
+            ask: dict[str, Any] = {"glossary": glossary, "after_step": after_step, **decoding}
+            found = with_different_texts(self.translate_n_best, texts, found, best, config, prefixes, phrases, ask)
         if glossary:
             else_asked = [bool(prefix or of_text) for prefix, of_text, _ in zip_longest(prefixes, phrases, texts)]
             by_terms = [n for n, is_met in enumerate(demands.constrained) if is_met and not else_asked[n]]
@@ -368,7 +373,7 @@ class Translator:
         encoded = tokenizer.encode(prefixes) if prefixes else []
         if not any(constraints):
             return Demands(encoded, constraints)
-        return Demands(encoded, constraints, self.joins, self.space)
+        return Demands(encoded, constraints, joins_after(constraints, self.joins, tokenizer), self.space)
 
     def _search_steps(
         self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: Demands
@@ -468,15 +473,6 @@ def load_best(name: str | Path, overrides: Sequence[str]) -> tuple[TranslationMo
 def utility_of(config: DecodingConfig, language: str) -> Utility:
     """The utility by which minimum Bayes risk compares texts in this language."""
     return ChrfUtilities if config.mbr_utility == "chrf" else bleu_utilities(language)
-
-
-def sampling_seeds(sources: Sentences, indices: np.ndarray, config: DecodingConfig, samples: int) -> list[int]:
-    """A seed for each sample of each text, derived from the text's ids and the sample's number; empty for methods
-    that do not draw samples."""
-    if not config.draws:
-        return []
-    ids = [sources[index].tolist() for index in indices.tolist()]
-    return [derive_seed(config.sampling_seed, *text, number) for text in ids for number in range(samples)]
 
 
 def check_same_vocabulary(members: Sequence[TranslationModel]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from weft.errors import shown
+from weft.figures.table import wrapped
 
 Severity = Literal["error", "warning", "note"]
 MOST_DETAILS = 20
@@ -345,9 +346,10 @@ class Diagnosis:
 
     def table(self, most_suspicious: int = 50) -> str:
         """Return the diagnosis as a table for a terminal."""
-        lines = [f"{name}: {pairs:,} pairs" for name, pairs in self.files.items()]
+        lines = [f"{name}: {pairs:,} pair{'s' * (pairs != 1)}" for name, pairs in self.files.items()]
+        some = "1 pair" if self.with_error == 1 else f"{self.with_error:,} pairs"
         lines.append(
-            f"{self.with_error:,} pairs ({self.share(self.with_error):.2f} %) have an error, "
+            f"{some} ({self.share(self.with_error):.2f} %) ha{'s' if self.with_error == 1 else 've'} an error, "
             f"{self.with_warning:,} ({self.share(self.with_warning):.2f} %) a warning and no error"
         )
         lines += self.remarks
@@ -360,7 +362,7 @@ class Diagnosis:
             if len(finding.details) > MOST_DETAILS:
                 lines.append(f"    ... and {len(finding.details) - MOST_DETAILS:,} more")
             lines += [
-                f"    {name:<8} {text}"
+                wrapped(f"    {name:<8} {text}", hang=13)
                 for name, text in ((label, shown(", ".join(places), 300)), ("cost", kind.cost), ("remedy", kind.remedy))
             ]
         if self.suspicious:

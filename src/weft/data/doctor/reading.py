@@ -10,8 +10,18 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
-from weft.data.corpus import Columns, CorpusEntry, Layout, ParallelText, Part, columns_of
-from weft.data.pair_files import LONE_SURROGATE, Reading, Row, find_columns, is_jsonl, number_columns, read_header
+from weft.data.corpus import Columns, CorpusEntry, Layout, ParallelText, Part, columns_of, open_files
+from weft.data.pair_files import (
+    LONE_SURROGATE,
+    XML,
+    Reading,
+    Row,
+    find_columns,
+    is_jsonl,
+    number_columns,
+    read_header,
+    suffix_of,
+)
 from weft.files import lines_of
 from weft.text.detokenization import detokenize
 
@@ -77,6 +87,8 @@ class File:
             assert self.entry.source is not None and self.entry.target is not None  # CorpusEntry validates this
             return self._read_text_pair(self.root / self.entry.source, self.root / self.entry.target)
         path, reading = self.root / self.entry.path, Reading(self.name)
+        if suffix_of(self.entry.path) in (".csv", *XML):
+            return self._read_whole(reading)
         columns = columns_of(self.entry.path, self.layout, reading)
         return self._read_jsonl(path, columns) if is_jsonl(self.entry.path) else self._read_tsv(path, columns, reading)
 
@@ -91,6 +103,13 @@ class File:
         if counts[0] != counts[1]:
             note = f"{source.name} has {counts[0]:,} lines, {target.name} {counts[1]:,}"
             self.faults.append(Fault("unequal counts", min(counts) + 1, note))
+
+    def _read_whole(self, reading: Reading) -> Iterator[Row]:
+        """Read a file whose rows span lines, as training does; raises CorpusError for wrong rows."""
+        parse, pieces = open_files(self.entry, self.layout, self.root, reading)
+        for piece in pieces:
+            yield from parse(piece, reading)
+        reading.raise_problems()
 
     def _read_tsv(self, path: Path, columns: Columns, reading: Reading) -> Iterator[Row]:
         lines = enumerate(self._lines_of(path), start=1)

@@ -1,0 +1,95 @@
+"""The curves of a run over its steps, for the report and as pictures."""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from weft.analysis.html import count, finite, spaced
+from weft.analysis.pictures import write_pictures
+from weft.analysis.run_files import Line, Run, read_run
+from weft.figures.line_chart import Series, line_chart
+from weft.files import write_atomically
+from weft.folders.metrics import METRICS
+from weft.training.metric import Metric
+
+
+def metrics_of(run: Run) -> list[Metric]:
+    """What the validations measured: first the metrics of the run's task, then what is unknown by its bare name."""
+    measured = {key for line in run.validations for key in line if key.startswith("valid_")}
+    known = [metric for metric in METRICS.get(run.setting("", "task"), ()) if metric.key in measured]
+    others = sorted(measured - {metric.key for metric in known})
+    names = (key.removeprefix("valid_") for key in others)
+    return [*known, *(Metric(name, "min" if "loss" in name else "max", name) for name in names)]
+
+
+def charts(run: Run) -> dict[str, str]:
+    """The curves by the name of their file, as SVG."""
+    draw = partial(line_chart, x_label=_steps_and_epochs(run), width=430, height=280)
+    is_smoothed = any("nll" in line for line in run.steps)
+    losses = [
+        *([column("training", run.steps, "nll")] if is_smoothed else []),
+        column("training, smoothed" if is_smoothed else "training", run.steps, "loss"),
+        column("validation", run.validations, "valid_loss"),
+    ]
+    unit = unit_of_speed(run)
+    speed = column("speed", run.steps, f"{unit}_per_second")
+    rate, norm = column("rate", run.steps, "learning_rate"), column("norm", run.steps, "grad_norm")
+    return {
+        "loss": draw(losses, title="Loss", y_label="nats per token", lowest="validation", limits=(0.0, math.inf)),
+        **{metric.name: _chart_of(metric, run) for metric in metrics_of(run) if metric.key != "valid_loss"},
+        "learning-rate": draw([rate], title="Learning rate", y_label="rate", from_zero=True),
+        "gradient-norm": draw([norm], title="Gradient norm", y_label="norm, logarithmic", log_y=True),
+        "speed": draw(
+            [speed], title="Speed", y_label=f"{spaced(unit)} per second, padding not counted", from_zero=True
+        ),
+    }
+
+
+def _steps_and_epochs(run: Run) -> str:
+    """The label of the x axis, with how many steps an epoch has."""
+    lines = [line for line in (*run.steps, *run.validations) if finite([line.get("step"), line.get("epoch")])]
+    last = max(lines, key=lambda line: line["step"], default={})
+    if not last.get("epoch"):
+        return "step"
+    return f"step, {count(round(last['step'] / last['epoch']))} in an epoch"
+
+
+def write_figures(run: Path, folder: Path) -> list[Path]:
+    """Write the curves as pictures into a folder, and all of their figures as curves.csv; raises as `write_report`."""
+    told = read_run(Path(run))
+    lines = sorted((*told.steps, *told.validations), key=lambda line: line.get("step", 0))
+    keys = list(dict.fromkeys(key for line in lines for key, value in line.items() if finite([value])))
+    rows = [",".join(keys), *(",".join(str(line.get(key, "")) for key in keys) for line in lines)]
+    written = write_pictures(folder, charts(told))
+    write_atomically(folder / "curves.csv", "".join(f"{row}\n" for row in rows))
+    return [*written, folder / "curves.csv"]
+
+
+def _chart_of(metric: Metric, run: Run) -> str:
+    is_max = metric.better == "max"
+    return line_chart(
+        [column(metric.title, run.validations, metric.key)],
+        title=f"Validation {metric.title}",
+        x_label=_steps_and_epochs(run),
+        y_label=metric.title,
+        width=430,
+        height=280,
+        limits=(0.0, metric.most),
+        from_zero=is_max,
+        highest=metric.title if is_max else None,
+        lowest=None if is_max else metric.title,
+    )
+
+
+def column(name: str, lines: Sequence[Line], key: str) -> Series:
+    """The lines that have the key; a value that is not finite (null, NaN) is a gap in the curve."""
+    there = [line for line in lines if key in line and finite([line.get("step")])]
+    values = [line[key] if finite([line[key]]) else math.nan for line in there]
+    return Series(name, [line["step"] for line in there], values)
+
+
+def unit_of_speed(run: Run) -> str:
+    """What the run counts per second: the key UNIT_per_second of its steps."""
+    keys = (key for line in run.steps for key in line if key.endswith("_per_second"))
+    return next(keys, "tokens_per_second").removesuffix("_per_second")
