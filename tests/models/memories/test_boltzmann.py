@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.models.memories.boltzmann import BoltzmannMachine
+from weft.models.memories.boltzmann import BoltzmannMachine, all_states
 from weft.models.memories.dbn import DeepBeliefNetwork
 from weft.models.memories.rbm import RBM
-from weft.models.memories.states import all_states
 
 
 def random_rbm(visible: int = 5, hidden: int = 3, **settings: int) -> RBM:

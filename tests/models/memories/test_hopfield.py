@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from weft.models.memories.annealing import anneal, geometric
+from weft.models.memories.boltzmann import all_states
 from weft.models.memories.hopfield import Hopfield, energy, sweep
-from weft.models.memories.states import all_states
 
 
 def random_patterns(patterns: int, units: int) -> Tensor:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from weft.models.memories.boltzmann import all_states
 from weft.models.memories.ising import (
     CRITICAL,
     Ising,
@@ -16,7 +17,6 @@ from weft.models.memories.ising import (
     exact_magnetization,
     heat_capacity,
 )
-from weft.models.memories.states import all_states
 
 RULES = pytest.mark.parametrize("rule", ["metropolis", "heat-bath"])
 

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from weft.layers.attention import MultiHeadAttention, attend_explicit, attend_fused
 from weft.layers.fast.short_attention import attend_short
+from weft.models.memories.boltzmann import all_states
 from weft.models.memories.dense import DenseMemory
 from weft.models.memories.hopfield import Hopfield
 from weft.models.memories.modern import ModernHopfield, effective_patterns, regime
-from weft.models.memories.states import all_states
 
 
 def random_patterns(patterns: int, units: int) -> Tensor:

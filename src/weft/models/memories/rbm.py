@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.models.memories.states import all_states
+from weft.models.memories.boltzmann import all_states
 
 Visible = Float[Tensor, "batch visible"]
 Hidden = Float[Tensor, "batch hidden"]
