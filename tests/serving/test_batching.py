@@ -251,8 +251,8 @@ def test_a_long_job_that_looks_short_is_put_back_and_does_not_hold_those_in_its_
         search.go.set()
         assert [await job.all() for job in others] == [["SHORT 0"], ["SHORT 1"], ["SHORT 2"]]
         assert sorted(sentence for batch in finished for sentence in batch) == ["short 0", "short 1", "short 2"]
-        assert (seeming.is_long, any(job.is_long for job in others)) == (True, False)
         assert await long.all() and await seeming.all() == [LONG.upper()]
+        assert (seeming.is_long, any(job.is_long for job in others)) == (True, False)
         assert finished[-1] == [LONG]
 
     with_worker(test)
@@ -322,5 +322,22 @@ def test_sentences_of_very_different_size_do_not_share_a_batch_unless_one_job_ha
         for job in jobs:
             await job.all()
         assert search.batches[1:] == [[large] * 2, [small, small, small, large]]
+
+    with_worker(test)
+
+
+def test_the_smallest_job_is_answered_first_in_a_pause_and_none_that_has_much_left() -> None:
+    steps, finished = stepping()
+
+    async def test(worker: Worker, search: Search) -> None:
+        jobs = [Job([LONG * 2], steps, kind=object(), is_long=True), Job(["ab"] * 99, steps, kind="short")]
+        jobs += [Job(["x" * 300], steps, kind=number) for number in range(3)]
+        small = Job(["small"], steps, kind="short")
+        for job in (*jobs, small):
+            worker.submit(job)
+        search.go.set()
+        assert await small.all() == ["SMALL"] and finished == [["small"]]
+        for job in jobs:
+            assert await job.all()
 
     with_worker(test)

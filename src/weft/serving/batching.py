@@ -110,8 +110,15 @@ class Job(Generic[Answer]):
         return self.is_wanted and self.taken < len(self.sentences)
 
     @property
+    def bytes_left(self) -> int:
+        """Size of the sentences that the thread has not taken, in UTF-8."""
+        return sum(len(sentence.encode()) for sentence in self.sentences[self.taken :])
+
+    @property
     def may_be_short(self) -> bool:
-        return not self.is_long and len(self.sentences[self.taken]) <= LARGEST_BETWEEN_CHARACTERS
+        left = self.sentences[self.taken :]
+        is_small = len(left) <= LARGEST_BETWEEN and sum(map(len, left)) <= LARGEST_BETWEEN_CHARACTERS
+        return is_small and not self.is_long
 
     def may_share(self, other: "Job[Any]") -> bool:
         """Whether its next sentence may be in a batch with another's: the answers of a batch come when its longest
@@ -201,6 +208,7 @@ class Worker:
         with self.condition:
             self._forget_done()
             short = [job for job in self.waiting if job.may_be_short]
+            short.sort(key=lambda job: (job.was_overdue, job.bytes_left))
             if short:
                 short = [job for job in short if job.may_share(short[0]) and not job.was_overdue] or short[:1]
             batch = self._take(short, LARGEST_BETWEEN, LARGEST_BETWEEN_CHARACTERS) if short else []
