@@ -150,7 +150,7 @@ def evaluate_answers(model: str, data: Sequence[Path], json: Path | None, output
     give_results(text, content, json, [(output, lambda: "".join("\t".join(row) + "\n" for row in rows))])
 
 
-def evaluate_text(model: str, data: Path, json: Path | None, overrides: Sequence[str]) -> None:
+def evaluate_text(model: str, data: Sequence[Path], json: Path | None, overrides: Sequence[str]) -> None:
     """The perplexity of a text file, read as the recipe of a language model reads its own."""
     from weft import load
     from weft.data.lines import read_lines
@@ -158,7 +158,9 @@ def evaluate_text(model: str, data: Path, json: Path | None, overrides: Sequence
 
     learned = load(model, overrides).learned
     given = learned.recipe.data
-    scored = score(learned, read_lines([str(data)], Path(), keeps_blank=given.running, column=given.column))
+    scored = score(
+        learned, read_lines([str(file) for file in data], Path(), keeps_blank=given.running, column=given.column)
+    )
     give_results(scored.table, scored.sets[0], json)
 
 

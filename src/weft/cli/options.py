@@ -4,9 +4,9 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, BadParameter, Context, Option
+from typer import Argument, BadParameter, Option
 from typer.core import TyperCommand
 
 from weft.errors import UsageError
@@ -111,7 +111,7 @@ HasHeader = Annotated[
 class TakesPairs(TyperCommand):
     """A verb whose --data takes two text files as well as one file of pairs."""
 
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         from weft.data.pair_files import TABLES, XML, suffix_of
 
         for place in range(len(args) - 2, 0, -1):

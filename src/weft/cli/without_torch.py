@@ -39,7 +39,7 @@ class Anything(type):
 
 
 class StandIn(ModuleType):
-    __path__: list[str] = []  # noqa: RUF012 (of a module)
+    __path__ = []  # noqa: RUF012 (of a module)
     __version__ = "0"
 
     def __getattr__(self, name: str) -> Any:

@@ -37,9 +37,12 @@ def attention_within(
         for name, module in cast(nn.Module, model).named_modules()
         if isinstance(module, MultiHeadAttention) and not name.endswith("cross_attention")
     ]
+    if not hooks:
+        return {}
+    network = cast(Any, model)
     try:
-        memory, source_mask = model.encode(torch.tensor([source], device=device))
-        model.decode(torch.tensor([[BEGIN_ID, *target]], device=device), memory, source_mask)
+        memory, source_mask = network.encode(torch.tensor([source], device=device))
+        network.decode(torch.tensor([[BEGIN_ID, *target]], device=device), memory, source_mask)
     finally:
         for hook in hooks:
             hook.remove()

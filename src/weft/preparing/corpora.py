@@ -59,7 +59,7 @@ def find_recipe(
     else:
         resolved = read_recipe(recipe, model, overrides, of_the_machine=OF_THE_MACHINE)
         home, name = Path(recipe).parent, Path(recipe).stem
-    given = resolved.recipe.data
+    given = getattr(resolved.recipe, "data", None)
     for side in ("source", "target", "language"):
         if (code := getattr(given, side, None)) is not None:
             refuse_unknown(code, f"{name}.toml: data.{side}" if name else f"data.{side}")
