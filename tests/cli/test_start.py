@@ -80,7 +80,7 @@ def test_threads_spin_for_a_short_time_unless_the_environment_says_how_long(
 
 
 def test_the_start_of_a_process_is_before_that_of_its_modules() -> None:
-    code = "import time; a = time.monotonic(); from weft.cli.start import process_began; print(a - process_began())"
+    code = "import time; a = time.monotonic(); from weft.cli.train import process_began; print(a - process_began())"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert 0 < float(found) < 30
 

@@ -16,7 +16,6 @@ import contextlib
 import gc
 import os
 import sys
-import time
 from collections.abc import Mapping
 
 TRAINS = {"train", "plan", "augment"}
@@ -42,17 +41,6 @@ def start() -> None:
 
     atexit.register(gc.freeze)  # else the interpreter collects all of torch at its end
     run()
-
-
-def process_began() -> float:
-    """When this process started, by the clock of time.monotonic(): on Linux as the kernel counts it, otherwise now."""
-    try:
-        with open("/proc/self/stat", encoding="utf-8") as file:
-            ticks = int(file.read().rpartition(")")[2].split()[19])  # starttime of proc(5)
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, AttributeError):
-        age = 0.0
-    return time.monotonic() - age
 
 
 def with_whole_heap(environment: Mapping[str, str]) -> dict[str, str] | None:

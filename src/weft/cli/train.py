@@ -1,5 +1,6 @@
 """`weft train`: train by a recipe into a run folder."""
 
+import os
 import shlex
 import time
 from contextlib import nullcontext
@@ -8,7 +9,6 @@ from typing import Annotated
 import typer
 
 from weft.cli.options import DataRoot, Overrides, RecipeFile, RunFolder, Threads
-from weft.cli.start import process_began
 
 
 def train(
@@ -51,3 +51,14 @@ def train(
     typer.echo(f"try it: {KINDS[task_of(folder)].usage.format(folder=shlex.quote(str(folder)))}", err=True)
     if given is not None:
         typer.echo(describe_outcome(folder, since=time.monotonic() - trained), err=True)
+
+
+def process_began() -> float:
+    """When this process started, by the clock of time.monotonic(): on Linux as the kernel counts it, otherwise now."""
+    try:
+        with open("/proc/self/stat", encoding="utf-8") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[19])  # starttime of proc(5)
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, AttributeError):
+        age = 0.0
+    return time.monotonic() - age
