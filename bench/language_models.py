@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,13 @@ from bench.machine import (
     say,
 )
 
+from weft import load
+from weft.data.lines import read_lines as read_lines_of
+from weft.data.lines import without_end
+from weft.data.running import windows_of
 from weft.folders.model_folder import load_model
+from weft.tasks.generating import LanguageModel
+from weft.tasks.perplexity import HeldOutText
 from weft.training.run_folder import RunStatus
 
 LINES = RESULTS / "language-models.jsonl"
@@ -62,6 +69,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=["ngram", *KINDS], choices=["ngram", *KINDS, "like-nanogpt"])
     parser.add_argument("--set", nargs="*", default=[], help="overrides of the recipes")
     parser.add_argument("--nanogpt", type=Path)
+    parser.add_argument("--mix", nargs=2, help="two runs whose probabilities are mixed")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     facts = {**circumstances(), "session": time.time_ns(), "threads": given.threads}
@@ -73,6 +81,8 @@ def main() -> None:
             keep(facts, "transformer like nanoGPT", trained("transformer", given, [*LIKE_NANOGPT, *given.set]))
         else:
             keep(facts, name, {**trained(name, given, given.set, budget=given.budget), "budget": given.budget})
+    if given.mix is not None:
+        say(mixed(given.mix[0], given.mix[1], given.data))
     if given.nanogpt is not None:
         keep(facts, "nanoGPT", nanogpt(given.nanogpt.resolve(), given.threads))
     show()
@@ -107,6 +117,27 @@ def timed(command: list[str], folder: Path, threads: int, data: Path) -> Line:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {"seconds": time.monotonic() - began, "cpu_seconds": used}
+
+
+def mixed(first: str, second: str, data: Path) -> str:
+    """The mean of two models' probabilities, weighted by what is best on the first half of the held-out text."""
+    lines = read_lines_of(["tiny-shakespeare/input.txt"], data, keeps_blank=True)
+    texts = without_end(lines, 0.1)[1].texts
+    one, other = (log_probs_in_order(load(name), texts) for name in (first, second))
+    half, weights = len(one) // 2, np.linspace(0.01, 0.99, 99)
+    mixes = [np.logaddexp(np.log(weight) + one, np.log1p(-weight) + other) for weight in weights]
+    best = max(range(len(mixes)), key=lambda n: mixes[n][:half].mean())
+    alone = ", ".join(f"{-each.mean():.4f} ({-each[half:].mean():.4f})" for each in (one, other))
+    figures = f"{-mixes[best].mean():.4f} nats on the whole, {-mixes[best][half:].mean():.4f} on the second half"
+    return f"{weights[best]:.2f} {first} + {1 - weights[best]:.2f} {second}: {figures}; alone {alone}"
+
+
+def log_probs_in_order(model: LanguageModel, texts: Sequence[str]) -> np.ndarray:
+    held_out = HeldOutText(model.learned, texts)
+    windows, _, _ = windows_of(held_out.ids, *held_out.window)
+    found = [log_probs for _, log_probs in held_out.log_probs(model.network)]
+    in_order = np.argsort(np.argsort(-windows.lengths, kind="stable"))  # they came by length
+    return np.concatenate([found[place] for place in in_order])
 
 
 def nanogpt(folder: Path, threads: int) -> Line:
