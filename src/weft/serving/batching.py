@@ -76,6 +76,7 @@ class Job(Generic[Answer]):
         self.answers = [None] * len(self.sentences)
         self.loop = asyncio.get_running_loop()
         self.changed = asyncio.Event()
+        self.is_long = self.is_long or not self.may_be_short
         if self.grows:
             self.most_at_once = 1
 
@@ -116,7 +117,7 @@ class Job(Generic[Answer]):
 
     @property
     def may_be_short(self) -> bool:
-        left = self.sentences[self.taken :]
+        left = self.sentences[self.taken : self.taken + LARGEST_BETWEEN + 1]
         is_small = len(left) <= LARGEST_BETWEEN and sum(map(len, left)) <= LARGEST_BETWEEN_CHARACTERS
         return is_small and not self.is_long
 
