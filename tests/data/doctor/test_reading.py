@@ -99,19 +99,15 @@ def test_without_a_file_or_its_columns_there_is_nothing_to_read(
         read(tmp_path, CorpusEntry(path=name))
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("zh\ten\n一\tone\n".encode("utf-16"), "it begins like UTF-16; convert the file"),
-        ("zh\ten\n一\tone\n".encode("utf-16-le"), "as UTF-16 does; convert the file to UTF-8"),
-        ("中文\t英文\n一\tone\n".encode("gb18030"), r"is not UTF-8 \(byte 0xd6 at 1\); convert the file from GB18030"),
-    ],
-)
-def test_a_header_in_another_encoding_is_told_from_one_that_names_other_columns(
-    tmp_path: Path, content: bytes, says: str
-) -> None:
-    with pytest.raises(CorpusError, match=rf"^name has 1 problem\n  line 1  .*{says}"):
-        read(tmp_path, write(tmp_path, "a.tsv", content))
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_a_header_in_another_encoding_is_read(tmp_path: Path, encoding: str) -> None:
+    entry = write(tmp_path, "a.tsv", "zh\ten\n一\tone\n".encode(encoding))
+    assert read(tmp_path, entry)
+
+
+def test_a_header_in_another_encoding_names_its_columns(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="has no column `zh` and `en`; the header names: 中文, 英文"):
+        read(tmp_path, write(tmp_path, "a.tsv", "中文\t英文\n一\tone\n".encode("gb18030")))
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
