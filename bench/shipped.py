@@ -1,28 +1,26 @@
-"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; eleven hours of a core in all.
+"""The models that come with weft: `make bench-shipped`, or `python -m bench.shipped`; five minutes of a GPU in all.
 
     cut      tatoeba-zh-en into train.tsv and valid.tsv, and the Tatoeba rows of zh-en-50k/valid.tsv beside them
-    first    a model of each direction from train.tsv: recipes/tatoeba-zh-en.toml and tatoeba-en-zh.toml with FIRST
-    read     each of them reads its side of train.tsv, and what it writes makes pairs for both directions: data
-             diversification (Nguyen et al. 2020), read.zh-en.tsv and read.en-zh.tsv
-    second   the recipes with SECOND, on all three files, from the weights of the first models
-    back     the second model en-zh turns the English side into Chinese sources for zh-en, by beam search and by
-             sampling (Edunov et al. 2018): back.zh-en.tsv
-    third    zh-en's recipe as it stands, on train.tsv and back.zh-en.tsv, from the weights of its second model; en-zh
-             gained too little from a third stage to be clearly better
+    pairs    more sentences and words with free licenses, and sentences made by rule (bench/shipped_pairs.py)
+    back     the model of the other direction that ships turns people's sentences into sources, by sampling (Edunov et
+             al. 2018, "Understanding Back-Translation at Scale"): back.zh-en.tsv, back.en-zh.tsv
+    train    recipes/tatoeba-zh-en.toml and tatoeba-en-zh.toml, for as long as --budget says
     ship     the weights in int8 into src/weft/pretrained, with a card that says license, sources and scores
 
-A run that was stopped goes on. `--again` begins at `back`, with the models that ship in place of the second ones.
+A run that was stopped goes on. `--until train` ships nothing; a folder with the runs of another machine goes on from
+there.
 
-Only Tatoeba's sentences (CC BY 2.0 FR) are in them: the rest of zh-en-50k may not be used commercially, so no weight of
-these models has seen it. The weights are chosen on valid.tsv, which shares no sentence with train.tsv on either side;
-the scores are those on the Tatoeba rows of zh-en-50k/valid.tsv. `--against RUN` scores another run on these, such as
-one of recipes/zh-en-50k.toml, which has seen dialogues too. Each model is a line of bench/results/shipped.jsonl;
-`--docs` puts the table of the last ones into docs/*/model-folder.md.
+Only what may be shipped is in them: the rest of zh-en-50k may not be used commercially, so no weight of these models
+has seen it. The weights are chosen on valid.tsv, which shares no sentence with the training files on either side; the
+scores are those on the Tatoeba rows of zh-en-50k/valid.tsv. `--against RUN` scores another run on these, such as one of
+recipes/zh-en-50k.toml, which has seen dialogues too. Each model is a line of bench/results/shipped.jsonl; `--docs` puts
+the table of the last ones into docs/*/model-folder.md.
 """
 
 import argparse
 import gzip
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -31,6 +29,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from bench.everyday import everyday_rows, number_rows, passed
 from bench.machine import (
     RESULTS,
     ROOT,
@@ -43,53 +42,31 @@ from bench.machine import (
     read_lines,
     say,
 )
-from bench.one_run import look_ahead, spend
 
-from weft.cli.augment import MAX_RATIO
 from weft.data.corpus import read_corpora
 from weft.data.keys import keys_of
+from weft.data.store import open_store
 from weft.evaluating.evaluation import EvaluatedSet, evaluate
 from weft.files import write_atomically
 from weft.folders.card import model_card, recorded_files
 from weft.folders.copy import copy_model
 from weft.folders.finding import PRETRAINED, find_model
-from weft.folders.manifest import CARD
+from weft.folders.manifest import CARD, MANIFEST
 from weft.folders.model_folder import load_model
-from weft.preparing.parents import parents_of
-from weft.runs.augment import back_translate, distill
 from weft.runs.train import train
 from weft.text.chinese import convert_script
 from weft.training.run_folder import RunStatus
-from weft.translating.translator import Translator
+from weft.translating.translator import Translator, load_translator
 
 LINES = RESULTS / "shipped.jsonl"
 MODELS = ("zh-en", "en-zh")
 OPPOSITE = {"zh-en": "en-zh", "en-zh": "zh-en"}
-THIRD = {"zh-en"}
-"""The models that are trained in a third stage."""
 HELD_OUT = 500
-FIRST = [
-    'data.train=["train.tsv"]',
-    "augmentation.subword_sampling=0.1",
-    "model.positions=sinusoidal",
-    "model.dropout=0.3",
-    "training.learning_rate=3e-3",
-    "training.epochs=42",
-    "training.validate_every=6 epochs",
-]
-"""What the recipes have otherwise where they train the first models, ..."""
-SECOND = [
-    'data.train=["train.tsv", "read.zh-en.tsv", "read.en-zh.tsv"]',
-    "augmentation.subword_sampling=0.1",
-    "model.positions=sinusoidal",
-    "model.dropout=0.2",
-    "training.epochs=10",
-]
-"""... and the second ones. Both were trained before weft had rotary positions; the third stage takes these instead."""
-SAMPLES = 4
-"""Of each sentence that is turned back, beside the best answer."""
-SAMPLING = ["decoding.method=sample", "decoding.top_k=10"]
-LARGEST = 16_000_000
+STAGES = ("pairs", "back", "train", "ship")
+SAMPLING = {"method": "sample", "top_k": 10}
+MAX_RATIO = 3
+"""Of the letters of a back-translation to those of its source, beside the usual one of the two languages."""
+LARGEST = 30_000_000
 """Bytes that a model may take in the repository."""
 
 Pair = tuple[str, str]  # Chinese, English
@@ -98,46 +75,42 @@ HEADER = "license: cc-by-2.0-fr\nlicense_link: https://creativecommons.org/licen
 ATTRIBUTION = """\
 The sentences are from [Tatoeba](https://tatoeba.org) and its contributors, licensed
 [CC BY 2.0 FR](https://creativecommons.org/licenses/by/2.0/fr/), as selected and packed by
-[manythings.org/anki](https://www.manythings.org/anki/) (Mandarin and English); so is this model, which was
-made from them by training. `train.tsv` and `valid.tsv` are a cut of those pairs without any that share a sentence
-with the validation or test pairs of zh-en-50k, and with no sentence in both files. {made_files} \
-`python -m bench.shipped` makes all of them again.
-"""
+[manythings.org/anki](https://www.manythings.org/anki/) and by hsk-annotated-corpus (Mandarin and English); so is this
+model, which was made from them by training. Beside them it learned from:
 
-MADE_FILES = {
-    "zh-en": """\
-`back.zh-en.tsv` has the
-English side of `train.tsv` as targets, and as its sources what the model `en-zh` made of it, which had seen nothing but
-`train.tsv` and what earlier models had made of that. The weights began with those of an earlier `zh-en`, trained on
-`train.tsv`, `read.zh-en.tsv` and `read.en-zh.tsv`: the Chinese and the English sides of `train.tsv`, each with what a
-first model of that direction, trained on `train.tsv` alone, made of it.""",
-    "en-zh": """\
-`read.zh-en.tsv` and
-`read.en-zh.tsv` are the Chinese and the English sides of `train.tsv`, each with what a first model of that direction,
-trained on `train.tsv` alone, made of it. The weights began with those of the first of this direction.""",
-}
-"""What a card says of the files beside train.tsv, and of the weights before."""
+- XPersona (MIT; its English is PersonaChat's, CC BY 4.0), TICO-19 (CC0), SHLEW06's HSK reader (MIT)
+- names and words of Unicode CLDR (Unicode License v3), GeoNames (CC BY 4.0), Chinese Open Wordnet and WordNet (their
+  licenses), OpenStreetMap's presets (ISC), name-suggestion-index (BSD 3-Clause), football-team-names-zh (MIT)
+- phrases of the user interfaces of Android's and LineageOS's apps and of Home Assistant (Apache 2.0)
+
+`human.tsv` has the sentences, `words.tsv` names and phrases, `made.tsv` sentences filled by rule with numbers, dates
+and names, `changed.*.tsv` sentences of `human.tsv` with a greeting or without their full stop, and `back.*.tsv` what
+people wrote in the target language with the source that an earlier model of the other direction, trained on Tatoeba's
+sentences, made of it. No file has a sentence of `valid.tsv`, of the validation or test pairs of zh-en-50k that are from
+Tatoeba, or of `everyday.*.tsv` beside this folder. `python -m bench.shipped` makes all of them again. In a test of 150
+everyday sentences {everyday} have what a translation must have, and of 240 numbers of one to five digits {numbers} are
+right (`python -m bench.everyday`).
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.shipped", description="Make the models that come with weft.")
     parser.add_argument("--data", type=Path, default=os.environ.get("WEFT_DATA"), help="left out: WEFT_DATA")
-    parser.add_argument("--work", type=Path, default=Path("runs/shipped"), help="where the cut and the runs lie")
+    parser.add_argument("--work", type=Path, default=Path("runs/shipped"), help="where the pairs and the runs lie")
     parser.add_argument("--only", nargs="+", choices=list(MODELS), default=list(MODELS))
-    parser.add_argument("--again", action="store_true", help="go on from the models that ship, in a new --work")
+    parser.add_argument("--until", choices=STAGES, default="ship", help="the last stage")
+    parser.add_argument(
+        "--budget", metavar="TIME", help="of a training, such as 4m; left out: the epochs of the recipe"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the recipe")
     parser.add_argument("--against", type=Path, metavar="RUN", help="train nothing, score this run on the same rows")
     parser.add_argument("--table", action="store_true", help="train nothing, print what the models score")
     parser.add_argument("--docs", action="store_true", help="also put that into the docs")
     options = parser.parse_args()
-    if options.again:
-        options.only = [name for name in options.only if name in THIRD]
-        if not options.only:
-            parser.error(f"--again is for {', '.join(THIRD)}, which has a third stage")
     if not options.table:
-        if options.data is None:
-            parser.error("say where tatoeba-zh-en and zh-en-50k lie: --data DIR, or WEFT_DATA in the environment")
         make(options)
+    if options.until != "ship":
+        return
     lines = list({line["model"]: line for line in read_lines(LINES)}.values())
     if not lines:
         raise SystemExit("no model yet")
@@ -148,44 +121,52 @@ def main() -> None:
 
 
 def make(options: argparse.Namespace) -> None:
-    cut(options.data, options.work)
     if options.against is not None:
         recipe = load_model(find_model(options.against)).recipe.data
         name = f"{recipe.source}-{recipe.target}"
-        facts = {"model": f"{options.against.name} ({name})", "bytes": None, **spent(options.against, options.data)}
+        facts = {"model": f"{options.against.name} ({name})", "bytes": None, **spent(options.against)}
         evaluated = score(find_model(options.against), options.work / f"tatoeba.{name}.tsv")
         append_line(LINES, {**circumstances(), **facts, **evaluated.as_dict()})
         return
-    before = ships(options.work) if options.again else second(options)
+    if not (options.work / "made.tsv").exists():
+        if options.data is None:
+            raise SystemExit("say where tatoeba-zh-en, shippable-zh-en and zh-en-50k lie: --data DIR, or WEFT_DATA")
+        from bench.shipped_pairs import make as make_pairs  # which imports this module
+
+        cut(options.data, options.work)
+        make_pairs(options.data, options.work)
+    last = STAGES.index(options.until)
     for name in options.only:
-        run = before[name]
-        if name in THIRD:
-            back(name, before[OPPOSITE[name]], options.data, options.work)
-            overrides = [f"training.init={run}", *options.set]
-            run = train(recipe_of(name), run=options.work / name, data=options.work, overrides=overrides)
-        ship(name, run, options.work)
+        if last >= STAGES.index("back"):
+            back(name, options.work)
+        run = options.work / name
+        if last >= STAGES.index("train") and not (run / MANIFEST).exists():  # else it was finished, perhaps elsewhere
+            train(recipe_of(name), run=run, data=options.work, overrides=options.set, budget=options.budget)
+        if last >= STAGES.index("ship"):
+            ship(name, run, options.work)
 
 
-def second(options: argparse.Namespace) -> dict[str, Path]:
-    """The runs of the first two stages of both directions, of which each one needs the other."""
-    first, runs = ({name: options.work / f"{name}.{stage}" for name in MODELS} for stage in ("first", "second"))
-    for name, run in first.items():
-        train(recipe_of(name), run=run, data=options.work, overrides=[*FIRST, *options.set])
-    for name, run in first.items():
-        read(name, run, options.data, options.work)
-    for name, run in runs.items():
-        overrides = [*SECOND, f"training.init={first[name]}", *options.set]
-        train(recipe_of(name), run=run, data=options.work, overrides=overrides)
-    return runs
+def back(name: str, work: Path) -> None:
+    """Write back.NAME.tsv: what people wrote in the target language, and sources that the other model makes of it."""
+    if (work / f"back.{name}.tsv").exists():
+        return
+    side = 0 if name.endswith("zh") else 1
+    texts = list(dict.fromkeys(pair[side] for pair in read_pairs(work / "human.tsv")))
+    translator = load_translator(OPPOSITE[name], ["decoding.precision=auto"])
+    texts = [text for text, is_short in zip(texts, translator.can_read(texts), strict=True) if is_short]
+    written = [translation.text for translation in translator.translate(texts, **SAMPLING)]
+    pairs = [pair if side else pair[::-1] for pair in zip(written, texts, strict=True)]
+    kept = new_pairs(
+        [pair for pair in pairs if fits(pair)], read_pairs(work / "human.tsv"), read_pairs(work / "valid.tsv")
+    )
+    write_pairs(work / f"back.{name}.tsv", kept)
+    say(f"back.{name}: {len(kept):,} of {len(pairs):,} pairs are new and have no sentence that is held out")
 
 
-def ships(work: Path) -> dict[str, Path]:
-    """Copies of the models that ship, for they are replaced in the end."""
-    copies = {name: work / f"{name}.before" for name in MODELS}
-    for name, copy in copies.items():
-        if not copy.exists():
-            copy_model(PRETRAINED / name, copy)
-    return copies
+def fits(pair: Pair) -> bool:
+    """Whether the lengths of the two sides are alike, at about 2.6 English letters for a Chinese one."""
+    zh, en = (len(text) + 4 for text in pair)
+    return bool(pair[0] and pair[1]) and zh / MAX_RATIO < en / 2.6 < zh * MAX_RATIO
 
 
 def recipe_of(name: str) -> Path:
@@ -205,30 +186,6 @@ def cut(data: Path, work: Path) -> None:
     # A model that writes Simplified Chinese is compared with Simplified references.
     write_pairs(work / "tatoeba.en-zh.tsv", [(convert_script(zh, "simplified"), en) for zh, en in scored])
     say(f"{len(training):,} training pairs, {len(valid):,} validation pairs, {len(scored):,} to score on")
-
-
-def read(name: str, run: Path, data: Path, work: Path) -> None:
-    """Write read.NAME.tsv: one side of train.tsv and what the run makes of it, where that teaches anything new."""
-    written = work / f"written.{name}.tsv"
-    distill([run], work / "train.tsv", written, max_ratio=MAX_RATIO, say=say)
-    pairs = read_pairs(written)
-    kept = new_pairs(without_held_out(pairs, data), read_pairs(work / "train.tsv"), read_pairs(work / "valid.tsv"))
-    write_pairs(work / f"read.{name}.tsv", kept)
-    say(f"{len(kept):,} of {len(pairs):,} pairs are new and have no sentence that is held out")
-
-
-def back(name: str, other: Path, data: Path, work: Path) -> None:
-    """Write back.NAME.tsv: what people wrote in this direction's target language, and sources that the model of the
-    other direction makes of it."""
-    pairs = []
-    for number in range(1 + SAMPLES):
-        made = work / f"made.{name}.{number}.tsv"
-        how = [*SAMPLING, f"decoding.sampling_seed={number}"] if number else []
-        back_translate(other, work / "train.tsv", made, max_ratio=MAX_RATIO, overrides=how, say=say)
-        pairs += read_pairs(made)
-    kept = new_pairs(without_held_out(pairs, data), read_pairs(work / "train.tsv"), read_pairs(work / "valid.tsv"))
-    write_pairs(work / f"back.{name}.tsv", kept)
-    say(f"{len(kept):,} of {len(pairs):,} pairs are new and have no sentence that is held out")
 
 
 def new_pairs(pairs: list[Pair], known: list[Pair], valid: list[Pair]) -> list[Pair]:
@@ -317,29 +274,33 @@ def ship(name: str, run: Path, work: Path) -> None:
         steps=steps,
         validation=None,
         evaluations=[evaluated.as_dict()],
-        parents=parents_of(model.recipe, {}, work),
     )
-    write_atomically(staged / CARD, with_license(card, name))
+    write_atomically(staged / CARD, with_license(card, passed_of(staged)))
     if (size := sum(file.stat().st_size for file in staged.iterdir())) > LARGEST:
         raise SystemExit(f"{name} takes {size:,} bytes; a model in the repository may have {LARGEST:,}")
     PRETRAINED.mkdir(exist_ok=True)
     shutil.rmtree(PRETRAINED / name, ignore_errors=True)
     shutil.copytree(staged, PRETRAINED / name)
-    facts = {"model": name, "bytes": size, **spent(run, work)}
+    facts = {"model": name, "bytes": size, **spent(run)}
     append_line(LINES, {**circumstances(), **facts, **evaluated.as_dict()})
     say(f"{name}: {size:,} bytes\n{evaluated.table()}")
 
 
-def spent(run: Path, data: Path) -> dict[str, int]:
-    """The steps to a run's best weights, and the target tokens in them; with those of the run that it began with."""
-    if run.suffix == ".before":  # a copy of what ships, whose run is gone: its last line says it
-        line = next(line for line in reversed(read_lines(LINES)) if line["model"] == run.stem)
-        return {key: line[key] for key in ("steps", "target_tokens")}
+def spent(run: Path) -> dict[str, int]:
+    """The steps to a run's best weights, and about how many target tokens were in them."""
     steps = best_step(run)
-    _, tokens = spend({"steps": steps}, look_ahead(run / "config.toml", [], data)[0])
-    began_with = load_model(find_model(run)).recipe.training.init
-    before = spent(Path(began_with), data) if began_with else {"steps": 0, "target_tokens": 0}
-    return {"steps": before["steps"] + steps, "target_tokens": before["target_tokens"] + tokens}
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    epochs = next(row["epoch"] for row in rows if row["step"] == steps and "valid_loss" in row)
+    tokens = int((open_store(run / "corpus").columns["target"].lengths - 1).sum())  # <s> is not predicted
+    return {"steps": steps, "target_tokens": round(epochs * tokens)}
+
+
+def passed_of(folder: Path) -> tuple[int, int]:
+    """How many of bench/everyday.py's sentences, and of its numbers, a model translates as they must be."""
+    translator = Translator(load_model(folder))
+    direction = "-".join(translator.languages)
+    everyday, numbers = (passed(translator, rows) for rows in (everyday_rows(direction), number_rows(direction)))
+    return len(everyday[0]), len(numbers[0])
 
 
 def best_step(run: Path) -> int:
@@ -348,11 +309,11 @@ def best_step(run: Path) -> int:
     return step
 
 
-def with_license(card: str, name: str) -> str:
+def with_license(card: str, passed: tuple[int, int]) -> str:
     """The card with the license and the sources of these models."""
     changes = {
         "license: unknown\n": HEADER,
-        "The license of the weights follows from .*\n": ATTRIBUTION.format(made_files=MADE_FILES[name]),
+        "The license of the weights follows from .*\n": ATTRIBUTION.format(everyday=passed[0], numbers=passed[1]),
     }
     for old, new in changes.items():
         card, count = re.subn(f"^{old}", new, card, flags=re.MULTILINE)

@@ -4,8 +4,10 @@ import gzip
 import hashlib
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
+from bench.everyday import FOLDER, everyday_pairs, everyday_rows, holds, number_rows
 from bench.shipped import (
     AGAINST,
     HELD_OUT,
@@ -18,6 +20,7 @@ from bench.shipped import (
     with_license,
     write_pairs,
 )
+from bench.shipped_pairs import chinese_numeral, english_numeral, filled
 
 
 def test_a_sentence_is_known_whatever_its_script_case_width_spacing_and_punctuation() -> None:
@@ -77,14 +80,46 @@ def test_of_what_a_model_wrote_only_new_pairs_without_held_out_sentences_are_kep
     assert new_pairs(written, known, valid) == [new]
 
 
+def test_the_sentences_of_the_everyday_test_are_no_training_data() -> None:
+    tested = {key for pair in everyday_pairs() for key in keys(pair)} - {0}
+    patterns = [line.split("\t") for line in (FOLDER / "patterns.tsv").read_text(encoding="utf-8").splitlines()]
+    made = list(filled(2000, Random(3)))
+    assert len(made) > 2000 and all("{" not in zh + en for zh, en in made)
+    known = [pair for pair in made if not tested.isdisjoint(keys(pair))]
+    assert len(known) < 40  # which bench.shipped_pairs leaves out
+    assert len(everyday_rows("zh-en")) == len(everyday_rows("en-zh")) == 150
+    assert len(number_rows("zh-en")) == len(number_rows("en-zh")) == 240 and len(patterns) > 500
+
+
+@pytest.mark.parametrize(
+    "text, must, is_held",
+    [
+        ("I have 57 books.", "57;book", True),
+        ("I have 157 books.", "57", False),
+        ("There are 12,345 views.", "12345", True),
+        ("Hi, nice to meet you.", "hello|hi;meet|know", True),
+        ("我的号码是5", "号码;4", False),
+    ],
+)
+def test_a_translation_has_one_of_the_alternatives_of_each_group(text: str, must: str, is_held: bool) -> None:
+    assert holds(text, must) is is_held
+
+
+def test_numerals_of_both_languages() -> None:
+    names = {2: "二", 10: "十", 15: "十五", 40: "四十", 105: "一百零五", 250: "两百五十", 2030: "两千零三十"}
+    assert {n: chinese_numeral(n) for n in names} == names and chinese_numeral(2, counting=True) == "两"
+    assert english_numeral(342) == "three hundred and forty-two" and english_numeral(1005) == "one thousand and five"
+
+
 def test_the_card_says_license_and_sources() -> None:
     for sources in ("these files", "these files and models"):
         card = (
             f"---\nlicense: unknown\n---\n## Data\nThe license of the weights follows from {sources}; put it into the "
         )
         card += "header before you pass the model on.\n"
-        written = with_license(card, "zh-en")
+        written = with_license(card, (140, 239))
         assert "license: cc-by-2.0-fr\n" in written and "tatoeba.org" in written and "unknown" not in written
+        assert "sentences 140 have" in written and "digits 239 are" in written
         assert written.count("https://creativecommons.org/licenses/by/2.0/fr/") == 2 and "follows" not in written
 
 

@@ -140,7 +140,8 @@ def test_json_says_what_was_translated_and_how_sure_the_model_is(translate: Tran
     found = [json.loads(line) for line in translate("--json", *SENTENCES)]
     assert [row["source"] for row in found] == SENTENCES
     assert [row["text"] for row in found] == expected
-    assert all(row.keys() == {"source", "text", "score", "log_prob"} for row in found)
+    assert all(row.keys() - {"flags"} == {"source", "text", "score", "log_prob"} for row in found)
+    assert {flag for row in found for flag in row.get("flags", ())} <= {"numbers"}
     assert found[0]["log_prob"] < found[0]["score"] < 0
 
 

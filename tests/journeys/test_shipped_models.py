@@ -4,10 +4,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from bench.shipped import LARGEST, THIRD
+from bench.everyday import FOLDER, everyday_rows, number_rows, passed
+from bench.shipped import LARGEST
 
 import weft
-from weft.folders.card import BEFORE
 from weft.folders.finding import PRETRAINED, shipped_models
 from weft.folders.manifest import model_files
 from weft.folders.model_folder import check_model, read_config
@@ -16,7 +16,7 @@ from weft.folders.summary import summarize
 ROOT = Path(__file__).parents[2]
 SENTENCES = {
     "en-zh": {"He is my friend.": "他是我的朋友。", "I don't know.": "我不知道。", "I have a dog.": "我有一只狗。"},
-    "zh-en": {"谢谢。": "Thank you.", "我不知道。": "I don't know.", "他是我的朋友。": "He is my friend."},
+    "zh-en": {"谢谢。": "Thank you.", "我不知道。": "I don't know.", "他是我的朋友。": "He's my friend."},
 }
 
 
@@ -37,9 +37,9 @@ def test_its_card_says_license_sources_and_scores(name: str) -> None:
     summary = summarize(name)
     assert summary.license == "cc-by-2.0-fr" and "tatoeba.org" in summary.card
     assert summary.card.count("https://creativecommons.org/licenses/by/2.0/fr/") == 2
-    before = {"init", BEFORE} if name in THIRD else set()  # the digest of what others began with was not kept
-    assert {row["part"] for row in summary.data} == {"train", "valid", *before}
-    assert "weights began" in summary.card
+    assert {row["part"] for row in summary.data} == {"train", "valid"}
+    for source in ("XPersona", "TICO-19", "CLDR", "GeoNames", "Wordnet", "OpenStreetMap", "Android", "Home Assistant"):
+        assert source in summary.card
     assert {"sacrebleu", "chrf"} <= {score["score"] for score in summary.scores}
     assert all(score["signature"] for score in summary.scores)
 
@@ -62,6 +62,25 @@ def test_it_translates_plain_sentences_by_its_name(name: str) -> None:
     translator = weft.load(name)
     found = [translation.text for translation in translator.translate(list(SENTENCES[name]))]
     assert found == list(SENTENCES[name].values())
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_numbers_and_lines_without_a_word_stay_and_everyday_sentences_hold_what_they_must(name: str) -> None:
+    translator = weft.load(name)
+    everyday, _ = passed(translator, everyday_rows(name)[::5])
+    assert len(everyday) >= 25  # of 30
+    assert len(passed(translator, number_rows(name)[::5])[0]) == 48
+    lines = (FOLDER / "wordless.txt").read_text(encoding="utf-8").splitlines()
+    assert [one.text for one in translator.translate(lines)] == lines
+
+
+def test_what_is_written_in_another_way_is_read_alike() -> None:
+    loud, quiet, curly, straight = weft.load("en-zh").translate(
+        ["I LOVE YOU.", "I love you.", "I don’t know.", "I don't know."]
+    )
+    assert loud.text == quiet.text and curly.text == straight.text
+    title, sentence = weft.load("zh-en").translate(["我的朋友", "他是我的朋友。"])
+    assert title.text[-1] != "." and sentence.text[-1] == "."
 
 
 def test_traditional_script_is_understood_like_simplified() -> None:

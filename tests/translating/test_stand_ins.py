@@ -107,9 +107,9 @@ def test_only_words_that_both_vocabularies_can_spell_are_stand_ins() -> None:
 
 
 def test_a_name_that_the_model_does_not_know_leaves_the_rest_of_its_sentence_good(zh_en: Translator) -> None:
-    texts = ["李明来了。", "我喜欢苹果。"]
+    texts = ["慕容雪来了。", "我喜欢苹果。"]
     found = zh_en.translate(texts, glossary=NAMES)
-    assert [each.text for each in found] == ["Li Ming came.", "I like apples."]
+    assert [each.text for each in found] == ["Murong Xue is coming.", "I like apples."]
     assert [each.source for each in found] == texts
     with_stand_ins = zh_en.translate([f"{word}来了。" for word, _ in zh_en.stand_ins])
     assert found[0].log_prob in [each.log_prob for each in with_stand_ins]

@@ -36,7 +36,7 @@ def test_a_tag_around_a_term_goes_around_its_translation(zh_en: Translator) -> N
     glossary = Glossary([("慕容雪", "Murong Xue"), ("李明", "Li Ming")], ("zh", "en"))
     passages = PassageTranslator(zh_en, keeps_markup=True, glossary=glossary)
     found = passages.translate(["<b>李明</b>来了。", "我认识<b>慕容雪</b>和<i>李明</i>。"])
-    assert found[0].text == "<b>Li Ming</b> came."
+    assert found[0].text == "<b>Li Ming</b> is coming."
     assert "<b>Murong Xue</b>" in found[1].text and "<i>Li Ming</i>" in found[1].text
 
 

@@ -1,4 +1,4 @@
-"""`weft models`: list, show and verify models, copy them, pack them into single files.
+"""`weft models`: list, get, show and verify models, copy them, pack them into single files.
 
 What a model folder is stands in folders/model_folder.py, what can be read without loading it in folders/summary.py.
 """
@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 import typer
 
 from weft.cli.options import A_MODEL
-from weft.errors import UsageError, WeftError
+from weft.errors import Stopped, UsageError, WeftError
 
-app = typer.Typer(help="List, show, check, copy, pack and unpack models.", no_args_is_help=True)
+app = typer.Typer(help="List, get, show, check, copy, pack and unpack models.", no_args_is_help=True)
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=A_MODEL)]
 Models = Annotated[
@@ -48,6 +48,29 @@ def list_models(
         typer.echo("\n".join(aligned([summary.row() for summary in summaries])))
     elif not names:
         typer.echo("weft is installed without models" if folder is None else f"no model or run in {folder}", err=True)
+
+
+@app.command()
+def get(
+    name: Annotated[
+        str, typer.Argument(help="opus-mt-zh-en, opus-mt-en-zh, or hf:OWNER/NAME for another Marian model of the hub.")
+    ],
+    output: Annotated[Path | None, typer.Option(help="The folder to make. Default: the name of the model.")] = None,
+    hub: Annotated[str | None, typer.Option("--from", metavar="URL", help="A mirror of the hub.")] = None,
+) -> None:
+    """Download a published model and import it; the same command continues after a stop."""
+    from weft.cli.displays import choose_display
+    from weft.folders.summary import summarize
+    from weft.importing.hub import HUB, get_model
+
+    folder = output or Path(name.removeprefix("hf:").rpartition("/")[2])
+    try:
+        with choose_display() as display:
+            get_model(name, folder, display, hub=hub or HUB)
+    except KeyboardInterrupt:
+        raise Stopped("stopped; what has arrived is kept, and the same command continues from there") from None
+    typer.echo(f"license: {summarize(str(folder)).license}", err=True)
+    typer.echo(f"{folder} holds the model: weft translate --model {folder} TEXT", err=True)
 
 
 @app.command()

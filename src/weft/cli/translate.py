@@ -101,6 +101,10 @@ IlmWeight = Annotated[
         show_default="decoding.ilm_weight",
     ),
 ]
+OutputScript = Annotated[
+    Literal["simplified", "traditional"] | None,
+    Option("--script", help="Write Chinese in this script; traditional: that of Taiwan, with its words."),
+]
 Restart = Annotated[bool, Option("--restart", help="Discard what a stopped command has translated, and start over.")]
 Cluster = Annotated[
     bool, Option("--cluster", help="Translate --input on a Ray cluster: that of RAY_ADDRESS, else this machine.")
@@ -152,6 +156,7 @@ def translate(
     language_model: LanguageModel = None,
     lm_weight: LmWeight = None,
     ilm_weight: IlmWeight = None,
+    script: OutputScript = None,
     restart: Restart = False,
     cluster: Cluster = False,
     threads: Threads = None,
@@ -181,8 +186,8 @@ def translate(
         from weft.translating.memory import LEAST
         from weft.translating.passages import PassageTranslator
 
-    fusion = {"language_model": language_model, "lm_weight": lm_weight, "ilm_weight": ilm_weight}
-    fused = [f"decoding.{key}={value}" for key, value in fusion.items() if value is not None]
+    asked = {"language_model": language_model, "lm_weight": lm_weight, "ilm_weight": ilm_weight, "script": script}
+    fused = [f"decoding.{key}={value}" for key, value in asked.items() if value is not None]
     translator = load_for(first, [*(overrides or ()), *fused], engine, others=others)
     if text is not None and alternatives_after is not None:
         sentence, prefix = read_arguments([text[0], alternatives_after])

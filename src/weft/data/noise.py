@@ -15,6 +15,9 @@ from weft.text.sentence_splitting import joins_without_space
 SHARE = 0.1
 """Share of the letters of a text that typos and dropped characters change; at least one letter."""
 
+FULL_WIDTH = {code: code + 0xFEE0 for code in range(0x21, 0x7F) if chr(code).isalnum()}
+"""ASCII letters and digits -> their full-width forms."""
+
 GREETINGS = {"zh": ("你好，", "，你好"), "en": ("Hello, ", ", hello")}
 """Language -> what is put before and after a text; other languages get the English one."""
 
@@ -62,6 +65,15 @@ def greetings(language: str) -> tuple[str, str]:
     return GREETINGS["zh" if is_chinese(language) else "en"]
 
 
+def typographic_apostrophes(text: str) -> str:
+    return text.replace("'", "’")
+
+
+def other_width(text: str) -> str:
+    """Write ASCII letters and digits in full width."""
+    return text.translate(FULL_WIDTH)
+
+
 def noises_of(language: str) -> dict[str, Callable[[str, Random], str]]:
     """Return the kinds of noise for sources of this language: name -> function of a text."""
     return {
@@ -70,6 +82,9 @@ def noises_of(language: str) -> dict[str, Callable[[str, Random], str]]:
         **({"other script": lambda text, _: other_script(text)} if is_chinese(language) else {}),
         "casing": other_casing,
         "punctuation": other_punctuation,
+        "apostrophe": lambda text, _: typographic_apostrophes(text),
+        "width": lambda text, _: other_width(text),
+        "capitals": lambda text, _: text.upper(),
         "greeting before": lambda text, _: with_greeting_before(text, language),
         "greeting after": lambda text, _: with_greeting_after(text, language),
     }

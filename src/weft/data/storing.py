@@ -17,6 +17,7 @@ from weft.data.preparation import CleanPiece
 from weft.data.sentences import Sentences
 from weft.data.store import StoreWriter
 from weft.data.workers import Each
+from weft.text.copying import copied_pairs
 from weft.text.tokenizer import Tokenizer
 
 
@@ -34,12 +35,15 @@ class Encoder:
     joining: float = 0.0
     """Share of pairs that also come joined with the next pair."""
     seed: int = 1
+    copying: bool = False
+    """Whether symbols replace what both sides of a pair have (text/copying.py)."""
 
     def __call__(self, piece: CleanPiece) -> "EncodedPiece":
         pairs = len(piece.sources)
         following = [piece.following] if self.joining and piece.following else []
-        sources = self.source_tokenizer.encode([*piece.sources, *(source for source, _ in following)])
-        targets = self.target_tokenizer.encode([*piece.targets, *(target for _, target in following)])
+        texts = [*piece.sources, *(s for s, _ in following)], [*piece.targets, *(t for _, t in following)]
+        texts = copied_pairs(*texts) if self.copying else texts
+        sources, targets = self.source_tokenizer.encode(texts[0]), self.target_tokenizer.encode(texts[1])
         encoded = pairs_of_ids(sources, targets, [self.before[piece.entry]] * len(sources), self.max_length)
         if self.joining:
             encoded = self.with_joined(encoded, piece)

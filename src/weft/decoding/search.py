@@ -90,6 +90,8 @@ class DecodingConfig(Settings):
     ilm_weight: float = Field(default=0.0, ge=0, le=1)
     """Factor on the log-probabilities that the translator gives without a source, its internal language model, which
     are subtracted where there is a language_model (Herold et al. 2023)."""
+    script: Literal["keep", "simplified", "traditional"] = "keep"
+    """Convert Chinese translations to this script; traditional is that of Taiwan, with its words."""
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """Precision of the computation; auto: bf16 where the processor has it, else fp32."""
     batch_tokens: int = Field(default=4096, ge=1, le=10_000_000)

@@ -15,7 +15,7 @@ from weft.config import Resolved, override
 from weft.data.corpus import ParallelText
 from weft.decoding.search import DecodingConfig
 from weft.errors import Problem, RecipeError, UsageError
-from weft.evaluating.faults import Faults, faults_table, find_faults
+from weft.evaluating.faults import Faults, faults_table, find_faults, script_remark
 from weft.evaluating.parts import Tell, translate_in_parts
 from weft.figures.table import Table, wrapped
 from weft.folders.recipes import TranslationRecipe
@@ -71,6 +71,11 @@ class EvaluatedSet:
         sources = [translation.source for translation in self.translations]
         return find_faults(self.hypotheses, sources, self.references, self.languages)
 
+    @cached_property
+    def script_remark(self) -> str:
+        """A remark on references in the other Chinese script; empty if there are hardly any."""
+        return script_remark(self.hypotheses, self.references, self.languages[1])
+
     def with_intervals(self, confidence: float = 0.95) -> "EvaluatedSet":
         """Add bootstrap intervals to the scores, unless there are too few sentences or no confidence is requested."""
         if not confidence or too_few(self.scores.sentences):
@@ -95,6 +100,7 @@ class EvaluatedSet:
             "seed": self.seed,
             **self.scores.as_dict(),
             "faults": self.faults.as_dict(),
+            **({"script": self.script_remark} if self.script_remark else {}),
             "seconds": round(self.seconds, 3),
             "sentences_per_second": round(self.sentences_per_second, 2),
             "parameters": self.parameters,
@@ -103,6 +109,7 @@ class EvaluatedSet:
     def table(self) -> str:
         """For a terminal: scores with signatures, faults, data, decoding, time and size."""
         facts = [
+            *([f"script      {self.script_remark}"] if self.script_remark else []),
             f"data        {describe_data(self.data)}",
             f"decoding    {describe_decoding(self.decoding)}",
             f"intervals   {describe_intervals(self.scores)}",
@@ -118,6 +125,7 @@ class EvaluatedSet:
         notes = [
             *self.scores.remarks(),
             *self.scores.signatures(),
+            *([self.script_remark] if self.script_remark else []),
             f"data: {describe_pairs(self.data, self.scores.sentences)}; seed {self.seed}",
             f"decoding: {describe_decoding(self.decoding)}",
             f"intervals: {describe_intervals(self.scores)}",

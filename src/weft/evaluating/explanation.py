@@ -36,7 +36,7 @@ from weft.text.kinds import pieces_of
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.text.word_ranges import WordRange, word_ranges
 from weft.translating.arguments import changed_decoding
-from weft.translating.batches import computing_in, encode_sources
+from weft.translating.batches import computing_in, copies_in, encode_sources
 from weft.translating.exported import ExportedTranslator
 from weft.translating.translator import Translator
 
@@ -185,21 +185,22 @@ def explain(
     refuse_unexplainable(translator, [text], best=best, beam_size=beam_size, target=target, layer=layer)
     model = translator.model
     kind = model.recipe.tokenizer.kind
-    source_vocabulary = pieces_of(model.vocabularies["source"], kind)
-    target_vocabulary = pieces_of(model.vocabularies["target"], kind)
+    copies = copies_in(model, text)
+    source_vocabulary = copies.shown(pieces_of(model.vocabularies["source"], kind))
+    target_vocabulary = copies.shown(pieces_of(model.vocabularies["target"], kind))
     read = encode_sources(model, [text])
     source = read[0].tolist()
     config = search_settings(translator, beam_size)
     if target is None:
         answer, beam = find(translator, read, config, after_step)
-        written = translator._text(answer.tokens)
+        written = translator._spell(text, [answer])[0].text
         if len(answer.tokens) > LONGEST_EXPLAINED:
             raise LongTranslationError(
                 f"the translation of {shown(text, 20)} has {len(answer.tokens):,} pieces, more than the "
                 f"{LONGEST_EXPLAINED:,} that are explained at once"
             )
     else:
-        answer, beam, written = score_given(translator, read, target, config, after_step), (), target
+        answer, beam, written = score_given(translator, read, copies.in_text(target), config, after_step), (), target
     tokens = (*answer.tokens, END_ID)
     source_pieces, target_pieces = spelled(source, source_vocabulary), spelled(tokens, target_vocabulary)
     source_words, target_words = words_of(model, source_pieces, target_pieces)

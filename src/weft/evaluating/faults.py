@@ -163,6 +163,22 @@ def script_of_references(references: Sequence[str], language: str) -> Script:
     return "traditional" if traditional > simplified else "simplified"
 
 
+def script_remark(hypotheses: Sequence[str], references: Sequence[Sequence[str]], language: str) -> str:
+    """A remark on references in the Chinese script that the translations are not in, which scores cannot match; empty
+    if there are fewer than 2 % of them."""
+    ours = script_of_references(hypotheses, language)
+    if ours == "keep":
+        return ""
+    other = "traditional" if ours == "simplified" else "simplified"
+    differing = int((count_characters(references[0])[other] > 0).sum())
+    if differing < 0.02 * len(hypotheses):
+        return ""
+    return (
+        f"{differing:,} of {len(hypotheses):,} references are in {other.capitalize()} Chinese, the translations in "
+        f"{ours.capitalize()}, so they match less; --set decoding.script={other} converts translations"
+    )
+
+
 def are_too_long(hypotheses: Sequence[str], references: Sequence[Sequence[str]], language: str) -> Booleans:
     longest = np.max([length(count_characters(lines), language) for lines in references], axis=0)
     return length(count_characters(hypotheses), language) > TOO_LONG * longest + TOO_LONG_EXTRA

@@ -24,7 +24,7 @@ from weft.errors import UsageError
 from weft.evaluating.evaluation import describe_data, on_one_line
 from weft.models.contract import Seq2Seq
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
-from weft.translating.batches import check_lengths, computing_in, encode_sources, in_lock_order
+from weft.translating.batches import check_lengths, computing_in, copies_in, encode_sources, in_lock_order
 from weft.translating.translator import Translator
 
 TOKENS_AT_ONCE = 2048
@@ -145,7 +145,9 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
     if not sources:
         return []
     tokenizer = translator.model.vocabularies["target"]
-    encoded = tokenizer.encode(targets)
+    copies = [copies_in(translator.model, source) for source in sources]
+    read_targets = [source.in_text(target) for source, target in zip(copies, targets, strict=True)]
+    encoded = tokenizer.encode(read_targets)
     check_lengths(encoded)
     refuse_without_positions(translator, encoded)
     written = Sentences([[BEGIN_ID, *ids, END_ID] for ids in encoded])
@@ -166,8 +168,8 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
             for row, index in enumerate(indices.tolist()):
                 log_probs[index] = tuple(mean[row, : int(written.lengths[index]) - 1].tolist())
     return [
-        ForcedTranslation(source, target, (*tokenizer.pieces(target), "</s>"), of_pair)
-        for source, target, of_pair in zip(sources, targets, log_probs, strict=True)
+        ForcedTranslation(source, target, (*copied.shown(tokenizer.pieces(text)), "</s>"), of_pair)
+        for source, target, copied, text, of_pair in zip(sources, targets, copies, read_targets, log_probs, strict=True)
     ]
 
 

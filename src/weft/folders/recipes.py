@@ -97,7 +97,8 @@ class TextTokenizerConfig(Settings):
     size: int = Field(default=8000, ge=SMALLEST, le=256_000)
     """Largest number of pieces in the vocabulary."""
     normalization: Normalization = "nfc"
-    """Unicode normalization of all text: nfc keeps full-width forms and ligatures, nfkc replaces them."""
+    """Unicode normalization of all text: nfc keeps full-width forms and ligatures, nfkc replaces them, folded also
+    removes format characters and capitals of a whole sentence."""
     vocabulary_of: str | None = Field(default=None, min_length=1)
     """A translation model whose target vocabulary is used, as decoding.language_model of that model needs it; kind,
     size and normalization are then its own."""

@@ -222,6 +222,7 @@ def write(
         max_length=recipe.data.max_length,
         joining=recipe.augmentation.joining,
         seed=recipe.seed,
+        copying=recipe.tokenizer.copying,
     )
     diagnosis = diagnose(recipe, corpora, corpus)
     largest_id = max(source.vocab_size, target.vocab_size) - 1

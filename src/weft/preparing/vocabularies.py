@@ -19,6 +19,7 @@ from weft.models.contract import ModelSettings
 from weft.models.transformer import TransformerConfig
 from weft.preparing.defaults import choose_open_settings, describe
 from weft.text.chinese import Script, convert_script
+from weft.text.copying import SYMBOLS, copied_pairs
 from weft.text.kinds import read_tokenizer, train_tokenizer
 from weft.text.normalization import normalize
 from weft.text.punctuation import Punctuation
@@ -211,6 +212,7 @@ def make_tokenizers(
             script=script,
             punctuation=punctuation,
             tags=tags,
+            symbols=SYMBOLS if settings.copying else (),
         )
         if message is not None:
             listener.on_message(message)
@@ -220,13 +222,16 @@ def make_tokenizers(
             resolved = changed(resolved, {f"tokenizer.{key}": tokenizer.vocab_size for key in keys}, origin)
         return tokenizer
 
+    sources, targets = pairs.sources, pairs.targets
+    if settings.copying:
+        sources, targets = copied_pairs(sources, targets)
     source_form = script_of(recipe, "source"), punctuation_of(recipe, "source")
     target_form = script_of(recipe, "target"), punctuation_of(recipe, "target")
     if settings.shared:
         # Each side is converted as it will be when it is encoded; the pieces are then learned from what is seen.
         texts = [
             convert_script(normalize(text, settings.normalization, punctuation), script)
-            for side, (script, punctuation) in ((pairs.sources, source_form), (pairs.targets, target_form))
+            for side, (script, punctuation) in ((sources, source_form), (targets, target_form))
             for text in side
         ]
         both = make("source", texts, "keep", "keep", recipe.source_tags)
@@ -243,8 +248,8 @@ def make_tokenizers(
             for script, punctuation in (source_form, target_form)
         )
         return source, target, resolved
-    source = make("source", pairs.sources, *source_form, recipe.source_tags)
-    target = make("target", pairs.targets, *target_form, ())
+    source = make("source", sources, *source_form, recipe.source_tags)
+    target = make("target", targets, *target_form, ())
     return source, target, resolved
 
 

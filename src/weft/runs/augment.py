@@ -263,7 +263,7 @@ def label(translator: Translator, texts: Sequence[str], max_ratio: float) -> tup
             reasons[index] = "without an answer"
         elif REPLACEMENT in found.text and REPLACEMENT not in texts[index]:
             reasons[index] = "broken"
-        elif found.text.casefold() == normalize(texts[index]).casefold():
+        elif found.text.casefold() == normalize(texts[index]).casefold() and translator.has_word(texts[index]):
             reasons[index] = "copied"
         elif longer > max_ratio * shorter + ALWAYS_ALLOWED:
             reasons[index] = "of unequal lengths"

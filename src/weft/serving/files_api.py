@@ -17,6 +17,8 @@ from weft.serving.documents import FORMATS, MEDIA_TYPES, read_document, suffix_o
 from weft.serving.openapi import WITH_BODY, refusals
 from weft.serving.refusals import Refused
 from weft.serving.requests import MULTIPART, Current, Key, LanguageCode, Route
+from weft.serving.translating import TranslationOptions
+from weft.text.chinese import script_of_code
 
 KEPT_SECONDS = 600.0
 MAX_KEPT_BYTES = 64 << 20
@@ -85,7 +87,8 @@ async def translate_file(
         document = await service.in_document_thread(read_document, name, data)
         source = await service.resolve(asked.source, words_of(document.texts)[:DETECTION_CHARACTERS])
         model = service.model_between(source, asked.target)
-        translated = await service.translate_document(model, document)
+        options = TranslationOptions(script=script_of_code(asked.target))
+        translated = await service.translate_document(model, document, options)
     stored = request.app.state.files.put(translated, suffix_of(name))
     number = 0 if model is None else len(document.texts)
     passed = document.passed + len(document.texts) - number

@@ -26,8 +26,9 @@ from weft.serving.requests import (
     as_number,
     terms_of,
 )
-from weft.serving.service import AUTO, Service, named
+from weft.serving.service import AUTO, TRADITIONAL, Service, named
 from weft.serving.translating import TranslatedText, TranslationOptions
+from weft.text.chinese import script_of_code
 from weft.text.language import code_of
 
 router = APIRouter(route_class=Route)
@@ -65,7 +66,7 @@ class Translated(BaseModel):
     alternatives: list[str] | list[list[str]] | None = None
     """Only if any were asked for."""
     flags: list[str] | list[list[str]] | None = None
-    """Only if a translation is suspicious: "repetition", "length"."""
+    """Only if a translation is suspicious: "repetition", "length", "numbers"."""
 
 
 class Language(BaseModel):
@@ -125,7 +126,8 @@ async def translate_from(
     sources: list[str], texts: list[str], asked: TranslateRequest, service: Service
 ) -> list[TranslatedText]:
     """The texts, each from its own language, in order."""
-    options = TranslationOptions(1 + asked.alternatives, asked.beam_size, terms_of(asked.glossary))
+    script = script_of_code(asked.target)
+    options = TranslationOptions(1 + asked.alternatives, asked.beam_size, terms_of(asked.glossary), script)
     models = {source: service.model_between(source, asked.target, asked.model) for source in sources}
     translated = [TranslatedText(("",))] * len(texts)
 
@@ -158,8 +160,14 @@ async def detect(asked: DetectRequest, request: Request, service: Current) -> li
 
 @router.get("/languages", summary="List the languages and what each is translated to", responses=WITHOUT_BODY)
 async def languages(service: Current) -> list[Language]:
-    models = service.models
-    return [Language(code=code, name=named(code), targets=models.targets_of(code)) for code in models.languages]
+    models, listed = service.models, []
+    for code in models.languages:
+        targets = models.targets_of(code)
+        targets += [TRADITIONAL] if "zh" in targets else []
+        listed.append(Language(code=code, name=named(code), targets=targets))
+        if code == "zh":
+            listed.append(Language(code=TRADITIONAL, name=named(TRADITIONAL), targets=models.targets_of(code)))
+    return listed
 
 
 @router.get("/frontend/settings", summary="Settings and limits of this server", responses=WITHOUT_BODY)

@@ -20,11 +20,12 @@ from weft.serving.models import Models, ServedModel
 from weft.serving.refusals import Refused, busy, wrong_key
 from weft.serving.streams import until_deadline
 from weft.serving.translating import StreamedSentence, TranslatedText, TranslationOptions, stream, translate
+from weft.text.chinese import convert_translation
 from weft.text.language import code_of
 
 log = logging.getLogger("weft.serving.texts")
 
-AUTO = "auto"
+AUTO, TRADITIONAL = "auto", "zh-Hant"
 NAMES = {
     **{"ar": "Arabic", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek", "en": "English", "es": "Spanish"},
     **{"fa": "Persian", "fi": "Finnish", "fr": "French", "he": "Hebrew", "hi": "Hindi", "hu": "Hungarian"},
@@ -99,7 +100,7 @@ class Service:
     ) -> list[TranslatedText]:
         """Translate each text; in the form `html` they are pages or fragments. Raises Refused if the model cannot."""
         if model is None:
-            return [TranslatedText((text,)) for text in texts]
+            return [TranslatedText((convert_translation(text, options.script),)) for text in texts]
         async with self._hold(self.texts, sum(map(len, texts))):
             if form == "html":
                 return await self._translate_pages(model, texts, options)
@@ -161,11 +162,13 @@ class Service:
             except WeftError as error:
                 raise Refused(400, str(error)) from None
 
-    async def translate_document(self, model: ServedModel | None, document: Document) -> bytes:
+    async def translate_document(
+        self, model: ServedModel | None, document: Document, options: TranslationOptions
+    ) -> bytes:
         """The translated file. The caller holds capacity for it."""
         translated = document.texts
         if model is not None and document.texts:
-            answers = await self._translate(model, document.texts, TranslationOptions(), keeps_markup=True)
+            answers = await self._translate(model, document.texts, options, keeps_markup=True)
             translated = [answer.text for answer in answers]
         return await self.in_document_thread(document.write, translated)
 
@@ -206,4 +209,6 @@ def with_outer_spaces(text: str, translated: TranslatedText) -> TranslatedText:
 
 
 def named(code: str) -> str:
+    if code == TRADITIONAL:
+        return "Chinese (Traditional)"
     return NAMES.get(code_of(code), code)

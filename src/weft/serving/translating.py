@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from weft.decoding.search import DecodingConfig
 from weft.serving.batching import AfterStep, Job
 from weft.serving.models import ServedModel, ServedWriter
+from weft.text.chinese import Script
 from weft.translating.arguments import changed_decoding
 from weft.translating.exported import ExportedTranslator
 from weft.translating.glossary import Glossary
@@ -34,7 +35,7 @@ SHORT_CHARACTERS = 500
 """Texts up to this length are split within a millisecond."""
 
 Flags = frozenset[str]
-"""Why a translation is suspicious: `repetition`, `length`."""
+"""Why a translation is suspicious: `repetition`, `length`, `numbers`."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class TranslationOptions:
     """None: the model's own. Never less than `best`."""
     terms: tuple[tuple[str, str], ...] = ()
     """The request's own glossary."""
+    script: Script = "keep"
+    """The script of Chinese translations; "keep": the model's own."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +222,8 @@ def changes_for(options: TranslationOptions, config: DecodingConfig, *, has_term
         "max_length_ratio": min(config.max_length_ratio, MAX_RATIO),
         "max_length_extra": min(config.max_length_extra, MAX_EXTRA),
     }
+    if options.script != "keep":
+        changes["script"] = options.script
     needs_beam = options.best > 1 or options.beam_size is not None or has_terms
     if needs_beam:
         changes["beam_size"] = max(options.best, options.beam_size or config.beam_size)
@@ -233,7 +238,8 @@ LETTER = re.compile(r"[^\W\d_]")
 
 
 def flags_of(source: str, text: str, config: DecodingConfig, translator: Translator) -> Flags:
-    """`repetition`: the same four times in a row, unless the source has that too; `length`: the maximum length."""
+    """`repetition`: the same four times in a row, unless the source has that too; `length`: the maximum length;
+    `numbers`: a number that the source does not have, or none where it has one."""
     import torch
 
     flags = set()
@@ -246,6 +252,8 @@ def flags_of(source: str, text: str, config: DecodingConfig, translator: Transla
     )
     if pieces >= config.max_lengths(torch.tensor([source_pieces])).item():
         flags.add("length")
+    if translator.has_other_numbers(source, text):
+        flags.add("numbers")
     return frozenset(flags)
 
 

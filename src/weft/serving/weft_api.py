@@ -20,6 +20,7 @@ from weft.serving.requests import AtMost, Current, Glossary, Route, Text, Transl
 from weft.serving.service import Service
 from weft.serving.streams import Streamed, begin_stream
 from weft.serving.translating import StreamedSentence, TranslationOptions, call
+from weft.text.chinese import script_of_code
 from weft.text.language import code_of
 from weft.text.tokenizer import Tokenizer
 
@@ -140,7 +141,7 @@ async def alternatives(asked: AlternativesRequest, request: Request, service: Cu
             hypotheses += await call(model, partial(complete, translator, asked.q, part, config))
     except WeftError as error:
         raise Refused(400, str(error)) from None
-    found = rank(translator, len(prefix), hypotheses, asked.best)
+    found = rank(translator, asked.q, len(prefix), hypotheses, asked.best)
     return NextWords(alternatives=[NextWord(word=one.word, text=one.text, score=one.score) for one in found])
 
 
@@ -212,7 +213,7 @@ async def streamed_lines(
     if model is None:
         yield as_line(StreamedSentence(0, asked.q, "", asked.q, frozenset()))
         return
-    options = TranslationOptions(terms=terms_of(asked.glossary))
+    options = TranslationOptions(terms=terms_of(asked.glossary), script=script_of_code(asked.target))
     try:
         async with aclosing(service.stream(model, asked.q, options, deadline)) as sentences:
             async for sentence in sentences:

@@ -35,6 +35,7 @@ from weft.preparing.teachers import load_teachers
 from weft.preparing.vocabularies import can_begin_with
 from weft.runtime import choose_device
 from weft.tasks.kind import Lesson, Scored, TaskKind
+from weft.text.copying import copied_pairs
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import PADDING_ID
 from weft.training.distributed import ALONE, Ranks
@@ -79,6 +80,7 @@ class TranslationTask:
             batch_tokens=4096,
             seed=model.recipe.seed,
             tag=model.recipe.data.tag,
+            copying=model.recipe.tokenizer.copying,
         )
         refuse_too_long_pairs(model, self.valid_batches, valid)
         self.valid_batches = replace(self.valid_batches, part=ranks.part)
@@ -234,11 +236,13 @@ def pair_batches(
     batch_tokens: int | None = None,
     batch_sentences: int | None = None,
     tag: str | None = None,
+    copying: bool = False,
 ) -> Buckets[Batch]:
     """Batches of pairs in memory; `tag` is put before each source."""
+    sources, targets = copied_pairs(pairs.sources, pairs.targets) if copying else (pairs.sources, pairs.targets)
     encoded = encode_pairs(
-        pairs.sources,
-        pairs.targets,
+        sources,
+        targets,
         source_tokenizer,
         target_tokenizer,
         before=[tag_ids(source_tokenizer, tag)] * len(pairs),

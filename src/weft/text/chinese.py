@@ -40,6 +40,25 @@ def convert_script(text: str, script: Script) -> str:
     return text if is_traditional else converter("s2tw").convert(simplified)
 
 
+def convert_translation(text: str, script: Script) -> str:
+    """A Chinese translation in one script; Traditional is that of Taiwan, with its words (軟體 for 软件)."""
+    return (
+        converter("s2twp").convert(converter("t2s").convert(text))
+        if script == "traditional"
+        else convert_script(text, script)
+    )
+
+
+def script_of_code(language: str) -> Script:
+    """The script that a code of Chinese asks for: traditional for zh-Hant, zh-TW, zh-HK; keep if it tells none."""
+    parts = set(language.lower().replace("_", "-").split("-"))
+    if not is_chinese(language):
+        return "keep"
+    if parts & {"hant", "tw", "hk", "mo"}:
+        return "traditional"
+    return "simplified" if parts & {"hans", "cn", "sg"} else "keep"
+
+
 @cache
 def characters_of_one_script() -> tuple[frozenset[str], frozenset[str]]:
     """The Han characters that only Traditional text has, and those that only Simplified text has, by OpenCC."""

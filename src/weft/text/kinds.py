@@ -73,16 +73,18 @@ def train_tokenizer(
     vocab_size: int,
     language: str,
     tags: Sequence[str] = (),
+    symbols: Sequence[str] = (),
     **forms: Unpack[Forms],
 ) -> tuple[Tokenizer, str | None]:
     """Train a tokenizer on these texts; also returns a message if the vocabulary is smaller or larger than asked.
 
-    The language may be two joined by +. The same texts in the same order give the same bytes. Raises UsageError for a
-    single string, CorpusError if there is no text at all, MissingExtraError if the kind needs a library that is not
-    installed.
+    The language may be two joined by +. Each of `symbols` (for bpe and unigram) is a piece wherever a text has it. The
+    same texts in the same order give the same bytes. Raises UsageError for a single string, CorpusError if there is no
+    text at all, MissingExtraError if the kind needs a library that is not installed.
     """
     refuse_one_string(texts, "train_tokenizer")
-    return find_kind(kind).train(texts, vocab_size=vocab_size, language=language, tags=tags, **forms)
+    own = {"symbols": symbols} if symbols else {}
+    return find_kind(kind).train(texts, vocab_size=vocab_size, language=language, tags=tags, **own, **forms)
 
 
 def load_tokenizer(path: Path, *, kind: Kind, language: str, **forms: Unpack[Forms]) -> Tokenizer:

@@ -9,7 +9,7 @@ from weft.text.chinese import Script, convert_script
 from weft.text.punctuation import Punctuation, unify_punctuation
 from weft.text.vocabulary import UNKNOWN_TEXT
 
-Normalization = Literal["nfc", "nfkc"]
+Normalization = Literal["nfc", "nfkc", "folded"]
 
 
 class Forms(TypedDict, total=False):
@@ -24,6 +24,10 @@ PIECE_MARK = "\u2581"  # SentencePiece writes a space as this character, so in a
 LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 # All of category Cc except white space, and the byte order mark.
 CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
+ZERO_WIDTH_JOINER = "\u200d"  # joins emoji to one
+LATIN_WORDS = re.compile(r"[^\W\d_]+")
+FEWEST_CAPITALS = 6
+"""Letters of a text in capitals that is not taken for an abbreviation."""
 
 
 def is_blank(text: str) -> bool:
@@ -36,10 +40,12 @@ def is_blank(text: str) -> bool:
 def normalize(text: str, form: Normalization = "nfc", punctuation: Punctuation = "keep") -> str:
     """The text as a tokenizer sees it.
 
-    Unicode is composed (`nfkc` also folds width and compatibility forms); control characters and byte order marks are
-    removed; every run of white space, including line separators, becomes one space, none at the ends; a lone surrogate,
-    which no encoding can write, becomes U+FFFD; U+2581, the tokenizer's own mark for a space, becomes an underscore;
-    the text of an unknown token stays. Last, punctuation takes its form. Raises UsageError for anything but a string.
+    Unicode is composed (`nfkc` also folds width and compatibility forms; `folded` also removes format characters such
+    as zero-width spaces, and writes a sentence in capitals alone in small letters); control characters and byte order
+    marks are removed; every run of white space, including line separators, becomes one space, none at the ends; a lone
+    surrogate, which no encoding can write, becomes U+FFFD; U+2581, the tokenizer's own mark for a space, becomes an
+    underscore; the text of an unknown token stays. Last, punctuation takes its form. Raises UsageError for anything but
+    a string.
     """
     if not isinstance(text, str):
         raise UsageError(f"a text has to be a string, found {type(text).__name__}")
@@ -61,4 +67,21 @@ def in_form(text: str, form: Normalization) -> str:
     that decoded text would change when it is encoded again."""
     if form == "nfc":
         return unicodedata.normalize("NFC", text)
-    return UNKNOWN_TEXT.join(unicodedata.normalize("NFKC", part) for part in text.split(UNKNOWN_TEXT))
+    composed = UNKNOWN_TEXT.join(unicodedata.normalize("NFKC", part) for part in text.split(UNKNOWN_TEXT))
+    return composed if form == "nfkc" else without_capitals(without_format_characters(composed))
+
+
+def without_format_characters(text: str) -> str:
+    if text.isascii() or text.isprintable():
+        return text
+    return "".join(c for c in text if c == ZERO_WIDTH_JOINER or unicodedata.category(c) != "Cf")
+
+
+def without_capitals(text: str) -> str:
+    """The text, or a text of several words in capitals alone as a sentence in small letters."""
+    if not text.isupper():
+        return text
+    words = LATIN_WORDS.findall(text)
+    if len(words) < 2 or not all(word.isupper() for word in words) or sum(map(len, words)) < FEWEST_CAPITALS:
+        return text
+    return re.sub(r"\bi\b", "I", text.capitalize())

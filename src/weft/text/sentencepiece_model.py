@@ -159,6 +159,7 @@ def train_sentencepiece(
     vocab_size: int,
     language: str,
     tags: Sequence[str] = (),
+    symbols: Sequence[str] = (),
     **forms: Unpack[Forms],
 ) -> tuple[SentencePieceTokenizer, str | None]:
     """Train on these texts; also returns a message if the vocabulary is smaller or larger than asked.
@@ -190,6 +191,7 @@ def train_sentencepiece(
                 eos_id=END_ID,
                 pad_piece=SPECIAL_PIECES[PADDING_ID],
                 control_symbols=list(tags),  # unlike "user-defined" symbols, these are never found in a text
+                user_defined_symbols=list(symbols),
                 minloglevel=2,
             )
         except RuntimeError as error:

@@ -32,7 +32,8 @@ class TokenizerConfig(Settings):
     """Split each language with its own SentencePiece model into pieces of the shared vocabulary. Only `weft import`
     makes such models."""
     normalization: Normalization = "nfc"
-    """Unicode form of all text: nfc keeps full-width forms and ligatures, nfkc replaces them."""
+    """Unicode form of all text: nfc keeps full-width forms and ligatures, nfkc replaces them, folded also removes
+    format characters and capitals of a whole sentence."""
     source_punctuation: Punctuation = "keep"
     """Form of quotation marks, dashes, ellipses and wide punctuation in the source: keep, ascii or chinese."""
     target_punctuation: Punctuation = "keep"
@@ -41,6 +42,9 @@ class TokenizerConfig(Settings):
     """Script to convert Chinese source text to; auto means simplified."""
     target_script: Literal["auto", "keep", "simplified", "traditional"] = "auto"
     """Script to convert Chinese target text to for training; auto means keep."""
+    copying: bool = False
+    """Copy numbers, addresses and codes from the source into the translation, by symbols that replace them in training
+    pairs, and the full stop at the end."""
 
     @model_validator(mode="after")
     def _one_size_for_one_vocabulary(self) -> "TokenizerConfig":
@@ -56,6 +60,12 @@ class TokenizerConfig(Settings):
     def _only_pieces_of_one_vocabulary_are_cut_apart(self) -> "TokenizerConfig":
         if self.cut_apart and not (self.shared and KINDS[self.kind].suffix == ".model"):
             raise FieldProblem("cut_apart", 'needs shared = true and kind = "bpe" or "unigram"; leave it out')
+        return self
+
+    @model_validator(mode="after")
+    def _symbols_can_be_pieces(self) -> "TokenizerConfig":
+        if self.copying and KINDS[self.kind].suffix != ".model":
+            raise FieldProblem("copying", 'needs kind = "bpe" or "unigram"; leave it out')
         return self
 
     @model_validator(mode="after")

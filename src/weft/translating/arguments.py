@@ -1,4 +1,4 @@
-"""Check the arguments of a Translator's methods."""
+"""Check the arguments of a Translator and its methods."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,8 +6,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from weft.config import diagnose
+from weft.decoding.mbr import Utility
 from weft.decoding.search import DecodingConfig
-from weft.errors import UsageError, check_strings, listed
+from weft.errors import Problem, ProblemsError, UsageError, check_strings, listed
+from weft.folders.model_folder import TranslationModel
+from weft.metrics.utilities import ChrfUtilities, bleu_utilities
 
 
 def checked_texts(texts: Any) -> list[str]:
@@ -50,3 +53,30 @@ def changed_decoding(config: DecodingConfig, changes: dict[str, Any]) -> Decodin
             for what in whats
         ]
         raise UsageError(f"decoding settings: {'; '.join(problems)}") from None
+
+
+def check_same_vocabulary(members: Sequence[TranslationModel]) -> None:
+    """Raise ProblemsError if members of an ensemble differ in languages or in the target vocabulary.
+
+    The probabilities of pieces can only be averaged over one vocabulary.
+    """
+    first, *others = members
+    problems = []
+    for number, other in enumerate(others, start=2):
+        for side in ("source", "target"):
+            ours, theirs = getattr(first.recipe.data, side), getattr(other.recipe.data, side)
+            if ours != theirs:
+                problems.append(Problem(f"model {number}", f"has the {side} language {theirs}, the first has {ours}"))
+        if first.vocabularies["target"].model != other.vocabularies["target"].model:
+            what = (
+                "has another target vocabulary than the first; train both on the same pairs with the same [tokenizer], "
+                "or one from the other by training.init"
+            )
+            problems.append(Problem(f"model {number}", what))
+    if problems:
+        raise ProblemsError("the ensemble", problems)
+
+
+def utility_of(config: DecodingConfig, language: str) -> Utility:
+    """The utility by which minimum Bayes risk compares texts in this language."""
+    return ChrfUtilities if config.mbr_utility == "chrf" else bleu_utilities(language)

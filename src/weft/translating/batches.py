@@ -13,6 +13,7 @@ from weft.errors import UsageError
 from weft.folders.model_folder import TranslationModel
 from weft.models.contract import Seq2Seq
 from weft.runtime import PRECISIONS, derive_seed, has_native_bf16, without_autocast
+from weft.text.copying import Copies, copies_of
 from weft.text.normalization import is_blank
 from weft.text.vocabulary import END_ID
 
@@ -31,7 +32,7 @@ def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
 
     A text without a visible character has </s> only. Raises UsageError for a text that is too long.
     """
-    encoded = model.vocabularies["source"].encode(texts)
+    encoded = model.vocabularies["source"].encode([copies_in(model, text).text for text in texts])
     check_lengths(encoded)
     tag = tag_ids(model.vocabularies["source"], model.recipe.data.tag)
     return Sentences(
@@ -40,6 +41,11 @@ def encode_sources(model: TranslationModel, texts: Sequence[str]) -> Sentences:
             for text, ids in zip(texts, encoded, strict=True)
         ]
     )
+
+
+def copies_in(model: TranslationModel, text: str) -> Copies:
+    """Return a source as the model reads it, and what a translation copies from it."""
+    return copies_of(text) if model.recipe.tokenizer.copying else Copies(text, {})
 
 
 def check_lengths(encoded: Sequence[Sequence[int]]) -> None:

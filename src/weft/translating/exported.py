@@ -42,7 +42,7 @@ CTRANSLATE2_FOLLOWS = {
         "sampling_seed",
         "diversity",
     ),  # no effect without unsupported settings
-    *("mbr_candidates", "mbr_from", "mbr_utility", "mbr_form", "precision"),
+    *("mbr_candidates", "mbr_from", "mbr_utility", "mbr_form", "precision", "script"),
 }
 """The keys of [decoding] that CTranslate2 supports, except for the values that `unsupported_by_ctranslate2` yields."""
 

@@ -318,6 +318,8 @@ def as_lines(number: int, found: Sequence[Translation], passages: PassageTransla
 def as_object(found: Sequence[Translation], passages: PassageTranslator, form: Form) -> dict[str, Any]:
     """The best translation as a JSON object, with all translations and the memory's matches if the form has them."""
     written: dict[str, Any] = dict(vars(found[0]))
+    if passages.translator.has_other_numbers(found[0].source, found[0].text):
+        written["flags"] = ["numbers"]
     if form.best is not None:
         written["best"] = [{"text": one.text, "score": one.score, "log_prob": one.log_prob} for one in found]
     if form.least_similarity is not None and passages.memory is not None:

@@ -21,7 +21,7 @@ from weft.data.sentences import Sentences
 from weft.text.kinds import Kind, pieces_of
 from weft.text.vocabulary import BEGIN_ID, PADDING_ID
 from weft.text.word_ranges import WordRange, characters_of, word_ranges
-from weft.translating.batches import batches_by_length, computing_in, encode_sources
+from weft.translating.batches import batches_by_length, computing_in, copies_in, encode_sources
 from weft.translating.translator import Translator
 
 TEXTS_AT_ONCE, TOKENS_AT_ONCE = 256, 4096
@@ -45,10 +45,12 @@ def attention_between(
     for first in range(0, len(pairs), TEXTS_AT_ONCE):
         some = pairs[first : first + TEXTS_AT_ONCE]
         read = encode_sources(model, [source for source, _ in some])
-        written = model.vocabularies["target"].encode([translation for _, translation in some])
+        copies = [copies_in(model, source) for source, _ in some]
+        texts = [(copied.text, copied.in_text(text)) for copied, (_, text) in zip(copies, some, strict=True)]
+        written = model.vocabularies["target"].encode([translation for _, translation in texts])
         attends = translator.has_attention and model.recipe.model.attending_layers > 0
         found = piece_attention(translator, read, written, after_step) if attends else {}
-        for number, (source, translation) in enumerate(some):
+        for number, (source, translation) in enumerate(texts):
             if number not in found:
                 yield None
                 continue
@@ -56,10 +58,12 @@ def attention_between(
             source_pieces = [source_vocabulary[piece] for piece in read[number].tolist()[tags:-1]]
             words = word_ranges(pieces, kind=kind, language=model.recipe.data.target)
             source_words = word_ranges(source_pieces, kind=kind, language=model.recipe.data.source)
+            of_target = owners(translation, words, pieces, kind)
+            of_source = owners(source, source_words, source_pieces, kind)
             yield spread(
                 word_attention(found[number][:, tags:], words, source_words),
-                owners(translation, words, pieces, kind),
-                owners(source, source_words, source_pieces, kind),
+                [of_target[place] for place in copies[number].places(some[number][1])],
+                [of_source[place] for place in copies[number].places(some[number][0])],
             )
 
 

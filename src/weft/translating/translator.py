@@ -15,23 +15,16 @@ import torch
 
 from weft.config import override
 from weft.data.encoding import tag_ids
+from weft.data.measures import pairs_with_other_numbers
 from weft.data.sentences import Sentences
 from weft.decoding.demands import Constraint, Demands, Joins, Phrase
 from weft.decoding.ensemble import Ensemble
 from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
 from weft.decoding.search import DecodingConfig, refuse_constraints, search_steps
 from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
-from weft.errors import (
-    ModelError,
-    Problem,
-    ProblemsError,
-    UsageError,
-    is_count,
-    listed,
-)
+from weft.errors import ModelError, UsageError, is_count, listed
 from weft.folders.finding import find_model
 from weft.folders.model_folder import TranslationModel, load_model
-from weft.metrics.utilities import ChrfUtilities, bleu_utilities
 from weft.runtime import (
     choose_device,
     choose_threads,
@@ -39,15 +32,25 @@ from weft.runtime import (
     map_in_threads,
     use_one_thread_after_fork,
 )
+from weft.text.chinese import Script, convert_translation, is_chinese
+from weft.text.copying import has_word, with_end_of
 from weft.text.growing import settled_part
-from weft.text.normalization import normalize
+from weft.text.normalization import is_blank, normalize
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.translating.alternatives import Alternative, find_alternatives
-from weft.translating.arguments import changed_decoding, checked_phrases, checked_prefixes, checked_texts
+from weft.translating.arguments import (
+    changed_decoding,
+    check_same_vocabulary,
+    checked_phrases,
+    checked_prefixes,
+    checked_texts,
+    utility_of,
+)
 from weft.translating.batches import (
     LONGEST_SOURCE,
     batches_by_length,
     computing_in,
+    copies_in,
     encode_sources,
     in_lock_order,
     precision_of,
@@ -162,6 +165,9 @@ class Translator:
         texts, glossary = checked_texts(texts), self.as_glossary(glossary)
         prefixes, phrases = checked_prefixes(prefixes, texts), checked_phrases(phrases, texts)
         known = [translations[:best] for translations in self._remembered(texts, memory)]
+        for number, (text, prefix, wanted) in enumerate(zip_longest(texts, prefixes, phrases)):
+            if not (known[number] or prefix or wanted or self.has_word(text)):
+                known[number] = [Translation(text, text, 0.0, 0.0)]
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
         if glossary or any(phrases):
             self._check_constraints(config)
@@ -185,7 +191,7 @@ class Translator:
                 for index, hypotheses in zip(indices, hypotheses_of, strict=True):
                     if utility is not None:
                         hypotheses = self._least_risk(hypotheses, utility, config, best)
-                    found[index] = self._spell(texts[index], hypotheses)
+                    found[index] = self._spell(texts[index], hypotheses, config.script)
         if best > 1 and config.method != "sample":
             ask: dict[str, Any] = {"glossary": glossary, "after_step": after_step, **decoding}
             found = with_different_texts(self.translate_n_best, texts, found, best, config, prefixes, phrases, ask)
@@ -209,25 +215,35 @@ class Translator:
 
         Parts end between words, or between characters in a language without spaces. In greedy search and sampling each
         piece is final; in beam search, the beginning that all hypotheses share. With a glossary, diverse groups,
-        minimum Bayes risk or CTranslate2 there is one part. Closing the generator ends the search.
+        minimum Bayes risk, another script or CTranslate2 there is one part. Closing the generator ends the search.
         """
         config = changed_decoding(self.decoding, decoding)
         (text,), glossary = checked_texts([text]), self.as_glossary(glossary)
         (known,) = self._remembered([text], memory)
         if known:
             return (part.text for part in known[:1])
+        if not (prefix or self.has_word(text)):
+            return (part for part in (text,))
         prefixes = [prefix] if prefix else ()
         demands = self._demands([text], glossary, checked_prefixes(prefixes, [text]))
         read = [encode_sources(member, [text]) for member in self.members]
-        if any(demands.constraints):
+        if any(demands.constraints) or config.script != "keep":
             found = self.translate([text], glossary=glossary, prefixes=prefixes, **decoding)
             return (translation.text for translation in found)
-        return self._parts(read, config, demands) if read[0].lengths[0] > 1 else (part for part in ())
+        return self._parts(text, read, config, demands) if read[0].lengths[0] > 1 else (part for part in ())
 
     def alternatives(self, text: str, prefix: str, best: int = 5, **decoding: Any) -> list[Alternative]:
         """Find up to `best` different words that may follow `prefix` in a translation of `text`, each with the best
         translation that continues with it, highest score first (alternatives.py)."""
         return find_alternatives(self, text, prefix, best, changed_decoding(self.decoding, decoding))
+
+    def has_word(self, text: str) -> bool:
+        """Whether a text has a word to translate, or is blank; any other text, such as "25", is its own translation."""
+        return is_blank(text) or has_word(text, self.languages[0])
+
+    def has_other_numbers(self, source: str, translation: str) -> bool:
+        """Whether a translation has a number that its source lacks, or lacks one, as far as that can be told."""
+        return bool(pairs_with_other_numbers([source], [translation], *self.languages))
 
     def check_glossary(self, glossary: Glossary, **decoding: Any) -> None:
         """Raise UsageError if these settings cannot guarantee terms, or if terms cannot be written with the target
@@ -298,7 +314,9 @@ class Translator:
         """Number of batches that are translated in parallel."""
         return min(self.most_searches, torch.get_num_threads()) if self.device.type == "cpu" else 1
 
-    def _parts(self, read: Sequence[Sentences], config: DecodingConfig, demands: Demands) -> Generator[str, None, None]:
+    def _parts(
+        self, source: str, read: Sequence[Sentences], config: DecodingConfig, demands: Demands
+    ) -> Generator[str, None, None]:
         language = self.model.recipe.data.target
         searching = self._search_steps(read, np.array([0]), config, 1, demands)
         given = ""
@@ -312,12 +330,13 @@ class Translator:
                     break
             if pieces:
                 text = settled_part(self._text(pieces), language, self.model.recipe.tokenizer.kind)
+                text = self._copied(source, text, is_whole=False)
                 if len(text) > len(given):
                     yield text[len(given) :]
                     given = text
         if config.method == "mbr":
             hypotheses = self._least_risk(hypotheses, utility_of(config, language), config, 1)
-        if rest := self._text(hypotheses[0].tokens)[len(given) :]:
+        if rest := self._spell(source, hypotheses)[0].text[len(given) :]:
             yield rest
 
     @cached_property
@@ -364,13 +383,17 @@ class Translator:
     ) -> Demands:
         tokenizer, language = self.model.vocabularies["target"], self.model.recipe.data.target
         constraints: list[list[Constraint]] = [[] for _ in texts]
-        for of_text, wanted in zip(constraints, phrases or [()] * len(texts), strict=True):
-            of_text += [constraint_of([phrase], tokenizer, language) for phrase in wanted]
+        copies = [copies_in(self.model, text) for text in texts]
+        for of_text, source, wanted in zip(constraints, copies, phrases or [()] * len(texts), strict=True):
+            of_text += [constraint_of([source.in_text(phrase)], tokenizer, language) for phrase in wanted]
         if glossary:
-            for of_text, text in zip(constraints, texts, strict=True):
-                terms = self.terms_of(text, glossary)
-                of_text += [constraint_of(term.targets, tokenizer, language) for term in terms]
-        encoded = tokenizer.encode(prefixes) if prefixes else []
+            for of_text, source, text in zip(constraints, copies, texts, strict=True):
+                spellings = [
+                    [source.in_text(target) for target in term.targets] for term in self.terms_of(text, glossary)
+                ]
+                of_text += [constraint_of(targets, tokenizer, language) for targets in spellings]
+        written = [source.in_text(prefix) for source, prefix in zip(copies, prefixes or texts, strict=True)]
+        encoded = tokenizer.encode(written) if prefixes else []
         if not any(constraints):
             return Demands(encoded, constraints)
         return Demands(encoded, constraints, joins_after(constraints, self.joins, tokenizer), self.space)
@@ -423,11 +446,17 @@ class Translator:
         finalists = FINALISTS if config.mbr_form == "fast" else None
         return minimum_bayes_risk(candidates, self._texts(candidates), weights, utility, best=best, finalists=finalists)
 
-    def _spell(self, source: str, hypotheses: list[Hypothesis]) -> list[Translation]:
-        return [
-            Translation(source, text, hypothesis.score, hypothesis.log_prob)
-            for text, hypothesis in zip(self._texts(hypotheses), hypotheses, strict=True)
-        ]
+    def _spell(self, source: str, hypotheses: list[Hypothesis], script: Script | None = None) -> list[Translation]:
+        script = (script or self.decoding.script) if is_chinese(self.languages[1]) else "keep"
+        texts = [convert_translation(self._copied(source, text), script) for text in self._texts(hypotheses)]
+        return [Translation(source, text, one.score, one.log_prob) for text, one in zip(texts, hypotheses, strict=True)]
+
+    def _copied(self, source: str, text: str, *, is_whole: bool = True) -> str:
+        """Put what is copied from a source into a translation, or its beginning: its items, and the end as a whole."""
+        if not self.model.recipe.tokenizer.copying:
+            return text
+        text = copies_in(self.model, source).restored(text, self.languages[1])
+        return with_end_of(source, text, self.languages[1]) if is_whole else text.rstrip(".。")
 
     def _texts(self, hypotheses: list[Hypothesis]) -> list[str]:
         return [self._text(hypothesis.tokens) for hypothesis in hypotheses]
@@ -468,30 +497,3 @@ def load_best(name: str | Path, overrides: Sequence[str]) -> tuple[TranslationMo
     if overrides:
         model.resolved = override(model.resolved, overrides, f"the recipe of {name}", CHANGEABLE)
     return model, folder
-
-
-def utility_of(config: DecodingConfig, language: str) -> Utility:
-    """The utility by which minimum Bayes risk compares texts in this language."""
-    return ChrfUtilities if config.mbr_utility == "chrf" else bleu_utilities(language)
-
-
-def check_same_vocabulary(members: Sequence[TranslationModel]) -> None:
-    """Raise ProblemsError if members of an ensemble differ in languages or in the target vocabulary.
-
-    The probabilities of pieces can only be averaged over one vocabulary.
-    """
-    first, *others = members
-    problems = []
-    for number, other in enumerate(others, start=2):
-        for side in ("source", "target"):
-            ours, theirs = getattr(first.recipe.data, side), getattr(other.recipe.data, side)
-            if ours != theirs:
-                problems.append(Problem(f"model {number}", f"has the {side} language {theirs}, the first has {ours}"))
-        if first.vocabularies["target"].model != other.vocabularies["target"].model:
-            what = (
-                "has another target vocabulary than the first; train both on the same pairs with the same [tokenizer], "
-                "or one from the other by training.init"
-            )
-            problems.append(Problem(f"model {number}", what))
-    if problems:
-        raise ProblemsError("the ensemble", problems)

@@ -1,0 +1,130 @@
+"""`weft models get`: a published model is downloaded, checked, and imported.
+
+The hub's description of a repository pins its commit and the digest of every file, so what arrives is what is published
+there. The files are kept in FOLDER.partial until the import succeeds: a stopped download continues.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from weft.data.download import Expected, download
+from weft.errors import UsageError, WeftError
+from weft.files import megabytes, refuse_existing_folder
+from weft.importing.folder import import_model
+from weft.importing.opening import LARGEST_SETTINGS, LARGEST_VOCABULARY, LARGEST_WEIGHTS
+
+HUB = "https://huggingface.co"
+REPOSITORY = re.compile(r"hf:([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A model on the hub, with the license that its page states."""
+
+    repository: str
+    languages: tuple[str, str]
+    license: str
+
+
+CATALOG = {
+    "opus-mt-zh-en": Published("Helsinki-NLP/opus-mt-zh-en", ("zh", "en"), "CC-BY-4.0"),
+    "opus-mt-en-zh": Published("Helsinki-NLP/opus-mt-en-zh", ("en", "zh"), "Apache-2.0"),
+}
+"""Name -> a model that is known to import; any other of its kind is hf:OWNER/NAME."""
+
+SETTINGS = ("config.json", "generation_config.json", "tokenizer_config.json", "README.md")
+VOCABULARIES = ("source.spm", "target.spm", "vocab.json", "target_vocab.json")
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+"""The file formats of the weights, the preferred one first."""
+
+
+class Listener(Protocol):
+    def on_message(self, text: str) -> None: ...
+
+    def on_progress(self, name: str, done: int, total: int | None) -> None: ...
+
+
+def get_model(name: str, output: Path, listener: Listener, *, hub: str = HUB) -> Path:
+    """Download the model with this name, of CATALOG or hf:OWNER/NAME, and import it into a new folder.
+
+    Raises UsageError for an unknown name and an existing folder, WeftError if a file does not arrive or is not the
+    published one, or if there is no room, and the errors of `import_model`.
+    """
+    refuse_existing_folder(output)
+    published = CATALOG.get(name)
+    found = REPOSITORY.fullmatch(name if published is None else f"hf:{published.repository}")
+    if found is None:
+        raise UsageError(
+            f"there is no model {name}; there are {', '.join(CATALOG)}, and hf:OWNER/NAME for any Marian model"
+        )
+    arriving = output.with_name(f"{output.name}.partial") / found[1].rpartition("/")[2]
+    arriving.mkdir(parents=True, exist_ok=True)
+    commit, files = files_of(found[1], arriving, hub, listener)
+    check_room(arriving, files)
+    for file, expected in files.items():
+        target = arriving / file
+        if not target.exists() or expected.difference(target) is not None:
+            address = f"{hub}/{found[1]}/resolve/{commit}/{file}"
+            download(
+                address,
+                target,
+                expected,
+                lambda done, total, file=file: listener.on_progress(file, done, total),
+                listener.on_message,
+            )
+    source, target = (None, None) if published is None else published.languages
+    import_model(arriving, output, source=source, target=target, say=listener.on_message)
+    shutil.rmtree(arriving.parent)
+    return output
+
+
+def files_of(repository: str, folder: Path, hub: str, listener: Listener) -> tuple[str, dict[str, Expected]]:
+    """The commit of a repository, and the files of it that an import needs."""
+    description = folder / "repository.json"
+    download(
+        f"{hub}/api/models/{repository}?blobs=true",
+        description,
+        Expected(at_most=LARGEST_SETTINGS),
+        lambda done, total: None,
+        listener.on_message,
+    )
+    try:
+        about: Mapping[str, Any] = json.loads(description.read_text(encoding="utf-8"))
+        commit, listed = str(about["sha"]), {str(file["rfilename"]): file for file in about["siblings"]}
+    except (ValueError, KeyError, TypeError):
+        raise WeftError(
+            f"the hub describes {repository} in an unknown form; download its files, and use weft import"
+        ) from None
+    weights = next((file for file in WEIGHTS if file in listed), None)
+    if weights is None or "config.json" not in listed or not re.fullmatch(r"[0-9a-f]{40}", commit):
+        raise WeftError(
+            f"{repository} has no config.json with {' or '.join(WEIGHTS)}, so it is not a model of transformers"
+        )
+    limits = {**dict.fromkeys(SETTINGS, LARGEST_SETTINGS), **dict.fromkeys(VOCABULARIES, LARGEST_VOCABULARY)}
+    limits |= {weights: LARGEST_WEIGHTS}
+    return commit, {file: expected_of(listed[file], most) for file, most in limits.items() if file in listed}
+
+
+def expected_of(file: Mapping[str, Any], at_most: int) -> Expected:
+    """What the hub says about a file: the sha256 of a large one, the git object of any other."""
+    stored = file.get("lfs")
+    size = stored.get("size") if isinstance(stored, Mapping) else file.get("size")
+    digest = stored.get("sha256") if isinstance(stored, Mapping) else None
+    blob = None if digest else file.get("blobId")
+    if not (isinstance(size, int) and isinstance(digest or blob, str)):
+        raise WeftError(f"the hub states no digest of {file.get('rfilename')}; download the files, and use weft import")
+    return Expected(at_most, size, digest, blob)
+
+
+def check_room(folder: Path, files: Mapping[str, Expected]) -> None:
+    """Raise WeftError if the files, and the model that is made of them, do not fit on the disk."""
+    arrived = sum(path.stat().st_size for path in folder.iterdir())
+    needed, free = 2 * sum(expected.size or 0 for expected in files.values()) - arrived, shutil.disk_usage(folder).free
+    if needed > free:
+        what = f"{megabytes(free)} are free, and the model takes {megabytes(needed)} while it is imported"
+        raise WeftError(f"{folder.parents[1]}: {what}; choose another place with --output")

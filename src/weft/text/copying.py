@@ -1,0 +1,220 @@
+"""What a translation copies from its source: numbers, addresses and codes, the full stop at the end, and any text
+without a word as a whole.
+
+A small model garbles numbers that it has seldom seen, so each distinct item of a source is replaced by a symbol: a
+private-use character that is a piece of both vocabularies. A training pair has a symbol on both sides if both sides
+have the item; in a translation the item takes the symbol's place again (Luong et al. 2015, "Addressing the Rare Word
+Problem in Neural Machine Translation", section 3.1).
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from weft.text.chinese import HAN, is_chinese
+from weft.text.japanese import KANA
+from weft.text.language import code_of
+from weft.text.markup import MARK
+from weft.text.punctuation import ABBREVIATION, PROTECTED
+
+ONE = "\ue000"
+"""The symbol of the number 1, which English counts with a singular."""
+NUMBERS, CODES = "\ue001\ue002\ue003\ue004\ue005\ue006", "\ue007\ue008\ue009"
+"""Symbols of the other numbers, and of addresses and codes, in the order in which a source has them."""
+SYMBOLS = (ONE, *NUMBERS, *CODES)
+SYMBOL = f"[{ONE}-{CODES[-1]}]"
+
+SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12, "万": 4, "亿": 8, "百万": 6, "千万": 7, "万亿": 12}
+SCALES |= {name.translate(str.maketrans("万亿", "萬億")): zeros for name, zeros in SCALES.items()}
+"""Word after a number -> zeros that it adds."""
+FILE_TYPES = "pdf docx? xlsx? pptx? txt zip png jpe?g html? csv json mp[34] py com org net edu gov io cn".replace(
+    " ", "|"
+)
+ITEM = re.compile(
+    rf"(?P<code>{PROTECTED.pattern}|(?<![\w.])[\w-]+(?:\.[\w-]+)*\.(?:{FILE_TYPES})(?!\w)"
+    r"|(?<![A-Za-z\d])[A-Za-z]+(?:[-.]?\d[A-Za-z\d]*)+)"
+    r"|(?P<hour>(?<!\d)\d\d?)[点點时時](?P<minute>\d\d)分?(?!\d)"
+    # not the number of a month, which English calls by its name
+    r"|(?P<number>(?<![A-Za-z\d])\d+(?:[.,:/-]\d+)*)(?!\d|\s?月)"
+    rf"(?:\s?(?P<scale>{'|'.join(sorted(SCALES, key=len, reverse=True))})(?![A-Za-z]))?",
+    re.ASCII | re.IGNORECASE,
+)
+WIDE = str.maketrans(
+    {chr(c): chr(c - 0xFEE0) for c in range(0xFF01, 0xFF5F) if chr(c).isalnum()} | {"：": ":", "．": "."}
+)
+CHINESE_FORM = re.compile("[万亿萬億点點时時]")
+THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+ORDINAL = re.compile(f"({SYMBOL})(?:st|nd|rd|th)\\b", re.IGNORECASE)
+TEENS = re.compile(r"1[123]$")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A number, an address or a code in a text. `value` is the same for all spellings; `scaled` is the amount that a
+    number has with a word such as million or 万."""
+
+    begin: int
+    end: int
+    text: str
+    value: str
+    is_number: bool
+    scaled: Decimal | None
+
+    def written(self, language: str) -> str:
+        """The item in a text of this language."""
+        if is_chinese(language) == (CHINESE_FORM.search(self.text) is not None):
+            return self.text
+        if self.scaled is None:
+            return self.value if CHINESE_FORM.search(self.text) else self.text
+        if is_chinese(language):
+            places = [(8, "亿"), (4, "万")]
+        else:
+            places = [(12, " trillion"), (9, " billion"), (6, " million")]
+        for zeros, name in places:
+            if self.scaled >= 10**zeros:
+                return f"{self.scaled.scaleb(-zeros).normalize():f}{name}"
+        return f"{self.scaled.normalize():f}" if is_chinese(language) else f"{self.scaled.normalize():,f}"
+
+
+@dataclass(frozen=True)
+class Copies:
+    """A source with symbols in place of its items; `items` maps each symbol to what it stands for."""
+
+    text: str
+    items: Mapping[str, Item]
+
+    def in_text(self, text: str) -> str:
+        """A text of either language with symbols in place of the items that the source has too."""
+        return with_symbols(text, {item.value: symbol for symbol, item in self.items.items()})
+
+    def restored(self, text: str, language: str) -> str:
+        """A translation with items in place of symbols; a symbol that stands for nothing is removed."""
+        items = {symbol: item.written(language) for symbol, item in self.items.items()}
+        text = ORDINAL.sub(lambda found: found[1] + ordinal_suffix(items.get(found[1], "")), text)
+        return re.sub(SYMBOL, lambda found: items.get(found[0], ""), text)
+
+    def shown(self, pieces: Sequence[str]) -> list[str]:
+        """Pieces of a source or a translation, with items in place of symbols."""
+        texts = {symbol: item.text for symbol, item in self.items.items()}
+        return [texts.get(piece, piece) for piece in pieces] if texts else list(pieces)
+
+    def places(self, text: str) -> list[int]:
+        """For each character of a text, the place in `in_text` of the text of what it became."""
+        values, found, last = {item.value for item in self.items.values()}, [], 0
+        for item in items_in(text):
+            if item.value in values:
+                found += [found[-1] + 1 + place if found else place for place in range(item.begin - last)]
+                found += [found[-1] + 1 if found else 0] * (item.end - item.begin)
+                last = item.end
+        return found + [found[-1] + 1 + place if found else place for place in range(len(text) - last)]
+
+    def lacking(self, text: str) -> list[str]:
+        """The symbols whose items a restored translation does not have."""
+        values = {item.value for item in items_in(text)}
+        return [symbol for symbol, item in self.items.items() if item.value not in values]
+
+
+NOTHING = Copies("", {})
+"""For a source of which nothing is copied."""
+
+
+def copies_of(text: str) -> Copies:
+    """Replace the items of a source by symbols, as long as there are symbols left."""
+    free = {True: iter(NUMBERS), False: iter(CODES)}
+    found: dict[str, tuple[str, Item]] = {}
+    for item in items_in(text):
+        if item.value not in found:
+            symbol = ONE if item.value == "1" else next(free[item.is_number], None)
+            if symbol is not None:
+                found[item.value] = symbol, item
+    symbols = {value: symbol for value, (symbol, _) in found.items()}
+    return Copies(with_symbols(text, symbols), dict(found.values()))
+
+
+def copied_pair(source: str, target: str) -> tuple[str, str]:
+    """A training pair with symbols in place of the items that both sides have."""
+    copies = copies_of(source)
+    if not copies.items:
+        return source, target
+    target = copies.in_text(target)
+    shared = {item.value: symbol for symbol, item in copies.items.items() if symbol in target}
+    return with_symbols(source, shared), target
+
+
+def copied_pairs(sources: Sequence[str], targets: Sequence[str]) -> tuple[list[str], list[str]]:
+    """`copied_pair` of each pair."""
+    pairs = [copied_pair(source, target) for source, target in zip(sources, targets, strict=True)]
+    return [source for source, _ in pairs], [target for _, target in pairs]
+
+
+def with_symbols(text: str, symbols: Mapping[str, str]) -> str:
+    """Replace the items with these values by symbols. The suffix of an ordinal becomes th, since it depends on the
+    number."""
+    parts, last = [], 0
+    for item in items_in(text):
+        if item.value in symbols:
+            parts += [text[last : item.begin], symbols[item.value]]
+            last = item.end
+    return ORDINAL.sub(r"\1th", "".join([*parts, text[last:]])) if parts else text
+
+
+def items_in(text: str) -> Iterator[Item]:
+    """The items of a text, from left to right."""
+    for found in ITEM.finditer(text.translate(WIDE)):
+        scaled = None
+        if found["scale"] and (number := found["number"].replace(",", "")).replace(".", "", 1).isdigit():
+            scaled = Decimal(number).scaleb(SCALES[found["scale"].lower()])
+        yield Item(*found.span(), found[0], value_of(found, scaled), found["code"] is None, scaled)
+
+
+def value_of(found: re.Match[str], scaled: Decimal | None) -> str:
+    if found["hour"]:
+        return f"{int(found['hour'])}:{found['minute']}"
+    if found["code"]:
+        return found[0]
+    number = found["number"].replace(",", "") if THOUSANDS.fullmatch(found["number"]) else found["number"]
+    if scaled is None and "." in number and number.replace(".", "", 1).isdigit():
+        scaled = Decimal(number)
+    if scaled is not None:
+        return f"{scaled.normalize():f}"
+    return number.removeprefix("0") if ":" in number else number
+
+
+def ordinal_suffix(number: str) -> str:
+    return "th" if TEENS.search(number) else {"1": "st", "2": "nd", "3": "rd"}.get(number[-1:], "th")
+
+
+# The end
+
+
+ENDS = re.compile(r"[.!?。！？…；;:：](?=[\"'”’」』）)\]]*$)")
+STOP = re.compile(r"(?<=[^.。\s])\s?[.。](?=[\"'”’」』）)\]]*$)")
+
+
+def with_end_of(source: str, translation: str, language: str) -> str:
+    """A translation that ends with a full stop only if its source does, and always then."""
+    source, text = source.rstrip(), translation.rstrip()
+    if not ENDS.search(source):
+        return text if ABBREVIATION.search(text.removesuffix(".")) else STOP.sub("", text)
+    if source[-1] in ".。" and text and text[-1].isalnum():
+        return text + ("。" if is_chinese(language) else ".")
+    return translation
+
+
+# Texts without a word
+
+CJK = f"{HAN}{KANA}\uac00-\ud7af"
+LETTERS = {"zh": f"[{HAN}]", "ja": f"[{HAN}{KANA}]", "ko": f"[{CJK}]"}
+ENGLISH = rf"(?:[^\W\d_{CJK}]){{2,}}|(?<!\w)[AIOaio](?!\w)"
+
+
+def has_word(text: str, language: str) -> bool:
+    """Whether a text has a word to translate: letters of the language's script outside numbers, addresses, codes, tags
+    and placeholders."""
+    code = "zh" if is_chinese(language) else code_of(language)
+    letters = LETTERS.get(code, ENGLISH if code == "en" else rf"[^\W\d_{CJK}]")
+    if re.search(letters, text) is None:
+        return False
+    rest = ITEM.sub(" ", MARK.sub(" ", re.sub(r"\b(?:mailto|tel):", "", text.translate(WIDE))))
+    return re.search(letters, rest) is not None

@@ -1,0 +1,100 @@
+"""What is copied from a source comes back in its translation, whatever the model makes of the rest."""
+
+import pytest
+from bench.everyday import FOLDER
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.text.copying import ONE, SYMBOL, copied_pair, copies_of, has_word, with_end_of
+
+NAMES = {chr(0xE000 + number): f"<{number}>" for number in range(10)}
+
+
+def shown(text: str) -> str:
+    return "".join(NAMES.get(character, character) for character in text)
+
+
+@pytest.mark.parametrize(
+    "source, target, read, written",
+    [
+        ("我有２个苹果。", "I have 2 apples.", "我有<1>个苹果。", "I have <1> apples."),
+        ("我有1个苹果。", "I have 1 apple.", "我有<0>个苹果。", "I have <0> apple."),
+        ("3月5日8点05分", "March 5 at 8:05", "3月<1>日<2>", "March <1> at <2>"),
+        ("有800万人口。", "It has 8 million people.", "有<1>人口。", "It has <1> people."),
+        ("第21名", "the 21st", "第<1>名", "the <1>th"),
+        ("请看https://example.org/a.html。", "See https://example.org/a.html.", "请看<7>。", "See <7>."),
+        (
+            "他三十岁，有30元。",
+            "He is thirty and has 30 yuan.",
+            "他三十岁，有<1>元。",
+            "He is thirty and has <1> yuan.",
+        ),
+        ("我25岁。", "I am twenty-five.", "我25岁。", "I am twenty-five."),
+        ("乘CA1234航班", "Take flight CA1234", "乘<7>航班", "Take flight <7>"),
+    ],
+)
+def test_a_pair_has_a_symbol_for_what_both_sides_have(source: str, target: str, read: str, written: str) -> None:
+    assert tuple(map(shown, copied_pair(source, target))) == (read, written)
+
+
+@pytest.mark.parametrize(
+    "source, language, written, translation",
+    [
+        ("这座城市有800万人口。", "en", "This city has \ue001 people.", "This city has 8 million people."),
+        ("3万字和1.5亿人", "en", "\ue001 words, \ue002 people", "30,000 words, 150 million people"),
+        ("30,000 words for 2 billion people", "zh", "\ue001字，\ue002人", "30,000字，20亿人"),
+        ("会议8点30分开始。", "en", "The meeting starts at \ue001.", "The meeting starts at 8:30."),
+        ("第2、3、11、12、22名", "en", "\ue001th \ue002th \ue003th \ue004th \ue005th", "2nd 3rd 11th 12th 22nd"),
+        ("没有数字", "en", "no \ue004 digits", "no  digits"),
+    ],
+)
+def test_a_translation_has_the_items_as_its_language_writes_them(
+    source: str, language: str, written: str, translation: str
+) -> None:
+    assert copies_of(source).restored(written, language) == translation
+
+
+@given(st.text(st.sampled_from("我有12.,:/- 万点abth３%@w.comI\n"), max_size=40))
+def test_what_is_read_comes_back_but_for_ordinals_and_width(text: str) -> None:
+    copies = copies_of(text)
+    back = copies.restored(copies.text, "zh")
+    assert len(back) == len(text) or "million" in text
+    assert len(copies.places(text)) == len(text) and copies.in_text(text) == copies.text
+    assert all(place < len(copies.text) for place in copies.places(text))
+    assert copies.lacking(back) == []
+
+
+def test_a_number_that_a_translation_lacks_is_told() -> None:
+    copies = copies_of("我有57本书和1支笔。")
+    assert copies.lacking("I have 57 books and a pen.") == [ONE] and not copies.lacking("57 books, 1 pen")
+    assert len(SYMBOL) == 5
+
+
+@pytest.mark.parametrize(
+    "source, translation, language, whole",
+    [
+        ("标题", "Title.", "en", "Title"),
+        ("我走了。", "I am leaving", "en", "I am leaving."),
+        ("真的吗？", "Really?", "en", "Really?"),
+        ("He came at 5 p.m", "他五点来。", "zh", "他五点来"),
+        ("苹果等", "apples etc.", "en", "apples etc."),
+        ('He said "go."', "他说：“走。”", "zh", "他说：“走。”"),
+        ("你好", "...", "en", "..."),
+    ],
+)
+def test_a_translation_ends_with_a_full_stop_as_its_source_does(
+    source: str, translation: str, language: str, whole: str
+) -> None:
+    assert with_end_of(source, translation, language) == whole
+
+
+@pytest.mark.parametrize("line", (FOLDER / "wordless.txt").read_text(encoding="utf-8").splitlines())
+def test_a_line_without_a_word_is_known(line: str) -> None:
+    assert not has_word(line, "zh") and not has_word(line, "en")
+
+
+def test_letters_of_the_source_language_are_words() -> None:
+    assert has_word("〇", "zh") and has_word("我有2个", "zh-TW") and not has_word("iPhone 15", "zh")
+    assert has_word("I", "en") and has_word("a 5", "en") and has_word("3 apples", "en") and not has_word("x", "en")
+    assert has_word("y", "es") and has_word("ひ", "ja") and has_word("가", "ko") and not has_word("我", "en")
+    assert not has_word("<b>2</b> {name} %s", "en")
