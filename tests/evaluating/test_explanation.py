@@ -147,10 +147,11 @@ def test_without_a_word_its_sign_goes_too(text: str, removed: list[str]) -> None
 
 def test_the_most_harmful_word_is_the_one_without_which_the_score_is_highest() -> None:
     translator = Translator(load_model(find_model("zh-en")), torch.device("cpu"))
-    found = explain(translator, "你好，欢迎来到中国。").most_harmful
+    explained = explain(translator, "你好，欢迎来到中国。")
+    found = explained.most_harmful
     assert found is not None and (found.removed, found.text) == ("你好，", "Welcome to China.")
     (alone,) = translator.translate(["欢迎来到中国。"])
-    assert (found.text, found.score) == (alone.text, pytest.approx(alone.score, abs=0.02))  # bf16
+    assert found.text == alone.text and found.score == max(one.score for one in explained.without) > explained.score
     harmless = explain(translator, "我喜欢你。")
     assert harmless.most_harmful is None or harmless.most_harmful.score > harmless.score
 

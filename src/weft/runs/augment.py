@@ -32,6 +32,7 @@ from weft.folders.manifest import MANIFEST
 from weft.folders.model_folder import load_model
 from weft.folders.summary import read_card
 from weft.preparing.parents import parent_of
+from weft.text.copying import has_word
 from weft.text.growing import REPLACEMENT
 from weft.text.normalization import is_blank, normalize
 from weft.training.signals import stop_on_signal
@@ -263,7 +264,9 @@ def label(translator: Translator, texts: Sequence[str], max_ratio: float) -> tup
             reasons[index] = "without an answer"
         elif REPLACEMENT in found.text and REPLACEMENT not in texts[index]:
             reasons[index] = "broken"
-        elif found.text.casefold() == normalize(texts[index]).casefold() and translator.has_word(texts[index]):
+        elif found.text.casefold() == normalize(texts[index]).casefold() and (
+            any(has_word(texts[index], language) for language in translator.languages)  # "25" is its own translation
+        ):
             reasons[index] = "copied"
         elif longer > max_ratio * shorter + ALWAYS_ALLOWED:
             reasons[index] = "of unequal lengths"
