@@ -235,22 +235,24 @@ def make_tokenizers(
             for text in side
         ]
         both = make("source", texts, "keep", "keep", recipe.source_tags)
-        source, target = (
-            read_tokenizer(
-                both.model,
-                Path("the vocabulary"),
-                kind=settings.kind,
-                language=vocabulary_language(recipe, "source"),
-                normalization=settings.normalization,
-                script=script,
-                punctuation=punctuation,
-            )
-            for script, punctuation in (source_form, target_form)
-        )
+        source, target = (in_form(both, recipe, *form) for form in (source_form, target_form))
         return source, target, resolved
     source = make("source", sources, *source_form, recipe.source_tags)
     target = make("target", targets, *target_form, ())
     return source, target, resolved
+
+
+def in_form(tokenizer: Tokenizer, recipe: TranslationRecipe, script: Script, punctuation: Punctuation) -> Tokenizer:
+    """A shared tokenizer that converts text as one side of a recipe is converted."""
+    return read_tokenizer(
+        tokenizer.model,
+        Path("the vocabulary"),
+        kind=recipe.tokenizer.kind,
+        language=vocabulary_language(recipe, "source"),
+        normalization=recipe.tokenizer.normalization,
+        script=script,
+        punctuation=punctuation,
+    )
 
 
 def with_size_of_vocabulary(
