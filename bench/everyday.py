@@ -87,7 +87,7 @@ def has(text: str, word: str) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.everyday", description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.everyday", description=str(__doc__).split("\n", 1)[0])
     parser.add_argument(
         "--model", nargs="+", default=list(FRAMES), help="model folders, or the names of those that ship"
     )

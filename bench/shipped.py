@@ -155,7 +155,7 @@ def back(name: str, work: Path) -> None:
     translator = load_translator(OPPOSITE[name], ["decoding.precision=auto"])
     texts = [text for text, is_short in zip(texts, translator.can_read(texts), strict=True) if is_short]
     written = [translation.text for translation in translator.translate(texts, **SAMPLING)]
-    pairs = [pair if side else pair[::-1] for pair in zip(written, texts, strict=True)]
+    pairs = [(new, text) if side else (text, new) for new, text in zip(written, texts, strict=True)]
     kept = new_pairs(
         [pair for pair in pairs if fits(pair)], read_pairs(work / "human.tsv"), read_pairs(work / "valid.tsv")
     )

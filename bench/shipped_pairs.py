@@ -179,7 +179,7 @@ AFTER = "你好=hello 谢谢=thank_you 谢谢你=thanks 再见=goodbye 好吗=OK
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.shipped_pairs", description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.shipped_pairs", description=str(__doc__).split("\n", 1)[0])
     parser.add_argument("--data", type=Path, default=os.environ.get("WEFT_DATA"), help="left out: WEFT_DATA")
     parser.add_argument("--work", type=Path, default=Path("runs/shipped"), help="where the files go")
     options = parser.parse_args()

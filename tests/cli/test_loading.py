@@ -19,11 +19,9 @@ Weft = Callable[..., tuple[int, str, str]]
     [
         ("translate", "--model", "lm", "你好"),
         ("analyze", "--model", "lm", "你好"),
-        ("evaluate", "--model", "lm", "--data", "p.tsv"),
         ("score", "--model", "lm", "--data", "p.tsv"),
         ("compare", "lm", "zh-en", "--data", "p.tsv"),
         ("export", "--model", "lm", "--to", "onnx", "--output", "out"),
-        ("serve", "--model", "lm"),
         ("augment", "self-train", "--model", "lm", "--input", "p.txt", "--output", "o.tsv"),
     ],
     ids=lambda arguments: arguments[0],

@@ -35,7 +35,8 @@ def test_greedy_search_continues_each_prompt_and_counts_only_what_follows() -> N
     for prompt, one in zip(PROMPTS, found, strict=True):
         assert one.tokens[: len(prompt)] == tuple(prompt)
         alone, total, written = Table(1), 0.0, list[int]()
-        for piece in [BEGIN, *prompt]:
+        log_probs = alone.step(torch.tensor([BEGIN]))[0]
+        for piece in prompt:
             log_probs = alone.step(torch.tensor([piece]))[0]
         while True:
             piece = END if len(written) == 5 else int(log_probs.argmax())

@@ -180,11 +180,13 @@ SWITCHES = {("weights_only", False), ("allow_pickle", True), ("shell", True)}
 ALLOWED = {
     "src/weft/__init__.py": {"importlib.import_module"},  # by a table of its own
     "bench/suite.py": {"importlib.import_module"},  # what lies in a folder of the project
+    "bench/memories.py": {"importlib.import_module"},  # the peers that it names itself
     "src/weft/data/download.py": {"http.client", "ssl", "urllib.request"},  # who calls it has asked for a download
     "src/weft/data/cluster.py": {"socket"},  # whether the cluster that the user names answers
     "src/weft/serving/server.py": {"socket"},  # listens
     "bench/serving/place.py": {"urllib.request"},  # asks a server on this machine
     "bench/serving/v6_keys.py": {"socket"},  # likewise
+    "bench/serving/v14_attacks.py": {"socket"},  # likewise
 }
 """What is forbidden elsewhere."""
 

@@ -139,7 +139,7 @@ def exchanged(x: Tensor, offset: int) -> Tensor:
     return turn_explicit(x, sine.abs(), cosine)
 
 
-FAULTS = {
+FAULTS: dict[Turning, Callable[[Turning], None]] = {
     upside_down: frequencies_fall_from_1,
     of_heads: heads_untouched,
     reshaped: times_not_mixed,

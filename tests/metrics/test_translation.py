@@ -191,11 +191,14 @@ def test_scores_survive_json_with_their_counts():
     assert read["scores"]["ter"]["signature"] == scores["ter"].signature
 
 
-def test_the_table_is_aligned_and_ends_each_line_with_the_signature_before_the_remarks():
+def test_the_table_is_aligned_and_the_remarks_and_signatures_of_all_scores_come_after_it():
     scores = score_translations(HYPOTHESES, [REFERENCES], "en")
-    header, *lines, remark = scores.table().splitlines()
+    header, *lines = scores.table().splitlines()
+    rows, (remark, *signatures) = lines[: len(scores.scores)], lines[len(scores.scores) :]
     precisions = "/".join(f"{share:.1f}" for share in BLEU().corpus_score(HYPOTHESES, [REFERENCES]).precisions)
     assert remark.startswith(f"sacrebleu: n-gram precisions {precisions}, brevity penalty 1.000 (21 tokens, 20 in")
-    column = header.index("signature")
-    assert [line[column:] for line in lines] == [score.signature for score in scores.scores]
-    assert all(line[column - 2 : column] == "  " for line in lines)
+    column = header.index("scale")
+    assert [row[column:] for row in rows] == [score.scale for score in scores.scores]
+    assert all(row[column - 2 : column] == "  " for row in rows)
+    named = {name: text for names, text in (line.split(": ", 1) for line in signatures) for name in names.split(", ")}
+    assert named == {score.name: score.signature for score in scores.scores}

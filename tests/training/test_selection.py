@@ -48,7 +48,7 @@ def test_of_equal_values_the_one_with_the_lower_loss_is_the_best(
     assert ranked(found, by)[0] == best
 
 
-FALLING = [(0.0, 5.0), (0.0, 4.0), (0.0, 3.0), (0.0, 2.0)]
+FALLING: list[tuple[float, float | None]] = [(0.0, 5.0), (0.0, 4.0), (0.0, 3.0), (0.0, 2.0)]
 
 
 def test_a_falling_loss_keeps_patience_and_the_rate_while_the_metric_is_still_zero() -> None:

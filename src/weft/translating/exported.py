@@ -21,7 +21,7 @@ from weft.decoding.step import Hypothesis, Searching, StepFunction
 from weft.engines import ctranslate2
 from weft.engines.ctranslate2 import Answer, CTranslate2Engine
 from weft.engines.onnx import OnnxEngine
-from weft.errors import ModelError, Problem, RecipeError, UsageError
+from weft.errors import ModelError, Problem, RecipeError, UsageError, listed
 from weft.folders.export import Engine, Export, check_exported, engine_of
 from weft.folders.finding import find_model
 from weft.folders.model_folder import TranslationModel
@@ -59,6 +59,7 @@ def load_for(
     `others` make it an ensemble. Raises UsageError where a folder was made for another engine, and the
     errors of `load_translator`.
     """
+    others = listed(others, "load", "model")
     folders = {each: find_model(each) for each in (name, *others)}
     engines = {each: engine_of(folder) for each, folder in folders.items()}
     made_for = engines[name]
@@ -69,8 +70,8 @@ def load_for(
         raise UsageError(f"{name} was exported for {made_for}; for {engine} start from the model it was exported from")
     exported = {each: its for each, its in engines.items() if its != "native"}
     if others and exported:
-        listed = ", ".join(f"{each} was exported for {its}" for each, its in exported.items())
-        raise UsageError(f"an ensemble is searched by weft's own engine; {listed}")
+        which = ", ".join(f"{each} was exported for {its}" for each, its in exported.items())
+        raise UsageError(f"an ensemble is searched by weft's own engine; {which}")
     if made_for == "native":
         return load_translator(name, overrides, others=others)
     return load_exported(folders[name], overrides)
