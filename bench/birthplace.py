@@ -48,6 +48,7 @@ COURSE = (
     f'data.train=["{WIKI}"]',
     "data.salient=0",
     "model.dropout=0.1",
+    "model.activation_dropout=0",  # minGPT drops nothing inside the feed-forward networks
     "training.optimizer=adamw",
     "training.learning_rate=6e-3",
     "training.final_share=0.1",
