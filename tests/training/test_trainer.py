@@ -1120,6 +1120,7 @@ def test_the_logged_loss_is_the_mean_over_the_tokens_since_the_last_line(tmp_pat
     losses = [row["loss"] for row in logged(every) if "loss" in row]
     (row,) = [row for row in logged(fourth) if "loss" in row]
     assert row["loss"] == pytest.approx(sum(losses) / 4)
+    assert row["numbers"] == sum(row["numbers"] for row in logged(every) if "loss" in row)
     assert (row["step"], row["epoch"]) == (4, 1.0)
     assert {"learning_rate", "grad_norm", "numbers_per_second", "seconds"} <= row.keys()
 

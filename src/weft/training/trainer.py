@@ -273,6 +273,7 @@ class Trainer(Generic[Model, Batch]):
             "learning_rate": self.learning_rate,
             "grad_norm": float(self.grad_norm),
             "skipped": progress.skipped,
+            self.task.counts: window.count,
             f"{self.task.counts}_per_second": round(window.count / max(window.seconds, 1e-9), 1),
             "seconds": round(progress.seconds, 3),
         }
