@@ -1,0 +1,141 @@
+"""Verdicts on tables of cells x seeds: distributions by published values, error rates by simulation."""
+
+import math
+
+import numpy as np
+import pytest
+
+from weft.metrics.verdicts import Cell, Verdict, holm, in_words, judge, spread_of, t_quantile
+
+DEVIATION = 0.1
+"""Of one run's sacreBLEU over seeds, as pooled from weft's own runs on zh-en-50k."""
+
+
+def tables(cells: int, seeds: int, difference: float, number: int = 1000, seed: int = 1) -> list[list[Cell]]:
+    """Tables of normally distributed scores in which only the last cell differs."""
+    draw = np.random.default_rng(seed)
+    scores = draw.normal(20, DEVIATION, (number, cells, seeds))
+    scores[:, -1] += difference
+    return [[Cell(str(i), of_cell) for i, of_cell in enumerate(table)] for table in scores]
+
+
+def share(verdicts: list[bool]) -> float:
+    return sum(verdicts) / len(verdicts)
+
+
+def differs(verdict: Verdict) -> bool:
+    return verdict.kind in ("better", "worse")
+
+
+@pytest.mark.parametrize(
+    ("df", "value"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (8, 2.3060), (16, 2.1199), (120, 1.9799)]
+)
+def test_quantiles_of_students_distribution_are_those_of_published_tables(df: int, value: float) -> None:
+    assert t_quantile(0.975, df) == pytest.approx(value, abs=1e-4)
+
+
+def test_holm_multiplies_the_smallest_by_the_number_of_tests_and_never_falls() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_the_variance_of_a_run_is_pooled_over_all_cells() -> None:
+    cells = [Cell("a", np.array([1.0, 3.0])), Cell("b", np.array([1.0, 1.0, 4.0])), Cell("c", np.array([9.0]))]
+    spread = spread_of(cells)  # squares 2 + 6, degrees of freedom 1 + 2
+    assert (spread.variance, spread.df) == (pytest.approx(8 / 3), 3)
+
+
+def test_what_a_run_adds_to_every_cell_does_not_count_where_the_cells_share_their_runs() -> None:
+    runs = np.array([10.0, 20.0, 30.0])
+    cells = [Cell("greedy", runs), Cell("beam", runs + 1 + np.array([0.01, -0.01, 0.0]))]
+    (shared,), (apart,) = judge(cells, same_runs=True), judge(cells)
+    assert shared.kind == "better" and apart.kind == "cannot tell"
+
+
+def test_at_most_5_percent_of_1000_tables_with_nothing_in_them_get_any_verdict() -> None:
+    assert share([any(map(differs, judge(table))) for table in tables(8, 3, 0)]) <= 0.05
+
+
+def test_a_planted_half_point_is_found_in_95_percent_of_tables_of_8_cells_x_3_seeds() -> None:
+    assert share([judge(table)[-1].kind == "better" for table in tables(8, 3, 0.5)]) >= 0.95
+
+
+def test_two_arms_with_5_seeds_find_three_tenths_in_90_percent() -> None:
+    assert share([judge(table)[-1].kind == "better" for table in tables(2, 5, 0.3)]) >= 0.90
+
+
+def test_the_winner_of_20_equal_variants_is_confirmed_as_no_better() -> None:
+    looked_better, confirmed = [], []
+    for table, (base, fresh) in zip(tables(20, 3, 0), tables(2, 5, 0, seed=2), strict=True):
+        winner = max(table, key=lambda cell: cell.scores.mean())
+        looked_better.append(winner.scores.mean() - table[0].scores.mean())
+        confirmed.append(judge([base, fresh])[0].kind == "better")
+    assert np.mean(looked_better) > DEVIATION  # the winner's curse
+    assert share(confirmed) <= 0.05
+
+
+def with_sentences(interaction: float, seed: int, sentences: int = 200, cells: int = 2) -> list[Cell]:
+    """Cells of 3 runs; each suits some sentences better than others, by 0 on average over all sentences there are."""
+    draw = np.random.default_rng(seed)
+    drawn = draw.multinomial(sentences, np.full(sentences, 1 / sentences), 200) / sentences
+    base = draw.normal(20, 30, sentences)
+    runs = [
+        base + draw.normal(0, interaction, sentences) * (cell > 0) + draw.normal(0, 5, (3, sentences))
+        for cell in range(cells)
+    ]
+    return [Cell(str(i), of_cell.mean(1), drawn @ of_cell.T) for i, of_cell in enumerate(runs)]
+
+
+@pytest.mark.parametrize("interaction", [0, 20])
+def test_a_setting_that_suits_these_sentences_by_chance_is_not_called_better(interaction: float) -> None:
+    made = [with_sentences(interaction, seed) for seed in range(400)]
+    assert share([any(map(differs, judge(cells, sentences=200))) for cells in made]) <= 0.075  # 5 % and 2 deviations
+    if interaction:
+        without = [[Cell(cell.name, cell.scores) for cell in cells] for cells in made]
+        assert share([any(map(differs, judge(cells))) for cells in without]) > 0.3
+
+
+def test_the_seeds_that_would_tell_do_tell_in_about_80_percent() -> None:
+    unsure = next(v for table in tables(2, 3, 0) if (v := judge(table, margin=0.15)[0]).kind == "cannot tell")
+    assert unsure.more_seeds
+    pooled = tables(2, 3 + unsure.more_seeds, 0.15, seed=3)
+    assert share([judge(table)[0].kind == "better" for table in pooled]) > 0.6
+
+
+def test_a_cell_within_the_margin_has_no_larger_difference() -> None:
+    same = np.array([20.0, 20.1, 19.9, 20.0, 20.1])
+    (verdict,) = judge([Cell("a", same), Cell("b", same)], margin=0.3)
+    assert verdict.kind == "no larger difference"
+    assert in_words(verdict, 0.3) == "no difference larger than 0.3"
+    assert in_words(verdict, 0.3, "zh") == "差别不超过 0.3"
+
+
+def test_one_seed_a_cell_tells_nothing_and_one_more_seed_is_asked_for() -> None:
+    (verdict,) = judge([Cell("a", np.array([20.0])), Cell("b", np.array([25.0]))])
+    assert (verdict.kind, verdict.p, verdict.more_seeds) == ("cannot tell", 1.0, 1)
+    assert verdict.interval == (-math.inf, math.inf)
+    assert in_words(verdict) == "cannot tell; 1 more seed would"
+
+
+def test_lower_losses_are_better_if_the_metric_says_so() -> None:
+    cells = [Cell("a", np.array([2.00, 2.01, 2.02])), Cell("b", np.array([1.50, 1.51, 1.52]))]
+    assert judge(cells, higher_is_better=False)[0].kind == "better"
+    assert judge(cells)[0].kind == "worse"
+
+
+def test_decodings_of_one_run_are_judged_by_its_sentences_alone() -> None:
+    draw = np.random.default_rng(1)
+    of_sentences = draw.normal(20, 30, 500)
+    drawn = draw.multinomial(500, np.full(500, 1 / 500), 500) / 500
+    cells = [
+        Cell(name, np.array([scores.mean()]), (drawn @ scores)[:, None])
+        for name, scores in (
+            ("greedy", of_sentences),
+            ("beam", of_sentences + draw.normal(1, 5, 500)),
+            ("penalty", of_sentences + draw.normal(0, 5, 500)),
+        )
+    ]
+    beam, penalty = judge(cells, same_runs=True, sentences=500, margin=0.5)
+    assert beam.kind == "better"
+    assert penalty.kind == "cannot tell"
+    assert penalty.more_sentences and penalty.more_seeds is None
