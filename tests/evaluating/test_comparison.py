@@ -1,8 +1,6 @@
 """Two systems on the same sentences: planted differences are found where they were planted."""
 
-from dataclasses import replace
 from pathlib import Path
-from statistics import stdev
 
 import numpy as np
 import pytest
@@ -14,20 +12,13 @@ from weft.evaluating.comparison import (
     RARITY,
     SCRIPT,
     TWIN,
-    Group,
-    Seeds,
     System,
     by_script,
     by_size,
     compare,
-    group_of_seeds,
     read_translations,
-    remarks_on,
 )
-from weft.evaluating.evaluation import SHOWN_SCORES
-from weft.folders.model_folder import TranslationModel
 from weft.metrics.translation import score_translations, sentence_scores
-from weft.translating.translator import Translator
 
 NOUNS = {"苹果": "apples", "书": "books", "梨": "pears", "問題": "problems", "朋友": "friends"}
 NUMBERS = {"三": "three", "四": "four", "五": "five", "六": "six"}
@@ -125,47 +116,3 @@ def test_translations_must_be_as_many_as_the_pairs(tmp_path: Path) -> None:
     assert read_translations(tmp_path / "out.txt", "out", 3).hypotheses == ["one", "", "three"]
     with pytest.raises(CorpusError, match="has 3 lines; the data has 4 pairs"):
         read_translations(tmp_path / "out.txt", "out", 4)
-
-
-# Seeds
-
-
-def test_mean_and_deviation_over_seeds_by_hand() -> None:
-    chrf = [score_translations(one.hypotheses, [REFERENCES], "en")["chrf"].value for one in (GOOD, BAD)]
-    group = group_of_seeds([GOOD, BAD], PAIRS, "en", [None, None])
-    assert group.values("chrf") == chrf
-    table = Seeds(PAIRS.sha256, [group]).tables()[0]
-    half = abs(chrf[0] - chrf[1]) / 2
-    assert stdev(chrf) == pytest.approx(half * 2**0.5)  # of two, with n - 1: the difference by the root of 2
-    assert table.rows[2] == (
-        "mean of good, bad",
-        *table.rows[2][1:6],
-        f"{sum(chrf) / 2:.2f} ± {half * 2**0.5:.2f}",
-    )
-
-
-def test_two_groups_have_the_difference_of_their_means() -> None:
-    scores = [score_translations(one.hypotheses, [REFERENCES], "en") for one in (GOOD, BAD)]
-    groups = [Group([GOOD, GOOD], [scores[0]] * 2, []), Group([BAD, BAD], [scores[1]] * 2, [])]
-    last = Seeds(PAIRS.sha256, groups).tables()[0].rows[-1]
-    gains = [scores[1][name].value - scores[0][name].value for name in SHOWN_SCORES]
-    assert last == (
-        "difference of the means",
-        *(f"{g:+.4f}" for g in gains[:4]),
-        *(f"{g:+.2f}" for g in gains[4:]),
-    )
-
-
-def test_runs_that_share_a_seed_are_remarked_upon(random_model: TranslationModel) -> None:
-    translator = Translator(random_model)
-    assert remarks_on([GOOD, BAD], [translator, translator]) == ["bad has the seed of good, 1"]
-    assert remarks_on([GOOD, BAD], [translator, None]) == []
-
-
-def test_any_two_runs_may_share_a_seed(random_model: TranslationModel) -> None:
-    def with_seed(seed: int) -> Translator:
-        recipe = random_model.recipe.model_copy(update={"seed": seed})
-        return Translator(replace(random_model, resolved=replace(random_model.resolved, recipe=recipe)))
-
-    systems = [replace(GOOD, name=name) for name in "abc"]
-    assert remarks_on(systems, list(map(with_seed, (1, 2, 2)))) == ["c has the seed of b, 2"]

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from weft.analysis.page import page_of_tables
 from weft.errors import shown
-from weft.evaluating.comparison import Changed, Comparison, Seeds
+from weft.evaluating.comparison import Changed, Comparison
+from weft.evaluating.seeds import Seeds
 from weft.figures.table import Table, padded, signed, width_of
 
 

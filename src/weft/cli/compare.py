@@ -32,7 +32,8 @@ from weft.errors import CorpusError, Problem, RecipeError, UsageError
 
 if TYPE_CHECKING:
     from weft.data.corpus import DataConfig, ParallelText
-    from weft.evaluating.comparison import Seeds, System
+    from weft.evaluating.comparison import System
+    from weft.evaluating.seeds import Seeds
     from weft.translating.translator import Translator
 
 USAGE = "weft compare A.txt B.txt --data FILE.tsv --source zh --target en"
@@ -270,7 +271,7 @@ def compare_seeds(
     language: str,
 ) -> "Seeds":
     """Compare two groups of runs: the first `count` systems, and the rest if any."""
-    from weft.evaluating.comparison import Seeds, group_of_seeds
+    from weft.evaluating.seeds import Seeds, group_of_seeds
 
     parts = [(made[:count], translators[:count]), (made[count:], translators[count:])]
     groups = [group_of_seeds(systems, pairs, language, models) for systems, models in parts if systems]

@@ -1,8 +1,7 @@
 """Compare two or more systems on the same sentences: scores, significance tests, faults, buckets and changed sentences.
 
 A system is a list of translations from any source. The first one is the baseline for each of the others. Runs that
-differ only in their seed are compared by mean and standard deviation (`Seeds`), because a difference that significance
-tests confirm can still be reversed by another seed.
+differ only in their seed are compared in seeds.py.
 """
 
 import time
@@ -11,13 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.config import differences
 from weft.data.corpus import ParallelText
 from weft.data.doctor.copies import band_keys, find_in, near_duplicates
 from weft.data.keys import keys_of
@@ -398,103 +395,3 @@ def by_likeness(pairs: ParallelText, training: ParallelText) -> dict[str, Boolea
     trained = len(training.sources)
     near = near_duplicates(band_keys(sources, targets))[trained:] < trained
     return {"source in --train": same, "nearly the same pair": near & ~same, "new": ~near & ~same}
-
-
-# Several seeds
-
-
-@dataclass(frozen=True)
-class Group:
-    """Runs that differ only in their seed, and their scores."""
-
-    systems: list[System]
-    scores: list[Scores]
-    remarks: list[str]
-
-    def values(self, score: str) -> list[float]:
-        return [scores[score].value for scores in self.scores]
-
-    @property
-    def name(self) -> str:
-        return f"mean of {', '.join(system.name for system in self.systems)}"
-
-
-@dataclass(frozen=True)
-class Seeds:
-    """One group of runs, or two compared with each other, on one data set."""
-
-    data: Mapping[str, str]
-    groups: list[Group]
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "data": dict(self.data),
-            "groups": [
-                {
-                    "systems": {
-                        system.name: {**system.origin, **scores.as_dict()}
-                        for system, scores in zip(group.systems, group.scores, strict=True)
-                    },
-                    "mean": {score: mean(group.values(score)) for score in SHOWN_SCORES},
-                    "standard_deviation": {score: stdev(group.values(score)) for score in SHOWN_SCORES},
-                    "remarks": group.remarks,
-                }
-                for group in self.groups
-            ],
-        }
-
-    def tables(self) -> list[Table]:
-        """One table: each run, the mean and standard deviation of each group, and the difference of two means."""
-        rows: list[tuple[str, ...]] = []
-        for group in self.groups:
-            runs = zip(group.systems, group.scores, strict=True)
-            rows += [(system.name, *(of[score].formatted() for score in SHOWN_SCORES)) for system, of in runs]
-            rows.append((group.name, *(spread(score, group.values(score)) for score in SHOWN_SCORES)))
-        if len(self.groups) == 2:
-            first, second = self.groups
-            gains = [mean(second.values(score)) - mean(first.values(score)) for score in SHOWN_SCORES]
-            cells = (signed(gain, decimals_of(score)) for gain, score in zip(gains, SHOWN_SCORES, strict=True))
-            rows.append(("difference of the means", *cells))
-        scores = self.groups[0].scores[0]
-        notes = [
-            *scores.signatures(SHOWN_SCORES),
-            "after ±: the sample standard deviation (n - 1) of the runs",
-            *(system.description for group in self.groups for system in group.systems),
-            f"data: {describe_pairs(self.data, scores.sentences)}",
-            *(remark for group in self.groups for remark in group.remarks),
-        ]
-        return [Table("Seeds", ("run", *SHOWN_SCORES.values()), rows, notes)]
-
-
-def spread(score: str, values: Sequence[float]) -> str:
-    """Mean and standard deviation: 23.61 ± 0.42."""
-    decimals = decimals_of(score)
-    return f"{mean(values):.{decimals}f} ± {stdev(values):.{decimals}f}"
-
-
-def group_of_seeds(
-    systems: Sequence[System], pairs: ParallelText, language: str, translators: Sequence[Translator | None]
-) -> Group:
-    """Group the runs of one recipe; remarks name runs whose recipes differ in more than the seed, or share a seed."""
-    references = reference_sets(pairs.references)
-    scores = [score_translations(system.hypotheses, references, language) for system in systems]
-    return Group(list(systems), scores, remarks_on(systems, translators))
-
-
-def remarks_on(systems: Sequence[System], translators: Sequence[Translator | None]) -> list[str]:
-    known = [
-        (one.name, made.model.resolved) for one, made in zip(systems, translators, strict=True) if made is not None
-    ]
-    remarks = []
-    of_seed: dict[int, str] = {}
-    for name, resolved in known:
-        seed = resolved.recipe.seed
-        if seed in of_seed:
-            remarks.append(f"{name} has the seed of {of_seed[seed]}, {seed}")
-        of_seed.setdefault(seed, name)
-        first_name, first = known[0]
-        keys = [difference.key for difference in differences(first, resolved)]
-        # measured settings, such as the number of threads, belong to the machine, not to the recipe
-        if others := [key for key in keys if key != "seed" and resolved.origins.get(key) != "measured"]:
-            remarks.append(f"{name} differs from {first_name} in more than the seed: {', '.join(others)}")
-    return remarks
