@@ -420,7 +420,7 @@ def test_the_same_run_gives_the_same_page(run):
 def test_the_verb_prints_where_the_report_is(run, capsys):
     from weft.cli.report import report
 
-    report(run)
+    report([run])
     captured = capsys.readouterr()
     assert captured.out == f"{run / 'report.html'}\n"
     assert captured.err == ""

@@ -82,11 +82,11 @@ def _chart_of(metric: Metric, run: Run) -> str:
     )
 
 
-def column(name: str, lines: Sequence[Line], key: str) -> Series:
-    """The lines that have the key; a value that is not finite (null, NaN) is a gap in the curve."""
-    there = [line for line in lines if key in line and finite([line.get("step")])]
+def column(name: str, lines: Sequence[Line], key: str, along: str = "step") -> Series:
+    """The lines that have the key `along`; a value that is not finite (null, NaN) is a gap in the curve."""
+    there = [line for line in lines if key in line and finite([line.get(along)])]
     values = [line[key] if finite([line[key]]) else math.nan for line in there]
-    return Series(name, [line["step"] for line in there], values)
+    return Series(name, [line[along] for line in there], values)
 
 
 def unit_of_speed(run: Run) -> str:

@@ -14,11 +14,13 @@ def page_of_tables(kind: str, title: str, subtitle: str, tables: Sequence[Table]
     return page(kind=kind, title=title, subtitle=subtitle, main="\n".join(sections), footer=footer)
 
 
-def page(*, kind: str, title: str, subtitle: str, main: str, footer: str, header: str = "") -> str:
+def page(
+    *, kind: str, title: str, subtitle: str, main: str, footer: str, header: str = "", language: str = "en"
+) -> str:
     """The whole page; `main`, `footer` and `header`, which follows the subtitle, are HTML, the rest is text."""
     style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
     written = f"""<!doctype html>
-<html lang="en">
+<html lang="{language}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">

@@ -37,16 +37,18 @@ class Run:
     """corpus/account.json: how many pairs each cleaning rule removed."""
     machine: Line
     """What training.json of the last checkpoint says of the machine."""
+    data: Line
+    """What it says of the data: part (train, valid) -> name -> sha256 of each file."""
     recipe: str
     """The text of config.toml, empty before the first checkpoint."""
 
     def setting(self, table: str, key: str) -> str:
         """A value of the recipe as text, empty where the recipe does not have it."""
-        found = self._values.get(table, {}) if table else self._values
+        found = self.values.get(table, {}) if table else self.values
         return str(found.get(key, "")) if isinstance(found, Mapping) else ""
 
     @cached_property
-    def _values(self) -> Mapping[str, Any]:
+    def values(self) -> Mapping[str, Any]:
         try:
             return read_toml(self.recipe)
         except tomllib.TOMLDecodeError:
@@ -59,6 +61,7 @@ def read_run(folder: Path) -> Run:
         reason = "it has no metrics.jsonl" if folder.is_dir() else "there is no such folder"
         raise RunError(f"{folder} is not a run: {reason}; expected a folder that `weft train` wrote, such as runs/NAME")
     state = read_json(folder / "run.json", dict, {})
+    training = read_json(folder / str(state.get("last")) / "training.json", dict, {})
     metrics = read_lines(folder / "metrics.jsonl")
     return Run(
         name=folder.resolve().name,
@@ -69,7 +72,8 @@ def read_run(folder: Path) -> Run:
         evaluations=read_json(folder / "scores.json", list, []) if state.get("finished", True) else [],
         doctor=read_json(folder / "doctor.json", dict, {}),
         account=read_json(folder / "corpus" / "account.json", dict, {}),
-        machine=read_json(folder / str(state.get("last")) / "training.json", dict, {}).get("machine", {}),
+        machine=training.get("machine", {}),
+        data=training.get("data", {}),
         recipe=read_recipe(folder, state),
     )
 

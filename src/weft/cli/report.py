@@ -1,4 +1,4 @@
-"""`weft report`: write the report of a run again."""
+"""`weft report`: write the report of a run again, or set several runs side by side."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,23 +6,49 @@ from typing import Annotated
 import typer
 
 from weft.cli.options import Figures
+from weft.cli.outputs import refuse_place
+from weft.errors import UsageError
+
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of runs, finished or still training.")]
+To = Annotated[
+    Path | None,
+    typer.Option(
+        "--to",
+        metavar="FILE",
+        help="With several runs, the page to write. Default: comparison.html beside the first.",
+    ),
+]
 
 
-def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, finished or still training.")],
-    figures: Figures = None,
-) -> None:
-    """Write report.html into the folder of a run, and print its path.
+def report(runs: Runs, to: To = None, figures: Figures = None) -> None:
+    """Write report.html into the folder of a run, and print its path; or compare several runs.
 
-    --figures also writes the curves as pictures, and their numbers as curves.csv.
+    Several runs are drawn over target tokens and over time, with the keys that differ, and ranked if their scores are
+    of the same data with the same signature. --figures also writes the curves as pictures, those of one run with their
+    numbers as curves.csv.
     """
-    from weft.analysis.report import write_report
+    if to and len(runs) == 1:
+        raise UsageError("--to names the page of several runs; that of one run is report.html in its folder")
+    refuse_place("--to", to, [])
+    if len(runs) > 1:
+        from weft.analysis.runs_report import compare_runs, write_runs_figures, write_runs_report
 
-    typer.echo(write_report(run))
-    if figures is not None:
+        contest = compare_runs(runs)
+        to = to or runs[0].resolve().parent / "comparison.html"
+        write_runs_report(contest, to)
+        typer.echo("\n\n".join(table.text() for table in contest.tables()))
+        for refusal in contest.refusals():
+            typer.secho(refusal, fg="red")
+        typer.echo(to, err=True)
+        written = write_runs_figures(contest, figures) if figures else []
+    else:
         from weft.analysis.curves import write_figures
+        from weft.analysis.report import write_report
+
+        typer.echo(write_report(runs[0]))
+        written = write_figures(runs[0], figures) if figures else []
+    if figures:
         from weft.analysis.pictures import can_render
 
-        written = write_figures(run, figures)
         lacking = "" if can_render() else "; PNG and PDF need typst: pip install '.[figures]' in weft's checkout"
         typer.echo(f"{figures}: {len(written)} files{lacking}", err=True)
