@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from weft.metrics.verdicts import Cell, Verdict, holm, in_words, judge, spread_of, t_quantile
+from weft.metrics.verdicts import Cell, Verdict, holm, in_words, judge, noise_of, t_quantile
 
 DEVIATION = 0.1
 """Of one run's sacreBLEU over seeds, as pooled from weft's own runs on zh-en-50k."""
@@ -41,14 +41,23 @@ def test_holm_multiplies_the_smallest_by_the_number_of_tests_and_never_falls() -
 
 def test_the_variance_of_a_run_is_pooled_over_all_cells() -> None:
     cells = [Cell("a", np.array([1.0, 3.0])), Cell("b", np.array([1.0, 1.0, 4.0])), Cell("c", np.array([9.0]))]
-    spread = spread_of(cells)  # squares 2 + 6, degrees of freedom 1 + 2
+    spread = noise_of(cells).apart  # squares 2 + 6, degrees of freedom 1 + 2
     assert (spread.variance, spread.df) == (pytest.approx(8 / 3), 3)
+
+
+def test_cells_that_share_their_runs_count_once_in_the_spread_over_seeds() -> None:
+    runs = np.array([1.0, 3.0])
+    cells = [Cell("greedy", runs, runs="a"), Cell("beam", runs + 1, runs="a"), Cell("other", np.array([5.0, 5.0]))]
+    noise = noise_of(cells)
+    assert (noise.apart.variance, noise.apart.df) == (1.0, 2)  # squares 2 + 0, degrees of freedom 1 + 1
+    assert (noise.shared.variance, noise.shared.df) == (0.0, 1)
 
 
 def test_what_a_run_adds_to_every_cell_does_not_count_where_the_cells_share_their_runs() -> None:
     runs = np.array([10.0, 20.0, 30.0])
-    cells = [Cell("greedy", runs), Cell("beam", runs + 1 + np.array([0.01, -0.01, 0.0]))]
-    (shared,), (apart,) = judge(cells, same_runs=True), judge(cells)
+    beam = runs + 1 + np.array([0.01, -0.01, 0.0])
+    (shared,) = judge([Cell("greedy", runs, runs="a"), Cell("beam", beam, runs="a")])
+    (apart,) = judge([Cell("greedy", runs, runs="a"), Cell("beam", beam, runs="b")])
     assert shared.kind == "better" and apart.kind == "cannot tell"
 
 
@@ -128,14 +137,14 @@ def test_decodings_of_one_run_are_judged_by_its_sentences_alone() -> None:
     of_sentences = draw.normal(20, 30, 500)
     drawn = draw.multinomial(500, np.full(500, 1 / 500), 500) / 500
     cells = [
-        Cell(name, np.array([scores.mean()]), (drawn @ scores)[:, None])
+        Cell(name, np.array([scores.mean()]), (drawn @ scores)[:, None], runs="one")
         for name, scores in (
             ("greedy", of_sentences),
             ("beam", of_sentences + draw.normal(1, 5, 500)),
             ("penalty", of_sentences + draw.normal(0, 5, 500)),
         )
     ]
-    beam, penalty = judge(cells, same_runs=True, sentences=500, margin=0.5)
+    beam, penalty = judge(cells, sentences=500, margin=0.5)
     assert beam.kind == "better"
     assert penalty.kind == "cannot tell"
     assert penalty.more_sentences and penalty.more_seeds is None

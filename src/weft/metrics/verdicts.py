@@ -14,10 +14,10 @@ the first cell are adjusted by Holm (1979).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,11 +40,23 @@ class Cell:
     """(seeds,)"""
     resampled: Floats | None = None
     """(draws, seeds): the scores on sentences drawn with replacement, the same draws in every cell."""
+    runs: str | None = None
+    """Names the trained models behind the scores, where other cells share them, as cells that differ in their decoding
+    do: run j is then the same model in all of them."""
+
+    @property
+    def mean(self) -> float:
+        return float(self.scores.mean())
+
+    @property
+    def squares(self) -> float:
+        """The sum of squared deviations from the mean."""
+        return float(((self.scores - self.mean) ** 2).sum())
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the runs tell about one cell against the first."""
+    """What the runs tell about one cell against another, the first one of a table."""
 
     name: str
     mean: float
@@ -63,7 +75,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Spread:
-    """The variance of a single run's score around the mean of its cell, pooled over the cells."""
+    """The variance of a single run's score around the mean of its cell, pooled over cells."""
 
     variance: float
     df: int
@@ -74,45 +86,65 @@ class Spread:
         return math.sqrt(self.variance)
 
 
+@dataclass(frozen=True)
+class Noise:
+    """What all cells of a study tell about chance."""
+
+    apart: Spread
+    """Over seeds, of cells with runs of their own."""
+    shared: Spread
+    """Over runs that cells share: what a run adds to all of them does not count."""
+    own: float
+    """The variance over draws of sentences that each run has for itself."""
+
+
 def judge(
     cells: Sequence[Cell],
     *,
     higher_is_better: bool = True,
     margin: float | None = None,
-    same_runs: bool = False,
     sentences: int | None = None,
     confidence: float = 0.95,
 ) -> list[Verdict]:
     """Compare every cell with the first.
 
     `margin` is the smallest difference that matters: a cell whose interval lies within it has "no larger difference".
-    Without it, what would tell is computed for the difference that was seen. `same_runs`: run j is the same trained
-    model in every cell, as where only the decoding differs; with one such run, verdicts hold for that run alone.
-    `sentences` is the number of sentences behind `resampled`.
+    Without it, what would tell is computed for the difference that was seen. `sentences` is the number of sentences
+    behind `resampled`. Decodings of a single run are judged by its sentences, for that run alone.
     """
-    first, *others = cells
-    spread, own = spread_of(cells, same_runs), own_sentence_variance(cells)
-    alpha = (1 - confidence) / max(1, len(others))
-    differences = [float(cell.scores.mean() - first.scores.mean()) for cell in others]
-    of_sentences = [sentence_variance(first, cell, own, same_runs) for cell in others]
-    errors = [
-        standard_error(first, cell, spread, variance, same_runs, sentences)
-        for cell, variance in zip(others, of_sentences, strict=True)
-    ]
-    p_values = holm([two_sided_p(one, *error) for one, error in zip(differences, errors, strict=True)])
+    pairs = [(cells[0], cell) for cell in cells[1:]]
+    return judge_pairs(
+        pairs,
+        noise_of(cells),
+        higher_is_better=higher_is_better,
+        margin=margin,
+        sentences=sentences,
+        confidence=confidence,
+    )
+
+
+def judge_pairs(
+    pairs: Sequence[tuple[Cell, Cell]],
+    noise: Noise,
+    *,
+    higher_is_better: bool = True,
+    margin: float | None = None,
+    sentences: int | None = None,
+    confidence: float = 0.95,
+) -> list[Verdict]:
+    """Compare the second cell of each pair with its first, with the noise of all cells of the study."""
+    alpha = (1 - confidence) / max(1, len(pairs))
+    contrasts = [Contrast.between(first, cell, noise, sentences) for first, cell in pairs]
+    p_values = holm([two_sided_p(one.difference, *one.error()) for one in contrasts])
     judged = []
-    for cell, difference, variance, (error, df), p in zip(
-        others, differences, of_sentences, errors, p_values, strict=True
-    ):
-        half = t_quantile(1 - alpha / 2, df) * error if df else math.inf
-        interval = (difference - half, difference + half)
-        kind = kind_of(difference if higher_is_better else -difference, interval, p, 1 - confidence, margin)
+    for (_, cell), contrast, p in zip(pairs, contrasts, p_values, strict=True):
+        interval = contrast.interval(alpha)
+        gain = contrast.difference if higher_is_better else -contrast.difference
+        kind = kind_of(gain, interval, p, 1 - confidence, margin)
         seeds, more = None, None
-        if kind == "cannot tell" and (target := margin or abs(difference)):
-            least = min(len(first.scores), len(cell.scores))
-            design = Design(len(cells), least, spread, variance, same_runs, alpha)
-            seeds, more = design.more_seeds(target), design.more_sentences(target, sentences)
-        judged.append(Verdict(cell.name, float(cell.scores.mean()), difference, interval, p, kind, seeds, more))
+        if kind == "cannot tell" and (target := margin or abs(contrast.difference)):
+            seeds, more = contrast.more_seeds(target, alpha), contrast.more_sentences(target, alpha)
+        judged.append(Verdict(cell.name, cell.mean, contrast.difference, interval, p, kind, seeds, more))
     return judged
 
 
@@ -127,96 +159,125 @@ def kind_of(gain: float, interval: tuple[float, float], p: float, alpha: float, 
 # Two sources of chance
 
 
-def spread_of(cells: Sequence[Cell], same_runs: bool = False) -> Spread:
-    """The pooled variance over seeds. Where the cells share their runs, what a run adds to every cell is no chance of a
-    difference between cells, so the residual variance of cells x runs takes its place."""
-    if same_runs:
-        scores = np.array([cell.scores for cell in cells])  # (cells, runs)
-        residual = scores - scores.mean(0) - scores.mean(1, keepdims=True) + scores.mean()
-        df = (scores.shape[0] - 1) * (scores.shape[1] - 1)
-        return Spread(float((residual**2).sum() / df) if df else 0.0, df)
-    df = sum(len(cell.scores) - 1 for cell in cells)
-    squares = sum(float(((cell.scores - cell.scores.mean()) ** 2).sum()) for cell in cells)
-    return Spread(squares / df if df else 0.0, df)
+def noise_of(cells: Sequence[Cell]) -> Noise:
+    """Pool what the cells tell about chance. Cells that share their runs count once."""
+    groups: dict[str, list[Cell]] = {}
+    for number, cell in enumerate(cells):
+        groups.setdefault(f"{number}" if cell.runs is None else f"runs {cell.runs}", []).append(cell)
+    several = [group for group in groups.values() if len(group[0].scores) > 1]
+    apart = pooled((sum(cell.squares for cell in group) / len(group), len(group[0].scores) - 1) for group in several)
+    shared = pooled(residual(np.array([cell.scores for cell in group])) for group in several if len(group) > 1)
+    own = pooled(own_squares(cell.resampled) for group in several for cell in group if cell.resampled is not None)
+    return Noise(apart, shared, own.variance)
 
 
-def own_sentence_variance(cells: Sequence[Cell]) -> float:
-    """The variance over draws of sentences that each run has for itself, pooled over the cells with several runs."""
-    return pooled_own([cell.resampled for cell in cells if cell.resampled is not None])
+def pooled(squares: Iterable[tuple[float, int]]) -> Spread:
+    """The variance of several (sum of squares, degrees of freedom)."""
+    known = [*squares]
+    df = sum(of_one for _, of_one in known)
+    return Spread(sum(of_one for of_one, _ in known) / df if df else 0.0, df)
 
 
-def pooled_own(drawn: Sequence[Floats]) -> float:
-    df = sum(scores.shape[1] - 1 for scores in drawn)
-    squares = sum(float((scores - scores.mean(1, keepdims=True)).var(0).sum()) for scores in drawn)
-    return squares / df if df else 0.0
+def residual(scores: Floats) -> tuple[float, int]:
+    """(cells, runs) without the means of cells and runs: sum of squares and degrees of freedom."""
+    left = scores - scores.mean(0) - scores.mean(1, keepdims=True) + scores.mean()
+    return float((left**2).sum()), (scores.shape[0] - 1) * (scores.shape[1] - 1)
 
 
-def sentence_variance(first: Cell, cell: Cell, own: float, same_runs: bool) -> float:
-    """The variance of the difference of two means over draws of sentences, less the part that is each run's own."""
-    if first.resampled is None or cell.resampled is None:
-        return 0.0
-    if same_runs:
-        differences = cell.resampled - first.resampled
-        return max(0.0, float(differences.mean(1).var()) - pooled_own([differences]) / differences.shape[1])
-    whole = float((cell.resampled.mean(1) - first.resampled.mean(1)).var())
-    return max(0.0, whole - own * (1 / len(first.scores) + 1 / len(cell.scores)))
-
-
-def standard_error(
-    first: Cell, cell: Cell, spread: Spread, of_sentences: float, same_runs: bool, sentences: int | None
-) -> tuple[float, int]:
-    """The standard error of the difference of two means, and its degrees of freedom (Welch-Satterthwaite); (inf, 0)
-    where nothing is known about the spread over seeds."""
-    of_seeds = spread.variance * (1 / len(first.scores) + 1 / len(cell.scores))
-    of_these_runs_alone = same_runs and len(first.scores) == 1 and sentences is not None
-    if not spread.df and not of_these_runs_alone:
-        return math.inf, 0
-    variance = of_seeds + of_sentences
-    denominator = (of_seeds**2 / spread.df if spread.df else 0.0) + (
-        of_sentences**2 / (sentences - 1) if sentences else 0.0
-    )
-    df = int(variance**2 / denominator) if denominator else spread.df
-    return math.sqrt(variance), max(df, 1)
-
-
-# What would tell
+def own_squares(resampled: Floats) -> tuple[float, int]:
+    """(draws, runs): the variance over draws of each run's deviation from the mean of all, summed."""
+    deviations = resampled - resampled.mean(1, keepdims=True)
+    return float(deviations.var(0).sum()), resampled.shape[1] - 1
 
 
 @dataclass(frozen=True)
-class Design:
-    """A table of cells x seeds, and what is known about its two variances."""
+class Contrast:
+    """The difference of two cells and its variance."""
 
-    cells: int
-    seeds: int
+    difference: float
     spread: Spread
+    per_run: float
+    """The variance over seeds is `spread.variance * per_run`: 1 / n + 1 / m."""
+    seeds: int
+    """Of the cell with fewer."""
     of_sentences: float
-    same_runs: bool
-    alpha: float
+    """The variance over draws of sentences, less the part that is each run's own."""
+    sentences: int | None
+    shares_runs: bool
 
-    def least_difference(self, seeds: int, of_sentences: float) -> float:
-        """The difference that so many seeds find in 80 % of cases."""
-        df = max(1, (self.cells - self.same_runs) * (seeds - 1))
-        error = math.sqrt(2 * self.spread.variance / seeds + of_sentences)
-        return (t_quantile(1 - self.alpha / 2, df) + t_quantile(POWER, df)) * error
+    @classmethod
+    def between(cls, first: Cell, cell: Cell, noise: Noise, sentences: int | None) -> Self:
+        shares_runs = first.runs is not None and first.runs == cell.runs
+        per_run = 1 / len(first.scores) + 1 / len(cell.scores)
+        of_sentences = 0.0
+        if first.resampled is not None and cell.resampled is not None:
+            own = noise.own * per_run
+            if shares_runs:
+                squares, df = own_squares(cell.resampled - first.resampled)
+                own = squares / df / len(cell.scores) if df else 0.0
+            drawn = cell.resampled.mean(1) - first.resampled.mean(1)
+            of_sentences = max(0.0, float(drawn.var()) - own)
+        return cls(
+            cell.mean - first.mean,
+            noise.shared if shares_runs else noise.apart,
+            per_run,
+            min(len(first.scores), len(cell.scores)),
+            of_sentences,
+            sentences,
+            shares_runs,
+        )
 
-    def more_seeds(self, target: float) -> int | None:
+    @property
+    def of_one_run(self) -> bool:
+        """Whether two decodings of a single run are compared."""
+        return self.shares_runs and self.seeds == 1 and self.sentences is not None
+
+    def error(self) -> tuple[float, int]:
+        """The standard error and its degrees of freedom (Welch-Satterthwaite); (inf, 0) if nothing is known about the
+        spread over seeds."""
+        if self.of_one_run:
+            return math.sqrt(self.of_sentences), (self.sentences or 0) - 1
         if not self.spread.df:
-            return 1 if self.seeds == 1 and not self.same_runs else None
+            return math.inf, 0
+        of_seeds = self.spread.variance * self.per_run
+        variance = of_seeds + self.of_sentences
+        denominator = of_seeds**2 / self.spread.df
+        if self.sentences:
+            denominator += self.of_sentences**2 / (self.sentences - 1)
+        return math.sqrt(variance), int(variance**2 / denominator) if denominator else self.spread.df
+
+    def interval(self, alpha: float) -> tuple[float, float]:
+        error, df = self.error()
+        half = t_quantile(1 - alpha / 2, df) * error if df else math.inf
+        return self.difference - half, self.difference + half
+
+    def more_seeds(self, target: float, alpha: float) -> int | None:
+        """The least number of further seeds with which a difference of `target` is found in 80 % of cases."""
+        if self.of_one_run:
+            return None
+        if not self.spread.df:
+            return 1 if self.seeds == 1 else None
         for seeds in range(max(2, self.seeds + 1), self.seeds + MOST_SEEDS + 1):
-            if self.least_difference(seeds, self.of_sentences) <= target:
+            df = max(1, self.spread.df * (seeds - 1) // max(1, self.seeds - 1))
+            error = math.sqrt(2 * self.spread.variance / seeds + self.of_sentences)
+            if quantiles(alpha, df) * error <= target:
                 return seeds - self.seeds
         return None
 
-    def more_sentences(self, target: float, sentences: int | None) -> int | None:
-        if not sentences or not self.of_sentences or not (self.spread.df or self.same_runs):
+    def more_sentences(self, target: float, alpha: float) -> int | None:
+        """The least number of further sentences with which `target` is found in 80 % of cases with these seeds."""
+        df = self.error()[1]
+        if not self.sentences or not self.of_sentences or not df:
             return None
-        df = self.spread.df or sentences - 1
-        quantiles = t_quantile(1 - self.alpha / 2, df) + t_quantile(POWER, df)
-        left = (target / quantiles) ** 2 - 2 * self.spread.variance / self.seeds
-        if left <= 0:
-            return None
-        more = math.ceil(sentences * (self.of_sentences / left - 1))
+        of_seeds = 0.0 if self.of_one_run else self.spread.variance * self.per_run
+        left = (target / quantiles(alpha, df)) ** 2 - of_seeds
+        more = math.ceil(self.sentences * (self.of_sentences / left - 1)) if left > 0 else 0
         return more if 0 < more <= MOST_SENTENCES else None
+
+
+def quantiles(alpha: float, df: int) -> float:
+    """The standard errors that a difference must have to be found in 80 % of cases."""
+    return t_quantile(1 - alpha / 2, df) + t_quantile(POWER, df)
 
 
 # In words
