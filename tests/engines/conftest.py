@@ -23,6 +23,7 @@ FORMS: list[dict[str, Any]] = [
     {"norm": "pre", "positions": "rotary", "activation": "glu", "tie": "decoder"},
     {"norm": "pre", "positions": "sinusoidal", "activation": "reglu", "tie": "all"},
     {"norm": "post", "positions": "scaled-sinusoidal", "activation": "geglu", "tie": "none"},
+    {"norm": "pre", "positions": "rotary", "encoder_heads": (1, 1), "decoder_heads": (1, 1), "cross_heads": (1, 1)},
 ]
 
 

@@ -14,7 +14,7 @@ from weft.decoding.search import DecodingConfig
 from weft.decoding.step import Hypothesis
 from weft.engines.ctranslate2 import NO_POWER, WEIGHTS, CTranslate2Engine, Search, choose_products
 from weft.errors import MissingExtraError, ModelError, WeftError
-from weft.export.ctranslate2 import write_ctranslate2
+from weft.export.ctranslate2 import refusals, write_ctranslate2
 from weft.models.transformer import Transformer
 
 Lively = Callable[..., Transformer]
@@ -49,6 +49,15 @@ def test_greedy_and_beam_search_find_what_weft_finds(
     beam = find(model.start, sources, config)
     found = engine.translate(sources, Search(3, 0.7, 20, 3))
     assert_same([answers[0] for answers in found], beam)
+
+
+def test_layers_of_a_stack_that_differ_in_their_heads_are_refused_by_name(lively: Lively) -> None:
+    config = lively(encoder_heads=(1, 2), cross_heads=(1, 1)).config
+    assert [str(problem.where) for problem in refusals(config)] == [
+        "model.encoder_heads",
+        "model.decoder_heads and model.cross_heads",
+    ]
+    assert list(refusals(lively(encoder_heads=(1, 1), decoder_heads=(2, 2)).config)) == []
 
 
 @pytest.mark.parametrize("stopping", ["exact", "first-k"])

@@ -39,6 +39,13 @@ def test_greedy_and_beam_search_find_what_weft_finds(
             assert theirs.score == pytest.approx(ours.score, abs=1e-4)
 
 
+def test_every_layer_may_have_heads_of_its_own_number(
+    lively: Lively, find: Find, tmp_path: Path, sources: list[list[int]]
+) -> None:
+    uneven = {"encoder_heads": (2, 1), "decoder_heads": (1, 2), "cross_heads": (2, 1)}
+    test_greedy_and_beam_search_find_what_weft_finds({**uneven, "positions": "rotary"}, lively, find, tmp_path, sources)
+
+
 def test_every_activation_is_the_model_s(lively: Lively, tmp_path: Path) -> None:
     model = lively(activation="elu")  # the others stand in the forms above
     source, tokens = torch.tensor([[5, 6, 3], [7, 3, 0]]), torch.tensor([2, 2])

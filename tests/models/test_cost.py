@@ -21,6 +21,7 @@ SHAPES: list[dict[str, Any]] = [
     {"positions": "rotary", "norm_layer": "rms"},
     {"positions": "learned", "max_positions": 32},
     {"attention_steps": 3, "attention_beta": "learned"},
+    {"encoder_heads": (1, 2), "decoder_heads": (2, 1), "cross_heads": (1, 1)},
 ]
 
 

@@ -12,6 +12,7 @@ from weft.models.transformer_session import KEPT_SHARE, PackedTransformer, Trans
 
 BEGIN_ID = 1
 SENTENCES, VOCAB = 9, 30
+UNEVEN = {"encoder_heads": (1, 2), "decoder_heads": (2, 1), "cross_heads": (1, 2)}
 
 
 def make(**settings) -> Transformer:
@@ -33,7 +34,9 @@ def packed(model: Transformer) -> PackedTransformer:
 
 @torch.inference_mode()
 @pytest.mark.parametrize("beam", [1, 2, 5])
-@pytest.mark.parametrize("settings", [{}, {"norm": "post", "norm_layer": "rms"}, {"positions": "rotary"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"norm": "post", "norm_layer": "rms"}, {"positions": "rotary"}, {**UNEVEN, "positions": "rotary"}]
+)
 def test_it_is_the_plain_form_however_parents_change_and_sentences_leave(beam: int, settings: dict) -> None:
     model, source, dice = make(**settings), sources(), random.Random(beam)
     plain, fast = model.start_plain(source, beam), model.start(source, beam)
@@ -60,10 +63,10 @@ def test_it_is_the_plain_form_however_parents_change_and_sentences_leave(beam: i
 def test_the_source_has_the_keys_and_values_of_the_plain_form() -> None:
     model, source = make(), sources()
     mask = source != 0
-    found = packed(model).encode(source, mask)  # (batch, source, layers, 2, heads, head_dim)
+    found = packed(model).encode(source, mask)  # of each layer (batch, source, 2, heads, head_dim)
     for number, (_, state) in enumerate(model.start_plain(source).layers):
         for place, expected in enumerate((state.source_key, state.source_value)):
-            of_layer = found[:, :, number, place]
+            of_layer = found[number][:, :, place]
             torch.testing.assert_close(of_layer[mask], expected.transpose(1, 2)[mask], rtol=1e-4, atol=1e-4)
 
 

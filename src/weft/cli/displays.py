@@ -162,9 +162,10 @@ def clock(seconds: float) -> str:
 
 
 class Counter:
-    """A line on stderr now and then about work on sentences that takes long."""
+    """A line on stderr now and then about work on sentences, or something else, that takes long."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, counted: str = "sentences") -> None:
+        self.counted = counted
         self.name, self.begun, self.shown_at = name, time.monotonic(), time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
@@ -172,4 +173,4 @@ class Counter:
         if now - self.shown_at >= COUNT_EVERY and done < total:
             self.shown_at = now
             left = clock((now - self.begun) / done * (total - done))
-            print(f"{self.name}: {done:,} of {total:,} sentences, left {left}", file=sys.stderr, flush=True)
+            print(f"{self.name}: {done:,} of {total:,} {self.counted}, left {left}", file=sys.stderr, flush=True)

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import augment, config, corpus, models
+from weft.cli import augment, config, corpus, inspect_, models
 from weft.cli.analyze import analyze
 from weft.cli.check_gradients import check_gradients
 from weft.cli.compare import compare
@@ -51,6 +51,7 @@ for panel, verbs in VERBS.items():
         app.command(cls=takes_pairs, rich_help_panel=panel)(verb)
 app.command("import", rich_help_panel="Use")(import_)
 app.add_typer(models.app, name="models", rich_help_panel="Use")
+app.add_typer(inspect_.app, name="inspect", rich_help_panel="Measure")
 app.add_typer(corpus.app, name="corpus", rich_help_panel="Data")
 app.add_typer(augment.app, name="augment", rich_help_panel="Data")
 app.add_typer(config.app, name="config", rich_help_panel="Train")

@@ -10,6 +10,7 @@ from torch import nn
 
 from weft.layers.attention import MultiHeadAttention, attention_weights
 from weft.models.contract import Seq2Seq
+from weft.models.stepping import stack_layers
 from weft.text.vocabulary import BEGIN_ID
 
 
@@ -20,15 +21,14 @@ def attention_within(
 
     A kind of network without self-attention has none.
     """
-    seen: dict[str, list[np.ndarray]] = {}
+    seen: dict[str, list[torch.Tensor]] = {}
 
     def observe(side: str) -> Callable[[nn.Module, tuple[Any, ...], Any], None]:
         def note(module: nn.Module, inputs: tuple[Any, ...], _: Any) -> None:
             assert isinstance(module, MultiHeadAttention)
             key, _ = module.project_memory(inputs[1])
-            seen.setdefault(side, []).append(
-                attention_weights(module.project_query(inputs[0]), key, inputs[2])[0].numpy(force=True)
-            )
+            weights = attention_weights(module.project_query(inputs[0]), key, inputs[2])[0]  # (heads, query, key)
+            seen.setdefault(side, []).append(weights.transpose(0, 1))
 
         return note
 
@@ -46,4 +46,4 @@ def attention_within(
     finally:
         for hook in hooks:
             hook.remove()
-    return {side: np.stack(layers) for side, layers in seen.items()}
+    return {side: stack_layers(layers).transpose(1, 2).numpy(force=True) for side, layers in seen.items()}

@@ -135,11 +135,7 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
     Raises UsageError if there are not as many sources as translations, for texts that are too long, and for an
     exported model.
     """
-    if translator.model.network.output.weight.is_meta:
-        raise UsageError(
-            "given translations are scored with weft's own weights, which an export does not have; name the model "
-            "it was exported from"
-        )
+    refuse_export(translator)
     if len(sources) != len(targets):
         raise UsageError(f"{len(sources):,} sources and {len(targets):,} translations differ in number")
     if not sources:
@@ -147,10 +143,7 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
     tokenizer = translator.model.vocabularies["target"]
     copies = [copies_in(translator.model, source) for source in sources]
     read_targets = [source.in_text(target) for source, target in zip(copies, targets, strict=True)]
-    encoded = tokenizer.encode(read_targets)
-    check_lengths(encoded)
-    refuse_without_positions(translator, encoded)
-    written = Sentences([[BEGIN_ID, *ids, END_ID] for ids in encoded])
+    written = encode_targets(translator, read_targets)
     log_probs: list[tuple[float, ...]] = [()] * len(sources)
     read = [encode_sources(member, sources) for member in translator.members]
     with ExitStack() as stack, torch.inference_mode():
@@ -171,6 +164,36 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
         ForcedTranslation(source, target, (*copied.shown(tokenizer.pieces(text)), "</s>"), of_pair)
         for source, target, copied, text, of_pair in zip(sources, targets, copies, read_targets, log_probs, strict=True)
     ]
+
+
+def refuse_export(translator: Translator) -> None:
+    if translator.model.network.output.weight.is_meta:
+        raise UsageError(
+            "given translations are scored with weft's own weights, which an export does not have; name the model "
+            "it was exported from"
+        )
+
+
+def encode_targets(translator: Translator, texts: Sequence[str]) -> Sentences:
+    """The ids of translations between <s> and </s>. Raises UsageError for texts that are too long."""
+    encoded = translator.model.vocabularies["target"].encode(texts)
+    check_lengths(encoded)
+    refuse_without_positions(translator, encoded)
+    return Sentences([[BEGIN_ID, *ids, END_ID] for ids in encoded])
+
+
+def batches_of(translator: Translator, pairs: ParallelText) -> list[tuple[Tensor, Tensor]]:
+    """The ids of pairs in batches, the longest first: (batch, source) and (batch, target) with <s>, for forward passes
+    of the first model of a translator. Raises UsageError for an export and for texts that are too long."""
+    refuse_export(translator)
+    copies = [copies_in(translator.model, source) for source in pairs.sources]
+    texts = [source.in_text(target) for source, target in zip(copies, pairs.targets, strict=True)]
+    written, read = encode_targets(translator, texts), encode_sources(translator.model, pairs.sources)
+
+    def on_device(sentences: Sentences, indices: np.ndarray) -> Tensor:
+        return torch.from_numpy(sentences.padded(indices, PADDING_ID)).to(translator.device)
+
+    return [(on_device(read, indices), on_device(written, indices)) for indices in batches(written, [read])]
 
 
 def batches(written: Sentences, read: Sequence[Sentences]) -> Iterator[np.ndarray]:

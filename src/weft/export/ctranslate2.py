@@ -41,6 +41,11 @@ def refusals(config: TransformerConfig) -> Iterator[Problem]:
         yield Problem(
             f'model.activation = "{config.activation}"', f"is not an activation of CTranslate2; it has {known}"
         )
+    for stack, keys in (("encoder", ["encoder"]), ("decoder", ["decoder", "cross"])):
+        if len(found := sorted({number for key in keys for number in config.heads[key]})) > 1:
+            numbers = ", ".join(map(str, found))
+            what = f"leaves {numbers} heads in different layers; CTranslate2 takes one number for the whole {stack}"
+            yield Problem(" and ".join(f"model.{key}_heads" for key in keys), f"{what}; --to onnx takes any")
 
 
 def write_ctranslate2(
@@ -73,15 +78,17 @@ def specify(specs: Any, model: Transformer, longest: int) -> Any:
     config = model.config
     rotary = {"rotary_dim": 0, "rotary_interleave": False} if config.positions == "rotary" else {}  # 0: all of a head
     shape = {
-        "num_heads": config.num_heads,
         "pre_norm": config.norm == "pre",
         "activation": specs.Activation[ACTIVATIONS[config.activation]],
         "ffn_glu": config.activation.endswith("glu"),
         "rms_norm": config.norm_layer == "rms",
         **rotary,
     }
-    encoder = specs.TransformerEncoderSpec(config.encoder_layers, **shape)
-    decoder = specs.TransformerDecoderSpec(config.decoder_layers, **shape)
+    left = {stack: config.heads[stack][0] for stack in ("encoder", "decoder")}
+    if any(number < config.num_heads for number in left.values()):  # else it takes the width of the model by theirs
+        shape["head_dim"] = config.model_dim // config.num_heads
+    encoder = specs.TransformerEncoderSpec(config.encoder_layers, left["encoder"], **shape)
+    decoder = specs.TransformerDecoderSpec(config.decoder_layers, left["decoder"], **shape)
     encoder.embeddings[0].weight = numbers(model.source_embedding.weight)
     decoder.embeddings.weight = numbers(model.target_embedding.weight)
     decoder.projection.weight = numbers(model.output.weight)

@@ -48,7 +48,7 @@ def weight_bytes(model: Transformer, precision: str, longest: int) -> dict[str, 
     encoding = [model.source_embedding, model.encoder, model.encoder_norm]
     stepping = [model.target_embedding, model.decoder, model.decoder_norm, model.output]
     # Sinusoidal and learned ones are as wide as the model; rotary ones are two, each as wide as a head.
-    positions = 4 * longest * max(model.source_embedding.weight.size(1), 2 * head_dim(decoder[0].self_attention))
+    positions = 4 * longest * max(model.source_embedding.weight.size(1), 2 * decoder[0].self_attention.head_dim)
     files = {
         ENCODER: of_memory | {weight for module in encoding for weight in module.parameters()},
         STEP: {weight for module in stepping for weight in module.parameters()} - of_memory,
@@ -111,7 +111,7 @@ def encoder_graph(graph: "Graph", model: Transformer, longest: int) -> None:
         attention = layer.cross_attention
         both = graph.linear(memory, attention.key_value)
         key, value = (graph.heads(part, attention) for part in graph.split(both, 2))
-        heads, width = attention.num_heads, head_dim(attention)
+        heads, width = attention.num_heads, attention.head_dim
         graph.output(graph.upright(key), f"source_key_{number}", np.float32, "sentences", heads, width, "source")
         graph.output(value, f"source_value_{number}", np.float32, "sentences", heads, "source", width)
 
@@ -123,8 +123,8 @@ def encoder_layer(
 
     def self_attention(y: str) -> str:
         query, key, value = graph.query_key_value(y, layer.attention, turns)
-        attended = graph.attend(query, graph.upright(key), value, mask, head_dim(layer.attention))
-        return graph.joined(attended, layer.attention, 0, 0, config.model_dim)
+        attended = graph.attend(query, graph.upright(key), value, mask, layer.attention.head_dim)
+        return graph.joined(attended, layer.attention, 0, 0)
 
     x = graph.residual(x, layer.attention_residual, self_attention)
     return graph.feed_forward(x, layer, config.activation)
@@ -136,8 +136,7 @@ def step_graph(graph: "Graph", model: Transformer, longest: int) -> None:
     tokens = graph.op("Reshape", given, graph.integers(-1, 1))  # (rows, 1)
     mask = graph.input("source_mask", np.bool_, "sentences", "source")
     mask = graph.op("Unsqueeze", mask, graph.integers(1, 2))
-    model_dim = graph.integers(model.config.model_dim)
-    row_shape = graph.op("Concat", graph.op("Shape", given), model_dim, attributes={"axis": 0})
+    rows = graph.op("Shape", given)
     place = graph.op("Shape", "key_0", attributes={"start": 3})  # how many tokens there are already
 
     def newest(table: Tensor) -> str:
@@ -147,7 +146,7 @@ def step_graph(graph: "Graph", model: Transformer, longest: int) -> None:
     layers = cast("list[DecoderLayer]", list(model.decoder))
     turns = rotary_tables(layers[0].self_attention, longest, newest)
     for number, layer in enumerate(layers):
-        x = decoder_layer(graph, x, layer, number, row_shape, mask, turns, model.config)
+        x = decoder_layer(graph, x, layer, number, rows, mask, turns, model.config)
     x = graph.op("Reshape", graph.norm(x, model.decoder_norm), graph.integers(-1, model.config.model_dim))
     log_probs = graph.op("LogSoftmax", graph.linear(x, model.output), attributes={"axis": -1})
     graph.output(log_probs, "log_probs", np.float32, "rows", model.output.out_features)
@@ -158,17 +157,18 @@ def decoder_layer(
     x: str,
     layer: DecoderLayer,
     number: int,
-    row_shape: str,
+    rows: str,
     mask: str,
     turns: Turns | None,
     config: TransformerConfig,
 ) -> str:
-    """DecoderLayer.step; `row_shape` is (sentences, rows_per_sentence, model)."""
-    heads, width = layer.self_attention.num_heads, head_dim(layer.self_attention)
+    """DecoderLayer.step; `rows` is (sentences, rows_per_sentence)."""
+    heads, width = layer.self_attention.num_heads, layer.self_attention.head_dim
     written_key = graph.input(f"key_{number}", np.float32, "rows", heads, width, "time")
     written_value = graph.input(f"value_{number}", np.float32, "rows", heads, "time", width)
-    source_key = graph.input(f"source_key_{number}", np.float32, "sentences", heads, width, "source")
-    source_value = graph.input(f"source_value_{number}", np.float32, "sentences", heads, "source", width)
+    of_source = layer.cross_attention.num_heads
+    source_key = graph.input(f"source_key_{number}", np.float32, "sentences", of_source, width, "source")
+    source_value = graph.input(f"source_value_{number}", np.float32, "sentences", of_source, "source", width)
 
     def self_attention(y: str) -> str:
         query, key, value = graph.query_key_value(y, layer.self_attention, turns)
@@ -177,14 +177,15 @@ def decoder_layer(
         graph.output(key, f"new_key_{number}", np.float32, "rows", heads, width, "new_time")
         graph.output(value, f"new_value_{number}", np.float32, "rows", heads, "new_time", width)
         attended = graph.attend(query, key, value, None, width)
-        return graph.joined(attended, layer.self_attention, -1, 1, config.model_dim)
+        return graph.joined(attended, layer.self_attention, -1, 1)
 
     def cross_attention(y: str) -> str:
         attention = layer.cross_attention
         query = graph.linear(y, attention.query)
-        query = graph.heads(graph.op("Reshape", query, row_shape), attention)
+        shape = graph.op("Concat", rows, graph.integers(attention.width), attributes={"axis": 0})
+        query = graph.heads(graph.op("Reshape", query, shape), attention)
         attended = graph.attend(query, source_key, source_value, mask, width)
-        return graph.joined(attended, attention, -1, 1, config.model_dim)
+        return graph.joined(attended, attention, -1, 1)
 
     x = graph.residual(x, layer.self_attention_residual, self_attention)
     x = graph.residual(x, layer.cross_attention_residual, cross_attention)
@@ -211,12 +212,8 @@ def rotary_tables(attention: MultiHeadAttention, longest: int, part: Callable[[T
     """The rotations of queries and keys in every layer; None unless positions are rotary."""
     if attention.rotary is None:
         return None
-    cosine, sine = rotations(longest, head_dim(attention))
+    cosine, sine = rotations(longest, attention.head_dim)
     return part(cosine), part(sine)
-
-
-def head_dim(attention: MultiHeadAttention) -> int:
-    return attention.output.in_features // attention.num_heads
 
 
 class Graph:
@@ -371,7 +368,7 @@ class Graph:
 
     def heads(self, x: str, attention: MultiHeadAttention) -> str:
         """(batch, time, model) -> (batch, heads, time, head_dim)"""
-        shape = self.integers(0, 0, attention.num_heads, head_dim(attention))  # 0: as it is
+        shape = self.integers(0, 0, attention.num_heads, attention.head_dim)  # 0: as it is
         return self.op("Transpose", self.op("Reshape", x, shape), attributes={"perm": [0, 2, 1, 3]})
 
     def upright(self, x: str) -> str:
@@ -387,9 +384,9 @@ class Graph:
         return self.op("MatMul", self.op("Softmax", scores, attributes={"axis": -1}), value)
 
     def joined(self, attended: str, attention: MultiHeadAttention, *shape: int) -> str:
-        """(batch, heads, query, head_dim) -> `shape`, whose last dimension is the model's"""
+        """(batch, heads, query, head_dim) -> `shape` and the model's dimension"""
         side_by_side = self.op("Transpose", attended, attributes={"perm": [0, 2, 1, 3]})
-        flat = self.op("Reshape", side_by_side, self.integers(*shape))
+        flat = self.op("Reshape", side_by_side, self.integers(*shape, attention.width))
         return self.linear(flat, attention.output)
 
     def query_key_value(self, x: str, attention: MultiHeadAttention, turns: Turns | None) -> tuple[str, str, str]:

@@ -80,7 +80,7 @@ def attend_fused(
 
 
 class MultiHeadAttention(nn.Module):
-    """Attention in `num_heads` subspaces of model_dim / num_heads dimensions each (section 3.2.2).
+    """Attention in `num_heads` subspaces of `head_dim` dimensions each (section 3.2.2). Default: model_dim / num_heads.
 
     It has three parts, so that a decoder can keep what does not change: `project_memory` makes keys and values,
     `project_query` makes queries, `combine` attends and mixes the heads.
@@ -94,23 +94,29 @@ class MultiHeadAttention(nn.Module):
         model_dim: int,
         num_heads: int,
         *,
+        head_dim: int | None = None,
         dropout: float = 0.0,
         rotary: bool = False,
         steps: int = 1,
         learns_beta: bool = False,
     ) -> None:
         super().__init__()
-        if model_dim % num_heads:
+        if head_dim is None and model_dim % num_heads:
             raise ValueError(f"num_heads = {num_heads} must divide model_dim = {model_dim}")
-        self.num_heads = num_heads
-        self.query = Linear(model_dim, model_dim)
-        self.key_value = Linear(model_dim, 2 * model_dim)  # one Xavier draw: sqrt(2/3) of the spread of two
-        self.output = Linear(model_dim, model_dim)
+        self.num_heads, self.head_dim = num_heads, head_dim or model_dim // num_heads
+        self.query = Linear(model_dim, self.width)
+        self.key_value = Linear(model_dim, 2 * self.width)  # one Xavier draw: sqrt(2/3) of the spread of two
+        self.output = Linear(self.width, model_dim)
         self.dropout = Dropout(dropout)
-        self.rotary = RotaryPositions(model_dim // num_heads) if rotary else None
+        self.rotary = RotaryPositions(self.head_dim) if rotary else None
         self.steps = steps
         self.log_beta = nn.Parameter(torch.zeros(num_heads)) if learns_beta else None
         """log(beta sqrt(head_dim)) of each head, so that beta starts at 1/sqrt(head_dim)."""
+
+    @property
+    def width(self) -> int:
+        """Dimensions of all heads together: model_dim, or less after heads were cut out (models/pruning.py)."""
+        return self.num_heads * self.head_dim
 
     def forward(
         self,

@@ -50,6 +50,7 @@ def multiply_adds(
     width: int,
     feed_forward: int,
     layers: tuple[int, int],
+    heads_width: tuple[int, ...],
     attention_steps: int = 1,
     vocab_size: int,
     sources: Int[np.ndarray, " pairs"],
@@ -58,10 +59,12 @@ def multiply_adds(
     """Multiply-adds of a Transformer over pairs of these lengths: source tokens with </s>, target tokens to predict.
 
     With d the width, F the entries of the matrices of a feed-forward network, V the target vocabulary, n steps of
-    attention and L layers, a pair of S source and T target tokens takes
+    attention, L layers, and E, D and C the width of all heads (`heads_width`) of the encoder's and the decoder's
+    self-attention and of the attention to the source (L d where none was cut out), a pair of S source and T target
+    tokens takes
 
-        encoder   L_enc (S (4 d^2 + F) + 2 n S^2 d)
-        decoder   L_dec (T (6 d^2 + F) + S 2 d^2 + 2 n T^2 d + 2 n T S d)
+        encoder   S (4 d E + L_enc F) + 2 n S^2 E
+        decoder   T (4 d D + 2 d C + L_dec F) + S 2 d C + 2 n T^2 D + 2 n T S C
         output    T V d
 
     One multiply-add is one product and its sum (two floating-point operations). Only matrix products count: looking up
@@ -69,14 +72,16 @@ def multiply_adds(
     its masked half too, for that is what is computed. Padding does not count, and a layer that layer dropout may skip
     does.
     """
-    source, target, square = int(sources.sum()), int(targets.sum()), width**2
-    seen_by_source = attention_steps * int((sources * sources).sum())
-    seen_by_target = attention_steps * (int((targets * targets).sum()) + int((targets * sources).sum()))
-    of_encoder = source * (4 * square + feed_forward) + 2 * seen_by_source * width
-    of_decoder = target * (6 * square + feed_forward) + 2 * source * square + 2 * seen_by_target * width
+    source, target = int(sources.sum()), int(targets.sum())
+    encoder, decoder, cross = heads_width
+    seen = 2 * attention_steps * encoder * int((sources * sources).sum())
+    seen_by_target = decoder * int((targets * targets).sum()) + cross * int((targets * sources).sum())
+    of_encoder = source * (4 * width * encoder + layers[0] * feed_forward) + seen
+    of_decoder = target * (4 * width * decoder + 2 * width * cross + layers[1] * feed_forward)
+    of_decoder += 2 * source * width * cross + 2 * attention_steps * seen_by_target
     return {
         "embeddings": 0,
-        "encoder": layers[0] * of_encoder,
-        "decoder": layers[1] * of_decoder,
+        "encoder": of_encoder,
+        "decoder": of_decoder,
         "output": target * vocab_size * width,
     }

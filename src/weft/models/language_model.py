@@ -222,7 +222,10 @@ class TransformerLmConfig(LayerSettings):
     def multiply_adds(self, vocab_size: int, *lengths: Int[np.ndarray, " rows"]) -> dict[str, int]:
         settings = {"width": self.model_dim, "feed_forward": self.feed_forward_entries, "vocab_size": vocab_size}
         settings["attention_steps"] = self.attention_steps
-        counts = multiply_adds(layers=(self.num_layers, 0), sources=lengths[-1], targets=lengths[-1], **settings)
+        layers, heads_width = (self.num_layers, 0), (self.num_layers * self.model_dim, 0, 0)
+        counts = multiply_adds(
+            layers=layers, heads_width=heads_width, sources=lengths[-1], targets=lengths[-1], **settings
+        )
         return {"embeddings": 0, "layers": counts["encoder"], "output": counts["output"]}
 
 

@@ -71,7 +71,15 @@ class TransformerState:
 
     def head_attention(self) -> Float[Tensor, "layers rows heads source"]:
         """Attention of each row to the source in the last step, by every head of every layer."""
-        return torch.stack([state.attention.transpose(1, 2).flatten(0, 1) for _, state in self.layers])
+        return stack_layers([state.attention.transpose(1, 2).flatten(0, 1) for _, state in self.layers])
+
+
+def stack_layers(layers: Sequence[Float[Tensor, "rows _ source"]]) -> Float[Tensor, "layers rows heads source"]:
+    """The attention of layers that may have different numbers of heads: where some were cut out, the mean of the others
+    is repeated in their place, which changes no mean."""
+    most = max(layer.size(1) for layer in layers)
+    missing = ([layer.mean(1, keepdim=True)] * (most - layer.size(1)) for layer in layers)
+    return torch.stack([torch.cat([layer, *means], 1) for layer, means in zip(layers, missing, strict=True)])
 
 
 class LayerState:

@@ -13,7 +13,7 @@ import math
 import threading
 from collections.abc import Iterable, Iterator
 from itertools import compress
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ from weft.models.transformer_session import PackedTransformer, TransformerSessio
 
 LEAST_WIDTH, MOST_WIDTH = 8, 8192
 MOST_HEADS = 256
+HeadsOfLayers = tuple[Annotated[int, Field(ge=1, le=MOST_HEADS)], ...]
 
 
 class LayerSettings(ModelSettings):
@@ -144,6 +145,10 @@ class LayerSettings(ModelSettings):
         return (3 if self.activation in GATES else 2) * self.model_dim * self.ff_dim
 
 
+STACKS = {"encoder": "encoder", "decoder": "decoder", "cross": "decoder"}
+"""Kind of attention -> the stack whose layers have it. `cross` is the attention of the decoder to the source."""
+
+
 class TransformerConfig(LayerSettings):
     kind: Literal["transformer"] = "transformer"
     """The architecture."""
@@ -155,6 +160,35 @@ class TransformerConfig(LayerSettings):
     """Share one matrix: none; decoder embedding and output (decoder); or also the encoder embedding (all)."""
     output_bias: bool = False
     """Whether the output has a bias, a learned number for every target piece."""
+    encoder_heads: HeadsOfLayers | None = None
+    """Heads that are left in each encoder layer after pruning, model_dim / num_heads wide. If not set: num_heads."""
+    decoder_heads: HeadsOfLayers | None = None
+    """The same for the self-attention of each decoder layer."""
+    cross_heads: HeadsOfLayers | None = None
+    """The same for the attention of each decoder layer to the source."""
+
+    @model_validator(mode="after")
+    def _heads_of_the_layers(self) -> "TransformerConfig":
+        problems = []
+        for kind, stack in STACKS.items():
+            layers, given = getattr(self, f"{stack}_layers"), getattr(self, f"{kind}_heads") or ()
+            if given and len(given) != layers:
+                what = f"has {len(given)} numbers for {stack}_layers = {layers}; give one for each layer"
+                problems.append(FieldProblem(f"{kind}_heads", what))
+            elif max(given, default=0) > self.num_heads:
+                what = f"has more heads in a layer than num_heads = {self.num_heads}; pruning leaves fewer"
+                problems.append(FieldProblem(f"{kind}_heads", what))
+        if problems:
+            raise FieldProblems(problems)
+        return self
+
+    @property
+    def heads(self) -> dict[str, tuple[int, ...]]:
+        """Heads in each layer, for each kind of attention."""
+        return {
+            kind: getattr(self, f"{kind}_heads") or (self.num_heads,) * getattr(self, f"{stack}_layers")
+            for kind, stack in STACKS.items()
+        }
 
     @property
     def needs_one_vocabulary(self) -> bool:
@@ -165,7 +199,9 @@ class TransformerConfig(LayerSettings):
         return self.decoder_layers
 
     def describe(self) -> str:
-        return f"{self.encoder_layers}+{self.decoder_layers} layers, {self.model_dim} wide"
+        left, all_heads = sum(map(sum, self.heads.values())), self.num_heads * sum(map(len, self.heads.values()))
+        pruned = f", {left} of {all_heads} heads" if left < all_heads else ""
+        return f"{self.encoder_layers}+{self.decoder_layers} layers, {self.model_dim} wide{pruned}"
 
     def multiply_adds(self, vocab_size: int, *lengths: Int[np.ndarray, " pairs"]) -> dict[str, int]:
         sources, targets = lengths
@@ -173,6 +209,7 @@ class TransformerConfig(LayerSettings):
             width=self.model_dim,
             feed_forward=self.feed_forward_entries,
             layers=(self.encoder_layers, self.decoder_layers),
+            heads_width=tuple(sum(heads) * (self.model_dim // self.num_heads) for heads in self.heads.values()),
             attention_steps=self.attention_steps,
             vocab_size=vocab_size,
             sources=sources,
@@ -189,9 +226,9 @@ class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward, each with a residual connection. With a causal mask it is the layer of a
     decoder-only model (language_model.py)."""
 
-    def __init__(self, config: LayerSettings) -> None:
+    def __init__(self, config: LayerSettings, num_heads: int | None = None) -> None:
         super().__init__()
-        self.attention = attention(config, rotary=config.positions == "rotary")
+        self.attention = attention(config, num_heads, rotary=config.positions == "rotary")
         self.attention_residual = residual(config)
         self.feed_forward = feed_forward(config)
         self.feed_forward_residual = residual(config)
@@ -211,11 +248,13 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Self-attention over the target so far, attention over the source, then feed-forward."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(
+        self, config: TransformerConfig, self_heads: int | None = None, cross_heads: int | None = None
+    ) -> None:
         super().__init__()
-        self.self_attention = attention(config, rotary=config.positions == "rotary")
+        self.self_attention = attention(config, self_heads, rotary=config.positions == "rotary")
         self.self_attention_residual = residual(config)
-        self.cross_attention = attention(config, rotary=False)  # places in two sentences have no distance
+        self.cross_attention = attention(config, cross_heads, rotary=False)  # places in two sentences have no distance
         self.cross_attention_residual = residual(config)
         self.feed_forward = feed_forward(config)
         self.feed_forward_residual = residual(config)
@@ -238,11 +277,13 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_residual(x, self.feed_forward)
 
 
-def attention(config: LayerSettings, *, rotary: bool) -> MultiHeadAttention:
+def attention(config: LayerSettings, num_heads: int | None, *, rotary: bool) -> MultiHeadAttention:
+    """`num_heads` are those that are left in this layer, each as wide as before; None: all."""
     dropout = config.dropout_unless(config.attention_dropout)
     return MultiHeadAttention(
         config.model_dim,
-        config.num_heads,
+        num_heads or config.num_heads,
+        head_dim=config.model_dim // config.num_heads,
         dropout=dropout,
         rotary=rotary,
         steps=config.attention_steps,
@@ -301,8 +342,10 @@ class Transformer(nn.Module):
         self.source_positions = added_positions(config)
         self.target_positions = added_positions(config)
         self.embedding_dropout = Dropout(config.dropout_unless(config.embedding_dropout))
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        heads = config.heads
+        self.encoder = nn.ModuleList(EncoderLayer(config, number) for number in heads["encoder"])
+        of_decoder = zip(heads["decoder"], heads["cross"], strict=True)
+        self.decoder = nn.ModuleList(DecoderLayer(config, *numbers) for numbers in of_decoder)
         self.encoder_norm = last_norm(config)
         self.decoder_norm = last_norm(config)
         self.output = Linear(config.model_dim, target_vocab_size, bias=config.output_bias)

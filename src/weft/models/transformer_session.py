@@ -14,7 +14,7 @@ proves them equal. What is arranged otherwise:
     sentences   that are finished leave the products with weights at once, the cache only when a quarter is gone
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, cast, runtime_checkable
@@ -50,7 +50,8 @@ class TransformerSession:
         self.beam = rows_per_sentence
         self.length = 0
         mask = padding_mask(source, packed.padding_id)[:, 0, 0]
-        self.cache = BeamCache(packed.encode(source, mask), mask, self.beam)
+        own_heads = [layer.self_attention.num_heads for layer in packed.decoder]
+        self.cache = BeamCache(packed.encode(source, mask), mask, self.beam, own_heads)
         # For each hypothesis and position, the place in the beam where its piece was written.
         self.ancestors = torch.zeros(len(source), self.beam, 0, dtype=torch.long, device=source.device)
         self.places = torch.arange(self.beam, device=source.device)
@@ -98,25 +99,29 @@ class BeamCache:
 
     def __init__(
         self,
-        key_value: Float[Tensor, "batch source layers 2 heads head_dim"],
+        key_value: Sequence[Float[Tensor, "batch source 2 _ head_dim"]],
         mask: Bool[Tensor, "batch source"],
         beam: int,
+        own_heads: Sequence[int],
     ) -> None:
+        """`key_value` and `own_heads` are of each decoder layer: what it attends to in the source, and the heads of its
+        self-attention."""
         self.beam = beam
-        self.dtype = precision_of_attention(key_value)
+        self.dtype = precision_of_attention(key_value[0])
         self.stored = self.searched = len(mask)
         self.active: Int[Tensor, " sentences"] | None = None
         self.source_mask = mask
         self.length = 0
-        heads, head_dim, room = *key_value.shape[-2:], round_up(mask.size(1))
+        room = round_up(mask.size(1))
         # (2, sentences, heads, room, head_dim) for each layer; apart, so that one can be replaced while others stay.
         self.source: list[Tensor] = []
         self.own: list[Tensor] = []
-        for of_layer in key_value.unbind(2):
-            both = key_value.new_zeros(2, len(mask), heads, room, head_dim, dtype=self.dtype)
+        for of_layer, own in zip(key_value, own_heads, strict=True):
+            heads, head_dim = of_layer.shape[-2:]
+            both = of_layer.new_zeros(2, len(mask), heads, room, head_dim, dtype=self.dtype)
             both[:, :, :, : mask.size(1)] = of_layer.permute(2, 0, 3, 1, 4)
             self.source.append(both)
-            self.own.append(both[:, :, :, :0])
+            self.own.append(both.new_zeros(2, len(mask), own, 0, head_dim))
         self.source_bias = mask_bias(mask, room, self.dtype)[:, None, None]
         self.own_bias = self.source_bias
         self.cross_weights, self.cross_active = self.source_bias, self.active
@@ -260,14 +265,16 @@ class PackedTransformer:
 
     def encode(
         self, source: Int[Tensor, "batch source"], mask: Bool[Tensor, "batch source"]
-    ) -> Float[Tensor, "batch source layers 2 heads head_dim"]:
-        """Keys and values of the source for every decoder layer."""
+    ) -> list[Float[Tensor, "batch source 2 _ head_dim"]]:
+        """Keys and values of the source for every decoder layer, which may differ in their heads."""
         x = self.embed_source(source)
         bias = mask_bias(mask, round_up(mask.size(1)), precision_of_attention(x))[:, None, None]
         for layer in self.encoder:
             x = layer(x, bias)
-        heads = self.decoder[0].self_attention.num_heads
-        return self.source_key_value(self.encoder_norm(x)).unflatten(-1, (len(self.decoder), 2, heads, -1))
+        heads = [layer.cross_heads for layer in self.decoder]
+        head_dim = self.decoder[0].self_attention.head_dim
+        key_value = self.source_key_value(self.encoder_norm(x)).split([2 * head_dim * own for own in heads], -1)
+        return [of.unflatten(-1, (2, own, head_dim)) for of, own in zip(key_value, heads, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -312,6 +319,7 @@ class PackedEncoderLayer:
 class PackedDecoderLayer:
     self_attention: "PackedSelfAttention"
     self_attention_residual: "PackedResidual"
+    cross_heads: int
     cross_query: PackedLinear
     cross_output: PackedLinear
     cross_attention_residual: "PackedResidual"
@@ -323,6 +331,7 @@ class PackedDecoderLayer:
         return cls(
             PackedSelfAttention.of(layer.self_attention, dtype),
             PackedResidual.of(layer.self_attention_residual),
+            layer.cross_attention.num_heads,
             PackedLinear.of([layer.cross_attention.query], dtype),
             PackedLinear.of([layer.cross_attention.output], dtype),
             PackedResidual.of(layer.cross_attention_residual),
@@ -339,13 +348,14 @@ class PackedDecoderLayer:
     def attend_to_source(
         self, x: Float[Tensor, "rows model"], layer: int, cache: BeamCache
     ) -> Float[Tensor, "rows model"]:
-        query = self.cross_query(x).unflatten(-1, (self.self_attention.num_heads, -1))
+        query = self.cross_query(x).unflatten(-1, (self.cross_heads, -1))
         return self.cross_output(cache.attend_to_source(layer, query))
 
 
 @dataclass(frozen=True)
 class PackedSelfAttention:
     num_heads: int
+    head_dim: int
     query_key_value: PackedLinear
     output: PackedLinear
     rotary: RotaryPositions | None
@@ -354,6 +364,7 @@ class PackedSelfAttention:
     def of(cls, attention: MultiHeadAttention, dtype: torch.dtype) -> "PackedSelfAttention":
         return cls(
             attention.num_heads,
+            attention.head_dim,
             PackedLinear.of([attention.query, attention.key_value], dtype),
             PackedLinear.of([attention.output], dtype),
             attention.rotary,

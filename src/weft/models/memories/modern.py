@@ -49,7 +49,14 @@ def regime(
     `retrieving`: half of the queries take less than two keys' worth. `averaging`: half take more than half of their
     keys. Otherwise `clustering`: means of some keys, metastable states of the energy. Queries of one key do not count.
     """
-    effective, allowed = effective_patterns(weights)[allowed > 1], allowed[allowed > 1]
+    return regime_of(effective_patterns(weights), allowed)
+
+
+def regime_of(
+    effective: Float[Tensor, " rows"], allowed: Float[Tensor, " rows"]
+) -> Literal["retrieving", "clustering", "averaging"]:
+    """`regime` from the `effective_patterns` of each query."""
+    effective, allowed = effective[allowed > 1], allowed[allowed > 1]
     if not len(effective) or float((effective / allowed).median()) > 0.5:
         return "averaging"
     return "retrieving" if float(effective.median()) < 2 else "clustering"

@@ -1,0 +1,108 @@
+"""`weft inspect`: what is inside a model: its attention heads, positions, layers, embeddings and errors."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from weft.cli.analyze import write_figures
+from weft.cli.displays import Counter
+from weft.cli.loading import require_task
+from weft.cli.options import A_MODEL, Figures, JsonFile, Pairs, TakesPairs, Threads
+from weft.cli.outputs import give_results, refuse_place
+from weft.cli.rules import Rule, check_options
+
+if TYPE_CHECKING:
+    from weft.figures.table import Table
+    from weft.translating.translator import Translator
+
+app = typer.Typer(help="Look into a model: heads, positions, layers, embeddings, errors.", no_args_is_help=True)
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help=A_MODEL)]
+Prune = Annotated[
+    float | None,
+    typer.Option("--prune", metavar="SHARE", min=0.0, max=1.0, help="Cut out this share of the heads, such as 0.5."),
+]
+By = Annotated[Literal["gradient", "ablation"], typer.Option("--by", help="The importance by which heads are cut out.")]
+Output = Annotated[Path | None, typer.Option("--output", help="The folder to make of the model with fewer heads.")]
+PRUNING = [
+    Rule(("--prune",), needs=("--output",), why="the model with fewer heads is written there"),
+    Rule(("--by", "--output"), needs=("--prune",), why="they are about the heads to cut out"),
+]
+
+
+@app.command(cls=TakesPairs)
+def heads(
+    context: typer.Context,
+    model: Model,
+    data: Pairs,
+    prune: Prune = None,
+    by: By = "ablation",
+    output: Output = None,
+    json: JsonFile = None,
+    figures: Figures = None,
+    threads: Threads = None,
+) -> None:
+    """Measure how much each attention head matters on pairs, what it reads, and cut out the least important ones.
+
+    Cutting makes a new, smaller model folder. Train it further with training.init, and export it to ONNX, as any other.
+    """
+    check_options(context, PRUNING)
+    refuse_place("--json", json, data)
+    translator = opened(model, "inspect heads")
+    from weft.analysis.inspection import head_figures
+    from weft.evaluating.heads import examine_heads, to_prune
+    from weft.files import refuse_existing_folder
+    from weft.folders.pruning import save_pruned
+
+    if output is not None:
+        refuse_existing_folder(output)
+    found = examine_heads(translator, given_pairs(translator, model, data), Counter("heads left out", "heads"))
+    tables, content = found.tables(), found.as_dict()
+    if prune is not None and output is not None:
+        chosen = to_prune(found.importance[by], prune)
+        smaller = save_pruned(model, translator.model, chosen, output)
+        before, after = translator.model.count_parameters(), smaller.count_parameters()
+        content["pruned"] = {"heads": len(chosen), "by": by, "parameters": [before, after]}
+        typer.echo(f"{output}: {smaller.recipe.model.describe()}; {before:,} -> {after:,} parameters", err=True)
+    give(tables, content, json, figures, lambda: head_figures(found))
+
+
+@app.command()
+def positions(model: Model, json: JsonFile = None, figures: Figures = None) -> None:
+    """Compare the formulas for positions at the width of a model: the paper's, and the one with shorter waves."""
+    refuse_place("--json", json, [])
+    translator = opened(model, "inspect positions")
+    from weft.analysis.inspection import position_figures
+    from weft.evaluating.heads import transformer_of
+    from weft.evaluating.positions import examine_positions
+
+    found = examine_positions(transformer_of(translator, "weft inspect positions"))
+    give([found.table()], found.as_dict(), json, figures, lambda: position_figures(found))
+
+
+def opened(model: str, verb: str) -> "Translator":
+    require_task([model], verb)
+    from weft.translating.exported import load_for
+
+    return load_for(model, ())
+
+
+def given_pairs(translator: "Translator", model: str, data: list[Path]) -> Any:
+    from weft.data.corpus import common_reading, read_given
+
+    return read_given(data, common_reading([(model, translator.model.recipe.data)], str(data[0])))
+
+
+def give(
+    tables: "list[Table]",
+    content: dict[str, Any],
+    json: Path | None,
+    folder: Path | None,
+    draw: Callable[[], Mapping[str, str]],
+) -> None:
+    """Write the figures, if they are wanted, then give the tables or JSON."""
+    if folder is not None:
+        write_figures(folder, dict(draw()))
+    give_results("\n\n".join(table.text() for table in tables), content, json)
