@@ -163,9 +163,9 @@ class TransformerConfig(LayerSettings):
     encoder_heads: HeadsOfLayers | None = None
     """Heads that are left in each encoder layer after pruning, model_dim / num_heads wide. If not set: num_heads."""
     decoder_heads: HeadsOfLayers | None = None
-    """The same for the self-attention of each decoder layer."""
+    """Heads that are left in the self-attention of each decoder layer after pruning. If not set: num_heads."""
     cross_heads: HeadsOfLayers | None = None
-    """The same for the attention of each decoder layer to the source."""
+    """Heads that are left in the attention of each decoder layer to the source after pruning. If not set: num_heads."""
 
     @model_validator(mode="after")
     def _heads_of_the_layers(self) -> "TransformerConfig":
