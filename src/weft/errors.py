@@ -14,6 +14,7 @@ WeftError                 the work failed                                       
 ├── LostTouch             another process of the run is gone                       exit code 1
 ├── FailedElsewhere       another process of the run failed and reports why        that one's exit code
 └── Stopped               a signal stopped the work; the same command resumes it   exit code 3
+    └── Paused            training has come to the step that a caller named        exit code 3
 """
 
 import copyreg
@@ -190,3 +191,7 @@ class Stopped(WeftError):
     """A signal stopped the work after its state was saved; running the same command again resumes it."""
 
     exit_code = 3
+
+
+class Paused(Stopped):
+    """Training has come to the step that a caller named, and its state was saved."""

@@ -31,6 +31,7 @@ from weft.cli.serve import serve
 from weft.cli.tokenize import detokenize, tokenize
 from weft.cli.train import train
 from weft.cli.translate import translate
+from weft.cli.tune import tune
 from weft.errors import FailedElsewhere, WeftError, is_out_of_memory, shown
 from weft.version import __version__
 
@@ -40,7 +41,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 VERBS = {
-    "Train": (plan, prepare, train, report, check_gradients),
+    "Train": (plan, prepare, train, tune, report, check_gradients),
     "Use": (translate, generate, serve, export),
     "Measure": (evaluate, compare, analyze, score, rescore),
     "Data": (doctor, tokenize, detokenize),

@@ -18,7 +18,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-TRAINS = {"train", "plan", "augment"}
+TRAINS = {"train", "plan", "augment", "tune"}
 """The verbs that train, or allocate as many tensors."""
 WAITS = {"GOMP_SPINCOUNT": "10000"}
 """How long OpenMP's threads spin before they sleep, where the environment does not say."""

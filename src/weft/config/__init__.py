@@ -11,7 +11,7 @@ No key is named here, except in hints: each model of settings is defined next to
     toml.py        writes TOML values and finds the statements of a TOML text
 """
 
-from weft.config.diagnosis import diagnose
+from weft.config.diagnosis import check_value, diagnose
 from weft.config.keys import explain, json_schema
 from weft.config.recipe import (
     Difference,
@@ -34,6 +34,7 @@ __all__ = [
     "Resolved",
     "Settings",
     "changed",
+    "check_value",
     "choose_recipe_model",
     "diagnose",
     "differences",

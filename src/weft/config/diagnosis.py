@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from weft.config.keys import choices_in, in_words, near, unknown_key
-from weft.config.settings import FieldProblem, FieldProblems, Settings, form_of, forms_by_kind, members
+from weft.config.keys import all_keys, choices_in, in_words, near, near_keys, unknown_key
+from weft.config.settings import FieldProblem, FieldProblems, Settings, as_in_toml, form_of, forms_by_kind, members
 from weft.config.toml import KeyPath
 
 
@@ -30,6 +30,17 @@ def diagnose(model: type[Settings], document: Mapping[str, Any]) -> dict[KeyPath
         for path, whats in problems.items()
         if not (whats[0].startswith(MISSING) and any(path[: len(key)] == key for key in misnamed))
     }
+
+
+def check_value(model: type[Settings], key: str, value: Any) -> list[str]:
+    """The problems of one value of a dotted key on its own, whatever the other keys are."""
+    keys = all_keys(model)
+    if key not in keys:
+        meant = " or ".join(f"`{near}`" for near in near_keys(key, keys))
+        return [f"unknown key; did you mean {meant}?" if meant else "unknown key"]
+    field = keys[key]
+    annotation: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    return [what for _, what in _problems(annotation, as_in_toml(value), ())]
 
 
 UNKNOWN, MISSING = "unknown key", "missing"

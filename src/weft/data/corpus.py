@@ -194,9 +194,9 @@ class ParallelText:
         """The first reference of each pair."""
         return [reference[0] for reference in self.references]
 
-    def every(self, stride: int) -> "ParallelText":
-        """The first pair and every one `stride` places after the last."""
-        return replace(self, sources=self.sources[::stride], references=self.references[::stride], parts=())
+    def every(self, stride: int, start: int = 0) -> "ParallelText":
+        """Every `stride`-th item, beginning with number `start`."""
+        return replace(self, sources=self.sources[start::stride], references=self.references[start::stride], parts=())
 
     def describe(self, pair: int) -> dict[str, Any]:
         """Return the two sides of a pair, and its file and line (counted from 1) if they are known."""

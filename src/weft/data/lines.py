@@ -72,9 +72,9 @@ class Lines:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def every(self, stride: int) -> "Lines":
-        """The first text and every one `stride` places after the last."""
-        return Lines(self.texts[::stride], self.places[::stride], {})
+    def every(self, stride: int, start: int = 0) -> "Lines":
+        """Every `stride`-th item, beginning with number `start`."""
+        return replace(self, texts=self.texts[start::stride], places=self.places[start::stride])
 
     def describe(self, index: int) -> dict[str, Any]:
         file, line = self.places[index]

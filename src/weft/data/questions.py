@@ -41,9 +41,11 @@ class Questions:
     def __len__(self) -> int:
         return len(self.questions)
 
-    def every(self, stride: int) -> "Questions":
-        """The first question and every one `stride` places after the last."""
-        return Questions(self.questions[::stride], self.answers[::stride], self.places[::stride], {})
+    def every(self, stride: int, start: int = 0) -> "Questions":
+        """Every `stride`-th item, beginning with number `start`."""
+        return Questions(
+            self.questions[start::stride], self.answers[start::stride], self.places[start::stride], self.sha256
+        )
 
 
 def read_questions(names: Sequence[str], root: Path, *, answered: bool = True) -> Questions:

@@ -3,9 +3,10 @@
 import copy
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -115,22 +116,32 @@ def train_resolved(
     budget: Budget | None,
     listener: Listener,
     ranks: Ranks,
+    stop: StopRequest | None = None,
+    kept_in: Path | None = None,
+    part_of_valid: Callable[[Any], Any] | None = None,
 ) -> Path:
     """Train in this run folder to the end of the recipe, and return the folder, which then is also a model folder.
 
-    Raises Stopped after a signal, and RunError if the folder belongs to another recipe or its data changed.
+    A caller that handles signals itself passes its `stop`. `kept_in` is a folder with a corpus prepared earlier, which
+    is used if it was made from the same. With `part_of_valid` the run sees only that part of the validation data.
+
+    Raises Stopped after a signal, Paused after the step `stop.pause_at`, and RunError if the folder belongs to another
+    recipe or its data changed.
     """
     keep_memory_pages()
     keep_programs()
     if budget is not None:
         refuse_two_lengths(resolved)
     run = RunFolder(run_path, ranks)
-    with run.locked(), stop_on_signal(second_interrupts=ranks.size == 1) as stop:
+    catching = nullcontext(stop) if stop is not None else stop_on_signal(second_interrupts=ranks.size == 1)
+    with run.locked(), catching as stop:
         status = run.status()
         files = ranks.from_first(TASKS[resolved.recipe.task].read, resolved.recipe, data_root, listener)
+        if part_of_valid is not None:
+            files = replace(files, valid=part_of_valid(files.valid))
         if status is None:
             with stopped_if_signalled(stop):
-                trainer = begin(resolved, files, run, budget, listener)
+                trainer = begin(resolved, files, run, budget, listener, kept_in)
         else:
             so_far = ranks.from_first(run_so_far, run, status, resolved, files)
             budget = same_budget(so_far.state.get("budget"), budget, run)
@@ -138,7 +149,7 @@ def train_resolved(
                 listener.on_message(finished_message(run, status, limit))
                 return run_path
             with stopped_if_signalled(stop):
-                trainer = resume_run(resolved, so_far, files, run, budget, listener)
+                trainer = resume_run(resolved, so_far, files, run, budget, listener, kept_in)
             if status.finished and trainer.is_finished():  # by another limit
                 limit = limit_reached(so_far.now.recipe.training, so_far.state)
                 listener.on_message(finished_message(run, status, limit))
@@ -167,11 +178,13 @@ def begin(
     run: RunFolder,
     budget: Budget | None,
     listener: Listener,
+    kept_in: Path | None = None,
 ) -> AnyTrainer:
     """Begin a run: prepare the files, initialize the weights, and save the checkpoint of step 0."""
     run.clear()
     kind = TASKS[resolved.recipe.task]
-    prepared = run.ranks.from_first(kind.prepare, resolved, files, run.corpus, listener)
+    prepare = partial(kind.prepare, kept_in=kept_in)
+    prepared = run.ranks.from_first(prepare, resolved, files, run.corpus, listener)
     model = run.ranks.from_first(first_model, prepared)
     if model.recipe.model.is_counted:
         count(model, prepared, listener)
@@ -263,10 +276,12 @@ def resume_run(
     run: RunFolder,
     budget: Budget | None,
     listener: Listener,
+    kept_in: Path | None = None,
 ) -> AnyTrainer:
     """Restore the last checkpoint; if the recipe now gives more steps, the schedule is that of the longer run."""
     model = model_so_far(so_far, run, listener)
-    store = run.ranks.from_first(TASKS[model.recipe.task].reopen, model, resolved, files, run.corpus, listener)
+    reopen = partial(TASKS[model.recipe.task].reopen, kept_in=kept_in)
+    store = run.ranks.from_first(reopen, model, resolved, files, run.corpus, listener)
     trainer = make_trainer(model, store, files, resolved, run, listener)
     check_same_batches(so_far.state["batches"], trainer)
     check_not_shorter(so_far, trainer, run)

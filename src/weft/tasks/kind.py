@@ -28,8 +28,8 @@ class HeldOut(Protocol):
 
     def __len__(self) -> int: ...
 
-    def every(self, stride: int) -> Any:
-        """Every `stride`-th item, beginning with the first."""
+    def every(self, stride: int, start: int = 0) -> Any:
+        """Every `stride`-th item, beginning with number `start`."""
         ...
 
 

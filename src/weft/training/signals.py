@@ -9,9 +9,12 @@ from weft.errors import Stopped
 
 
 class StopRequest:
-    """Whether a signal has requested a stop."""
+    """Whether a signal has requested a stop, or a caller a pause at some step."""
 
     requested = False
+    pause_at: int | None = None
+    """Step after whose checkpoint training raises Paused. If that step is validated anyway, the run is the same later
+    as one without the pause."""
 
     def honor(self, what_happened: str) -> None:
         """Raise Stopped if a signal has requested it. Call it where everything that matters is on disk."""

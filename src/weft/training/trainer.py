@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from weft.errors import RunError, WeftError, is_out_of_memory
+from weft.errors import Paused, RunError, WeftError, is_out_of_memory
 from weft.runtime import PRECISIONS, choose_precision, derive_seed
 from weft.training.ahead import made_ahead
 from weft.training.averaging import Weights, follow, holding, mean, put, weights_of
@@ -109,7 +109,8 @@ class Trainer(Generic[Model, Batch]):
 
     @explaining_out_of_memory()
     def train(self, stop: StopRequest) -> Progress:
-        """Take all steps that are left. Raises Stopped, with everything saved, when a signal asks for it."""
+        """Take all steps that are left. Raises Stopped, with everything saved, when a signal asks for it, and Paused
+        after the step `stop.pause_at`."""
         while not self.is_finished():
             for batches in self.batches_of_updates():
                 self.restore_best_after_lost_patience()
@@ -119,15 +120,20 @@ class Trainer(Generic[Model, Batch]):
                 self.tell_step(self.progress.step, self.horizon.total_steps)
                 self.log_when_due()
                 stops = self.agree(stop)  # once: a signal that comes later is for the next step
+                pauses = self.progress.step == stop.pause_at
                 was_split = self.progress.parts > parts  # saved at once: memory may suffice when the step is repeated
                 is_due = self.is_validation_due()
                 if is_due or self.has_exploded():
                     self.validate(is_due=is_due)
                     self.checkpoint()
-                elif stops or was_split or self.is_due(self.checkpoint_interval, self.progress.checkpointed_at):
+                elif (
+                    stops or pauses or was_split or self.is_due(self.checkpoint_interval, self.progress.checkpointed_at)
+                ):
                     self.checkpoint()
                 if stops:
                     stop.honor(f"stopped at step {self.progress.step} and saved")
+                if pauses and not self.is_finished():
+                    raise Paused(f"paused at step {self.progress.step}")
                 if self.is_finished():
                     break
         return self.progress

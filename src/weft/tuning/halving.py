@@ -1,0 +1,131 @@
+"""Successive halving on rungs of the full schedule (Jamieson and Talwalkar 2016): all points train to the first rung,
+the best ones go on to the next, and the last ones to the end.
+
+A trial is paused and goes on bit for bit, and its schedule is that of the whole training, so what is promoted is the
+run that it would have been without. All points of a rung are compared at once, so the choice does not depend on which
+worker was quicker.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weft.tuning.cells import identity
+from weft.tuning.trial import Spec, Trial
+
+if TYPE_CHECKING:
+    from weft.tuning.study import Study
+
+
+def next_rung(study: "Study", trial: Trial, spec: Spec) -> int | None:
+    """What a trial without a result is to do next: train to a rung, counted from 1; train to its end, 0; end at rung n,
+    -n. None while it waits for others."""
+    rungs = len(study.facts.length.rungs)
+    if not rungs or spec.phase != "search":
+        return 0
+    reached = next((number for number in range(rungs, 0, -1) if trial.rung(number) is not None), 0)
+    if reached == 0:
+        return 1
+    chosen = promoted(study, reached)
+    if chosen is None:
+        return None
+    if identity(spec.settings) not in chosen:
+        return -reached
+    return reached + 1 if reached < rungs else 0
+
+
+def promoted(study: "Study", rung: int) -> set[str] | None:
+    """The points that go on from a rung, by the mean over the seeds; None while some have not come to it.
+
+    A point of which a seed failed does not go on.
+    """
+    candidates = everything(study) if rung == 1 else promoted(study, rung - 1)
+    if candidates is None:
+        return None
+    values: dict[str, dict[int, float]] = {point: {} for point in candidates}
+    failed = set()
+    for trial in study.trials():
+        spec = trial.spec()
+        if spec is None:
+            return None
+        if spec.phase != "search" or (point := identity(spec.settings)) not in values:
+            continue
+        if (found := trial.rung(rung)) is not None:
+            values[point][spec.seed] = found["value"]
+        elif (result := study.result(trial)) is None:
+            return None
+        elif result.state == "failed":
+            failed.add(point)
+    alive = [point for point in values if point not in failed]
+    ranked = sorted(alive, key=lambda point: (-study.standing(values[point]), point))
+    assert study.config.halving is not None
+    return set(ranked[: math.ceil(len(values) / study.config.halving.eta)])
+
+
+def everything(study: "Study") -> set[str]:
+    return {identity(cell.settings) for cell in study.cells()}
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far the values at a rung agree with later ones."""
+
+    rung: int
+    later: str
+    """What it is compared with: the end, or a later rung."""
+    points: int
+    spearman: float
+    interval: tuple[float, float]
+    """95 %, by the bootstrap over the points."""
+
+
+def trust(study: "Study") -> list[Trust]:
+    """Spearman's correlation of each rung with the end, over the trials that came there; with the next rung where fewer
+    than three did. Promoted trials are alike, so this is a lower bound for all of them."""
+    results = [result for result in study.results() if result.phase == "search"]
+    found = []
+    count = len(study.facts.length.rungs)
+    for rung in range(1, count + 1):
+        ends = [
+            (result.rungs[rung - 1], value)
+            for result in results
+            if len(result.rungs) >= rung and (value := result.value(study.metric.name)) is not None
+        ]
+        pairs, later = ends, "the end"
+        if len(pairs) < 3 and rung < count:
+            pairs = [(r.rungs[rung - 1], r.rungs[rung]) for r in results if len(r.rungs) > rung]
+            later = f"rung {rung + 1}"
+        if len(pairs) >= 3:
+            columns = np.array(pairs)
+            found.append(Trust(rung, later, len(pairs), spearman(columns), spread(columns)))
+    return found
+
+
+def spearman(pairs: np.ndarray) -> float:
+    """Correlation of the ranks of two columns, equal values sharing their mean rank; 0 if a column is constant."""
+    ranks = []
+    for column in pairs.T:
+        _, places, counts = np.unique(column, return_inverse=True, return_counts=True)
+        last = np.cumsum(counts)
+        ranks.append((last - (counts - 1) / 2)[places])
+    if any(np.ptp(column) == 0 for column in ranks):
+        return 0.0
+    return float(np.corrcoef(ranks)[0, 1])
+
+
+def spread(pairs: np.ndarray, resamples: int = 1000, seed: int = 12345) -> tuple[float, float]:
+    """The middle 95 % of the correlation over resampled points."""
+    random = np.random.default_rng(seed)
+    drawn = [spearman(pairs[random.integers(len(pairs), size=len(pairs))]) for _ in range(resamples)]
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def saved(study: "Study") -> tuple[int, int]:
+    """(target tokens that the search took, those that it would have taken without stopping)."""
+    results = [result for result in study.results() if result.phase == "search" and result.state != "failed"]
+    taken = sum(result.target_tokens for result in results)
+    whole = sum(round(result.target_tokens * result.steps / result.step) for result in results if result.step)
+    return taken, whole

@@ -1,0 +1,251 @@
+"""The settings of a study: what varies, for how long each trial trains, and how trials are compared."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from weft.config import FieldProblem, FieldProblems, Resolved, Settings, check_value, resolve
+from weft.config.recipe import parse_toml, read_text
+from weft.errors import Problem, RecipeError
+from weft.folders.metrics import HEADLINES, METRICS
+from weft.training.metric import Metric
+
+
+class Range(Settings):
+    """A range of values, whole numbers if both ends are."""
+
+    low: int | float
+    """The least value."""
+    high: int | float
+    """The largest value."""
+    log: bool = False
+    """Draw on a logarithmic scale."""
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        if not self.low < self.high:
+            raise FieldProblem("high", f"must be above low = {self.low}")
+        if self.log and self.low <= 0:
+            raise FieldProblem("low", "must be above 0 on a logarithmic scale")
+        return self
+
+    @property
+    def is_whole(self) -> bool:
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+
+Values = tuple[Any, ...] | Range
+
+
+class BudgetConfig(Settings):
+    """How long each trial trains; give one of the first three. Without any, as long as the recipe says."""
+
+    target_tokens: int | None = Field(default=None, ge=1)
+    """Until the model has seen so many target tokens, </s> counted, padding not."""
+    steps: int | None = Field(default=None, ge=1)
+    """So many updates."""
+    epochs: float | None = Field(default=None, gt=0)
+    """So many passes over the training data; may be a fraction."""
+
+    @model_validator(mode="after")
+    def _is_one_length(self) -> Self:
+        given = [name for name, value in self if value is not None]
+        if len(given) > 1:
+            raise FieldProblem(given[1], f"conflicts with {given[0]}; give one of them")
+        return self
+
+
+class HalvingConfig(Settings):
+    """Successive halving: train all points to the first rung, the best ones on to the next, and so on."""
+
+    eta: float = Field(default=4.0, gt=1)
+    """At each rung one point in so many goes on."""
+    rungs: tuple[float, ...] = Field(min_length=1)
+    """Shares of the whole training at which points are compared, such as [0.125, 0.5]."""
+
+    @model_validator(mode="after")
+    def _rise(self) -> Self:
+        if not all(a < b for a, b in zip((0.0, *self.rungs), (*self.rungs, 1.0), strict=True)):
+            raise FieldProblem("rungs", "must rise, and lie between 0 and 1")
+        return self
+
+
+class ConfirmConfig(Settings):
+    """Train the chosen point again with seeds that the choice has not seen, and score it on the other half of valid."""
+
+    seeds: tuple[int, ...] = Field(min_length=1)
+    """Seeds that are not among those of the study."""
+
+
+class StudyConfig(Settings):
+    """A study: trials of one recipe that differ in some keys."""
+
+    base: str = Field(min_length=1)
+    """The recipe, a TOML file; relative to the study's own file."""
+    space: Mapping[str, Values] = {}
+    """Key of the recipe -> a list of values, or { low = ..., high = ..., log = true }."""
+    arms: Mapping[str, Mapping[str, Any]] = {}
+    """Name -> keys and values that are set together; crossed with the space."""
+    nuisance: Mapping[str, Values] = {}
+    """Further keys, of which the best value is taken inside each cell."""
+    baseline: Mapping[str, Any] = {}
+    """The cell that others are compared with: keys of the space, and `arm`. By default the recipe's own values."""
+    sampler: Literal["grid", "random", "tpe"] = "grid"
+    """All combinations of the lists, or points that are drawn (random) or proposed by Optuna (tpe)."""
+    trials: int | None = Field(default=None, ge=1)
+    """Number of points to draw."""
+    seeds: tuple[int, ...] = Field(default=(1,), min_length=1)
+    """Seeds with which each point is trained."""
+    budget: BudgetConfig = BudgetConfig()
+    """How long each trial trains."""
+    validations: int = Field(default=5, ge=1)
+    """Number of validations of a trial, evenly spread; with halving more, if the rungs need them."""
+    pairs: int | None = Field(default=None, ge=1)
+    """Train on so many pairs, the first ones of the shuffled training file."""
+    metric: str | None = None
+    """What trials are compared by. By default the recipe's training.select_by, or sacrebleu if decoding keys vary."""
+    cost: Literal["seconds", "parameters"] | None = None
+    """A second figure, less of which is better: the table marks the cells that no other beats in both."""
+    halving: HalvingConfig | None = None
+    """Stop bad points early."""
+    confirm: ConfirmConfig | None = None
+    """Confirm the choice."""
+    widen: int = Field(default=0, ge=0, le=10)
+    """If the best value is at the edge of its list, add at most so many values beyond it."""
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if problems := [*self._misfits()]:
+            raise FieldProblems(problems)
+        return self
+
+    def _misfits(self) -> Any:
+        varied = {**self.space, **self.nuisance}
+        if not varied and not self.arms:
+            yield FieldProblem("space", "is empty, and so are nuisance and arms: nothing varies")
+        for key in self.space.keys() & self.nuisance.keys():
+            yield FieldProblem("nuisance", f"names {key}, which is in space as well")
+        for arm, keys in self.arms.items():
+            yield from (FieldProblem("arms", f'"{arm}" sets {key}, which varies') for key in keys.keys() & varied)
+        for table in ("space", "nuisance"):
+            for key, values in getattr(self, table).items():
+                if isinstance(values, Range) and self.sampler == "grid":
+                    yield FieldProblem(table, f'{key} is a range; list its values, or set sampler = "random"')
+                if isinstance(values, tuple) and (not values or len({repr(value) for value in values}) < len(values)):
+                    yield FieldProblem(table, f"{key} has no values, or the same one twice")
+        if self.sampler != "grid" and self.trials is None:
+            yield FieldProblem("trials", f'is needed by sampler = "{self.sampler}"')
+        if self.sampler == "grid" and self.trials is not None:
+            yield FieldProblem("trials", "has no effect on a grid, which has as many points as there are combinations")
+        if self.sampler == "tpe" and self.halving:
+            yield FieldProblem("halving", "compares points that are all known at the start; tpe proposes them later")
+        if self.sampler != "grid" and any(is_of_decoding(key) for key in varied):
+            yield FieldProblem("sampler", "must be grid for decoding keys, which are measured without training")
+        if self.widen and (self.halving or self.sampler != "grid"):
+            yield FieldProblem("widen", "is for a grid without halving")
+        if len(set(self.seeds)) < len(self.seeds):
+            yield FieldProblem("seeds", "names a seed twice")
+        if self.confirm and (seen := set(self.confirm.seeds) & set(self.seeds)):
+            yield FieldProblem(
+                "confirm.seeds", f"holds {', '.join(map(str, sorted(seen)))}, with which the study chose"
+            )
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The recipe's keys that vary."""
+        in_arms = (key for keys in self.arms.values() for key in keys)
+        return tuple(dict.fromkeys((*self.space, *self.nuisance, *in_arms)))
+
+
+MAY_GROW = ("seeds", "trials", "confirm", "widen", "cost", "baseline")
+"""Keys that may be changed while a study is under way."""
+DECIDED = {
+    "seed": "list `seeds` instead",
+    "training.epochs": "`budget` says how long a trial trains",
+    "training.steps": "`budget` says how long a trial trains",
+    "training.validate_every": "`validations` says how often a trial is validated",
+}
+"""Keys of the recipe that a study decides itself -> what to set instead."""
+
+
+def is_of_decoding(key: str) -> bool:
+    """Whether a key changes only the search, so that a trained model serves all its values."""
+    return key.startswith("decoding.")
+
+
+def read_study(path: Path) -> Resolved[StudyConfig]:
+    """Read a study's file. Raises UsageError or RecipeError with all its problems."""
+    text = read_text(path)
+    return resolve(flattened(parse_toml(text, path)), StudyConfig, path, text=text)
+
+
+def flattened(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with `training.learning_rate = [...]` in its tables of keys as one dotted key, quoted or not."""
+    flat = dict(document)
+    for name in ("space", "nuisance", "baseline"):
+        if isinstance(flat.get(name), Mapping):
+            flat[name] = dotted(flat[name])
+    if isinstance(flat.get("arms"), Mapping):
+        flat["arms"] = {arm: dotted(keys) if isinstance(keys, Mapping) else keys for arm, keys in flat["arms"].items()}
+    return flat
+
+
+def dotted(table: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in table.items():
+        if isinstance(value, Mapping) and not {"low", "high"} & value.keys():
+            flat |= {f"{name}.{inner}": inner_value for inner, inner_value in dotted(value).items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def check_against(config: StudyConfig, recipe: Settings, subject: str | Path) -> None:
+    """Raise RecipeError for keys that the recipe does not have, and for values that no recipe may have."""
+    problems: list[Problem] = []
+    for table in ("space", "nuisance"):
+        for key, values in getattr(config, table).items():
+            listed = (values.low, values.high) if isinstance(values, Range) else values
+            problems += problems_of(type(recipe), f"{table}.{key}", key, listed)
+    for arm, keys in config.arms.items():
+        for key, value in keys.items():
+            problems += problems_of(type(recipe), f'arms."{arm}".{key}', key, (value,))
+    known = {*config.space, *(["arm"] if config.arms else [])}
+    problems += [
+        Problem(f"baseline.{key}", "is not in space, and not `arm`") for key in config.baseline if key not in known
+    ]
+    names = [metric.name for metric in known_metrics(recipe)]
+    if config.metric is not None and config.metric not in names:
+        problems.append(Problem(f'metric = "{config.metric}"', f"expected one of {', '.join(names)}"))
+    if config.metric in WITHOUT_SEARCH and any(map(is_of_decoding, config.keys)):
+        problems.append(Problem(f'metric = "{config.metric}"', "does not depend on decoding keys; try sacrebleu"))
+    if problems:
+        raise RecipeError(subject, problems)
+
+
+WITHOUT_SEARCH = ("bleu", "accuracy", "loss")
+"""Metrics of translation that validations measure, with greedy search if with any."""
+
+
+def problems_of(model: type[Settings], where: str, key: str, values: Sequence[Any]) -> list[Problem]:
+    if key in DECIDED:
+        return [Problem(where, f"cannot vary: {DECIDED[key]}")]
+    found = [(value, what) for value in values for what in check_value(model, key, value)]
+    if found and found[0][1].startswith("unknown key"):
+        return [Problem(where, found[0][1])]
+    return [Problem(f"{where}: {value!r}", what) for value, what in found]
+
+
+def known_metrics(recipe: Any) -> list[Metric]:
+    """Everything that trials of this recipe can be compared by."""
+    return [*METRICS[recipe.task], *(m for m in [HEADLINES[recipe.task]] if m not in METRICS[recipe.task])]
+
+
+def metric_of(config: StudyConfig, recipe: Any) -> Metric:
+    """What trials are compared by."""
+    varies_search = any(map(is_of_decoding, config.keys))
+    name = config.metric or (HEADLINES[recipe.task].name if varies_search else recipe.training.select_by)
+    metrics = {metric.name: metric for metric in reversed(known_metrics(recipe))}
+    return metrics[name or METRICS[recipe.task][0].name]

@@ -1,0 +1,553 @@
+"""A study is a folder, and the folder is the truth: any number of processes that are given it work on it together.
+
+    study.toml  base.toml  facts.json   the study; its recipe with everything resolved once; what was found then
+    kept/                               copies of the three
+    corpus/                             the training data as ids, which trials share where they may
+    lock                                held while trials are added
+    trials/0007/                        see trial.py
+
+There is no database and no server. Trials of a grid are enumerated; a sampler is asked for the next point under the
+study's lock, and told everything that the folder holds.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from weft.config import Resolved, changed, check_value, differences, leaves, parse_rendered, render
+from weft.errors import RecipeError, RunError, UsageError
+from weft.files import sha256
+from weft.folders.recipes import RECIPES
+from weft.preparing.corpora import find_recipe
+from weft.tasks import TASKS
+from weft.training.metric import Metric
+from weft.training.task import Listener
+from weft.tuning.cells import Cell, Direction, Told, cell_of, distinct, draw, edges, grid, identity, listed, propose
+from weft.tuning.lengths import Length, freeze
+from weft.tuning.settings import (
+    MAY_GROW,
+    StudyConfig,
+    check_against,
+    is_of_decoding,
+    metric_of,
+    read_study,
+)
+from weft.tuning.trial import (
+    Result,
+    Spec,
+    Trial,
+    lock_or_refuse,
+    make_trial,
+    read_sealed,
+    tupled,
+    write_sealed,
+    write_spec,
+)
+
+STUDY, BASE, FACTS = "study.toml", "base.toml", "facts.json"
+HALVES = {"choose": 0, "confirm": 1}
+"""Half of valid -> its first item; a half has every other one."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was found when the study was made."""
+
+    data_root: str
+    recipe_sha256: str
+    """Digest of the recipe file that base.toml was made from."""
+    files: Mapping[str, Mapping[str, str]]
+    """Part -> name -> sha256 of the files of training and validation."""
+    length: Length
+    valid: int
+    """Items to validate on, both halves together."""
+    test_files_opened: int = 0
+    """A study reads train and valid alone."""
+
+
+class Study:
+    """An open study."""
+
+    def __init__(self, folder: Path, config: Resolved[StudyConfig], base: Resolved[Any], facts: Facts) -> None:
+        self.folder, self.resolved, self.base, self.facts = folder, config, base, facts
+        self.trials_folder, self.corpus = folder / "trials", folder / "corpus"
+        self._results: dict[int, Result] = {}
+
+    @property
+    def config(self) -> StudyConfig:
+        return self.resolved.recipe
+
+    @cached_property
+    def metric(self) -> Metric:
+        """What trials are compared by."""
+        return metric_of(self.config, self.base.recipe)
+
+    @property
+    def direction(self) -> Direction:
+        """The direction of the metric, as Optuna calls it."""
+        return "maximize" if self.metric.better == "max" else "minimize"
+
+    @property
+    def metric_at_rungs(self) -> str:
+        """The key of a validation by which trials are compared before their end."""
+        name = "bleu" if self.metric.name == "sacrebleu" else self.metric.name
+        return f"valid_{name}"
+
+    @property
+    def data_root(self) -> Path:
+        return Path(self.facts.data_root)
+
+    @cached_property
+    def files(self) -> Any:
+        """The files of train and valid. Raises RunError if they are not those of the study's beginning."""
+        found = TASKS[self.base.recipe.task].read(self.base.recipe, self.data_root, Quiet())
+        if found.sha256 != self.facts.files:
+            raise RunError(
+                f"the files of {self.folder} in {self.data_root} have changed since the study began; put the old ones "
+                "back, or begin another study: --study DIR"
+            )
+        return found
+
+    def valid(self, half: str) -> Any:
+        """One half of the validation data: "choose", by which points are chosen, or "confirm"."""
+        return self.files.valid.every(2, HALVES[half])
+
+    # Trials
+
+    def trials(self) -> list[Trial]:
+        return [Trial(path) for path in sorted(self.trials_folder.iterdir()) if path.name.isdecimal()]
+
+    def result(self, trial: Trial) -> Result | None:
+        """What came of a trial; read once."""
+        if trial.number not in self._results and (result := trial.result()) is not None:
+            self._results[trial.number] = result
+        return self._results.get(trial.number)
+
+    def results(self) -> list[Result]:
+        """What came of all trials so far."""
+        return [result for trial in self.trials() if (result := self.result(trial)) is not None]
+
+    def recipe_of(self, spec: Spec) -> Resolved[Any]:
+        """The base with what a trial changes. Raises RecipeError if it does not fit together."""
+        return changed(self.base, {**spec.settings, "seed": spec.seed}, "study")
+
+    def decodings(self, spec: Spec) -> list[dict[str, Any]]:
+        """The decodings to measure on this trial's model; an empty one is the recipe's own."""
+        found = [cell.decoding for cell in self.cells() if identity(cell.settings) == identity(spec.settings)]
+        return [*{identity(decoding): decoding for decoding in found or [{}]}.values()]
+
+    def cells(self) -> list[Cell]:
+        """All cells: those of the grid, and those of drawn or added points that trials have."""
+        found = grid(self.config) if self.config.sampler == "grid" else []
+        known = {identity(cell.settings) for cell in found}
+        for trial in self.trials():
+            spec = trial.spec()
+            if spec is None or spec.phase == "confirm" or identity(spec.settings) in known:
+                continue
+            known.add(identity(spec.settings))
+            of_arm = {} if spec.arm is None else self.config.arms[spec.arm]
+            decodings = {identity(cell.decoding): cell.decoding for cell in found} or {"": dict[str, Any]()}
+            for decoding in [*decodings.values()]:
+                found.append(cell_of(self.config, spec.arm, {**of_arm, **spec.settings, **decoding}))
+        return found
+
+    def values(
+        self, cell: Cell, name: str | None = None, half: str = "choose", phase: str = "search"
+    ) -> dict[int, float]:
+        """Seed -> a figure of this cell; of the metric unless another name is given."""
+        found = {}
+        for result in self.results():
+            if result.phase == phase and identity(result.settings) == identity(cell.settings):
+                value = result.value(name or self.metric.name, half, cell.decoding)
+                if value is not None:
+                    found[result.seed] = value
+        return found
+
+    def standing(self, values: Mapping[int, float]) -> float:
+        """The mean, such that more is better; -inf for no values and for NaN."""
+        mean = sum(values.values()) / len(values) if values else float("nan")
+        return -float("inf") if mean != mean else mean if self.metric.better == "max" else -mean
+
+    def best(self) -> Cell | None:
+        """The cell with the best mean on the half of valid by which is chosen; None before any trial is done."""
+        standings = [(self.standing(self.values(cell)), cell) for cell in self.cells()]
+        known = [(standing, cell) for standing, cell in standings if standing > -float("inf")]
+        return max(known, key=lambda entry: entry[0])[1] if known else None
+
+    def baseline(self) -> Cell | None:
+        """The cell that others are compared with: the one the study names, else the one with the recipe's own values;
+        None if it is not among the cells."""
+        config, own = self.config, leaves(self.base.recipe)
+        wanted = {
+            **{key: own[key] for key in config.space if key in own},
+            **({"arm": next(iter(config.arms))} if config.arms else {}),
+            **config.baseline,
+        }
+        matching = [cell for cell in self.cells() if cell.names == wanted]
+        return max(matching, key=lambda cell: self.standing(self.values(cell)), default=None)
+
+    # Adding trials
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        with holding_lock(self.folder):
+            yield
+
+    def extend(self) -> bool:
+        """Add the trials that are wanted and not there yet; returns whether any was added. Call it under the lock."""
+        known: set[str] = set()
+        for trial in self.trials():
+            spec = trial.spec() or self._mended(trial)
+            if spec is not None:
+                known.add(identity(asdict(spec)))
+        wanted = [spec for spec in self._wanted() if identity(asdict(spec)) not in known]
+        for spec in wanted:
+            taken = {trial.number for trial in self.trials()}
+            number = next(number for number in range(len(taken) + 1) if number not in taken)
+            make_trial(self.trials_folder / f"{number:04}", spec)
+        return bool(wanted)
+
+    def _mended(self, trial: Trial) -> Spec | None:
+        """What a trial without a whole trial.toml trains, if its result tells; otherwise its folder is removed, unless
+        a worker is at it."""
+        if (result := trial.result()) is not None:
+            spec = Spec(result.settings, result.seed, result.phase, result.arm)
+            write_spec(trial.path, spec)
+            return spec
+        with trial.claimed() as is_mine:
+            if is_mine:
+                shutil.rmtree(trial.path)
+        return None
+
+    def _wanted(self) -> Iterator[Spec]:
+        config = self.config
+        search = [*self._searched()]
+        yield from search
+        if any(self.result_of(spec) is None for spec in search):
+            return
+        widened = [*self._widened()]
+        yield from widened
+        if config.confirm is None or any(self.result_of(spec) is None for spec in widened):
+            return
+        chosen = [self.best(), self.baseline()]
+        for settings in distinct(cell for cell in chosen if cell is not None):
+            yield from (Spec(settings, seed, "confirm") for seed in config.confirm.seeds)
+
+    def _searched(self) -> Iterator[Spec]:
+        """The trials of the grid or the sampler, all points with the first seed first."""
+        config = self.config
+        if config.sampler == "grid":
+            points = [(None, settings) for settings in distinct(grid(config))]
+        else:
+            cells = self._drawn() if config.sampler == "random" else self._proposed()
+            points = [(cell.arm, cell.settings) for cell in cells]
+        for seed in config.seeds:
+            yield from (Spec(settings, seed, arm=arm) for arm, settings in points)
+
+    def _drawn(self) -> list[Cell]:
+        wanted = self.config.trials or 0
+        cells: dict[str, Cell] = {}
+        for number in range(20 * wanted):  # a point of lists alone may be drawn twice
+            cell = draw(self.config, number)
+            cells.setdefault(identity({**cell.values, "arm": cell.arm}), cell)
+            if len(cells) == wanted:
+                break
+        return [*cells.values()]
+
+    def _proposed(self) -> list[Cell]:
+        cells = self.cells()
+        if len(cells) < (self.config.trials or 0) and not self._is_one_free():
+            told = self.told(cells)
+            cost: list[Direction] = ["minimize"] if self.config.cost else []
+            cells.append(propose(self.config, told, [self.direction, *cost]))
+        return cells
+
+    def _is_one_free(self) -> bool:
+        """Whether a trial without a result is waiting for a worker."""
+        for trial in self.trials():
+            if self.result(trial) is None:
+                with trial.claimed() as is_mine:
+                    if is_mine:
+                        return True
+        return False
+
+    def told(self, cells: Sequence[Cell]) -> list[Told]:
+        """What a sampler is told of these cells."""
+        found = []
+        for cell in cells:
+            results = [self.result_of(Spec(cell.settings, seed, arm=cell.arm)) for seed in self.config.seeds]
+            values = [*self.values(cell).values()]
+            figures = None
+            if values and None not in results and all(value == value for value in values):
+                cost = self.costs(cell) if self.config.cost else ()
+                figures = [sum(values) / len(values), *cost]
+            found.append(Told(cell, figures, failed=figures is None and None not in results))
+        return found
+
+    def costs(self, cell: Cell) -> tuple[float]:
+        """The mean of the study's cost over the trials of a cell; of a search, if decoding keys vary, its seconds."""
+        by_search = any(map(is_of_decoding, self.config.keys)) and self.config.cost == "seconds"
+        found = []
+        for result in self.results():
+            if result.phase == "search" and identity(result.settings) == identity(cell.settings):
+                for entry in result.measured:
+                    if entry["decoding"] == cell.decoding:
+                        own = getattr(result, self.config.cost or "seconds")
+                        found.append(entry["seconds"] if by_search else own)
+        return (sum(found) / len(found) if found else float("nan"),)
+
+    def result_of(self, spec: Spec) -> Result | None:
+        for result in self.results():
+            if identity(asdict(Spec(result.settings, result.seed, result.phase, result.arm))) == identity(asdict(spec)):
+                return result
+        return None
+
+    def _widened(self) -> Iterator[Spec]:
+        """Points beyond the edge of a list where the best one is there."""
+        best = self.best()
+        if not self.config.widen or self.config.sampler != "grid" or best is None:
+            return
+        config = self.config
+        added = {identity(cell.settings): cell for cell in self.cells()}
+        for settings in distinct(grid(config)):
+            added.pop(identity(settings))
+        for cell in added.values():  # also those of an earlier call
+            yield from (Spec(cell.settings, seed, arm=cell.arm) for seed in config.seeds)
+        for key, value in self.edges():
+            more = {v for cell in self.cells() if (v := cell.values[key]) not in listed(self.values_of(key))}
+            if is_of_decoding(key) or len(more) >= config.widen:
+                continue
+            settings = {**best.settings, key: value}
+            with suppress(RecipeError):  # a value that no recipe may have, such as a dropout of 1.2
+                self.recipe_of(Spec(settings, config.seeds[0]))
+                yield from (Spec(settings, seed, arm=best.arm) for seed in config.seeds)
+
+    def values_of(self, key: str) -> Any:
+        """The list or the range of a key."""
+        return {**self.config.space, **self.config.nuisance}[key]
+
+    def edges(self) -> list[tuple[str, Any]]:
+        """The keys whose best value is at the edge of what was tried, and better than any other, with the next value
+        beyond it, unless no recipe may have that."""
+        best, cells = self.best(), self.cells()
+        if best is None:
+            return []
+        standing = {id(cell): self.standing(self.values(cell)) for cell in cells}
+        top = max(standing.values())
+        at_edge = edges(self.config, best, {key: [cell.values[key] for cell in cells] for key in best.values})
+        return [
+            (key, value)
+            for key, value in at_edge
+            if not check_value(type(self.base.recipe), key, value)
+            and all(standing[id(cell)] < top for cell in cells if cell.values[key] != best.values[key])
+        ]
+
+
+class Quiet:
+    """A listener for work whose messages the study has shown already."""
+
+    def on_message(self, text: str) -> None: ...
+
+    def on_log(self, row: dict[str, Any], total_steps: int) -> None: ...
+
+    def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None: ...
+
+
+# Opening and making
+
+
+def open_study(
+    given: str | Path,
+    *,
+    folder: str | Path | None = None,
+    data: str | Path | None = None,
+    workers: int = 1,
+    listener: Listener | None = None,
+) -> Study:
+    """Open the study of a file (in studies/NAME unless a folder is given), which is made if it is not there; or the one
+    in an existing folder.
+
+    Processes that open one new study at the same time make it once. Raises UsageError or RecipeError for a study that
+    cannot be, and RunError if the folder holds another study.
+    """
+    given, listener = Path(given), listener or Quiet()
+    config = None if given.is_dir() else read_study(given)
+    place = given if config is None else Path(folder or Path("studies") / given.stem)
+    refuse_other_folder(place, config)
+    base = None
+    if config is not None and not (place / FACTS).exists():
+        base = read_base(config.recipe, given, place, data)
+    is_new = not place.exists()
+    with holding_lock(place):
+        if config is not None and not (place / FACTS).exists():
+            try:
+                assert base is not None
+                make(place, config, *base, workers, listener)
+            except BaseException:
+                remove_begun(place, is_new)
+                raise
+        study = load(place, listener)
+        if config is not None:
+            grow(study, config, given)
+    return study
+
+
+def read_base(
+    config: StudyConfig, given: Path, place: Path, data: str | Path | None
+) -> tuple[Resolved[Any], Path, str]:
+    """The recipe of a new study, its data root and the sha256 of its file."""
+    recipe = given.parent / config.base
+    resolved, root, _ = find_recipe(recipe, run=place, data=data, overrides=())
+    check_against(config, resolved.recipe, given)
+    if resolved.recipe.model.is_counted:
+        raise UsageError(
+            f'a model of kind "{resolved.recipe.model.kind}" is counted in seconds; there is nothing to tune'
+        )
+    return resolved, root.resolve(), sha256(recipe)
+
+
+def refuse_other_folder(place: Path, config: Any) -> None:
+    """Raise UsageError for a folder with anything but a study."""
+    if (place / FACTS).exists():
+        return
+    if config is None:
+        raise UsageError(f"{place} is not a study: it has no {FACTS}; give the file of a study")
+    others = {path.name for path in place.iterdir()} if place.is_dir() else set()
+    if place.exists() and (not place.is_dir() or others - BEGUN):
+        raise UsageError(f"{place} is not a study; choose another folder: --study DIR")
+
+
+BEGUN = {STUDY, BASE, "kept", "corpus", "lock", "trials", "train.tsv", "train.jsonl", "train.txt"}
+"""What a process that was killed while it made a study can leave."""
+
+
+def make(
+    place: Path,
+    config: Resolved[StudyConfig],
+    base: Resolved[Any],
+    root: Path,
+    digest: str,
+    workers: int,
+    listener: Listener,
+) -> None:
+    """Resolve the base once, prepare its corpus, and enumerate the first trials."""
+    remove_begun(place, is_new=False)
+    frozen, files, length = freeze(base, config.recipe, root, place, workers, listener)
+    facts = Facts(str(root), digest, files.sha256, length, len(files.valid))
+    study = Study(place, config, frozen, facts)
+    if len(files.valid) < 2:
+        raise UsageError(
+            "a study needs at least two validation items: it chooses on one half and confirms on the other"
+        )
+    refuse_if_no_point_fits(study, listener)
+    study.trials_folder.mkdir()
+    for name, text in ((STUDY, render(config)), (BASE, render(frozen))):
+        keep(place, name, text)
+    study.extend()
+    keep(place, FACTS, json.dumps(asdict(facts), ensure_ascii=False, indent=1) + "\n")  # last: now it is a study
+
+
+def refuse_if_no_point_fits(study: Study, listener: Listener) -> None:
+    """Raise RecipeError if no point of a grid makes a recipe that fits together; some may."""
+    if study.config.sampler != "grid":
+        return
+    points, errors = distinct(grid(study.config)), list[RecipeError]()
+    for settings in points:
+        try:
+            study.recipe_of(Spec(settings, study.config.seeds[0]))
+        except RecipeError as error:
+            errors.append(error)
+    if len(errors) == len(points):
+        raise errors[0]
+    if errors:
+        listener.on_message(f"{len(errors)} of {len(points)} points cannot be trained and will be reported as failed")
+
+
+def keep(place: Path, name: str, text: str) -> None:
+    """Write a file of the study, and its copy."""
+    (place / "kept").mkdir(exist_ok=True)
+    write_sealed(place / "kept" / name, text)
+    write_sealed(place / name, text)
+
+
+def load(place: Path, listener: Listener) -> Study:
+    """The study in a folder; a file that was torn or changed is restored from its copy."""
+    texts = {}
+    for name in (STUDY, BASE, FACTS):
+        text = read_sealed(place / name)
+        if text is None:
+            text = read_sealed(place / "kept" / name)
+            if text is None:
+                raise RunError(f"{place / name} and its copy in {place / 'kept'} are damaged; begin another study")
+            listener.on_message(f"{place / name} was damaged or changed by hand; restored from its copy")
+        texts[name] = text
+        for file in (place / name, place / "kept" / name):
+            if read_sealed(file) is None:
+                write_sealed(file, text)
+    facts = json.loads(texts[FACTS])
+    length = Length(**tupled(facts.pop("length")))
+    return Study(
+        place,
+        parse_rendered(texts[STUDY], StudyConfig, place / STUDY),
+        parse_rendered(texts[BASE], RECIPES, place / BASE),
+        Facts(**facts, length=length),
+    )
+
+
+def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
+    """Take over what may be added to a study that has begun. Raises RunError for any other change."""
+    found = differences(study.resolved, config)
+    refused = [d for d in found if d.key.partition(".")[0] not in MAY_GROW]
+    refused += [d for d in found if d.key == "seeds" and not set(d.old) <= set(d.new)]
+    refused += [d for d in found if d.key == "trials" and (d.new or 0) < (d.old or 0)]
+    listed_changes = "".join(f"\n  {d.key}: was {d.old!r}, is {d.new!r}" for d in refused)
+    recipe = given.parent / config.recipe.base
+    if recipe.is_file() and sha256(recipe) != study.facts.recipe_sha256:
+        listed_changes += f"\n  {recipe}: was changed; the study has its own copy, {BASE}"
+    if listed_changes:
+        raise RunError(
+            f"{study.folder} holds another study:{listed_changes}\nundo the change, or begin another study: --study "
+            f"{study.folder}-2 (a study that has begun can get more {', '.join(MAY_GROW[:2])}, and another "
+            f"{', '.join(MAY_GROW[2:])})"
+        )
+    if found:
+        study.resolved = config
+        keep(study.folder, STUDY, render(config))
+
+
+def remove_begun(place: Path, is_new: bool) -> None:
+    """Remove what an unfinished beginning of a study has left; with `is_new` the folder as well."""
+    for name in BEGUN - {"lock"}:
+        path = place / name
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    if is_new:
+        (place / "lock").unlink(missing_ok=True)
+        with suppress(OSError):
+            place.rmdir()
+
+
+@contextmanager
+def holding_lock(folder: Path, wait: float = 0.05) -> Iterator[None]:
+    """Hold a study's lock while the block runs; waits for other processes. Makes the folder if it is missing."""
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = open(folder / "lock", "a")  # noqa: SIM115 (held open as long as the lock is)
+        except FileNotFoundError:
+            continue  # the process that held it has failed and removed the folder
+        except OSError as error:
+            raise RunError(f"{folder} cannot be written: {error.strerror}") from None
+        with lock:
+            if lock_or_refuse(lock, folder):
+                yield
+                return
+        time.sleep(wait)

@@ -1,0 +1,188 @@
+"""A study is a folder: made once, worked on by any number of processes, and the same whatever happens to them."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+from tests.tuning.conftest import RATES
+from tests.watching import Watcher
+
+from weft.config import differences, parse_rendered
+from weft.errors import RecipeError, RunError, UsageError
+from weft.folders.recipes import TranslationRecipe
+from weft.metrics.references import reference_sets
+from weft.metrics.translation import score_translations
+from weft.tuning.cells import identity
+from weft.tuning.results import table
+from weft.tuning.study import Study, open_study
+from weft.tuning.working import work
+
+Make = Callable[[str], Study]
+
+
+def weights(study: Study) -> dict[int, dict[str, Any]]:
+    return {trial.number: load_file(trial.run / "model.safetensors") for trial in study.trials()}
+
+
+def are_equal(ours: dict[int, dict[str, Any]], theirs: dict[int, dict[str, Any]]) -> bool:
+    return ours.keys() == theirs.keys() and all(
+        tensor.equal(theirs[number][name]) for number in ours for name, tensor in ours[number].items()
+    )
+
+
+def copied(study: Study, folder: Path) -> Study:
+    shutil.copytree(study.folder, folder)
+    return open_study(folder)
+
+
+def test_every_trial_has_the_recipe_of_the_base_but_for_what_varies(rates: Study) -> None:
+    for trial in rates.trials():
+        text = (trial.run / "config.toml").read_text(encoding="utf-8")
+        recipe, result = parse_rendered(text, TranslationRecipe, trial.path), rates.result(trial)
+        assert result is not None
+        changes = {change.key: change.new for change in differences(rates.base, recipe)}
+        assert changes == {
+            key: value
+            for key, value in {**result.settings, "seed": result.seed}.items()
+            if value != {"seed": rates.base.recipe.seed}.get(key)
+        }
+
+
+def test_decoding_keys_share_a_trained_model_whose_hypotheses_are_kept(rates: Study) -> None:
+    assert len(rates.trials()) == 4 and len(rates.cells()) == 4
+    trial, valid = rates.trials()[0], rates.files.valid
+    result = rates.result(trial)
+    assert result is not None and [entry["decoding"] for entry in result.measured] == [
+        {"decoding.beam_size": 1},
+        {"decoding.beam_size": 2},
+    ]
+    hypotheses = trial.hypotheses({"decoding.beam_size": 2})
+    for half, first in (("choose", 0), ("confirm", 1)):
+        assert len(rates.valid(half)) == len(valid.sources[first::2])
+        scores = score_translations(hypotheses[first::2], reference_sets(valid.references[first::2]), "en")
+        assert result.value("chrf", half, {"decoding.beam_size": 2}) == scores["chrf"].value
+
+
+def test_a_trial_chooses_its_weights_on_one_half_of_valid_alone(rates: Study) -> None:
+    lines = (rates.trials()[0].run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    losses = [row["valid_loss"] for row in map(json.loads, lines) if "valid_loss" in row]
+    result = rates.result(rates.trials()[0])
+    assert result is not None
+    decoding = {"decoding.beam_size": 1}
+    assert (
+        result.value("loss", "choose", decoding) in losses and result.value("loss", "confirm", decoding) not in losses
+    )
+
+
+def test_the_table_fits_and_says_that_no_test_file_was_opened(rates: Study) -> None:
+    text = table(rates).text()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "sacreBLEU on one half of valid (3 of 5); test files opened: 0" in text
+    assert text.splitlines()[1].split() == ["learning_rate", "beam_size", "sacreBLEU", "sd", "seeds"]
+
+
+def test_all_problems_of_a_study_are_reported_at_once(study: Make) -> None:
+    with pytest.raises(RecipeError) as error:
+        study('base = "tiny.toml"\nseed = 1\nsampler = "tpe"\n[space]\nmodel.norm = []\n')
+    assert [problem.where for problem in error.value.problems] == ["seed = 1 (line 2)"]
+    with pytest.raises(RecipeError) as error:
+        study(
+            'base = "tiny.toml"\nsampler = "tpe"\nseeds = [1, 1]\n[space]\nmodel.norm = []\n'
+            "training.learning_rate = { low = 1e-4, high = 1e-3 }\n[nuisance]\nmodel.norm = ['pre']\n"
+        )
+    said = str(error.value)
+    for what in ("model.norm has no values", "model.norm, which is in space", "trials", "names a seed twice"):
+        assert what in said
+    with pytest.raises(RecipeError) as error:
+        study(
+            'base = "tiny.toml"\nmetric = "blue"\n[space]\nmodel.posititions = ["rotary"]\n'
+            "training.learning_rate = [-1.0, 1e-3]\ntraining.steps = [3]\n"
+        )
+    said = str(error.value)
+    assert "did you mean `model.positions`?" in said and "must be greater than 0, found -1.0" in said
+    assert "`budget` says how long" in said and 'metric = "blue"' in said
+    assert not Path(error.value.subject).with_suffix("").exists()
+
+
+@pytest.mark.parametrize("bad", ['["missing.tsv"]', '["valid.tsv"]'])
+def test_a_study_whose_files_are_wrong_leaves_no_folder(corpus: Path, study: Make, bad: str) -> None:
+    recipe = (corpus / "tiny.toml").read_text(encoding="utf-8").replace('["train.tsv"]', bad)
+    (corpus / "tiny.toml").write_text(recipe, encoding="utf-8")
+    with pytest.raises(Exception, match="the corpus has"):
+        study(RATES)
+    assert not (corpus / "study").exists()
+
+
+def test_a_folder_that_is_not_a_study_is_refused(corpus: Path) -> None:
+    (corpus / "study.toml").write_text(RATES, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"not a study: it has no facts\.json"):
+        open_study(corpus)
+    with pytest.raises(UsageError, match="not a study; choose another folder: --study"):
+        open_study(corpus / "study.toml", folder=corpus)
+
+
+def test_a_study_may_grow_but_not_become_another(rates: Study, tiny_run: Path, tmp_path: Path) -> None:
+    copied(rates, tmp_path / "study")
+    text = RATES.replace("tiny.toml", str(tiny_run / "tiny.toml"))
+    (tmp_path / "more.toml").write_text(text.replace("[1, 2]\nbudget", "[1, 2, 3]\nbudget"), encoding="utf-8")
+    grown = open_study(tmp_path / "more.toml", folder=tmp_path / "study")
+    with grown.locked():
+        assert grown.extend() and not grown.extend()
+    assert [spec.seed for trial in grown.trials() if (spec := trial.spec())] == [1, 1, 2, 2, 3, 3]
+    (tmp_path / "other.toml").write_text(text.replace("steps = 4", "steps = 5"), encoding="utf-8")
+    with pytest.raises(RunError, match=r"budget\.steps: was 4, is 5"):
+        open_study(tmp_path / "other.toml", folder=tmp_path / "study")
+
+
+@pytest.mark.parametrize("name", ["result.json", "trial.toml", "hypotheses.json", "run/config.toml"])
+def test_a_torn_file_of_a_finished_trial_loses_nothing_but_the_trial(rates: Study, tmp_path: Path, name: str) -> None:
+    study, before = copied(rates, tmp_path / "study"), weights(rates)
+    file = study.trials()[1].path / name
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    if name == "run/config.toml":  # has no part in the study any more
+        return
+    watcher = Watcher()
+    work(study, watcher)
+    assert are_equal(weights(study), before)
+    assert [(r.settings, r.seed, r.value("chrf", decoding={"decoding.beam_size": 1})) for r in study.results()] == [
+        (r.settings, r.seed, r.value("chrf", decoding={"decoding.beam_size": 1})) for r in rates.results()
+    ]
+
+
+@pytest.mark.parametrize("name", ["study.toml", "base.toml", "facts.json"])
+def test_a_torn_file_of_the_study_is_restored_from_its_copy(rates: Study, tmp_path: Path, name: str) -> None:
+    shutil.copytree(rates.folder, tmp_path / "study")
+    file = tmp_path / "study" / name
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-100])
+    watcher = Watcher()
+    open_study(tmp_path / "study", listener=watcher)
+    assert file.read_bytes() == whole and "restored from its copy" in watcher.messages[0]
+    for damaged in (file, tmp_path / "study" / "kept" / name):
+        damaged.write_bytes(whole[:-100])
+    with pytest.raises(RunError, match="are damaged; begin another study"):
+        open_study(tmp_path / "study")
+
+
+def test_a_point_that_cannot_be_trained_is_a_result_and_not_the_end(study: Make) -> None:
+    made = study(
+        'base = "tiny.toml"\nbudget = { steps = 2 }\nmetric = "loss"\n[space]\nmodel.num_heads = [2, 3]\n'
+        "training.learning_rate = [1e-3, 1e-2]\n"
+    )
+    work(made)
+    states = {identity(result.settings): (result.state, result.why) for result in made.results()}
+    assert len(states) == 4 and sorted(state for state, _ in states.values()) == ["done", "done", "failed", "failed"]
+    assert all("num_heads" in why for state, why in states.values() if state == "failed")
+    assert "failed" in table(made).text()
+
+
+def test_files_that_change_stop_a_study(corpus: Path, study: Make) -> None:
+    made = study(RATES)
+    with open(corpus / "train.tsv", "a", encoding="utf-8") as file:
+        file.write("又\tagain\n")
+    with pytest.raises(RunError, match="have changed since the study began"):
+        work(made)
