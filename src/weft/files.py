@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import re
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -331,10 +332,32 @@ def try_lock(file: IO[Any]) -> bool:
     except ImportError:
         raise WeftError(f"weft needs to lock {file.name}, which this system does not support; use WSL") from None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(A_LOOK)  # is_locked may be looking at it
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
     except (BlockingIOError, FileNotFoundError):
         return False
+
+
+A_LOOK = 0.02
+"""Seconds after which `is_locked` has surely looked; it takes some microseconds."""
+
+
+def is_locked(path: Path) -> bool:
+    """Whether another process holds the lock of a file (`try_lock`). It is neither created nor kept from anyone."""
+    try:
+        import fcntl
+
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (ImportError, OSError):
+        pass
+    return False
 
 
 def staging_path(path: Path) -> Path:

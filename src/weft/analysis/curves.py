@@ -23,6 +23,17 @@ def metrics_of(run: Run) -> list[Metric]:
     return [*known, *(Metric(name, "min" if "loss" in name else "max", name) for name in names)]
 
 
+def best_validation(run: Run) -> tuple[Metric, Line] | None:
+    """The metric by which the run chooses its weights, and the validation that is the best by it."""
+    chosen = run.setting("training", "select_by")
+    metric = min(metrics_of(run), key=lambda metric: metric.name != chosen, default=None)
+    scored = [line for line in run.validations if metric is not None and finite([line.get(metric.key)])]
+    if metric is None or not scored:
+        return None
+    choose = max if metric.better == "max" else min
+    return metric, choose(scored, key=lambda line: line[metric.key])
+
+
 def charts(run: Run) -> dict[str, str]:
     """The curves by the name of their file, as SVG."""
     draw = partial(line_chart, x_label=_steps_and_epochs(run), width=430, height=280)

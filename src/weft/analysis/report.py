@@ -11,14 +11,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from weft.analysis.curves import charts, metrics_of, unit_of_speed
+from weft.analysis.curves import best_validation, charts, metrics_of, unit_of_speed
 from weft.analysis.html import Column, count, duration, finite, largest, number, spaced, table, text
 from weft.analysis.page import page
 from weft.analysis.run_files import Line, Run, read_run
 from weft.errors import RunError, shown
 from weft.files import write_atomically
 from weft.folders.metrics import HEADLINES
-from weft.training.metric import Metric
 
 
 def write_report(run: Path) -> Path:
@@ -80,7 +79,7 @@ def _results(run: Run) -> str:
             for data, (evaluation, score) in signed.items()
         )
         return f'<div class="results">\n{results}\n</div>'
-    if (best := _best_validation(run)) is None:
+    if (best := best_validation(run)) is None:
         return '<p class="note">No score yet: the run has not been validated.</p>'
     metric, line = best
     return _result(
@@ -110,7 +109,7 @@ def _facts(run: Run) -> str:
         ("Machine", text(run.machine.get("processor")), text(_machine(run.machine))),
         ("Weights kept from", _step_of(run.state.get("best")), ""),
     ]
-    if run.evaluations and (best := _best_validation(run)):  # without evaluations it stands above
+    if run.evaluations and (best := best_validation(run)):  # without evaluations it stands above
         metric, line = best
         facts.append((f"Best {text(metric.title)} at validation", number(line[metric.key], metric.form), _moment(line)))
     items = "\n".join(
@@ -131,20 +130,6 @@ def _machine(machine: Line) -> str:
 def _step_of(checkpoint: Any) -> str:
     found = re.search(r"step-(\d+)$", str(checkpoint))
     return f"step {count(int(found[1]))}" if found else ""
-
-
-# Metrics
-
-
-def _best_validation(run: Run) -> tuple[Metric, Line] | None:
-    """The metric by which the run chooses its weights, and the validation that is the best by it."""
-    chosen = run.setting("training", "select_by")
-    metric = min(metrics_of(run), key=lambda metric: metric.name != chosen, default=None)
-    scored = [line for line in run.validations if metric is not None and finite([line.get(metric.key)])]
-    if metric is None or not scored:
-        return None
-    choose = max if metric.better == "max" else min
-    return metric, choose(scored, key=lambda line: line[metric.key])
 
 
 # The sections

@@ -48,8 +48,7 @@ class PlainDisplay:
             return
         self.step_shown_at = row["seconds"]
         left = row["seconds"] / row["step"] * (total_steps - row["step"])
-        place = f"step {row['step']:,}/{total_steps:,}  epoch {row['epoch']:.2f}"
-        self.on_message(f"{place}  {step_figures(row)}  left {clock(left)}")
+        self.on_message(f"{step_place(row, total_steps)}  {step_figures(row)}  left {clock(left)}")
 
     def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None:
         self.on_message(describe_validation(row, is_best))
@@ -129,6 +128,11 @@ class LiveDisplay:
         if key not in self.bars:  # what was done before this command says nothing about its speed
             self.bars[key] = self.progress.add_task(description, total=total, completed=done, figures=figures)
         self.progress.update(self.bars[key], completed=done, total=total, description=description, figures=figures)
+
+
+def step_place(row: dict[str, Any], total_steps: int | None) -> str:
+    total = "" if total_steps is None else f"/{total_steps:,}"
+    return f"step {row['step']:,}{total}  epoch {row['epoch']:.2f}"
 
 
 def step_figures(row: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ from weft.cli.evaluate import evaluate
 from weft.cli.export import export
 from weft.cli.generate import generate
 from weft.cli.import_ import import_
+from weft.cli.new import new
 from weft.cli.options import TakesPairs
 from weft.cli.plan import plan
 from weft.cli.prepare import prepare
@@ -32,6 +33,7 @@ from weft.cli.tokenize import detokenize, tokenize
 from weft.cli.train import train
 from weft.cli.translate import translate
 from weft.cli.tune import tune
+from weft.cli.watch import watch
 from weft.errors import FailedElsewhere, WeftError, is_out_of_memory, shown
 from weft.version import __version__
 
@@ -41,7 +43,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 VERBS = {
-    "Train": (plan, prepare, train, tune, report, check_gradients),
+    "Train": (new, plan, prepare, train, watch, tune, report, check_gradients),
     "Use": (translate, generate, serve, export),
     "Measure": (evaluate, compare, analyze, score, rescore),
     "Data": (doctor, tokenize, detokenize),

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from weft.training.divergence import JUDGED_OVER
 from weft.training.task import Loss
 
 LOSS = "loss"
@@ -13,9 +14,6 @@ LOSS = "loss"
 
 Validated = tuple[int, float, float | None]
 """A validated checkpoint: its step, the value of the metric, and the validation loss."""
-
-JUDGED_OVER = 50
-"""Updates per mean of the training loss: single batches differ by a nat, means of fifty hardly do."""
 
 
 @dataclass

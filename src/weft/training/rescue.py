@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.errors import MemoryRanOut, WeftError, is_out_of_memory
 from weft.training.config import TrainingConfig
+from weft.training.divergence import is_much_worse
 from weft.training.progress import Progress
 from weft.training.run_folder import SKIPPED, RunFolder
 from weft.training.task import BatchOfRows, Evaluation
@@ -105,16 +106,6 @@ def has_diverged(progress: Progress, evaluation: Evaluation, by: float) -> bool:
     if found is None or math.isinf(by) or not is_much_worse(found, progress.best_loss, by):
         return False
     return not math.isfinite(found) or progress.level.has_risen(by)
-
-
-def is_much_worse(valid_loss: float, best_loss: float | None, by: float) -> bool:
-    """Whether a validation loss is not finite, or more than `by` above that of the best weights.
-
-    False where there are no best weights to go back to, or where their loss was not finite either.
-    """
-    if best_loss is None or not math.isfinite(best_loss):
-        return False
-    return not math.isfinite(valid_loss) or valid_loss > best_loss + by
 
 
 def note_fallback(progress: Progress, evaluation: Evaluation, run: RunFolder) -> str:

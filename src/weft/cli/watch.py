@@ -1,0 +1,270 @@
+"""`weft watch`: how a run goes, from another terminal."""
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from weft.cli.displays import PlainDisplay, clock, describe_validation, step_figures, step_place
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from weft.analysis.watching import RunWatch
+    from weft.figures.line_chart import Series
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at the files."""
+DRAW_SHARE = 1 / 150
+"""Most of a core's time that drawing takes."""
+DRAW_AT_LEAST_EVERY = 10.0
+"""Seconds between two pictures if nothing happens but that time passes."""
+LEAST_CHART = 5
+"""Lines of the smallest chart, with its title."""
+WIDE = 120
+"""Columns from which two charts stand side by side."""
+STYLES = ("cyan", "bold yellow", "bright_black")
+"""How the series of a chart look, in their order."""
+FINISHED, SICK, STOPPED = 0, 1, 3
+"""Exit codes, with the meaning that they have everywhere in weft."""
+STATES = {
+    "not begun": "not begun: waiting for weft train",
+    "preparing": "being prepared",
+    "training": "training",
+    "stopped": "stopped: the same weft train command continues it",
+    "finished": "finished",
+}
+
+
+def watch(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run; it need not exist yet.")],
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="RUN",
+            help="Compare with this run; by default with the newest finished one beside it of the same data.",
+            show_default=False,
+        ),
+    ] = None,
+    until: Annotated[
+        Literal["finished", "sick"] | None,
+        typer.Option(
+            "--until",
+            help="End once no process trains the run any more; with sick also as soon as something is wrong with it.",
+            show_default=False,
+        ),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Show how it stands now, and end.")] = False,
+) -> None:
+    """Show how a run goes while it trains elsewhere: curves, time left, and an earlier run at the same tokens.
+
+    Exits with 0 once the run is finished, with 1 if it is sick, and with 3 if its process ended before its end. Ctrl-C
+    ends only the watching.
+    """
+    from weft.analysis.watching import RunWatch
+    from weft.errors import UsageError
+
+    if not run.resolve().parents[1].is_dir():
+        raise UsageError(f"there is no folder {run.parent}, in which a run {run.name} could begin")
+    if against is not None and not (against / "metrics.jsonl").is_file():
+        raise UsageError(f"--against {against} is not a run: it has no metrics.jsonl")
+    other = None if against is None else RunWatch(against)
+    followed = Followed(RunWatch(run), other)
+    try:
+        code = follow(followed, until, once)
+    except KeyboardInterrupt:
+        code = 0
+    raise typer.Exit(code)
+
+
+class Followed:
+    """A run, and the run that it is compared with."""
+
+    def __init__(self, watch: "RunWatch", other: "RunWatch | None") -> None:
+        self.watch, self.other, self.looks_for_other = watch, other, other is None
+
+    def read(self) -> bool:
+        from weft.analysis.watching import earlier_run
+
+        changed = self.watch.read()
+        if self.looks_for_other and self.watch.data:
+            self.other, self.looks_for_other = earlier_run(self.watch), False
+        elif changed and self.other is not None:
+            self.other.read()
+        return changed
+
+    def exit_code(self, until: str | None) -> int | None:
+        """With what the watching ends; None while it goes on."""
+        state = self.watch.state
+        if state == "finished":
+            return FINISHED
+        if until == "sick" and self.watch.sickness():
+            return SICK
+        return STOPPED if until is not None and state == "stopped" else None
+
+
+def follow(followed: Followed, until: str | None, once: bool) -> int:
+    """Show the run until it ends; returns the exit code."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal and not once:
+        return tell(followed, until)
+    followed.read()
+    code = followed.exit_code(until)
+    if code is None and not once:
+        code = draw(followed, until, console)
+    console.print(*picture(followed, console.width, console.height - 1, console), sep="\n")
+    return code or 0
+
+
+def draw(followed: Followed, until: str | None, console: "Console") -> int:
+    """Draw on the whole terminal until the run ends: without flicker, since every picture overwrites the last one."""
+    from rich.console import Group
+    from rich.live import Live
+
+    drawn_at, wait, size, changed = -DRAW_AT_LEAST_EVERY, 0.0, console.size, True
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while (code := followed.exit_code(until)) is None:
+            now = time.monotonic()
+            due = now - drawn_at >= (wait if changed else max(wait, DRAW_AT_LEAST_EVERY))
+            if due or console.size != size:
+                size, began = console.size, time.process_time()
+                live.update(Group(*picture(followed, size.width, size.height, console)), refresh=True)
+                drawn_at, wait, changed = now, (time.process_time() - began) / DRAW_SHARE, False
+            time.sleep(LOOK_EVERY)
+            changed = followed.read() or changed
+    return code
+
+
+def tell(followed: Followed, until: str | None) -> int:
+    """Print lines instead, as training itself does: now and then one about the steps, and every validation."""
+    lines, shown, last, said = Lines(), 0, {}, set[str]()
+    watch = followed.watch
+    while True:
+        followed.read()
+        validations = watch.run.validations
+        for row in validations[min(shown, len(validations)) or -1 :]:
+            lines.on_validation(row, [], row is best_row(watch))
+        shown = len(validations)
+        if watch.last and watch.last is not last:
+            last = watch.last
+            lines.on_log(last, watch.total_steps or last["step"])
+        news = {STATES[watch.state], *watch.sickness()}
+        for text in sorted(news - said):
+            lines.on_message(f"{watch.name}: {text}")
+        said = news
+        if (code := followed.exit_code(until)) is not None:
+            if text := compared(followed):
+                lines.on_message(text)
+            return code
+        time.sleep(LOOK_EVERY)
+
+
+class Lines(PlainDisplay):
+    """What is asked for goes to stdout."""
+
+    def on_message(self, text: str) -> None:
+        print(text, file=sys.stdout, flush=True)
+
+
+def best_row(watch: "RunWatch") -> dict[str, Any] | None:
+    from weft.analysis.curves import best_validation
+
+    found = best_validation(watch.run)
+    return found and found[1]
+
+
+def compared(followed: Followed) -> str:
+    from weft.analysis.watching import standing
+
+    return "" if followed.other is None else standing(followed.watch, followed.other)
+
+
+# Pictures
+
+
+def picture(followed: Followed, width: int, height: int, console: "Console") -> "list[Text]":
+    """How the run stands, in so many columns and lines."""
+    texts = head(followed)
+    used = sum(len(text.wrap(console, width)) for text in texts)
+    return [*texts, *charts(followed, width, height - used)]
+
+
+def head(followed: Followed) -> "list[Text]":
+    from rich.text import Text
+
+    watch, row = followed.watch, followed.watch.last
+    texts = [Text.assemble((watch.name, "bold"), f"  {STATES[watch.state]}")]
+    if row:
+        total, left = watch.total_steps, watch.seconds_left
+        share = f"  {100 * row['step'] / total:.0f} %" if total else ""
+        ends = time.strftime("%H:%M", time.localtime(time.time() + (left or 0)))
+        end = f"  left {clock(left)}, ends {ends}" if left is not None and watch.state == "training" else ""
+        texts += [Text(f"{step_place(row, total)}{share}{end}"), Text(figures(row))]
+    texts += [Text(what, "bold red") for what in watch.sickness()]
+    best = best_row(watch)
+    if watch.run.validations:
+        newest = watch.run.validations[-1]
+        texts.append(Text(describe_validation(newest, newest is best)))
+        if best is not None and best is not newest:
+            texts.append(Text(f"best {describe_validation(best, False)}", "dim"))
+    if text := compared(followed):
+        texts.append(Text(text, "green"))
+    return texts
+
+
+def figures(row: dict[str, Any]) -> str:
+    """The figures of a line of training, of which some may be null."""
+    return step_figures({key: float("nan") if value is None else value for key, value in row.items()})
+
+
+def charts(followed: Followed, width: int, height: int) -> "list[Text]":
+    """The loss and the headline metric: side by side, one below the other, or the first alone, as there is room."""
+    from weft.analysis.curves import column
+    from weft.analysis.watching import loss_key, on_steps_of
+
+    watch, other, metric = followed.watch, followed.other, followed.watch.headline
+    if not watch.run.steps or height < LEAST_CHART:
+        return []
+    key = loss_key(watch.run)
+    losses = [column("training", watch.run.steps, key), column("validation", watch.run.validations, "valid_loss")]
+    drawn = [("loss", [*losses, *([on_steps_of(watch, other, loss_key(other.run))] if other else [])])]
+    if metric is not None and metric.name != "loss":
+        values = column("validation", watch.run.validations, metric.key)
+        nothing = column("", [], "")  # keeps the colors of the first chart
+        there = [on_steps_of(watch, other, metric.key)] if other else []
+        drawn.append((metric.title, [nothing, values, *there]))
+    if len(drawn) == 2 and width >= WIDE:
+        half = (width - 2) // 2
+        left, right = (chart(*each, half, height) for each in drawn)
+        return [beside(one, another, half + 2) for one, another in zip(left, right, strict=True)]
+    if height < 2 * LEAST_CHART:
+        drawn = drawn[:1]
+    heights = [height] if len(drawn) == 1 else [height - height // 2, height // 2]
+    return [line for each, lines in zip(drawn, heights, strict=True) for line in chart(*each, width, lines)]
+
+
+def chart(title: str, series: "list[Series]", width: int, height: int) -> "list[Text]":
+    from rich.text import Text
+
+    from weft.figures.terminal_chart import terminal_chart
+
+    names = [(f"  {one.name}", style) for one, style in zip(series, STYLES, strict=False) if len(one.x)]
+    top = Text.assemble((title, "bold"), *names, no_wrap=True, overflow="ellipsis")
+    top.truncate(width, overflow="ellipsis")
+    lines = [top]
+    for runs in terminal_chart(series, width, height - 1):
+        styled = [(text, "" if of is None else STYLES[of]) for text, of in runs]
+        lines.append(Text.assemble(*styled, no_wrap=True, overflow="crop"))
+    return [*lines, *[Text("")] * (height - len(lines))]
+
+
+def beside(left: "Text", right: "Text", width: int) -> "Text":
+    left.pad_right(width - left.cell_len)
+    left.append_text(right)
+    return left

@@ -1,0 +1,127 @@
+"""`weft watch`, from the command line and in a terminal."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tests.analysis.test_watching import step, validation, write
+
+from weft.analysis.watching import RunWatch
+from weft.cli import watch as verb
+from weft.cli.watch import Followed, picture
+from weft.files import try_lock
+
+Weft = Callable[..., tuple[int, str, str]]
+
+
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [(80, 24), (200, 50), (40, 24), (40, 10)],
+)
+def test_a_picture_fits_the_terminal(width: int, height: int, tmp_path: Path) -> None:
+    """With a Chinese name, whose characters are two columns wide."""
+    rows = [step(n, 9 / n**0.3) for n in range(20, 2000, 20)]
+    rows += [validation(n, 9 / n**0.3, valid_bleu=n / 100, valid_accuracy=0.5) for n in range(100, 2000, 100)]
+    write(tmp_path / "早先的实验", *rows, finished=True)
+    watch = write(tmp_path / "中英翻译模型的第三次实验", *rows[:50], rows[100])
+    console = Console(width=width, height=height)
+    lines = [line for text in picture(followed(watch), width, height, console) for line in text.wrap(console, width)]
+    assert all(line.cell_len <= width for line in lines)
+    assert height < 20 or len(lines) == height
+    assert ("BLEU  validation" in "".join(map(str, lines))) == (height >= 20)
+
+
+def followed(watch: RunWatch) -> Followed:
+    found = Followed(watch, None)
+    found.read()
+    return found
+
+
+def test_in_a_pipe_there_are_plain_lines_until_the_run_is_finished(
+    weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [step(20), validation(20, 2.0, valid_bleu=1.0), step(40, 2.5)]
+    folder = tmp_path / "run"
+    with open(write(folder, *rows[:2]).folder / "lock", "a") as lock:
+        assert try_lock(lock)
+        later = iter(
+            [
+                lambda: write(folder, *rows),
+                lambda: write(folder, *rows, validation(40, 1.5, valid_bleu=2.0), finished=True),
+                lock.close,
+            ]
+        )
+        monkeypatch.setattr(verb.time, "sleep", lambda seconds: next(later)())
+        code, out, error = weft("watch", str(folder))
+    assert (code, error) == (0, "")
+    assert [re.sub("  .*", "", line) for line in out.splitlines()] == [
+        "validation at step 20 (epoch 2.00, 0:10): loss 2.0000, BLEU 1.00, the best so far",
+        "step 20/300",
+        "run: training",
+        "step 40/300",
+        "validation at step 40 (epoch 4.00, 0:20): loss 1.5000, BLEU 2.00, the best so far",
+        "run: finished",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("until", "rows", "held", "code"),
+    [
+        ("finished", [step(20)], False, 3),
+        ("sick", [step(20)], False, 3),
+        ("sick", [step(20), step(40, None)], True, 1),
+    ],
+)
+def test_the_exit_code_tells_how_it_ended(
+    until: str, rows: list[dict[str, object]], held: bool, code: int, weft: Weft, tmp_path: Path
+) -> None:
+    with open(write(tmp_path / "run", *rows).folder / "lock", "a") as lock:
+        assert not held or try_lock(lock)
+        assert weft("watch", str(tmp_path / "run"), "--until", until)[0] == code
+
+
+def test_once_shows_how_it_stands(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
+    code, out, _ = weft("watch", str(tiny_run / "run"), "--once")
+    assert code == 0 and "run  finished" in out and "BLEU" in out
+    code, out, _ = weft("watch", str(tmp_path / "to come"), "--once")
+    assert (code, out) == (0, "to come  not begun: waiting for weft train\n")
+
+
+def test_what_cannot_be_watched_is_refused(weft: Weft, tmp_path: Path) -> None:
+    code, _, error = weft("watch", str(tmp_path / "a/b/c"))
+    assert code == 2 and "there is no folder" in error
+    code, _, error = weft("watch", str(tmp_path), "--against", str(tmp_path))
+    assert code == 2 and "has no metrics.jsonl" in error
+    folder = write(tmp_path / "run", step(20)).folder
+    (folder / "run.json").write_text("{")
+    code, _, error = weft("watch", str(folder), "--once")
+    assert code == 1 and "run.json is not JSON" in error
+
+
+def test_a_terminal_is_drawn_over_and_left_as_it_was(tmp_path: Path) -> None:
+    """Without flicker: the screen is never cleared between two pictures."""
+    write(tmp_path / "run", *(step(n) for n in range(20, 400, 20)), step(400, None))
+    inside, outside = pty.openpty()
+    command = [sys.executable, "-m", "weft", "watch", "run", "--until", "sick"]
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
+    with open(tmp_path / "run/lock", "a") as lock:
+        assert try_lock(lock)
+        (tmp_path / "run/metrics.jsonl").write_text(json.dumps(step(20)) + "\n", encoding="utf-8")
+        watching = subprocess.Popen(command, stdin=outside, stdout=outside, env=environment, cwd=tmp_path)
+        shown = b""
+        while shown.count(b"step 20") < 1:
+            shown += os.read(inside, 65536)
+        with open(tmp_path / "run/metrics.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(step(40, None)) + "\n")
+        while b"\x1b[?1049l" not in shown:  # back from the alternate screen
+            shown += os.read(inside, 65536)
+        assert watching.wait(timeout=60) == 1
+        os.close(outside)
+    assert shown.count(b"\x1b[?1049h") == 1 and shown.count(b"\x1b[2J") <= 1

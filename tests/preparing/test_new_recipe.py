@@ -1,0 +1,194 @@
+"""`weft new`: what files are is seen from them, and the recipe that is written trains as it stands."""
+
+import gzip
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.config import leaves, read_recipe, resolve
+from weft.errors import CorpusError, UsageError
+from weft.folders.recipes import RECIPES
+from weft.preparing.defaults import choose_open_settings
+from weft.preparing.new_recipe import Asked, guessed_language, new_recipe
+
+Weft = Callable[..., tuple[int, str, str]]
+PAIRS = [(f"我有{n}个苹果。", f"I have {n} apples.") for n in range(60)]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WEFT_DATA", raising=False)
+    return tmp_path
+
+
+def write(path: str, *lines: str) -> Path:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return Path(path)
+
+
+def table(path: str, header: str = "zh\ten") -> Path:
+    return write(path, *([header] if header else []), *("\t".join(pair) for pair in PAIRS))
+
+
+def data_of(recipe: Path, task: str = "translation") -> dict[str, Any]:
+    model: Any = RECIPES[task]
+    found = read_recipe(recipe, model).recipe
+    assert found.task == task
+    return found.data.model_dump(exclude_defaults=True)
+
+
+def test_a_folder_is_taken_by_the_names_of_its_files_and_trains_as_printed(
+    weft: Weft, place: Path, tiny_run: Path
+) -> None:
+    (place / "mine").mkdir()
+    for name in ("train.tsv", "valid.tsv"):
+        shutil.copy(tiny_run / name, place / "mine" / name)
+    write("mine/README.md", "Pairs.")
+    code, out, error = weft("new", "mine")
+    assert (code, out) == (0, "mine.toml\n"), error
+    assert data_of(Path("mine.toml")) == {
+        "source": "zh",
+        "target": "en",
+        "train": ("mine/train.tsv",),
+        "valid": ("mine/valid.tsv",),
+    }
+    assert "42 pairs" in Path("mine.toml").read_text(encoding="utf-8")
+    code, _, error = weft("train", "mine.toml", "--set", "training.steps=2")
+    assert code == 0, error
+    assert (place / "runs/mine/model.safetensors").is_file()
+
+
+def test_what_is_written_is_what_weft_would_choose_by_itself(place: Path) -> None:
+    table("train.tsv")
+    table("valid.tsv")
+    path, _ = new_recipe([Path("train.tsv"), Path("valid.tsv")], Path("x.toml"), asked())
+    model: Any = RECIPES["translation"]
+    given = read_recipe(path, model)
+    data = {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]}
+    chosen = choose_open_settings(resolve({"data": data}, model, "x"), len(PAIRS))
+    assert {key: leaves(given.recipe)[key] for key in chosen} == chosen
+
+
+def asked(source: str | None = None, target: str | None = None, **given: Any) -> Asked:
+    from weft.cli.options import layout_of
+
+    def layout(source: str, target: str, entries: Any) -> Any:
+        return layout_of(source, target, given.get("columns"), given.get("header"), entries, "weft new")
+
+    return Asked(source, target, layout)
+
+
+def test_without_a_file_for_validation_pairs_are_held_out_beside_the_recipe(place: Path) -> None:
+    before = table("all.tsv").read_bytes()
+    path, draft = new_recipe([Path("all.tsv")], None, asked())
+    assert path == Path("all.toml") and draft.made == [Path(f"all/{part}.tsv") for part in ("train", "valid", "test")]
+    rows = [line for file in draft.made for line in file.read_text(encoding="utf-8").splitlines()[1:]]
+    assert sorted(rows) == sorted("\t".join(pair) for pair in PAIRS)
+    assert data_of(path) == {"source": "zh", "target": "en", "train": ("all/train.tsv",), "valid": ("all/valid.tsv",)}
+    assert Path("all.tsv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("files", "said", "expected"),
+    [
+        ({"train.zh": 0, "train.en": 1, "dev.zh": 0, "dev.en": 1}, {}, {"source": "zh", "target": "en"}),
+        ({"train.tsv": "src\ttgt", "valid.tsv": "src\ttgt"}, {"source": "zh", "target": "en", "columns": "src,tgt"},
+         {"columns": {"source": "src", "target": "tgt"}}),
+        ({"train.tsv": "", "valid.tsv": ""}, {"source": "zh", "target": "en", "header": False}, {"header": False}),
+        ({"train.tsv": "zh\ten", "valid.tsv": "zh\ten"}, {"source": "en", "target": "zh"},
+         {"source": "en", "target": "zh"}),
+    ],
+)  # fmt: skip
+def test_pairs_in_these_files_are_read_so(
+    files: dict[str, Any], said: dict[str, Any], expected: dict[str, Any], place: Path
+) -> None:
+    for name, kind in files.items():
+        if isinstance(kind, str):
+            table(name, kind)
+        else:
+            write(name, *(pair[kind] for pair in PAIRS))
+    path, _ = new_recipe([place / name for name in files], Path("x.toml"), asked(**said))
+    assert expected.items() <= data_of(path).items()
+
+
+def test_a_plain_text_is_for_a_language_model(weft: Weft, place: Path) -> None:
+    write(
+        "book.txt",
+        *(line for n in range(1000) for line in (f"The {n}th cup that I have seen is", "full of green tea.", "")),
+    )
+    path, _ = new_recipe([Path("book.txt")], None, asked())
+    expected = {"language": "en", "train": ("book.txt",), "valid_share": 0.05, "running": True}
+    assert data_of(path, "language-model") == expected
+    code, _, error = weft("train", str(path), "--set", "training.steps=2")
+    assert code == 0, error
+    sentences = write("news.zh", *(zh for zh, _ in PAIRS))
+    path, _ = new_recipe([sentences], None, asked())
+    assert data_of(path, "language-model") == {"language": "zh", "train": ("news.zh",), "valid_share": 0.05}
+    (place / "one.tsv.gz").write_bytes(gzip.compress(b"id\ten\n1\tone cup\n2\ttwo cups\n"))
+    path, _ = new_recipe([Path("one.tsv.gz")], None, asked())
+    assert data_of(path, "language-model")["column"] == "en"
+
+
+def test_the_language_of_a_text_is_guessed_from_its_script() -> None:
+    assert guessed_language([zh for zh, _ in PAIRS]) == "zh"
+    assert guessed_language([en for _, en in PAIRS]) == "en"
+
+
+def test_all_that_cannot_be_trained_on_is_told_at_once_and_nothing_is_written(place: Path) -> None:
+    table("train.tsv", "id\ttext")
+    for name, content in {
+        "train.png": b"\x89PNG",
+        "valid.conllu": b"1\tone\n",
+        "test.tsv": b"ELF\x02\x01\0\0\0\n",
+    }.items():
+        (place / name).write_bytes(content)
+    names = ["train.tsv", "train.png", "valid.conllu", "test.tsv", "train-2.tsv"]
+    before = sorted(place.iterdir())
+    with pytest.raises(CorpusError) as found:
+        new_recipe([Path(name) for name in names], None, asked())
+    assert {problem.where for problem in found.value.problems} == set(names)
+    assert sorted(place.iterdir()) == before
+
+
+def test_a_wrong_line_of_any_file_is_told(place: Path) -> None:
+    write("train.tsv", "zh\ten", "一\tone\ttoo many")
+    write("valid.tsv", "zh\ten", "二")
+    with pytest.raises(CorpusError) as found:
+        new_recipe([Path("train.tsv"), Path("valid.tsv")], None, asked())
+    assert [problem.where for problem in found.value.problems] == ["train.tsv: line 2", "valid.tsv: line 2"]
+
+
+def test_an_empty_side_is_dropped_and_told(place: Path) -> None:
+    write("train.tsv", "zh\ten", "一\tone", "二\t")
+    write("valid.tsv", "zh\ten", "三\tthree")
+    path, draft = new_recipe([Path("train.tsv"), Path("valid.tsv")], None, asked())
+    assert data_of(path)["empty_sides"] == "drop"
+    assert draft.notes["empty_sides"] == "1 pairs have an empty side"
+
+
+def test_no_file_is_overwritten(place: Path) -> None:
+    table("all.tsv")
+    write("all.toml", "mine")
+    with pytest.raises(UsageError, match=r"all\.toml exists already"):
+        new_recipe([Path("all.tsv")], None, asked())
+    write("x/kept.txt")
+    with pytest.raises(UsageError, match="x exists already"):
+        new_recipe([Path("all.tsv")], Path("x.toml"), asked())
+    assert not Path("x.toml").exists() and Path("all.toml").read_text(encoding="utf-8") == "mine\n"
+
+
+def test_paths_are_those_that_training_looks_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table("data/train.tsv")
+    table("data/valid.tsv")
+    Path("recipes").mkdir()
+    path, _ = new_recipe([Path("data")], Path("recipes/a.toml"), asked())
+    assert data_of(path)["train"] == ("../data/train.tsv",)
+    monkeypatch.setenv("WEFT_DATA", str(place / "data"))
+    path, _ = new_recipe([Path("data")], Path("recipes/b.toml"), asked())
+    assert data_of(path)["train"] == ("train.tsv",)
