@@ -16,6 +16,7 @@ from weft.cli import augment, config, corpus, inspect_, models
 from weft.cli.analyze import analyze
 from weft.cli.check_gradients import check_gradients
 from weft.cli.compare import compare
+from weft.cli.diagnose import diagnose
 from weft.cli.doctor import doctor
 from weft.cli.evaluate import evaluate
 from weft.cli.export import export
@@ -43,7 +44,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 VERBS = {
-    "Train": (new, plan, prepare, train, watch, tune, report, check_gradients),
+    "Train": (new, plan, prepare, train, watch, tune, report, diagnose, check_gradients),
     "Use": (translate, generate, serve, export),
     "Measure": (evaluate, compare, analyze, score, rescore),
     "Data": (doctor, tokenize, detokenize),

@@ -68,6 +68,9 @@ class Batch:
     def tensors(self) -> tuple[Tensor, Tensor]:
         return self.source, self.target
 
+    def padding(self) -> tuple[int, int]:
+        return count_padding(self.source, self.target)
+
     def without_predictions(self) -> "Batch":
         """Return these rows without a target token to predict."""
         target = self.target.clone()
@@ -77,6 +80,12 @@ class Batch:
     def chunk(self, parts: int) -> list["Batch"]:
         """Its rows in at most so many batches, as torch.chunk cuts them, without their pairs."""
         return [Batch(*sides) for sides in zip(self.source.chunk(parts), self.target.chunk(parts), strict=True)]
+
+
+def count_padding(*sides: Int[Tensor, "_ _"]) -> tuple[int, int]:
+    """Count the places of these tensors, which are on the CPU, that hold padding, and all their places."""
+    padding = sum(int(np.count_nonzero(side.numpy() == PADDING_ID)) for side in sides)
+    return padding, sum(side.numel() for side in sides)
 
 
 def round_rows(rows: int) -> int:

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from weft.config import FieldProblem, Settings
-from weft.data.batching import Buckets
+from weft.data.batching import Buckets, count_padding
 from weft.data.sentences import Sentences
 from weft.errors import CorpusError, Problem
 from weft.files import decode_lines, lines_of, sha256
@@ -151,6 +151,9 @@ class LineBatch:
 
     def to(self, device: torch.device) -> "LineBatch":
         return replace(self, tokens=self.tokens.to(device))
+
+    def padding(self) -> tuple[int, int]:
+        return count_padding(self.tokens)
 
     def chunk(self, parts: int) -> list["LineBatch"]:
         """Its rows in at most `parts` batches."""

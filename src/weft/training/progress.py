@@ -23,6 +23,12 @@ class Window:
     sums: dict[str, float | Tensor] = field(default_factory=lambda: {LOSS: 0.0})
     count: int = 0
     seconds: float = 0.0
+    updates: int = 0
+    clipped: float | Tensor = 0.0
+    """Updates whose gradient was longer than clip_norm."""
+    padding: int = 0
+    places: int = 0
+    """Places in the batches of this process, of which `padding` hold padding; 0 if the batches do not tell."""
 
     def add(self, loss: Loss) -> None:
         """Add up in fp64, on the loss's own device: reading a number from an accelerator would wait for it."""
@@ -33,6 +39,9 @@ class Window:
         for name, value in other.sums.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         self.count += other.count
+        self.updates += other.updates
+        self.clipped = self.clipped + other.clipped
+        self.padding, self.places = self.padding + other.padding, self.places + other.places
 
     @property
     def plain_loss(self) -> float | Tensor:
@@ -46,6 +55,12 @@ class Window:
     def means(self) -> dict[str, float]:
         return {name: self.mean(name) for name in self.sums}
 
+    def shares(self) -> dict[str, float]:
+        """The share of the updates that were clipped, and of the places that hold padding, where that is known."""
+        clipped = float(self.clipped) / self.updates if self.updates else math.nan
+        padded = {"padding_share": round(self.padding / self.places, 4)} if self.places else {}
+        return {"clipped_share": round(clipped, 4), **padded}
+
     def emptied(self) -> "Window":
         """A window of no updates, which names the same sums."""
         return Window(dict.fromkeys(self.sums, 0.0))
@@ -53,6 +68,7 @@ class Window:
     def read(self) -> None:
         """Turn the sums into Python numbers."""
         self.sums = {name: float(value) for name, value in self.sums.items()}
+        self.clipped = float(self.clipped)
 
 
 @dataclass

@@ -55,6 +55,14 @@ class Replica(Generic[Model, Batch]):
             group["lr"] = rate
         optimizer.step()
 
+    def measured_step(self, optimizer: torch.optim.Optimizer, rate: float) -> Tensor:
+        """`step`, and the norm of the change of all weights as a share of their norm."""
+        weights = [weight.detach() for weight in self.model.parameters() if weight.requires_grad]
+        before = [weight.clone() for weight in weights]
+        self.step(optimizer, rate)
+        change = torch._foreach_sub(weights, before)  # pyright: ignore[reportPrivateImportUsage]
+        return nn.utils.get_total_norm(change) / nn.utils.get_total_norm(before)
+
     def restore_optimizer(self, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
         """Load the optimizer's state from the tensors of a checkpoint."""
         restore_optimizer(optimizer, tensors)

@@ -111,6 +111,15 @@ class BatchOfRows(Protocol):
 
 
 @runtime_checkable
+class PaddedBatch(Protocol):
+    """A batch that is padded to a rectangle."""
+
+    def padding(self) -> tuple[int, int]:
+        """How many places hold padding, and how many there are; the batch is still on the CPU."""
+        ...
+
+
+@runtime_checkable
 class Listener(Protocol):
     """Shows a person how training goes. Listeners watch, they do not steer."""
 

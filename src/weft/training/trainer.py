@@ -40,7 +40,7 @@ from weft.training.run_folder import RunFolder, optimizer_tensors, weight_tensor
 from weft.training.schedules import SCHEDULES
 from weft.training.selection import Selection
 from weft.training.signals import StopRequest
-from weft.training.task import Batches, BatchOfRows, CarryingTask, Evaluation, Listener, Task
+from weft.training.task import Batches, BatchOfRows, CarryingTask, Evaluation, Listener, PaddedBatch, Task
 
 Model = TypeVar("Model", bound=nn.Module)
 Batch = TypeVar("Batch", bound=BatchOfRows)
@@ -102,6 +102,8 @@ class Trainer(Generic[Model, Batch]):
         """What a listener may have besides the methods that it must have."""
         self.average: Weights | None = weights_of(model) if config.ema_decay else None
         """What is validated and saved in place of the weights that training continues with."""
+        self.update_ratio: Tensor | None = None
+        """The norm of the last update of the weights as a share of their norm, if it was logged and not skipped."""
         self.progress = Progress()
         self._clock = time.monotonic()
 
@@ -148,14 +150,22 @@ class Trainer(Generic[Model, Batch]):
         whole = Window()
         for window in sums:
             whole.include(window)
-        self.learning_rate, self.grad_norm = rate, self.clip(whole.count)
+        self.learning_rate, self.grad_norm, self.update_ratio = rate, self.clip(whole.count), None
         checked = torch.as_tensor(whole.sums[LOSS]).isfinite() & self.grad_norm.isfinite()
         if not bool(checked):  # the one number of a step that an accelerator is waited for
             return self.skip(batches, sums)
-        self.replica.step(self.optimizer, rate)
+        if step % self.config.log_every:
+            self.replica.step(self.optimizer, rate)
+        else:
+            self.update_ratio = self.replica.measured_step(self.optimizer, rate)
         if self.average is not None:
             follow(self.average, self.model, decay=self.config.ema_decay, step=step)
         progress.skipped_in_a_row = 0
+        whole.updates, whole.clipped = 1, (self.grad_norm > self.config.clip_norm).float()
+        for batch in batches:
+            if isinstance(batch, PaddedBatch):
+                padding, places = batch.padding()
+                whole.padding, whole.places = whole.padding + padding, whole.places + places
         progress.window.include(whole)
         progress.level.add(whole.plain_loss, whole.count)
 
@@ -278,6 +288,8 @@ class Trainer(Generic[Model, Batch]):
             **window.means(),
             "learning_rate": self.learning_rate,
             "grad_norm": float(self.grad_norm),
+            "update_ratio": None if self.update_ratio is None else float(self.update_ratio),
+            **window.shares(),
             "skipped": progress.skipped,
             self.task.counts: window.count,
             f"{self.task.counts}_per_second": round(window.count / max(window.seconds, 1e-9), 1),

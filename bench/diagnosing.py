@@ -1,0 +1,191 @@
+"""`weft diagnose` on runs with a planted fault and on sound runs: which findings it names first.
+
+    python -m bench.diagnosing run --data DIR [--only NAME] [--seeds 1 2]    append a line a run to bench/results
+    python -m bench.diagnosing fill                                          put the table into docs/*/diagnosing.md
+
+DIR holds zh-en-50k. Runs have 300 steps of the small models of recipes/sick; `--corpus starter` trains on the starter
+corpus instead. Faults of the code are planted by replacing a mask, in training and in the diagnosis.
+"""
+
+import argparse
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from bench.machine import RESULTS, ROOT, append_line, circumstances, fill_page, read_lines
+
+import weft
+from weft.analysis.checkup import diagnose
+from weft.data import starter
+from weft.models import transformer
+from weft.runs.train import Silent
+
+FILE = RESULTS / "diagnosing.jsonl"
+Pairs = list[tuple[str, str]]
+TRAIN, VALID = 10_000, 200
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run, and what must be found in it first or second; nothing if it is sound."""
+
+    expected: str = ""
+    recipe: str = "sound"
+    settings: tuple[str, ...] = ()
+    pairs: int = TRAIN
+    spoil: Callable[[Pairs, Pairs], tuple[Pairs, Pairs]] = lambda train, valid: (train, valid)
+    mask: str = ""
+    """The mask of transformer.py that allows everything."""
+
+
+def shuffled(train: Pairs, valid: Pairs) -> tuple[Pairs, Pairs]:
+    sources = [source for source, _ in train]
+    random.Random(1).shuffle(sources)
+    return [(source, target) for source, (_, target) in zip(sources, train, strict=True)], valid
+
+
+def shifted(train: Pairs, valid: Pairs) -> tuple[Pairs, Pairs]:
+    return [(source, target) for (source, _), (_, target) in zip(train[1:], train, strict=False)], valid
+
+
+def shared(train: Pairs, valid: Pairs) -> tuple[Pairs, Pairs]:
+    return train, train[:VALID]
+
+
+def lowered(train: Pairs, valid: Pairs) -> tuple[Pairs, Pairs]:
+    return [(source, target.lower()) for source, target in train], valid
+
+
+FAULTS: dict[str, Case] = {
+    "rate x 30": Case("rate too high", "rate-x30"),
+    "post-norm without warm-up": Case("no warm-up", "no-warmup"),
+    "source shuffled": Case("strangers", spoil=shuffled),
+    "targets shifted by one": Case("out of step", spoil=shifted),
+    "32k pieces for 5,000 pairs": Case("vocabulary", "large-vocabulary", pairs=5_000),
+    "dropout 0 for too long": Case("by heart", "no-dropout", pairs=500),
+    "train in valid": Case("leak", spoil=shared),
+    "smoothing 0.9": Case("smoothing", "smoothing"),
+    "batch of 2 sentences": Case("tiny batch", "batch-of-two"),
+    "padding attended": Case("padding read", mask="padding_mask"),
+    "causal mask missing": Case("future seen", mask="causal_mask"),
+    "lower case against cased": Case("other case", spoil=lowered),
+}
+SOUND: dict[str, Case] = {
+    name: Case(settings=settings)
+    for name, settings in {
+        "base": (),
+        "muon": ("training.optimizer=muon", "training.learning_rate=4e-3"),
+        "adam, noam": ("training.optimizer=adam", "training.schedule=noam", "training.learning_rate=0.3"),
+        "post-norm": ("model.norm=post",),
+        "rotary, swiglu": ("model.positions=rotary", "model.activation=swiglu", "model.norm_layer=rms"),
+        "no smoothing": ("training.label_smoothing=0",),
+        "dropout 0.3": ("model.dropout=0.3",),
+        "unigram": ("tokenizer.kind=unigram",),
+        "shared, tied": ("tokenizer.shared=true", "model.tie=all"),
+        "recurrent": ("model={kind='recurrent', embedding_dim=64, hidden_dim=96}",),
+    }.items()
+}
+
+
+@contextmanager
+def without_mask(name: str) -> Iterator[None]:
+    """Let a mask of transformer.py allow everything inside the block."""
+    if not name:
+        yield
+        return
+    mask = getattr(transformer, name)
+    setattr(transformer, name, lambda *given: torch.ones_like(mask(*given)))
+    try:
+        yield
+    finally:
+        setattr(transformer, name, mask)
+
+
+def corpus(name: str, data: Path) -> tuple[Pairs, Pairs]:
+    if name == "starter":
+        whole = starter.load()
+        return whole.train, whole.valid
+    parts = []
+    for part in ("train", "valid"):
+        lines = (data / "zh-en-50k" / f"{part}.tsv").read_text(encoding="utf-8").splitlines()[1:]
+        parts.append([(cells[0], cells[1]) for cells in (line.split("\t") for line in lines)])
+    return parts[0], parts[1]
+
+
+def run_case(case: Case, seed: int, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    train, valid = corpus(given.corpus, given.data)
+    (folder / "starter").mkdir()
+    train, valid = case.spoil(train[: case.pairs], valid[:VALID])
+    for name, pairs in (("train", train), ("test", train), ("valid", valid)):
+        lines = ["zh\ten", *("\t".join(pair) for pair in pairs)]
+        (folder / "starter" / f"{name}.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    settings = [f"seed={seed}", "training.threads=1", *case.settings]
+    if given.corpus != "starter" and case.expected != "vocabulary":
+        settings = ["tokenizer.source_size=2000", "tokenizer.target_size=2000", *settings]
+    recipe = ROOT / "recipes" / "sick" / f"{case.recipe}.toml"
+    with without_mask(case.mask):
+        weft.train(recipe, run=folder / "run", data=folder, overrides=settings)
+        began = time.monotonic()
+        found = diagnose(folder / "run", listener=Silent())
+    kinds = [finding.kind for finding in found.findings if finding.symptom.severity != "note"]
+    return {"findings": kinds, "seconds": round(time.monotonic() - began, 1), "figures": found.figures}
+
+
+def run(given: argparse.Namespace) -> None:
+    cases = {**FAULTS, **{f"sound: {name}": case for name, case in SOUND.items()}}
+    for name in given.only or cases:
+        for seed in given.seeds:
+            with tempfile.TemporaryDirectory() as folder:
+                found = run_case(cases[name], seed, given, Path(folder))
+            line = {"case": name, "expected": cases[name].expected, "corpus": given.corpus, "seed": seed, **found}
+            print(name, seed, found["findings"], found["seconds"], flush=True)
+            append_line(given.file, {**line, **circumstances()})
+
+
+TEXTS = {
+    "en": ("run", "runs", "named first or second", "found", "sound, {} kinds of recipes", "nothing"),
+    "zh": ("运行", "次数", "排在第一或第二", "查出", "正常，{} 种配方", "无"),
+}
+
+
+def fill() -> None:
+    """A row for each fault, and one for all sound runs: how many runs, how often the fault came first or second, and
+    every kind that was found, with the number of runs."""
+    lines = read_lines(FILE)
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in (*FAULTS, "")}
+    for line in lines:
+        rows[line["case"] if line["expected"] else ""].append(line)
+    texts = {}
+    for language, (run, runs, named, found, sound, nothing) in TEXTS.items():
+        table = [f"| {run} | {runs} | {named} | {found} |", "| --- | ---: | ---: | --- |"]
+        for name, of_case in rows.items():
+            kinds = Counter(kind for line in of_case for kind in line["findings"])
+            hits = sum(line["expected"] in line["findings"][:2] for line in of_case)
+            label = name or sound.format(len({line["case"] for line in of_case}))
+            said = ", ".join(f"`{kind}` {count}" for kind, count in kinds.most_common()) or nothing
+            table.append(f"| {label} | {len(of_case)} | {hits if name else '-'} | {said} |")
+        texts[language] = "\n".join(table) + "\n"
+    fill_page("diagnosing.md", "diagnosing", texts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["run", "fill"])
+    parser.add_argument("--data", type=Path, default=Path())
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[1])
+    parser.add_argument("--corpus", choices=["zh-en-50k", "starter"], default="zh-en-50k")
+    parser.add_argument("--file", type=Path, default=FILE)
+    given = parser.parse_args()
+    run(given) if given.command == "run" else fill()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,422 @@
+"""Diagnosing a run: open its last checkpoint with its data, run the probes, and judge what they measure."""
+
+import math
+import shlex
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from weft.analysis import symptoms as limits
+from weft.analysis.probes import (
+    ALIGNED_PAIRS,
+    LEARNED_ROWS,
+    PROBED_ROWS,
+    READERS,
+    Reader,
+    baselines,
+    copy_accuracy,
+    counts_of,
+    learn_one_batch,
+    moved_by_later_tokens,
+    moved_by_padding,
+    read,
+    share_known,
+    share_of_capitals,
+    togetherness,
+)
+from weft.analysis.run_files import Run, read_json, read_run
+from weft.analysis.symptoms import SYMPTOMS, Checkup, Finding
+from weft.config import parse_rendered
+from weft.data.sentences import Sentences
+from weft.errors import RunError, WeftError, shown
+from weft.folders.model_folder import Learned, load_model
+from weft.folders.recipes import RECIPES
+from weft.preparing.defaults import size_for
+from weft.runtime import choose_device, choose_threads
+from weft.tasks import TASKS
+from weft.tasks.kind import Lesson
+from weft.training.distributed import ALONE
+from weft.training.run_folder import STATE, RunFolder
+from weft.training.task import Listener
+
+TRIAL_SECONDS = 120
+"""How long a printed command tries a remedy."""
+USUAL = {"training.warmup": 0.1, "training.label_smoothing": 0.1, "model.dropout": 0.3}
+
+
+@dataclass
+class OpenRun:
+    """A run with the model of its last checkpoint and, if its files are there, the data."""
+
+    folder: Path
+    logged: Run
+    step: int
+    is_finished: bool
+    state: Mapping[str, Any]
+    learned: Learned[Any]
+    root: Path
+    lesson: Lesson | None = None
+    columns: dict[str, Sentences] = field(default_factory=dict)
+    """The ids of the training rows, by the columns of the task."""
+    lacking: str = ""
+    """Why there is no lesson."""
+
+    @property
+    def recipe(self) -> Any:
+        return self.learned.recipe
+
+    @property
+    def checkpoint(self) -> Path:
+        return RunFolder(self.folder).checkpoint(self.step)
+
+    @property
+    def valid(self) -> tuple[Sentences, ...]:
+        """The columns of the held-out rows."""
+        task: Any = self.lesson.task if self.lesson else None
+        return task.valid_batches.columns if self.recipe.task == "translation" else (task.valid.ids,)
+
+    @property
+    def target_tokens_an_update(self) -> float:
+        assert self.lesson is not None
+        target = list(self.columns.values())[-1]
+        steps = self.recipe.training.steps_per_epoch(self.lesson.batches.steps_per_epoch())
+        return float(target.lengths.sum() - len(target)) / max(1, steps)
+
+    def texts(self, column: str, rows: int) -> list[str]:
+        """The first rows of a column as the network reads them."""
+        ids = self.columns[column]
+        return self.learned.vocabularies[column].decode([ids[row].tolist() for row in range(min(rows, len(ids)))])
+
+    def command(self, kind: str, **settings: Any) -> str:
+        """The command that trains anew for two minutes with these settings."""
+        recipe = self.folder if self.is_finished else self.checkpoint
+        words = ["weft", "train", f"{recipe / 'config.toml'}", "--data", f"{self.root}"]
+        words += ["--run", f"{self.folder}-{kind.replace(' ', '-')}"]
+        if self.recipe.training.steps is None:
+            words += ["--budget", f"{TRIAL_SECONDS // 60}m"]
+        else:  # which a budget would contradict
+            rows = self.logged.steps or [{"step": 1, "seconds": 1}]
+            pace = max(rows[-1]["seconds"], 1e-3) / rows[-1]["step"]
+            settings["training.steps"] = max(1, min(self.recipe.training.steps, round(TRIAL_SECONDS / pace)))
+        for key, value in settings.items():
+            words += ["--set", f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"]
+        return shlex.join(words)
+
+
+@contextmanager
+def opened(folder: Path, data: Path | None, listener: Listener) -> Iterator[OpenRun]:
+    """Open a run without changing it. Raises RunError for what is not a run, or has no checkpoint yet."""
+    logged, run = read_run(folder), RunFolder(folder)
+    status = run.status()
+    if status is None:
+        raise RunError(f"{folder} has no checkpoint yet; diagnose it after the first one")
+    state = read_json(run.checkpoint(status.last) / STATE, dict, {})
+    learned = load_model(run.checkpoint(status.last))
+    learned.network.to(choose_device()).eval()
+    root = data or Path(state.get("root", "."))
+    found = OpenRun(folder, logged, status.last, status.finished, state, learned, root)
+    task = learned.recipe.task
+    if task not in READERS or learned.recipe.model.is_counted:
+        found.lacking = f"there are no probes for {'models that count' if task in READERS else f'the task {task}'}"
+        yield found
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            given = parse_rendered(state["recipe"], RECIPES, run.checkpoint(status.last))
+            files = TASKS[task].read(given.recipe, root, listener)
+            if files.sha256 != state.get("data"):
+                found.lacking = "the data files have changed since the run began"
+            else:
+                folders = Path(scratch) / "corpus"
+                store = TASKS[task].reopen(learned, given, files, folders, listener, kept_in=run.corpus)
+                found.lesson = TASKS[task].learn(learned, store, files, listener, ALONE)
+                found.columns = dict(store.columns)
+        except (WeftError, KeyError) as error:
+            what = shown(" ".join(str(error).split()), 200)
+            found.lacking = f"the data cannot be opened ({what}); --data names the folder of the recipe's files"
+        yield found
+
+
+def diagnose(folder: Path, *, data: Path | None = None, listener: Listener) -> Checkup:
+    """Probe the last checkpoint of a run, and judge what was measured and what the run has logged."""
+    began = time.monotonic()
+    torch.set_num_threads(choose_threads())
+    with opened(folder, data, listener) as run:
+        examination = Examination(run)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1)
+            examination.all(lambda what: listener.on_message(f"{what} ..."))
+    order = list(SYMPTOMS)
+    examination.findings.sort(key=lambda finding: order.index(finding.kind))
+    seconds = time.monotonic() - began
+    return Checkup(str(folder), run.step, examination.findings, examination.figures, examination.not_made, seconds)
+
+
+class Examination:
+    """What is measured of a run, and what is found."""
+
+    def __init__(self, run: OpenRun) -> None:
+        self.run, self.training = run, run.recipe.training
+        self.findings: list[Finding] = []
+        self.figures: dict[str, float | None] = {}
+        self.not_made: dict[str, str] = {}
+
+    def all(self, on_progress: Callable[[str], None]) -> None:
+        self.check_log()
+        self.check_settings()
+        if self.run.lesson is None:
+            names = "later tokens, padding, sources, baselines, one batch, vocabulary, data"
+            self.not_made[names] = self.run.lacking
+            return
+        on_progress("probing the network")
+        reader = READERS[self.run.recipe.task]()
+        self.probe(reader, self.run.lesson)
+        on_progress("reading losses")
+        self.read_losses(reader, self.run.lesson)
+        on_progress("learning one batch")
+        self.learn_one_batch(reader, self.run.lesson)
+        on_progress("looking at the data")
+        self.check_vocabulary()
+        self.check_data()
+
+    def find(self, kind: str, evidence: str, **settings: Any) -> None:
+        command = self.run.command(kind, **{key.replace("__", "."): value for key, value in settings.items()})
+        self.findings.append(Finding(kind, evidence, command))
+
+    # What was logged and set
+
+    def check_log(self) -> None:
+        rows = self.run.logged.steps
+        ratios = sorted(row["update_ratio"] for row in rows if row.get("update_ratio"))
+        if ratios:
+            ratio = self.figures["update ratio, ninth decile"] = ratios[int(0.9 * len(ratios))]
+            if ratio > limits.UPDATE_RATIO:
+                rate = float(f"{self.training.learning_rate * limits.UPDATE_RATIO / ratio / 4:.0e}")
+                what = f"one update in ten changes the weights by more than {100 * ratio:.2g} % of their norm"
+                sound = f"sound runs stay below {100 * limits.UPDATE_RATIO:.0f} %"
+                self.find("rate too high", f"{what}; {sound}", training__learning_rate=rate)
+        else:
+            self.not_made["update ratio"] = "no line of metrics.jsonl has it yet, or an older weft wrote them"
+        later = rows[len(rows) // 2 :]
+        for key, limit, kind, said in (
+            ("clipped_share", limits.CLIPPED, "clipped", "of the updates of the later half were clipped"),
+            ("padding_share", limits.PADDED, "padding", "of the places hold padding"),
+        ):
+            shares = [row[key] for row in later if row.get(key) is not None]
+            if shares:
+                share = self.figures[key.replace("_", " ")] = statistics.mean(shares)
+                if share > limit:
+                    change = {"training__clip_norm": 2 * self.training.clip_norm} if kind == "clipped" else {}
+                    self.find(kind, f"{100 * share:.0f} % {said}", **change)
+        skipped = rows[-1].get("skipped", 0) if rows else 0
+        if skipped > limits.SKIPPED * self.run.step:
+            rate = self.training.learning_rate / 3
+            self.find("skipped", f"{skipped} of {self.run.step} updates", training__learning_rate=rate)
+        self.check_validations()
+
+    def check_validations(self) -> None:
+        """Compare the last validation with the best of each metric. Nothing is found if the loss alone has risen."""
+        rows = [row for row in self.run.logged.validations if {"valid_loss", "valid_accuracy"} <= row.keys()]
+        if len(rows) < 2:
+            return
+        loss, accuracy = min(row["valid_loss"] for row in rows), max(row["valid_accuracy"] for row in rows)
+        last = rows[-1]
+        worse = last["valid_loss"] - loss, accuracy - last["valid_accuracy"]
+        if worse[0] > limits.WORSE_LOSS and worse[1] > limits.WORSE_ACCURACY:
+            what = (
+                f"loss {loss:.3f} -> {last['valid_loss']:.3f}, accuracy {accuracy:.3f} -> {last['valid_accuracy']:.3f}"
+            )
+            self.find("worse", what, training__patience=2)
+
+    def check_settings(self) -> None:
+        smoothing = self.training.label_smoothing
+        if smoothing > limits.SMOOTHING:
+            vocabulary = list(self.run.learned.vocabularies.values())[-1].vocab_size
+            floor = -(1 - smoothing) * math.log(1 - smoothing + smoothing / vocabulary)
+            floor -= smoothing * math.log(smoothing / vocabulary)
+            what = f"{100 * smoothing:.0f} % of the probability is spread over {vocabulary:,} pieces: the loss that is "
+            self.find(
+                "smoothing",
+                f"{what}minimized cannot fall below {floor:.2f} nats",
+                training__label_smoothing=USUAL["training.label_smoothing"],
+            )
+        if self.run.lesson is None:
+            return
+        batches = self.run.lesson.batches
+        tokens = self.figures["target tokens an update"] = self.run.target_tokens_an_update
+        if tokens < limits.FEW_TOKENS:
+            key = "batch_tokens" if self.training.batch_sentences is None else "batch_sentences"
+            larger = math.ceil(getattr(self.training, key) * 1024 / tokens)
+            rows = len(batches) / batches.steps_per_epoch()
+            what = f"{tokens:.0f} target tokens an update, in {rows * self.training.accumulate:.0f} rows"
+            self.find("tiny batch", what, **{f"training__{key}": larger})
+
+    # The network
+
+    def probe(self, reader: Reader, lesson: Lesson) -> None:
+        """Change what no prediction may depend on."""
+        network = self.run.learned.network
+        batch = self.batch(reader, lesson, PROBED_ROWS)
+        moved = self.figures["change by later tokens, nats"] = moved_by_later_tokens(reader, network, batch)
+        if moved > limits.ROUNDING:
+            self.find("future seen", f"log-probabilities change by up to {moved:.3g} nats when only later tokens do")
+        if not reader.has_source:
+            self.not_made["padding"] = "in a language model it comes last, so it is among the later tokens"
+            return
+        padded = self.figures["change by padding, nats"] = moved_by_padding(reader, network, batch)
+        if padded is None:
+            self.not_made["padding"] = "the network has no positions for longer rows"
+        elif padded > limits.ROUNDING:
+            self.find("padding read", f"log-probabilities change by up to {padded:.3g} nats when padding is doubled")
+
+    def batch(self, reader: Reader, lesson: Lesson, rows: int) -> Any:
+        """Some training rows of the middle length."""
+        order = sorted(
+            lesson.batches.order(0), key=lambda indices: int(lesson.batches.columns[-1].lengths[indices].max())
+        )
+        return reader.first(lesson.batches.batch(order[len(order) // 2]).to(choose_device()), rows)
+
+    def read_losses(self, reader: Reader, lesson: Lesson) -> None:
+        network, device, task = self.run.learned.network, choose_device(), lesson.task
+        train = read(reader, network, (batch.to(device) for batch in lesson.batches.in_order()))
+        self.figures["training loss, without dropout"] = train.nll
+        held: Any = task.valid_batches if reader.has_source else None  # type: ignore[attr-defined]
+        valid = read(reader, network, (batch.to(device) for batch in held.in_order())) if held else None
+        loss = (
+            valid.nll
+            if valid
+            else self.run.logged.validations[-1]["valid_loss"]
+            if self.run.logged.validations
+            else None
+        )
+        self.figures["validation loss"] = loss
+        nearest = valid or train
+        for name, nats in (("before", nearest.nll_before), ("after", nearest.nll_after)):
+            if nats < nearest.nll - 0.1:
+                what = f"the token {name} the right one costs {nats:.2f} nats, the right one {nearest.nll:.2f}"
+                self.find("off by one", what)
+        seen = self.run.step * self.run.target_tokens_an_update
+        self.compare_with_baselines(loss, seen)
+        if valid is not None:
+            self.judge_gap(valid, seen)
+        else:
+            self.not_made["sources shuffled, copy baseline"] = "a language model has no source"
+        dropout = max(self.run.recipe.model.dropouts, default=0.0)
+        if loss is not None and train.nll < limits.BY_HEART * loss and dropout < limits.LEAST_DROPOUT:
+            what = f"training loss {train.nll:.2f} nats, validation loss {loss:.2f}, dropout {dropout:g}"
+            self.find("by heart", what, model__dropout=USUAL["model.dropout"])
+
+    def judge_gap(self, valid: Any, seen: float) -> None:
+        if valid.gap is None:
+            self.not_made["sources shuffled"] = "the validation data has one pair"
+            return
+        self.figures["loss that the right source saves, nats"] = valid.gap
+        self.figures["its standard error"] = valid.gap_error
+        if valid.gap == 0 and valid.gap_error == 0:
+            self.find("source cut off", f"with the sources of other pairs {valid.rows} losses stay exactly the same")
+        elif seen < limits.TOKENS_TO_READ_A_SOURCE:
+            if valid.gap < 2 * valid.gap_error:
+                what = f"{seen:,.0f} target tokens were seen, and a source may be read from a million on"
+                self.not_made["whether the source is read"] = what
+        elif valid.gap < 3 * valid.gap_error:
+            what = f"it saves {valid.gap:.3f} nats a token, with a standard error of {valid.gap_error:.3f}"
+            self.find("source unread", what, training__learning_rate=self.training.learning_rate / 3)
+
+    def compare_with_baselines(self, loss: float | None, seen: float) -> None:
+        train, valid = list(self.run.columns.values())[-1], self.run.valid[-1]
+        copies = None
+        if len(self.run.columns) > 1:
+            copies = copy_accuracy(*(self.run.texts(column, 1000) for column in self.run.columns))
+        found = baselines(train, valid, list(self.run.learned.vocabularies.values())[-1].vocab_size, copies)
+        self.figures["unigram entropy"] = found.unigram
+        self.figures["accuracy of the most frequent piece"] = found.constant
+        self.figures["accuracy of copying the source"] = copies
+        if loss is None:
+            self.not_made["baselines"] = "the run was not validated yet"
+        elif seen < limits.LEAST_TOKENS:
+            what = f"{seen:,.0f} target tokens were seen; a sound run is better from {limits.LEAST_TOKENS:,} on"
+            self.not_made["whether the loss is better than frequencies"] = what
+        elif loss > found.unigram - limits.FREQUENCIES:
+            evidence = f"validation loss {loss:.2f} nats, unigram entropy {found.unigram:.2f}"
+            if getattr(self.run.recipe.model, "norm", "") == "post" and self.is_warmup_short():
+                self.find("no warm-up", evidence, training__warmup=USUAL["training.warmup"])
+            rate = float(f"{self.training.learning_rate / 5:.1g}")
+            self.find("frequencies alone", evidence, training__learning_rate=rate)
+
+    def is_warmup_short(self) -> bool:
+        warmup = self.training.warmup
+        return warmup < limits.SHORT_WARMUP if warmup < 1 else warmup < limits.SHORT_WARMUP * self.run.step
+
+    def learn_one_batch(self, reader: Reader, lesson: Lesson) -> None:
+        batch = self.batch(reader, lesson, LEARNED_ROWS)
+        before, after = learn_one_batch(reader, self.run.learned.network, batch)
+        self.figures["one batch, before"], self.figures["one batch, learned by heart"] = before, after
+        if before > 0.5 and not after < limits.NOTHING_LEARNED * before:
+            self.find("nothing learned", f"its loss was {before:.2f} nats and is {after:.2f} after 60 updates")
+
+    # The data
+
+    def check_vocabulary(self) -> None:
+        column = list(self.run.columns)[-1]
+        size = self.run.learned.vocabularies[column].vocab_size
+        counts = counts_of(self.run.columns[column], size)
+        used = counts[counts > 0]
+        share = self.figures["share of rare target pieces"] = float((used < limits.RARE).mean())
+        if share > limits.RARE_SHARE:
+            pairs = len(self.run.columns[column])
+            fewer = size_for(pairs).vocabulary
+            keys = ("source_size", "target_size") if column == "target" else ("size",)
+            what = (
+                f"{100 * share:.0f} % of the {len(used):,} pieces occur less than {limits.RARE} times in {pairs:,} rows"
+            )
+            self.find("vocabulary", what, **{f"tokenizer__{key}": fewer for key in keys})
+
+    def check_data(self) -> None:
+        run = self.run
+        known = self.figures["share of validation rows in training"] = share_known(
+            tuple(run.columns.values()), run.valid
+        )
+        if known > limits.LEAK_SHARE:
+            has_rule = run.recipe.task == "translation"
+            what = f"{100 * known:.0f} % of the validation rows stand in training, word for word"
+            self.find("leak", what, **({"cleaning__leaks": "true"} if has_rule else {}))
+        self.check_case()
+        if run.recipe.task != "translation":
+            self.not_made["whether the sides belong together"] = "a text has one side"
+            return
+        sources, targets = (run.texts(column, ALIGNED_PAIRS) for column in ("source", "target"))
+        found = togetherness(sources, targets, (run.recipe.data.source, run.recipe.data.target))
+        if isinstance(found, str):
+            self.not_made["whether the sides belong together"] = found
+            return
+        self.figures["probability that a pair beats a wrong one"] = found.separation
+        self.figures["share of pairs out of step"] = found.out_of_step
+        if found.separation < limits.STRANGERS:
+            what = f"a pair scores higher than a wrong one with a probability of {found.separation:.2f}"
+            self.find("strangers", f"by a lexicon learned from {len(sources):,} of them {what}; chance is 0.5")
+        elif found.out_of_step > limits.OUT_OF_STEP:
+            lines = f"{abs(found.offset)} line{'s' * (abs(found.offset) != 1)}"
+            where = f"{lines} {'below' if found.offset > 0 else 'above'} its source"
+            what = f"{100 * found.out_of_step:.0f} % of {len(sources):,} pairs; most targets stand {where}"
+            self.find("out of step", what)
+
+    def check_case(self) -> None:
+        run = self.run
+        for column, held in zip(run.columns, run.valid, strict=True):
+            vocabulary = run.learned.vocabularies[column]
+            ids = [held[row].tolist() for row in range(min(1000, len(held)))]
+            train, valid = (share_of_capitals(texts) for texts in (run.texts(column, 2000), vocabulary.decode(ids)))
+            if train is None or valid is None:
+                continue
+            self.figures[f"capitals, {column} of training"] = train
+            self.figures[f"capitals, {column} of validation"] = valid
+            if max(train, valid) > limits.CAPITALS and max(train, valid) > limits.SAME_CASE * min(train, valid):
+                what = f"{100 * train:.1f} % of the letters on the {column} side are capitals in training"
+                self.find("other case", f"{what}, {100 * valid:.1f} % in validation")

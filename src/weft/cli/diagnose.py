@@ -1,0 +1,45 @@
+"""`weft diagnose`: what is wrong with a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli.options import JsonFile, Threads
+
+
+def diagnose(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, finished or still training.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", help="Folder that data paths are relative to; by default the one that the run began with."
+        ),
+    ] = None,
+    json: JsonFile = None,
+    threads: Threads = None,
+) -> None:
+    """Find what is wrong with a run by experiments on its last checkpoint. Exits with 1 if something is.
+
+    Shuffles sources, changes later tokens, doubles padding, learns one batch by heart on a copy, compares the loss with
+    baselines, and looks at what the run has logged and at its data. Changes nothing in the run.
+    """
+    from weft.analysis.checkup import diagnose
+    from weft.cli.outputs import give_results, refuse_place
+
+    refuse_place("--json", json, [])
+    found = diagnose(run, data=data, listener=Messages())
+    give_results(found.table(), found.as_dict(), json)
+    if not found.is_healthy:
+        raise typer.Exit(1)
+
+
+class Messages:
+    """Shows on stderr what is being done."""
+
+    def on_message(self, text: str) -> None:
+        typer.echo(text, err=True)
+
+    def on_log(self, row: dict[str, object], total_steps: int) -> None: ...
+
+    def on_validation(self, row: dict[str, object], samples: list[dict[str, str]], is_best: bool) -> None: ...
