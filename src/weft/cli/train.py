@@ -24,6 +24,9 @@ def train(
             show_default=False,
         ),
     ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write the metrics for TensorBoard, into RUN/tensorboard.")
+    ] = False,
     threads: Threads = None,
 ) -> None:
     """Train a model; the same command resumes a run that was stopped.
@@ -42,7 +45,15 @@ def train(
 
     given = None if budget is None else Budget.parse(budget, began)
     with choose_display() if is_first_process() else nullcontext(Silent()) as display:
-        folder = train_by_recipe(recipe, run=run, data=data, overrides=overrides or (), budget=given, listener=display)
+        folder = train_by_recipe(
+            recipe,
+            run=run,
+            data=data,
+            overrides=overrides or (),
+            budget=given,
+            listener=display,
+            tensorboard=tensorboard,
+        )
     if not is_first_process():
         return
     trained = time.monotonic()

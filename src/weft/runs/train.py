@@ -47,6 +47,7 @@ from weft.runtime import keep_memory_pages, keep_programs, without_autocast
 from weft.tasks import TASKS
 from weft.tasks.kind import Files
 from weft.training.distributed import Ranks, joined
+from weft.training.events import writing_events
 from weft.training.rescue import explaining_out_of_memory
 from weft.training.run_folder import DIAGNOSIS, RunFolder
 from weft.training.signals import StopRequest, stop_on_signal
@@ -71,12 +72,14 @@ def train(
     overrides: Sequence[str] = (),
     budget: str | Budget | None = None,
     listener: Listener | None = None,
+    tensorboard: bool = False,
 ) -> Path:
     """Train by a recipe, a TOML file or a dict, and return the run folder, which then is also a model folder.
 
     `run` defaults to runs/NAME, the name of the recipe file (a dict needs it). `data` is the folder that data paths are
     relative to; it defaults to WEFT_DATA, else to the recipe's folder. Each override is "KEY=VALUE". With a `budget`,
-    such as "30m", the run has as many steps as fit between now and the end of this call.
+    such as "30m", the run has as many steps as fit between now and the end of this call. With `tensorboard`, its
+    metrics are also written as event files, which needs tensorboardX.
 
     Processes started by torchrun train together; only the first one reads, writes and reports.
     """
@@ -90,14 +93,17 @@ def train(
         resolved, data_root, run_path = ranks.from_first(
             lambda: find_recipe(recipe, run=run, data=data, overrides=overrides)
         )
-        return train_resolved(
-            resolved,
-            data_root=data_root,
-            run_path=run_path,
-            budget=budget if isinstance(budget, Budget | None) else Budget.parse(str(budget)),
-            listener=listener if listener is not None and ranks.is_first else Silent(),
-            ranks=ranks,
-        )
+        listener = listener if listener is not None and ranks.is_first else Silent()
+        writes = tensorboard and ranks.is_first
+        with writing_events(run_path, listener) if writes else nullcontext(listener) as listener:
+            return train_resolved(
+                resolved,
+                data_root=data_root,
+                run_path=run_path,
+                budget=budget if isinstance(budget, Budget | None) else Budget.parse(str(budget)),
+                listener=listener,
+                ranks=ranks,
+            )
 
 
 @contextmanager
