@@ -17,7 +17,7 @@ from weft.folders.recipes import TranslationRecipe
 from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
 from weft.tuning.cells import identity
-from weft.tuning.results import table
+from weft.tuning.results import tables
 from weft.tuning.study import Study, open_study
 from weft.tuning.working import work
 
@@ -79,7 +79,7 @@ def test_a_trial_chooses_its_weights_on_one_half_of_valid_alone(rates: Study) ->
 
 
 def test_the_table_fits_and_says_that_no_test_file_was_opened(rates: Study) -> None:
-    text = table(rates).text()
+    text = tables(rates)[0].text()
     assert max(map(len, text.splitlines())) <= 80
     assert "sacreBLEU on one half of valid (3 of 5); test files opened: 0" in text
     assert text.splitlines()[1].split() == ["learning_rate", "beam_size", "sacreBLEU", "sd", "seeds"]
@@ -177,7 +177,7 @@ def test_a_point_that_cannot_be_trained_is_a_result_and_not_the_end(study: Make)
     states = {identity(result.settings): (result.state, result.why) for result in made.results()}
     assert len(states) == 4 and sorted(state for state, _ in states.values()) == ["done", "done", "failed", "failed"]
     assert all("num_heads" in why for state, why in states.values() if state == "failed")
-    assert "failed" in table(made).text()
+    assert "failed" in tables(made)[0].text()
 
 
 def test_files_that_change_stop_a_study(corpus: Path, study: Make) -> None:

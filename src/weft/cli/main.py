@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from weft.cli import augment, config, corpus, inspect_, models
+from weft.cli.ablate import ablate
 from weft.cli.analyze import analyze
 from weft.cli.check_gradients import check_gradients
 from weft.cli.compare import compare
@@ -39,12 +40,13 @@ from weft.errors import FailedElsewhere, WeftError, is_out_of_memory, shown
 from weft.version import __version__
 
 app = typer.Typer(
-    help="Train, evaluate and use small translation models. Start with: weft corpus get starter",
+    help="Train, tune, explain and serve small sequence models. Start with: weft corpus get starter",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 VERBS = {
-    "Train": (new, plan, prepare, train, watch, tune, report, diagnose, check_gradients),
+    "Train": (new, plan, prepare, train, watch, report),
+    "Tune and diagnose": (tune, ablate, diagnose, check_gradients),
     "Use": (translate, generate, serve, export),
     "Measure": (evaluate, compare, analyze, score, rescore),
     "Data": (doctor, tokenize, detokenize),

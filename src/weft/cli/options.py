@@ -136,6 +136,7 @@ Figures = Annotated[
         "--figures", metavar="DIR", help="Also write the figures into this folder: SVG, and with typst PNG and PDF."
     ),
 ]
+ReportLanguage = Annotated[Literal["en", "zh"], Option("--language", help="Language of the tables: en or zh.")]
 Html = Annotated[Path | None, Option("--html", help="Also write one HTML page that opens from disk.")]
 
 

@@ -1,14 +1,24 @@
 """`weft tune`: train what a study asks for, and tell what it found."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
-from weft.cli.options import DataRoot, JsonFile, Threads
-from weft.cli.outputs import give_results, refuse_place
+from weft.cli.options import DataRoot, JsonFile, Latex, Markdown, ReportLanguage, Threads
+from weft.cli.outputs import give_results, refuse_places
 from weft.cli.rules import Rule, check_options
+
+if TYPE_CHECKING:
+    from weft.cli.displays import PlainDisplay
+    from weft.tuning.study import Study
+
+StudyFolder = Annotated[
+    Path | None, Option("--study", help="The study's folder; by default studies/ and the name of its file.")
+]
+Workers = Annotated[int, Option("--workers", min=1, max=1024, help="Trials that train side by side.")]
+Cluster = Annotated[bool, Option("--cluster", help="Start the workers on a Ray cluster.")]
 
 RULES = [Rule(("--plan",), without=("--cluster", "--json"))]
 
@@ -16,14 +26,15 @@ RULES = [Rule(("--plan",), without=("--cluster", "--json"))]
 def tune(
     context: typer.Context,
     study: Annotated[Path, Argument(help="The study, a TOML file, or the folder of one that has begun.")],
-    folder: Annotated[
-        Path | None, Option("--study", help="The study's folder; by default studies/ and the name of its file.")
-    ] = None,
+    folder: StudyFolder = None,
     data: DataRoot = None,
-    workers: Annotated[int, Option("--workers", min=1, max=1024, help="Trials that train side by side.")] = 1,
-    cluster: Annotated[bool, Option("--cluster", help="Start the workers on a Ray cluster.")] = False,
+    workers: Workers = 1,
+    cluster: Cluster = False,
     plan: Annotated[bool, Option("--plan", help="Train nothing; say how long the study will take.")] = False,
     json: JsonFile = None,
+    markdown: Markdown = None,
+    latex: Latex = None,
+    language: ReportLanguage = "en",
     threads: Threads = None,
 ) -> None:
     """Train a recipe in many variants and compare them; the same command goes on after a stop.
@@ -32,18 +43,41 @@ def tune(
     """
     check_options(context, RULES)
     from weft.cli.displays import PlainDisplay
-    from weft.tuning.results import as_dict, table
     from weft.tuning.study import open_study
+
+    refuse_places({"--json": json, "--markdown": markdown, "--latex": latex}, [study])
+    display = PlainDisplay()
+    opened = open_study(study, folder=folder, data=data, workers=workers, listener=display)
+    train_study(opened, workers, cluster, display)
+    give_study(opened, language, json, markdown, latex)
+
+
+def train_study(study: "Study", workers: int, cluster: bool, display: "PlainDisplay") -> None:
+    """Train all trials of a study, in this process or in several."""
     from weft.tuning.workers import work_on_cluster, work_together
     from weft.tuning.working import work
 
-    refuse_place("--json", json, [study])
-    display = PlainDisplay()
-    opened = open_study(study, folder=folder, data=data, workers=workers, listener=display)
     if cluster:
-        work_on_cluster(opened, workers, display)
+        work_on_cluster(study, workers, display)
     elif workers > 1:
-        work_together(opened, workers, display)
+        work_together(study, workers, display)
     else:
-        work(opened, display)
-    give_results(table(opened).text(), as_dict(opened), json)
+        work(study, display)
+
+
+def give_study(study: "Study", language: str, json: Path | None, markdown: Path | None, latex: Path | None) -> None:
+    """Print what a study has found, and write the files that options name; those of a report have its paragraph too."""
+    from weft.tuning.results import as_dict, paragraph, tables
+
+    found = tables(study, language)
+    from weft.figures.table import in_latex, in_markdown
+
+    files = [
+        (
+            markdown,
+            lambda: "\n\n".join([*(table.markdown() for table in found), in_markdown(paragraph(study, language))]),
+        ),
+        (latex, lambda: "\n\n".join([*(table.latex() for table in found), in_latex(paragraph(study, language))])),
+    ]
+    text = "\n\n".join(table.text() for table in found)
+    give_results(text, as_dict(study), json, [(path, lambda made=made: made() + "\n") for path, made in files])

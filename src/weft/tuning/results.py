@@ -1,19 +1,26 @@
-"""What a study has found, as a table."""
+"""What a study has found: tables with their notes, and a paragraph for a report, in English or Chinese."""
 
+import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from weft.config.toml import write_value
 from weft.figures.table import Table
-from weft.tuning.cells import Cell, identity, importance
+from weft.figures.words import Say
+from weft.metrics.verdicts import Verdict, in_words
+from weft.tuning.cells import ARM, Cell, identity, importance
 from weft.tuning.halving import saved, trust
+from weft.tuning.judging import Judged, claims, confirmed, judged
 from weft.tuning.study import Study
+from weft.tuning.words import WORDS
 
 
 def as_dict(study: Study) -> dict[str, Any]:
     """For JSON."""
-    best, baseline = study.best(), study.baseline()
+    best, baseline, found = study.best(), study.baseline(), judged(study)
     return {
         "study": str(study.folder),
         "metric": study.metric.name,
@@ -21,19 +28,21 @@ def as_dict(study: Study) -> dict[str, Any]:
         "baseline": None if baseline is None else dict(baseline.values),
         "test_files_opened": study.facts.test_files_opened,
         "cells": [
-            {"cell": cell.names, "nuisance": dict(cell.nuisance), "values": study.values(cell)}
-            for cell in ranked(study)
+            {
+                "cell": cell.names,
+                "nuisance": dict(cell.nuisance),
+                "values": study.values(cell),
+                "verdict": None if (verdict := found.verdict(cell)) is None else asdict(verdict),
+            }
+            for cell in found.cells
+        ],
+        "deviation": asdict(found.noise.apart),
+        "claims": [
+            {"says": one.claim.says, "agreement": one.agreement, "verdict": one.verdict and asdict(one.verdict)}
+            for one in claims(study, found)
         ],
         "trials": [vars(result) for result in study.results()],
     }
-
-
-def ranked(study: Study) -> list[Cell]:
-    """The cells, the best first; of cells that differ in nuisance keys alone, only the best."""
-    found: dict[str, Cell] = {}
-    for cell in sorted(study.cells(), key=lambda cell: -study.standing(study.values(cell))):
-        found.setdefault(identity(cell.names), cell)
-    return [*found.values()]
 
 
 def short(keys: Sequence[str]) -> dict[str, str]:
@@ -46,25 +55,63 @@ def shown(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else write_value(value)
 
 
-def table(study: Study) -> Table:
-    """A row for each cell, the best first, with the mean of the metric over the seeds and its standard deviation."""
-    cells = ranked(study)
-    names = short([*dict.fromkeys(key for cell in cells for key in (*cell.names, *cell.nuisance))])
-    cost = study.config.cost
+def tables(study: Study, language: str = "en") -> list[Table]:
+    """The cells, the best first, with their verdicts against the baseline; and what the study says of its claims."""
+    say, found = Say(language, WORDS), judged(study)
+    return [cells_table(study, found, say), *claims_table(study, found, say)]
+
+
+def cells_table(study: Study, found: Judged, say: Say) -> Table:
+    cells, cost, form = found.cells, study.config.cost, study.metric.form
+    keys = [*dict.fromkeys(key for cell in cells for key in (*cell.names, *cell.nuisance))]
+    names = {key: say(name) if key == ARM else name for key, name in short(keys).items()}
     rows = []
     for cell in cells:
         values = [*study.values(cell).values()]
         given = {**cell.names, **cell.nuisance}
+        verdict = found.verdict(cell)
         row = [shown(given[key]) if key in given else "" for key in names]
-        spread = f"{statistics.stdev(values):.2g}" if len(values) > 1 else ""
-        row += [f"{statistics.fmean(values):{study.metric.form}}" if values else state_of(study, cell), spread]
-        row += [str(len(values))]
+        row += [f"{statistics.fmean(values):{form}}" if values else say(state_of(study, cell))]
+        row += [f"{statistics.stdev(values):.2g}" if len(values) > 1 else "", str(len(values))]
+        row += [difference(verdict, form) if verdict else "", verdict_of(study, found, cell, say)]
         if cost:
             row += [f"{study.costs(cell)[0]:,.0f}" + (" *" if cell in pareto(study, cells) else "")]
         rows.append(tuple(row))
-    header = (*names.values(), study.metric.title, "sd", "seeds", *([cost] if cost else []))
-    texts = frozenset(range(len(names)))
-    return Table(f"Study {study.folder.name}", header, rows, [*notes(study)], texts)
+    header = [*names.values(), study.metric.title, *map(say, ("sd", "seeds", "difference", "verdict"))]
+    texts = frozenset([*range(len(names)), len(names) + 4])
+    title = say("Study {name}", name=study.folder.name)
+    return Table(title, (*header, *([say(cost)] if cost else [])), rows, [*notes(study, found, say)], texts)
+
+
+def difference(verdict: Verdict, form: str) -> str:
+    """+0.32 [+0.05, +0.59]"""
+    low, high = verdict.interval
+    if math.isinf(low):
+        return f"{verdict.difference:+{form}}"
+    return f"{verdict.difference:+{form}} [{low:+{form}}, {high:+{form}}]"
+
+
+def verdict_of(study: Study, found: Judged, cell: Cell, say: Say) -> str:
+    """The verdict on a cell, in as few words as fit into a table."""
+    if cell == found.baseline:
+        return say("baseline")
+    verdict = found.verdict(cell)
+    if verdict is None:
+        return ""
+    return f"≤ {study.config.margin:g}" if verdict.kind == "no larger difference" else say(verdict.kind)
+
+
+def claims_table(study: Study, found: Judged, say: Say) -> list[Table]:
+    rows = []
+    for one in claims(study, found):
+        verdict = one.verdict
+        measured = difference(verdict, study.metric.form) if verdict else say("not measured")
+        rows.append((one.claim.says, measured, say(one.agreement)))
+    if not rows:
+        return []
+    sources = [f"{one.says}: {one.source}" for one in study.config.claims if one.source]
+    header = tuple(map(say, ("claim", "difference", "verdict")))
+    return [Table(say("Claims"), header, rows, sources, frozenset({0, 2}))]
 
 
 def state_of(study: Study, cell: Cell) -> str:
@@ -84,66 +131,150 @@ def pareto(study: Study, cells: Sequence[Cell]) -> list[Cell]:
     ]
 
 
-def notes(study: Study) -> list[str]:
-    """What is to be said below the table."""
-    found, results, config = [], study.results(), study.config
-    unfinished = len(study.trials()) - len(results)
-    if unfinished:
-        found.append(f"{unfinished} of {len(study.trials())} trials are not finished")
+def notes(study: Study, found: Judged, say: Say) -> Iterator[str]:
+    """What is to be said below the table of the cells."""
+    results, config, title = study.results(), study.config, study.metric.title
+    if unfinished := len(study.trials()) - len(results):
+        yield say("{left} of {all} trials are not finished", left=unfinished, all=len(study.trials()))
     for result in results:
         if result.state == "failed":
-            found.append(f"trial {result.number} failed: {result.why.splitlines()[0]}")
+            yield say("trial {number} failed: {why}", number=result.number, why=result.why.splitlines()[0])
     half = (study.facts.valid + 1) // 2
-    found.append(
-        f"{study.metric.title} on one half of valid ({half:,} of {study.facts.valid:,}); test files opened: "
-        f"{study.facts.test_files_opened}"
-    )
-    best = study.best()
-    if best is not None:
-        found.append(f"best: {said(best.values)}")
+    yield say("{metric} on one half of valid: {half:,} of {all:,}", metric=title, half=half, all=study.facts.valid)
+    yield say("test files opened: {count}", count=study.facts.test_files_opened)
+    yield from how_judged(study, found, say)
+    if (best := study.best()) is not None:
+        yield say("best: {values}", values=said(best.values))
         for key, value in study.edges():
-            beyond = f"try {value:g} beyond it" if isinstance(study.values_of(key), tuple) else "widen the range"
-            found.append(f"the best {key} = {shown(best.values[key])} is at the edge of what was tried; {beyond}")
-        found += confirmation(study, best)
+            where = say("the best {key} = {value} is at the edge of what was tried", key=key, value=best.values[key])
+            is_list = isinstance(study.values_of(key), tuple)
+            yield f"{where}; {say('try {value:g} beyond it', value=value) if is_list else say('widen the range')}"
+        yield from confirmation(study, best, say)
     if config.halving is not None:
-        taken, whole = saved(study)
-        found.append(f"halving took {taken:,} target tokens, {taken / max(1, whole):.0%} of {whole:,}")
-        for one in trust(study):
-            low, high = one.interval
-            found.append(
-                f"rung {one.rung} against {one.later}: Spearman {one.spearman:.2f} [{low:.2f}, {high:.2f}] over "
-                f"{one.points} points that came there"
-            )
-        if not trust(study):
-            found.append("fewer than three points came to any later rung: how far a rung can be trusted is not known")
-    if config.sampler != "grid":
-        shares = importance(config, study.told(study.cells()), study.direction)
-        if shares:
-            found.append(f"importance: {', '.join(f'{key} {share:.2f}' for key, share in shares.items())} (PED-ANOVA)")
+        yield from of_halving(study, say)
+    if config.sampler != "grid" and (shares := importance(config, study.told(study.cells()), study.direction)):
+        yield say("importance, by PED-ANOVA: {shares}", shares=", ".join(f"{k} {v:.2f}" for k, v in shares.items()))
     if config.cost:
-        found.append(f"*: no other cell is better in both {study.metric.title} and {config.cost}")
-    return found
+        yield say("*: no other cell is better in both {metric} and {cost}", metric=title, cost=say(config.cost))
+
+
+def how_judged(study: Study, found: Judged, say: Say) -> Iterator[str]:
+    """How the verdicts were found, and what would tell where they cannot."""
+    if found.baseline is None or not found.verdicts:
+        return
+    yield say("baseline: {values}", values=said(found.baseline.names) or say("the recipe as it is"))
+    spread = found.noise.apart
+    if spread.df:
+        yield say("a run's deviation: {sd:.2g}, pooled over all cells ({df} df)", sd=spread.deviation, df=spread.df)
+    what = say("seeds and {count:,} sentences", count=found.sentences) if found.sentences else say("seeds")
+    yield say("verdicts over {what}, Student's t, adjusted by Holm; [95 % intervals that hold together]", what=what)
+    unsure = [verdict for verdict in found.verdicts.values() if verdict.kind == "cannot tell"]
+    seeds = [verdict.more_seeds for verdict in unsure if verdict.more_seeds]
+    sentences = [verdict.more_sentences for verdict in unsure if verdict.more_sentences]
+    if seeds:
+        hours = max(seeds) * sum(result.seconds for result in study.results() if result.seed == study.config.seeds[0])
+        yield say(
+            "{count} more seeds would tell {some} of the {all} cells that are open, {hours:.1f} core hours",
+            count=max(seeds),
+            some=len(seeds),
+            all=len(unsure),
+            hours=hours * (study.base.recipe.training.threads or 1) / 3600,
+        )
+    if sentences:
+        yield say(
+            "{count:,} more sentences would tell {some} of the {all} cells that are open",
+            count=max(sentences),
+            some=len(sentences),
+            all=len(unsure),
+        )
+    if len(unsure) > max(len(seeds), len(sentences)):
+        yield say("cells that stay open differ too little for any affordable number of seeds")
+
+
+def of_halving(study: Study, say: Say) -> Iterator[str]:
+    taken, whole = saved(study)
+    share = f"{taken / max(1, whole):.0%}"
+    yield say("halving took {taken:,} target tokens, {share} of {whole:,}", taken=taken, share=share, whole=whole)
+    trusted = trust(study)
+    for one in trusted:
+        low, high = (f"{bound:.2f}" for bound in one.interval)
+        yield say(
+            "rung {rung} against {later}: Spearman {rho:.2f} [{low}, {high}] over {points} points that came there",
+            rung=one.rung,
+            later=say("the end") if one.later == "the end" else one.later,
+            rho=one.spearman,
+            low=low,
+            high=high,
+            points=one.points,
+        )
+    if not trusted:
+        yield say("fewer than three points came to any later rung: how far a rung can be trusted is not known")
 
 
 def said(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} = {shown(value)}" for key, value in values.items())
 
 
-def confirmation(study: Study, best: Cell) -> list[str]:
+def confirmation(study: Study, best: Cell, say: Say) -> Iterator[str]:
     """What new seeds and the other half of valid say of the chosen cell."""
-    confirmed = study.values(best, half="confirm", phase="confirm")
-    if not confirmed:
-        return []
+    again = study.values(best, half="confirm", phase="confirm")
+    if not again:
+        return
     form = study.metric.form
-    chosen, again = (statistics.fmean(v.values()) for v in (study.values(best), confirmed))
-    found = [
-        f"confirmed with seeds {', '.join(map(str, confirmed))} on the other half: {again:{form}}, chosen with "
-        f"{chosen:{form}} ({again - chosen:+{form}})"
+    chosen, mean = (statistics.fmean(of.values()) for of in (study.values(best), again))
+    yield say(
+        "confirmed with new seeds ({seeds}) on the other half: {mean}, chosen with {chosen} ({change})",
+        seeds=", ".join(map(str, again)),
+        mean=f"{mean:{form}}",
+        chosen=f"{chosen:{form}}",
+        change=f"{mean - chosen:+{form}}",
+    )
+    if (verdict := confirmed(study)) is not None:
+        told = in_words(verdict, study.config.margin, say.language)
+        yield say("there against the baseline: {difference}: {told}", difference=difference(verdict, form), told=told)
+
+
+# A paragraph
+
+
+def paragraph(study: Study, language: str = "en") -> str:
+    """What was done and found, in sentences for a report."""
+    say, found, config = Say(language, WORDS), judged(study), study.config
+    kinds = [verdict.kind for verdict in found.verdicts.values()]
+    many, seeds = len(found.cells), len(config.seeds)
+    parts = [
+        say(
+            "We varied {keys} of {base} in {cells} settings with {seeds} seeds each, {tokens:,} target tokens a run.",
+            keys=", ".join(dict.fromkeys((*config.space, *(key for keys in config.arms.values() for key in keys)))),
+            base=Path(config.base).stem,
+            cells=many,
+            seeds=seeds,
+            tokens=study.facts.length.target_tokens,
+        ),
+        say(
+            "Settings were compared by {metric} on {half:,} pairs of the validation set; the test set was not opened.",
+            metric=study.metric.title,
+            half=(study.facts.valid + 1) // 2,
+        ),
     ]
-    baseline = study.baseline()
-    if baseline is not None and baseline != best:
-        of_baseline = study.values(baseline, half="confirm", phase="confirm")
-        if of_baseline:
-            mean = statistics.fmean(of_baseline.values())
-            found.append(f"the baseline, {said(baseline.values)}, there: {mean:{form}}")
-    return found
+    if found.baseline is not None and kinds:
+        parts.append(
+            say(
+                "Against {baseline}, {better} are better, {worse} worse, {equal} no different beyond the margin, and "
+                "of {open} the runs cannot tell (pooled deviation {sd:.2g}, Holm's adjustment, 5 %).",
+                baseline=said(found.baseline.names) or say("the recipe as it is"),
+                better=kinds.count("better"),
+                worse=kinds.count("worse"),
+                equal=kinds.count("no larger difference"),
+                open=kinds.count("cannot tell"),
+                sd=found.noise.apart.deviation,
+            )
+        )
+    if (best := study.best()) is not None:
+        mean = statistics.fmean(study.values(best).values())
+        parts.append(
+            say("The best mean, {mean}, has {values}.", mean=f"{mean:{study.metric.form}}", values=said(best.values))
+        )
+        end = "。" if language == "zh" else "."
+        parts += [f"{note[:1].upper()}{note[1:]}{end}" for note in confirmation(study, best, say)]
+    return ("" if language == "zh" else " ").join(parts)

@@ -79,6 +79,34 @@ class ConfirmConfig(Settings):
     """Seeds that are not among those of the study."""
 
 
+class ClaimConfig(Settings):
+    """What somebody has reported about two cells; the study says whether it agrees."""
+
+    says: str = Field(min_length=1)
+    """The claim, in a sentence."""
+    source: str = ""
+    """Who reported it, and what it rests on."""
+    better: Mapping[str, Any] = {}
+    """The cell that is said to be better: keys of the space, and `arm`."""
+    worse: Mapping[str, Any] = {}
+    """The cell that is said to be worse."""
+    equal: tuple[Mapping[str, Any], ...] = ()
+    """Two cells that are said to be equal, instead of better and worse; needs `margin`."""
+
+    @model_validator(mode="after")
+    def _names_two_cells(self) -> Self:
+        if self.equal and (self.better or self.worse or len(self.equal) != 2):
+            raise FieldProblem("equal", "names two cells, and goes without better and worse")
+        if not self.equal and not (self.better and self.worse):
+            raise FieldProblem("better", "and worse name a cell each, or equal two")
+        return self
+
+    @property
+    def cells(self) -> Sequence[Mapping[str, Any]]:
+        """The two cells; the one that is said to be better is the second."""
+        return self.equal or (self.worse, self.better)
+
+
 class StudyConfig(Settings):
     """A study: trials of one recipe that differ in some keys."""
 
@@ -90,6 +118,8 @@ class StudyConfig(Settings):
     """Name -> keys and values that are set together; crossed with the space."""
     nuisance: Mapping[str, Values] = {}
     """Further keys, of which the best value is taken inside each cell."""
+    fixed: Mapping[str, Any] = {}
+    """Keys and values that every trial has instead of the recipe's own."""
     baseline: Mapping[str, Any] = {}
     """The cell that others are compared with: keys of the space, and `arm`. By default the recipe's own values."""
     sampler: Literal["grid", "random", "tpe"] = "grid"
@@ -108,6 +138,10 @@ class StudyConfig(Settings):
     """What trials are compared by. By default the recipe's training.select_by, or sacrebleu if decoding keys vary."""
     cost: Literal["seconds", "parameters"] | None = None
     """A second figure, less of which is better: the table marks the cells that no other beats in both."""
+    margin: float | None = Field(default=None, gt=0)
+    """The smallest difference in the metric that matters; cells that certainly differ by less count as equal."""
+    claims: tuple[ClaimConfig, ...] = ()
+    """What others have reported, to agree or disagree with."""
     halving: HalvingConfig | None = None
     """Stop bad points early."""
     confirm: ConfirmConfig | None = None
@@ -145,6 +179,10 @@ class StudyConfig(Settings):
             yield FieldProblem("sampler", "must be grid for decoding keys, which are measured without training")
         if self.widen and (self.halving or self.sampler != "grid"):
             yield FieldProblem("widen", "is for a grid without halving")
+        for key in self.fixed.keys() & set(self.keys):
+            yield FieldProblem("fixed", f"names {key}, which varies")
+        if self.margin is None and any(claim.equal for claim in self.claims):
+            yield FieldProblem("margin", "is needed to call two cells equal")
         if len(set(self.seeds)) < len(self.seeds):
             yield FieldProblem("seeds", "names a seed twice")
         if self.confirm and (seen := set(self.confirm.seeds) & set(self.seeds)):
@@ -159,7 +197,7 @@ class StudyConfig(Settings):
         return tuple(dict.fromkeys((*self.space, *self.nuisance, *in_arms)))
 
 
-MAY_GROW = ("seeds", "trials", "confirm", "widen", "cost", "baseline")
+MAY_GROW = ("seeds", "trials", "arms", "confirm", "widen", "cost", "baseline", "margin", "claims")
 """Keys that may be changed while a study is under way."""
 DECIDED = {
     "seed": "list `seeds` instead",
@@ -184,7 +222,7 @@ def read_study(path: Path) -> Resolved[StudyConfig]:
 def flattened(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with `training.learning_rate = [...]` in its tables of keys as one dotted key, quoted or not."""
     flat = dict(document)
-    for name in ("space", "nuisance", "baseline"):
+    for name in ("space", "nuisance", "baseline", "fixed"):
         if isinstance(flat.get(name), Mapping):
             flat[name] = dotted(flat[name])
     if isinstance(flat.get("arms"), Mapping):
@@ -212,9 +250,16 @@ def check_against(config: StudyConfig, recipe: Settings, subject: str | Path) ->
     for arm, keys in config.arms.items():
         for key, value in keys.items():
             problems += problems_of(type(recipe), f'arms."{arm}".{key}', key, (value,))
+    for key, value in config.fixed.items():
+        problems += problems_of(type(recipe), f"fixed.{key}", key, (value,))
     known = {*config.space, *(["arm"] if config.arms else [])}
+    cells = [("baseline", config.baseline)]
+    cells += [(f"claims[{i}]", names) for i, claim in enumerate(config.claims) for names in claim.cells]
     problems += [
-        Problem(f"baseline.{key}", "is not in space, and not `arm`") for key in config.baseline if key not in known
+        Problem(f"{where}.{key}", "is not in space, and not `arm`")
+        for where, names in cells
+        for key in names
+        if key not in known
     ]
     names = [metric.name for metric in known_metrics(recipe)]
     if config.metric is not None and config.metric not in names:

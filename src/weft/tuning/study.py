@@ -405,6 +405,7 @@ def read_base(
     recipe = given.parent / config.base
     resolved, root, _ = find_recipe(recipe, run=place, data=data, overrides=())
     check_against(config, resolved.recipe, given)
+    resolved = changed(resolved, dict(config.fixed), "study")
     if resolved.recipe.model.is_counted:
         raise UsageError(
             f'a model of kind "{resolved.recipe.model.kind}" is counted in seconds; there is nothing to tune'
@@ -505,6 +506,7 @@ def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
     found = differences(study.resolved, config)
     refused = [d for d in found if d.key.partition(".")[0] not in MAY_GROW]
     refused += [d for d in found if d.key == "seeds" and not set(d.old) <= set(d.new)]
+    refused += [d for d in found if d.key == "arms" and not d.old.items() <= d.new.items()]
     refused += [d for d in found if d.key == "trials" and (d.new or 0) < (d.old or 0)]
     listed_changes = "".join(f"\n  {d.key}: was {d.old!r}, is {d.new!r}" for d in refused)
     recipe = given.parent / config.recipe.base
@@ -513,8 +515,8 @@ def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
     if listed_changes:
         raise RunError(
             f"{study.folder} holds another study:{listed_changes}\nundo the change, or begin another study: --study "
-            f"{study.folder}-2 (a study that has begun can get more {', '.join(MAY_GROW[:2])}, and another "
-            f"{', '.join(MAY_GROW[2:])})"
+            f"{study.folder}-2 (a study that has begun can get more {', '.join(MAY_GROW[:3])}, and another "
+            f"{', '.join(MAY_GROW[3:])})"
         )
     if found:
         study.resolved = config

@@ -1,0 +1,225 @@
+"""Which key makes the difference: parts of one recipe taken away or added, and the way from one recipe to another.
+
+An ablation is an ordinary study whose arms are the changes.
+"""
+
+import math
+import os
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from weft.config import Resolved, check_value, differences
+from weft.config.toml import write_key, write_value
+from weft.errors import UsageError
+from weft.files import write_atomically
+from weft.preparing.corpora import find_recipe
+from weft.training.task import Listener
+from weft.tuning.judging import Judged, judged
+from weft.tuning.settings import DECIDED
+from weft.tuning.study import FACTS, Study, open_study
+
+Arms = dict[str, dict[str, Any]]
+AS_IT_IS = "as it is"
+SAME_DATA = ("data.source", "data.target", "data.train", "data.valid", "data.test", "data.columns", "data.header")
+"""Keys in which recipes that are compared may not differ, because a study has one training and one validation set."""
+OFF = (False, 0, 0.0, "none", 1)
+"""Values that switch a key off, the usual ones first; 1 is the factor or the number of steps that changes nothing."""
+
+
+def changes_of(base: Resolved[Any], without: Sequence[str], added: Mapping[str, Any]) -> Arms:
+    """The arms of an ablation: the recipe as it is, without each key, and with each value."""
+    arms: Arms = {AS_IT_IS: {}}
+    arms |= {f"without {key}": {key: value_off(base, key)} for key in without}
+    arms |= {f"{key} = {write_value(value)}": {key: value} for key, value in added.items()}
+    return arms
+
+
+def value_off(base: Resolved[Any], key: str) -> Any:
+    """The value that switches a key of the recipe off. Raises UsageError if there is none or it is off already."""
+    model, now = type(base.recipe), value_at(base.recipe, key)
+    for value in OFF:
+        if isinstance(value, bool) == isinstance(now, bool) and not check_value(model, key, value):
+            if now == value:
+                raise UsageError(f"--without {key}: it is {write_value(now)} already, which is off")
+            return value
+    problems = check_value(model, key, now)
+    why = problems[0] if problems else "no value of it means off"
+    raise UsageError(f"--without {key}: {why}; try --with {key}=VALUE")
+
+
+def value_at(recipe: Any, key: str) -> Any:
+    """The value at a dotted key, None if it is not there."""
+    for name in key.split("."):
+        recipe = getattr(recipe, name, None)
+    return recipe
+
+
+def changes_between(old: Resolved[Any], new: Resolved[Any]) -> dict[str, tuple[Any, Any]]:
+    """Key -> (old value, new value) of the keys in which two recipes differ; the length of training and the seed aside,
+    which a study decides itself. Raises UsageError for recipes of different data, and for equal ones."""
+    found = {one.key: (one.old, one.new) for one in differences(old, new) if one.key not in DECIDED}
+    if data := [key for key in found if key in SAME_DATA]:
+        raise UsageError(f"the recipes differ in {', '.join(data)}; only recipes of the same data can be compared")
+    if missing := [key for key, values in found.items() if None in values]:
+        raise UsageError(f"{', '.join(missing)}: one recipe leaves it open; set it in both")
+    if not found:
+        raise UsageError("the recipes are the same, up to the seed and the length of training")
+    return found
+
+
+def arms_between(names: tuple[str, str], changes: Mapping[str, tuple[Any, Any]]) -> Arms:
+    """The first recipe, the second one, each change alone in the first, and each change undone in the second."""
+    new = {key: value for key, (_, value) in changes.items()}
+    arms: Arms = {names[0]: {}, names[1]: new}
+    if len(changes) > 1:
+        for key, (old, value) in changes.items():
+            arms[f"{names[0]}, {key} = {write_value(value)}"] = {key: value}
+            arms[f"{names[1]}, {key} = {write_value(old)}"] = {**new, key: old}
+    return arms
+
+
+# The study
+
+
+MADE = "# Written by weft ablate; weft tune works on it, too.\n"
+
+
+@dataclass
+class Ablation:
+    """An ablation as the file of a study."""
+
+    file: Path
+    folder: Path | None
+    data: Path | None
+    settings: Mapping[str, Any]
+    """Everything of the study but its arms."""
+    arms: Arms
+    changes: Mapping[str, tuple[Any, Any]]
+    """Of two recipes: key -> its values in both."""
+
+    @classmethod
+    def of(
+        cls,
+        recipes: Sequence[Path],
+        without: Sequence[str],
+        added: Sequence[str],
+        *,
+        seeds: int,
+        length: Mapping[str, int | None],
+        margin: float | None,
+        folder: Path | None,
+        data: Path | None,
+    ) -> Self:
+        """The ablation of one recipe, or of two. Raises UsageError or RecipeError for what cannot be compared."""
+        base = resolved_in(recipes[0], data)
+        names, changes = (recipes[0].stem, recipes[-1].stem), dict[str, tuple[Any, Any]]()
+        if len(recipes) == 2:
+            names = names if names[0] != names[1] else ("first", "second")
+            changes = changes_between(base, resolved_in(recipes[1], data))
+            arms = arms_between(names, changes)
+        else:
+            keys = {key.partition("=")[0].strip(): key for key in added}
+            values = {key: value_at(resolved_in(recipes[0], data, [text]).recipe, key) for key, text in keys.items()}
+            arms = changes_of(base, without, values)
+        file = Path("studies") / f"{'-to-'.join(names) if len(recipes) == 2 else f'{names[0]}-ablation'}.toml"
+        settings = {
+            "base": os.path.relpath(recipes[0], file.parent),
+            "seeds": list(range(1, seeds + 1)),
+            **({"margin": margin} if margin is not None else {}),
+            **{f"budget.{key}": value for key, value in length.items() if value is not None},
+            "baseline.arm": next(iter(arms)),
+        }
+        return cls(file, folder, data, settings, arms, changes)
+
+    def open(self, workers: int, listener: Listener, *, ends_alone: bool = False) -> Study:
+        """Write the study's file and open its folder; with `ends_alone` the arms are the two recipes, and the mixtures
+        that an earlier call has added."""
+        if ends_alone:
+            self.arms = {**dict(list(self.arms.items())[:2]), **self._mixtures()}
+        self._write()
+        return open_study(self.file, folder=self.folder, data=self.data, workers=workers, listener=listener)
+
+    def _mixtures(self) -> Arms:
+        place = self.folder or self.file.with_suffix("")
+        known = open_study(place).config.arms if (place / FACTS).is_file() else {}
+        return {name: dict(keys) for name, keys in known.items() if name.startswith("with ")}
+
+    def _write(self) -> None:
+        lines = [f"{key} = {write_value(value)}" for key, value in self.settings.items()]
+        lines += ["", "[arms]", *(f"{write_key(name)} = {write_value(keys)}" for name, keys in self.arms.items())]
+        text = MADE + "\n".join(lines) + "\n"
+        if self.file.is_file() and not self.file.read_text(encoding="utf-8").startswith(MADE):
+            raise UsageError(f"{self.file} is another study; rename the recipe or that file")
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.file, text)
+
+    def bisect(self, study: Study, train: Callable[[Study], None], listener: Listener) -> str:
+        """Find the key that makes the difference of two trained recipes, and say so. `train` trains what is missing."""
+        first, second = list(self.arms)[:2]
+        ends = judged(study)
+        verdict = next((ends.verdict(cell) for cell in ends.cells if cell.arm == second), None)
+        if verdict is None or verdict.kind not in ("better", "worse"):
+            return f"{first} and {second}: the runs cannot tell them apart, so there is nothing to bisect"
+
+        def value_of(keys: Sequence[str]) -> float:
+            name = f"with {', '.join(keys)}"
+            listener.on_message(f"{first} {name} as in {second}")
+            self.arms[name] = {key: self.changes[key][1] for key in keys}
+            self._write()
+            mixed = open_study(self.file, folder=self.folder, data=self.data)
+            train(mixed)
+            return mean_of(mixed, judged(mixed), name)
+
+        found = bisect(list(self.changes), value_of, (mean_of(study, ends, first), mean_of(study, ends, second)))
+        made = f"{found.runs} mixed recipes, {len(study.config.seeds)} seeds each"
+        if found.key is None:
+            return f"no single key makes the difference of {first} and {second}; several do together ({made})"
+        return f"{found.key} alone makes {found.share:.0%} of the difference of {first} and {second} ({made})"
+
+
+def resolved_in(recipe: Path, data: Path | None, overrides: Sequence[str] = ()) -> Resolved[Any]:
+    return find_recipe(recipe, run=None, data=data, overrides=overrides)[0]
+
+
+def mean_of(study: Study, found: Judged, arm: str) -> float:
+    """The mean over the seeds of an arm."""
+    values = next((study.values(cell) for cell in found.cells if cell.arm == arm), {})
+    return statistics.fmean(values.values()) if values else math.nan
+
+
+# Bisection
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """What a bisection has found."""
+
+    key: str | None
+    """The key that alone makes the difference; None if no single key does."""
+    share: float
+    """The part of the difference that it makes alone."""
+    runs: int
+    """The mixed recipes that were measured, the two ends aside."""
+
+
+def bisect(keys: Sequence[str], value_of: Callable[[Sequence[str]], float], ends: tuple[float, float]) -> Bisection:
+    """Find the one key that makes the difference between two recipes.
+
+    `value_of(keys)` measures the first recipe with these keys changed; `ends` are the values with none and with all of
+    them. Each measurement halves the suspects: a mixture that is nearer to the second recipe has the key. The last
+    suspect is measured alone, so that a difference made by several keys together is not blamed on one.
+    """
+    none, everything = ends
+    suspects, runs = list(keys), 0
+    share = 1.0  # of all keys together
+    while len(suspects) > 1:
+        half = suspects[: len(suspects) // 2]
+        of_half = (value_of(half) - none) / (everything - none)
+        runs += 1
+        suspects, share = (half, of_half) if of_half > 0.5 else (suspects[len(half) :], float("nan"))
+    if share != share:  # the last suspect was never measured alone
+        share, runs = (value_of(suspects) - none) / (everything - none), runs + 1
+    return Bisection(suspects[0] if share > 0.5 else None, share, runs)

@@ -1,0 +1,35 @@
+"""Ablations: which values switch a key off, and a bisection that finds a planted key."""
+
+import math
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from weft.tuning.ablation import bisect
+
+KEYS = [f"key-{number}" for number in range(12)]
+
+
+@pytest.mark.parametrize("planted", KEYS)
+def test_bisect_names_a_planted_key_among_12_in_at_most_5_runs(planted: str) -> None:
+    draw = random.Random(planted)
+
+    def value_of(changed: Sequence[str]) -> float:
+        return 20 - 1.0 * (planted in changed) + draw.gauss(0, 0.1)
+
+    found = bisect(KEYS, value_of, (value_of([]), value_of(KEYS)))
+    assert (found.key, found.runs <= 5) == (planted, True)
+    assert found.share == pytest.approx(1, abs=0.5)
+
+
+def test_two_keys_that_only_harm_together_are_not_blamed_on_one() -> None:
+    def value_of(changed: Sequence[str]) -> float:
+        return 20 - 1.0 * ({"key-2", "key-9"} <= set(changed))
+
+    assert bisect(KEYS, value_of, (20, 19)).key is None
+
+
+def test_one_key_needs_no_run_beyond_the_two_ends() -> None:
+    found = bisect(["key"], lambda changed: math.nan, (20, 19))
+    assert (found.key, found.share, found.runs) == ("key", 1.0, 0)
